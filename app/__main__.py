@@ -9,7 +9,7 @@ from typing import NoReturn
 import click
 
 from app.web.port_check import complaint
-from app.web.server_config import ADDRESS, PORT, REFUSED, ServerConfig, refusal
+from app.web.server_config import ADDRESS, PORT, REFUSED, ConsoleAddress, refusal
 from engine.cli.frame import code_of
 from engine.errors import EngineError
 from engine.home import ROOT
@@ -27,7 +27,7 @@ def serve(port: int | None, address: str | None) -> None:
     """
     os.environ.update({name: str(value) for name, value in ((PORT, port), (ADDRESS, address)) if value is not None})
     try:
-        serving = ServerConfig.of()
+        serving = ConsoleAddress.of()
         reason = refusal(serving)
     except EngineError as error:
         _end(str(error), code_of(error))

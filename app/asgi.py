@@ -22,7 +22,7 @@ from app.web.polling import Often
 from app.web.prometheus import requests
 from app.web.request_metrics import RequestCounter
 from app.web.routes import often_asked, routes
-from app.web.server_config import REFUSED, ServerConfig, answering, refusal
+from app.web.server_config import REFUSED, ConsoleAddress, answering, refusal
 from app.web.supervision import supervised
 from engine.access.providers import configured
 from engine.cli.frame import code_of
@@ -31,20 +31,20 @@ from engine.home import ROOT, Home
 from engine.upkeep.private_home import close_home
 
 
-def _settled() -> ServerConfig:
+def _settled() -> ConsoleAddress:
     """Return where to serve by the environment and by Streamlit's own options, and let each know what the other says;
     raises ConfigError.
     """
     if path := str(st.get_option("server.baseUrlPath")).strip("/"):
         os.environ.setdefault(base_path.VARIABLE, path)
-    asked = ServerConfig.of()
+    asked = ConsoleAddress.of()
     hosts = answering([*asked.hosts, *st.get_option("server.allowedHosts")])
     config.set_option("server.baseUrlPath", asked.base.strip("/"))
     config.set_option("server.allowedHosts", list(hosts))
     return replace(asked, address=st.get_option("server.address") or "0.0.0.0", hosts=hosts)
 
 
-def _checked() -> ServerConfig:
+def _checked() -> ConsoleAddress:
     """Return where to serve; end the process with a sentence where that may not be."""
     try:
         configured()

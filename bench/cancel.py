@@ -64,11 +64,11 @@ def one_cancel(home: Home, ranks: int, deaf: str) -> dict[str, float]:
     worker = now(home, run_id).worker
     assert worker is not None
     with Reader.open(home) as reader:
-        pids = {row.role: row.pid for row in reader.ranks(run_id) if row.pid}
+        pids = {row.role: row.pid for row in reader.details.ranks(run_id) if row.pid}
     assert ignores_sigterm(pids[deaf]), f"{deaf} should ignore SIGTERM"
     os.kill(pids["trainer2"], signal.SIGSTOP)
     with Store.open(home) as store:
-        store.request_cancel(run_id, by="bench")
+        store.runs.cancel(run_id, by="bench")
     began = time.monotonic()
     wait_until(lambda: not tree(worker), LIMIT_S, f"the processes of run {run_id} to be gone")
     gone = time.monotonic() - began
@@ -85,7 +85,7 @@ def one_cancel(home: Home, ranks: int, deaf: str) -> dict[str, float]:
 def now(home: Home, run_id: int) -> Run:
     """Return the run as it is."""
     with Reader.open(home) as reader:
-        return reader.run(run_id)
+        return reader.runs.one(run_id)
 
 
 def ignores_sigterm(pid: int) -> bool:

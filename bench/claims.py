@@ -23,8 +23,8 @@ mine, me = [], ProcessIdentity("bench", int(sys.argv[2]), 1)
 with Store.open(Home(Path(sys.argv[1]))) as store:
     print("ready", flush=True)
     sys.stdin.readline()
-    while head := store.next_queued():
-        if store.claim(head.id, me, (), (0,)):
+    while head := store.read.queue.next():
+        if store.claims.claim(head.id, me, (), (0,)):
             mine.append(head.id)
 print(*mine)
 """
@@ -40,13 +40,13 @@ def main() -> None:
         home = Home(Path(folder)).create()
         with Store.open(home) as store:
             new = NewRun({"trainers": 1}, Demand(1, 0, 1, 1), "")
-            store.add_sweep("hogwild", {"seed": [0]}, [new] * given.runs, owner="bench")
+            store.sweeps.add("hogwild", {"seed": [0]}, [new] * given.runs, owner="bench")
         start, claimed = _race(home, given.processes)
         took = time.perf_counter() - start
         with Reader.open(home) as reader:
-            left = reader.count_queued()
-            workers = {run_id: reader.run(run_id).worker for run_id in range(1, given.runs + 1)}
-            starts = {reader.run(run_id).starts for run_id in workers}
+            left = reader.queue.count()
+            workers = {run_id: reader.runs.one(run_id).worker for run_id in range(1, given.runs + 1)}
+            starts = {reader.runs.one(run_id).starts for run_id in workers}
     times = Counter(run_id for mine in claimed.values() for run_id in mine)
     right = all(
         workers[run_id] == ProcessIdentity("bench", racer, 1) for racer, mine in claimed.items() for run_id in mine

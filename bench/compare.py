@@ -41,7 +41,7 @@ PANEL = "() => document.querySelector('.pl-plot .scatterlayer path') !== null"
 def fill(home: Home, points: int) -> int:
     """Write the runs, in groups of five seeds, and a small one; return the small one's id."""
     with Store.open(home) as store:
-        store.connection.execute("PRAGMA synchronous = OFF")
+        store.db.connection.execute("PRAGMA synchronous = OFF")
         for number in range(RUNS):
             _run(store, number, points)
         return _run(store, RUNS, SMALL)
@@ -49,10 +49,10 @@ def fill(home: Home, points: int) -> int:
 
 def _run(store: Store, number: int, points: int) -> int:
     config = {"trainers": 2 if number < RUNS // 2 else 4, "seed": number, "learning_rate": 0.01}
-    run_id = store.add_run("hogwild", config, owner="bench", demand=Demand(2, 0, 2, 1))
-    store.claim(run_id, me(), ())
-    store.begin(run_id, me(), {"host": "lab"})
-    store.mark_running(run_id, 0.5)
+    run_id = store.runs.add("hogwild", config, owner="bench", demand=Demand(2, 0, 2, 1))
+    store.claims.claim(run_id, me(), ())
+    store.worker.begin(run_id, me(), {"host": "lab"})
+    store.worker.mark_running(run_id, 0.5)
     for start in range(0, points, 10_000):
         steps = range(start, min(points, start + 10_000))
         curve = [
@@ -65,8 +65,8 @@ def _run(store: Store, number: int, points: int) -> int:
             )
             for step in steps
         ]
-        store.write(run_id, [RankBatch(0, curve)], progress=(steps[-1] + 1, points, "samples"))
-    store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=100.0)
+        store.worker.write(run_id, [RankBatch(0, curve)], progress=(steps[-1] + 1, points, "samples"))
+    store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=100.0)
     return run_id
 
 

@@ -34,7 +34,9 @@ class Commits(threading.Thread):
         with Reader.open(self.home) as reader:
             while not self.over.wait(LOOK_S):
                 self.looks.append(time.time())
-                version, last_id = reader.rows("SELECT version, last_point_id FROM runs WHERE id = ?", [self.run_id])[0]
+                version, last_id = reader.db.rows(
+                    "SELECT version, last_point_id FROM runs WHERE id = ?", [self.run_id]
+                )[0]
                 for noted, found in ((self.points, last_id), (self.versions, version)):
                     if not noted or found > noted[-1][0]:
                         noted.append((found, self.looks[-2:][0]))

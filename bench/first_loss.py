@@ -107,7 +107,7 @@ def _kill_spare(home: Home) -> None:
 def _let_end(home: Home) -> None:
     def none_left() -> bool:
         with Reader.open(home) as reader:
-            return not reader.count(statuses=["queued", "starting", "running", "stopping"])
+            return not reader.runs.count(statuses=["queued", "starting", "running", "stopping"])
 
     wait_until(none_left, 120, "the run to end")
 

@@ -58,11 +58,11 @@ def _median(found: list[dict[str, int]]) -> dict[str, int]:
 def end_one(home: Home) -> None:
     """Let one more run end."""
     with Store.open(home) as store:
-        run_id = store.add_run("hogwild", {"trainers": 2, "seed": 1}, owner="person3", demand=Demand(2, 0, 2, 1))
-        store.claim(run_id, me(), ())
-        store.begin(run_id, me(), {})
-        store.mark_running(run_id, 0.5)
-        store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=1.0)
+        run_id = store.runs.add("hogwild", {"trainers": 2, "seed": 1}, owner="person3", demand=Demand(2, 0, 2, 1))
+        store.claims.claim(run_id, me(), ())
+        store.worker.begin(run_id, me(), {})
+        store.worker.mark_running(run_id, 0.5)
+        store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=1.0)
 
 
 async def watch(address: str, people: int) -> float:
@@ -110,8 +110,8 @@ def main() -> None:
         os.environ["PARALLAB_HOME"] = str(home.path)
         fill(home, asked.runs, 40 * asked.runs, long=1_000)
         with Store.open(home) as store, Reader.open(home) as reader:
-            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-            since = reader.new_since()
+            store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            since = reader.visits.new_since()
         figures = {
             "runs": asked.runs,
             "page_ms": page(home),

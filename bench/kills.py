@@ -91,12 +91,12 @@ class Lab:
     def runs(self, *statuses: str) -> list[Run]:
         """Return the runs of these statuses."""
         with Reader.open(self.home, timeout_s=30) as reader:
-            return [reader.run(row.id) for row in reader.runs(limit=10_000) if row.status in statuses]
+            return [reader.runs.one(row.id) for row in reader.runs.find(limit=10_000) if row.status in statuses]
 
     def run(self, run_id: int) -> Run:
         """Return one run."""
         with Reader.open(self.home, timeout_s=30) as reader:
-            return reader.run(run_id)
+            return reader.runs.one(run_id)
 
     def keep_busy(self) -> None:
         """Have one run on and one queued."""
@@ -115,7 +115,7 @@ class Lab:
         process, run = found
         if run and run.status != "stopping" and self.random.random() < 0.2:
             with Store.open(self.home) as store:
-                run = self.run(run.id) if store.request_cancel(run.id, by="bench") else run
+                run = self.run(run.id) if store.runs.cancel(run.id, by="bench") else run
         moment = run.status if run else (alive[0].status if (alive := self.runs(*ALIVE)) else "queued")
         with suppress(ProcessLookupError):  # it was cancelled just now, and has ended since
             os.kill(process.pid, signal.SIGKILL)
@@ -146,7 +146,7 @@ class Lab:
         if victim == "worker":
             return run.worker, run
         with Reader.open(self.home, timeout_s=30) as reader:
-            ranks = [known for row in reader.ranks(run.id) if row.pid and (known := identity(row.pid))]
+            ranks = [known for row in reader.details.ranks(run.id) if row.pid and (known := identity(row.pid))]
         return (self.random.choice(ranks), run) if ranks else None
 
     def _sees_the_end(self, run: Run) -> None:
@@ -176,11 +176,11 @@ class Lab:
             for run in self.runs("queued", *ALIVE):
                 if run.worker:
                     self.workers[run.id] = run.worker
-                store.request_cancel(run.id, by="the bench's end")
+                store.runs.cancel(run.id, by="the bench's end")
         wait_until(lambda: not self.runs("queued", *ALIVE), START_S, "all runs to end")
         runner = runner_process(self.home)
         with Store.open(self.home, timeout_s=30) as store:
-            store.ask_runner_to_stop()
+            store.runner.ask_to_stop()
         wait_until(lambda: runner is None or not is_alive(runner), START_S, "the runner to end")
         if self.console:
             self.console.kill()
@@ -235,7 +235,7 @@ def measure(kills: int, seed: int, victims: Sequence[str] = VICTIMS) -> dict[str
         known = committed(Path(os.environ[VARIABLE]))
         with Reader.open(here.home, timeout_s=30) as reader:
             missing = [words for run_id, curves in known.items() for words in lost(reader, run_id, curves)]
-            statuses = Counter(row.status for row in reader.runs(limit=10_000))
+            statuses = Counter(row.status for row in reader.runs.find(limit=10_000))
         return {
             "kills": sum(here.kills.values()),
             "seed": seed,

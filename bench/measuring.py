@@ -41,7 +41,7 @@ def served_home() -> Iterator[Home]:
         finally:
             if process := runner_process(home):
                 with Store.open(home) as store:
-                    store.ask_runner_to_stop()
+                    store.runner.ask_to_stop()
                 wait_until(lambda: runner_process(home) is None, 60, "the runner to end")
                 end_session(process)
 
@@ -60,7 +60,7 @@ def wait_warm(home: Home) -> None:
 
     def warm() -> bool:
         with Reader.open(home) as reader:
-            row = reader.runner()
+            row = reader.runner.current()
         return bool(row and row.warm)
 
     wait_until(warm, 120, "a warm runner")
@@ -74,11 +74,11 @@ def finish(home: Home, name: str, preset: str | None, changes: Mapping[str, Any]
 
     def ended() -> bool:
         with Reader.open(home) as reader:
-            return reader.run(run_id).status in ENDED
+            return reader.runs.one(run_id).status in ENDED
 
     wait_until(ended, timeout_s, f"run {run_id} of {name} to end")
     with Reader.open(home) as reader:
-        run = reader.run(run_id)
+        run = reader.runs.one(run_id)
     if run.status != "finished":
         raise RuntimeError(f"run {run_id} {run.status}: {run.cause}\n{run.error}")
     return run
@@ -87,7 +87,7 @@ def finish(home: Home, name: str, preset: str | None, changes: Mapping[str, Any]
 def last_values(home: Home, run: Run) -> dict[str, float]:
     """Return the last value of each metric of the whole run, or of the only rank that recorded it."""
     with Reader.open(home) as reader:
-        row = next(row for row in reader.runs() if row.id == run.id)
+        row = next(row for row in reader.runs.find() if row.id == run.id)
     return dict(row.last)
 
 

@@ -38,8 +38,8 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
     """Fill a home and return the views to be measured."""
     if home.database.exists():
         with Reader.open(home) as reader:
-            first = reader.sweeps(limit=10)[-1].id
-            runs_of = [run.id for run in reader.sweep_runs(first)]
+            first = reader.sweeps.recent(limit=10)[-1].id
+            runs_of = [run.id for run in reader.sweeps.runs(first)]
         lab = small.Lab(first, f"{runs_of[0]}-{runs_of[-1]}", *_others(home))
     else:
         fill(home, runs, points, long=100_000)
@@ -47,7 +47,7 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
         duel.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
         museum.visited(home, "aliased_weights", ["aliased_weights"])
         with Store.open(home) as store:
-            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     many = (
         Place("compare, ten of the 10,000", "/compare?runs=11-20", ""),
         Place("compare, forty in groups", "/compare?runs=9000-9040&group=seed", ""),
@@ -65,7 +65,7 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
 
 def _others(home: Home) -> tuple[int, int, int]:
     with Reader.open(home) as reader:
-        newest = {run.experiment: run.id for run in reversed(reader.runs(limit=200))}
+        newest = {run.experiment: run.id for run in reversed(reader.runs.find(limit=200))}
     return newest["async_sgd"], newest["pipeline"], newest["hogwild"]
 
 

@@ -221,7 +221,7 @@ def told(values: list[float]) -> dict[str, float]:
 
 def _matching(home: Home, word: str) -> int:
     with Reader.open(home) as reader:
-        return reader.count(search=word)
+        return reader.runs.count(search=word)
 
 
 def filled(folder: Path, runs: int, points: int) -> Home:
@@ -230,7 +230,7 @@ def filled(folder: Path, runs: int, points: int) -> Home:
     if not home.database.exists():
         fill(home, runs, points)
         with Store.open(home) as store:
-            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     return home
 
 
@@ -247,7 +247,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         full = filled(asked.home or Path(folder) / "full", asked.runs, asked.points)
         with Reader.open(full) as reader:
-            runs = reader.count()
+            runs = reader.runs.count()
         found = measure(full, Home(Path(folder) / "empty").create(), asked.rounds)
     save("painting", {"runs": runs, "rounds": asked.rounds} | found)
 

@@ -80,7 +80,7 @@ def best_cut(home: Home) -> str:
     for seed in range(3):
         run = finish(home, "pipeline", "tuned", SIZES | {"batches": 1, "seed": seed})
         with Reader.open(home) as reader:
-            event = next(event for event in reader.events(run.id) if event.kind == "cut")
+            event = next(event for event in reader.details.events(run.id) if event.kind == "cut")
         found.append(event.detail.split()[2])
     return statistics.mode(found)
 
@@ -90,7 +90,7 @@ def shares(home: Home, run: Run) -> tuple[float, float]:
     its later batches.
     """
     with Reader.open(home) as reader:
-        spans = [span for _, span in reader.spans(run.id)]
+        spans = [span for _, span in reader.details.spans(run.id)]
     config = experiment("pipeline").config.check(run.config)
     assert isinstance(config, PipelineConfig)
     found = [

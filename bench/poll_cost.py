@@ -34,19 +34,19 @@ def running_run(home: Home) -> int:
     found = experiment("hogwild")
     config = found.configure("published")
     with Store.open(home) as store:
-        run_id = store.add_run(
+        run_id = store.runs.add(
             found.name,
             config.model_dump(mode="json"),
             owner="bench",
             demand=demand(config, machine()),
             preset="published",
         )
-        store.claim(run_id, me(), ())
-        store.begin(run_id, me(), {})
-        store.mark_running(run_id, 0.1)
+        store.claims.claim(run_id, me(), ())
+        store.worker.begin(run_id, me(), {})
+        store.worker.mark_running(run_id, 0.1)
         for rank in (0, 1):
             points = [Point("train/loss", step, 1 / step, step / 100, step / 938) for step in range(1, POINTS // 2 + 1)]
-            store.write(run_id, [RankBatch(rank, points)], progress=(1, 2, "samples"))
+            store.worker.write(run_id, [RankBatch(rank, points)], progress=(1, 2, "samples"))
     return run_id
 
 

@@ -56,27 +56,30 @@ def questions() -> dict[str, Callable[[Reader], Any]]:
     """Return what the page asks of the store."""
     asked: dict[str, Callable[[Reader], Any]] = {
         f"filter_{name}": lambda reader, text=text: (
-            reader.runs(matching=reader.filter(text)),
-            reader.count(matching=reader.filter(text)),
+            reader.runs.find(matching=reader.fields.filter(text)),
+            reader.runs.count(matching=reader.fields.filter(text)),
         )
         for name, text in FILTERS.items()
     }
     for name in ("-test/accuracy.best", "duration", "-seed", "owner"):
-        asked[f"sort_{name}"] = lambda reader, name=name: reader.runs(order=reader.order(name))
+        asked[f"sort_{name}"] = lambda reader, name=name: reader.runs.find(order=reader.fields.order(name))
     asked["table_500"] = table
     asked["groups"] = lambda reader: [
-        reader.values(group.finished, reader.order("test/accuracy.best").field) for group in reader.groups()
+        reader.fields.values(group.finished, reader.fields.order("test/accuracy.best").field)
+        for group in reader.groups.find()
     ]
-    asked["groups_sorted"] = lambda reader: reader.groups(order=reader.order("-test/accuracy.best"))
-    asked["at_a_step"] = lambda reader: reader.values_at([run.id for run in reader.runs()], "train/loss", 50)
-    asked["unknown_name"] = lambda reader: reader.names()
+    asked["groups_sorted"] = lambda reader: reader.groups.find(order=reader.fields.order("-test/accuracy.best"))
+    asked["at_a_step"] = lambda reader: reader.groups.values_at(
+        [run.id for run in reader.runs.find()], "train/loss", 50
+    )
+    asked["unknown_name"] = lambda reader: reader.fields.names()
     return asked
 
 
 def table(reader: Reader) -> Any:
     """Return the table of a first visit."""
     columns, _ = read_columns(COLUMNS, reader)
-    lines = board.run_lines(reader.runs())
+    lines = board.run_lines(reader.runs.find())
     return board.table(lines, columns, measured(reader, [line.run_ids[0] for line in lines], columns))
 
 
@@ -108,7 +111,7 @@ def main() -> None:
         if not home.database.exists():
             fill(home, asked.runs, asked.points, long=100_000)
         with Store.open(home) as store:
-            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         figures = {
             "runs": asked.runs,
             "store_ms": {name: timed(opened(home, ask)) for name, ask in questions().items()},

@@ -50,7 +50,7 @@ def measured(rounds: int) -> dict[str, list[float]]:
             home = Home(Path(folder)).create()
             with Store.open(home) as store:
                 for number in range(PEOPLE):
-                    store.add_person(
+                    store.people.add(
                         f"person {number}", "admin", by=Program("bench"), password="the sentence of this one person"
                     )
             with console(home) as address:

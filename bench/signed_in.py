@@ -113,7 +113,7 @@ def settle(home: Home, people: int) -> list[str]:
     with Store.open(home) as store:
         for number, name in enumerate(names):
             role: Role = "admin" if number == 0 else "viewer" if number % 5 == 1 else "member"
-            store.add_person(name, role, by=Program("bench"), password=PASSWORD)
+            store.people.add(name, role, by=Program("bench"), password=PASSWORD)
     return names
 
 

@@ -39,30 +39,30 @@ def fill(home: Home, runs: int, points: int, long: int = LONG, worker: ProcessId
     worker = worker or me()
     each = (points - long) // (2 * runs)
     with Store.open(home) as store:
-        store.connection.execute("PRAGMA synchronous = OFF")
+        store.db.connection.execute("PRAGMA synchronous = OFF")
         longest = _run(store, 0, 0, worker)
         for start in range(0, long, 50_000):
             curve = [
                 Point("train/loss", step, math.sin(step / 9_000) + step % 17, step / 100, step / 938)
                 for step in range(start, min(start + 50_000, long))
             ]
-            store.write(longest, [RankBatch(0, curve)])
+            store.worker.write(longest, [RankBatch(0, curve)])
         for number in range(1, runs):
             run_id = _run(store, number, each, worker)
-            store.end(
+            store.claims.end(
                 run_id,
                 "failed" if number % 9 == 0 else "finished",
                 "All ranks ended their work.",
                 execution_time_s=float(number % 100),
             )
-        store.end(longest, "finished", "All ranks ended their work.", execution_time_s=100.0)
+        store.claims.end(longest, "finished", "All ranks ended their work.", execution_time_s=100.0)
     return longest
 
 
 def _run(store: Store, number: int, each: int, worker: ProcessIdentity) -> int:
     config = {"trainers": 2, "seed": number % 10, "learning_rate": 0.01, "batch_size": 64}
     name = f"run {number % 50}"
-    run_id = store.add_run(
+    run_id = store.runs.add(
         "hogwild" if number % 2 else "sync_sgd",
         config,
         owner=f"person{number % 12}",
@@ -70,9 +70,9 @@ def _run(store: Store, number: int, each: int, worker: ProcessIdentity) -> int:
         preset="tuned",
         name=name,
     )
-    store.claim(run_id, worker, ())
-    store.begin(run_id, worker, {"host": "lab"})
-    store.mark_running(run_id, 0.5)
+    store.claims.claim(run_id, worker, ())
+    store.worker.begin(run_id, worker, {"host": "lab"})
+    store.worker.mark_running(run_id, 0.5)
     curves = [
         RankBatch(
             rank, [Point("train/loss", step, 1 / (step + 1 + rank), step / 100, step / 938) for step in range(each)]
@@ -83,7 +83,7 @@ def _run(store: Store, number: int, each: int, worker: ProcessIdentity) -> int:
         Point(name, each, number % 97 + 0.5, each / 100)
         for name in ("test/accuracy", "test/loss", "perf/samples_per_second", "perf/execution_time_s")
     ]
-    store.write(run_id, curves, run_points=ends if each else ends[:1], progress=(each, each or 1, "samples"))
+    store.worker.write(run_id, curves, run_points=ends if each else ends[:1], progress=(each, each or 1, "samples"))
     return run_id
 
 
@@ -121,17 +121,20 @@ def measure(home: Home, longest: int) -> dict[str, Any]:
     """Return what each question takes."""
     middle = Stretch("step", 0.4 * LONG, 0.44 * LONG)
     questions: dict[str, Callable[[Reader], Any]] = {
-        "chart_of_the_longest": lambda reader: reader.series(longest, LOSS, max_points=1000),
-        "zoom_into_its_middle": lambda reader: reader.series(longest, LOSS, max_points=1000, within=middle),
-        "run_table_500": lambda reader: (reader.runs(limit=500), reader.count()),
-        "run_table_page_200_of_50": lambda reader: reader.runs(limit=50, offset=9_950),
-        "filter_by_status_owner_experiment": lambda reader: reader.runs(
+        "chart_of_the_longest": lambda reader: reader.curves.series(longest, LOSS, max_points=1000),
+        "zoom_into_its_middle": lambda reader: reader.curves.series(longest, LOSS, max_points=1000, within=middle),
+        "run_table_500": lambda reader: (reader.runs.find(limit=500), reader.runs.count()),
+        "run_table_page_200_of_50": lambda reader: reader.runs.find(limit=50, offset=9_950),
+        "filter_by_status_owner_experiment": lambda reader: reader.runs.find(
             statuses=["failed"], owner="person3", experiment="hogwild", limit=500
         ),
-        "search_in_all_texts": lambda reader: (reader.runs(search="run 49", limit=500), reader.count(search="run 49")),
-        "owners": lambda reader: reader.owners(),
-        "idle_poll_of_all": lambda reader: reader.token(),
-        "idle_poll_of_a_run": lambda reader: reader.token(longest),
+        "search_in_all_texts": lambda reader: (
+            reader.runs.find(search="run 49", limit=500),
+            reader.runs.count(search="run 49"),
+        ),
+        "owners": lambda reader: reader.runs.owners(),
+        "idle_poll_of_all": lambda reader: reader.runs.token(),
+        "idle_poll_of_a_run": lambda reader: reader.runs.token(longest),
     }
     found = {}
     for name, ask in questions.items():
@@ -160,7 +163,7 @@ def main() -> None:
         longest = fill(home, asked.runs, asked.points)
         filled_s = time.perf_counter() - start
         with Store.open(home) as store:
-            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         found = measure(home, longest)
         start = time.perf_counter()
         made = back_up(home, by="ada")
@@ -169,7 +172,7 @@ def main() -> None:
         troubles = [trouble.sentence for trouble in fsck.examine(home)]
         fsck_s = time.perf_counter() - start
         with Reader.open(home) as reader:
-            points = reader.rows("SELECT count(*) FROM points")[0][0]
+            points = reader.db.rows("SELECT count(*) FROM points")[0][0]
         figures = {
             "runs": asked.runs,
             "points": points,

@@ -42,7 +42,7 @@ with Store.open(Home(path)) as store:
         batches = [RankBatch(rank, curves) for rank in range(ranks)]
         start = time.monotonic()
         try:
-            store.write(run_id, batches, progress=(steps, 10**9, "samples"))
+            store.worker.write(run_id, batches, progress=(steps, 10**9, "samples"))
             taken += ranks * metrics * each
             steps += each
         except StoreBusy:
@@ -67,9 +67,9 @@ while not waits or time.monotonic() < end:
     start = time.monotonic()
     try:
         with Reader.open(Home(path)) as reader:
-            reader.token()
-            reader.runs(limit=50)
-            for series in reader.series(run_id, ["train/metric0"], after_id=last, max_points=2000):
+            reader.runs.token()
+            reader.runs.find(limit=50)
+            for series in reader.curves.series(run_id, ["train/metric0"], after_id=last, max_points=2000):
                 last = max([last, *series.ids])
     except StoreBusy:
         busy += 1
@@ -99,8 +99,8 @@ def measure(home: Home, *, writers: int, readers: int, seconds: int, points: int
     took = time.monotonic() - start
     said, polled = told[:writers], told[writers:]
     with Reader.open(home) as reader:
-        stored = int(reader.rows("SELECT count(*) FROM points")[0][0])
-        counted = int(reader.rows("SELECT sum(count) FROM metrics")[0][0])
+        stored = int(reader.db.rows("SELECT count(*) FROM points")[0][0])
+        counted = int(reader.db.rows("SELECT sum(count) FROM metrics")[0][0])
     taken = sum(each["points"] for each in said)
     writes, polls = ([wait for each in them for wait in each["waits"]] for them in (said, polled))
     return {
@@ -117,10 +117,10 @@ def measure(home: Home, *, writers: int, readers: int, seconds: int, points: int
 
 
 def _running(store: Store) -> int:
-    run_id = store.add_run("hogwild", {}, owner="bench", demand=Demand(1, 0, RANKS, 1))
-    store.claim(run_id, me(), ())
-    store.begin(run_id, me(), {})
-    store.mark_running(run_id, 0.1)
+    run_id = store.runs.add("hogwild", {}, owner="bench", demand=Demand(1, 0, RANKS, 1))
+    store.claims.claim(run_id, me(), ())
+    store.worker.begin(run_id, me(), {})
+    store.worker.mark_running(run_id, 0.1)
     return run_id
 
 

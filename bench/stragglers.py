@@ -64,7 +64,7 @@ def gradients_per_second(home: Home, run: Run) -> float:
     done first.
     """
     with Reader.open(home) as reader:
-        times = [series.times_s for series in reader.series(run.id, ["train/loss"])]
+        times = [series.times_s for series in reader.curves.series(run.id, ["train/loss"])]
     until = min(max(own) for own in times)
     return sum(time <= until for own in times for time in own) / until
 

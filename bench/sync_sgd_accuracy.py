@@ -50,7 +50,7 @@ def measure(home: Home, preset: str, seeds: list[int], dataset: str) -> dict[str
 def curve(home: Home, run: Run, metric: str) -> list[float]:
     """Return all values that trainer1 recorded of a metric."""
     with Reader.open(home) as reader:
-        return [value for series in reader.series(run.id, [metric]) for value in series.values]
+        return [value for series in reader.curves.series(run.id, [metric]) for value in series.values]
 
 
 if __name__ == "__main__":

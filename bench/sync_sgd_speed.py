@@ -77,7 +77,7 @@ def measure(home: Home, rounds: int, common: dict[str, Any]) -> dict[str, Any]:
 def synchronizing_percent(home: Home, run: Run) -> float:
     """Return the share of all trainers' wall time in communicate and update; waiting for slower trainers is apart."""
     with Reader.open(home) as reader:
-        phases = reader.phases(run.id).values()
+        phases = reader.details.phases(run.id).values()
     spent = sum(each.get(name, 0.0) for each in phases for name in SYNCHRONIZING)
     return 100 * spent / sum(sum(each.values()) for each in phases)
 

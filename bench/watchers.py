@@ -94,15 +94,15 @@ def live_run(home: Home, by: str = "bench", settings: Mapping[str, object] = SET
 
     try:
         wait_until(
-            holds(lambda reader: any(row.count > 20 for row in reader.summaries(run_id))),
+            holds(lambda reader: any(row.count > 20 for row in reader.details.summaries(run_id))),
             START_S,
             "the run's first points",
         )
         yield run_id
     finally:
         with Store.open(home) as store:
-            store.request_cancel(run_id, by=by)
-        wait_until(holds(lambda reader: not reader.run(run_id).active), START_S, "the run's end")
+            store.runs.cancel(run_id, by=by)
+        wait_until(holds(lambda reader: not reader.runs.one(run_id).active), START_S, "the run's end")
 
 
 def watch(

@@ -30,7 +30,7 @@ class Home:
 
     @property
     def accounts(self) -> Path:
-        """The mark of a lab that has accounts (`engine.store.accounts`)."""
+        """The mark of a lab that has accounts (`engine.store.access.accounts_mark`)."""
         return self.path / "accounts"
 
     @property

@@ -7,8 +7,8 @@ from engine.home import Home
 from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
 from engine.store import Reader, Run, Store
-from engine.store.commands import checked_name
-from engine.store.launch_keys import LaunchKey
+from engine.store.runs.commands import checked_name
+from engine.store.runs.idempotency_keys import LaunchKey
 from engine.system.checkpoint_state import last_checkpoint
 from engine.system.machine import demand, machine
 
@@ -44,7 +44,7 @@ def launch(
     asked = demand(config, machine())
     settings, title = config.model_dump(mode="json"), title if parent_id else checked_name(title)
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_run(
+        return store.runs.add(
             name,
             settings,
             owner=owner,
@@ -81,7 +81,7 @@ def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEO
     Raises NoSuchRun, WrongStatus where that run is still on or finished, NoCheckpoint, and what `launch` raises.
     """
     with Reader.open(home, timeout_s=timeout_s) as reader:
-        run = reader.run(run_id)
+        run = reader.runs.one(run_id)
     if refusal := why_not_resumable(home, run):
         raise refusal
     return _launch_again(home, run, owner, timeout_s, resumes=True)
@@ -93,7 +93,7 @@ def retry(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOU
     Raises NoSuchRun, WrongStatus where that run is still on or finished, and what `launch` raises.
     """
     with Reader.open(home, timeout_s=timeout_s) as reader:
-        run = reader.run(run_id)
+        run = reader.runs.one(run_id)
     if refusal := why_not_retriable(run):
         raise refusal
     return _launch_again(home, run, owner, timeout_s, resumes=False)

@@ -15,8 +15,8 @@ if not current_user.has_account():
     account.no_accounts()
     st.stop()
 with reading() as reader:
-    me = reader.person(current_user.whoever())
-    there, made = reader.sign_ins(me.name), reader.tokens(me.name)
+    me = reader.people.one(current_user.whoever())
+    there, made = reader.sign_ins.of(me.name), reader.tokens.of(me.name)
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Account", anchor=False, width="stretch")

@@ -37,15 +37,15 @@ def page() -> None:
         adding, saving, leaving = (st.container(width="content") for _ in range(3))
     told = st.container()
     with reading(lambda: components.pulse(-1)) as reader, page_capture.keeping() as shown:
-        with reader.snapshot():
-            token, found = reader.token(), chosen(reader, view)
+        with reader.db.snapshot():
+            token, found = reader.runs.token(), chosen(reader, view)
             if found.runs:
                 session_state.complain(unknown(view, found.runs))
                 with adding, st.popover("Add runs", key="compare.add", on_change="rerun") as opened:
                     if opened.open:
                         chooser(reader, view, "compare.more")
                 view = comparison(reader, view, found.runs)
-            elif reader.count():
+            elif reader.runs.count():
                 st.write(
                     "No run is chosen. Tick some of the newest, write their ids above, or describe them in the filter."
                 )

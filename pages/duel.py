@@ -28,7 +28,7 @@ else:
     )
     with reading() as reader:
         widgets.runner_banner(reader)
-        newest = reader.duels(limit=NEWEST)
+        newest = reader.duels.recent(limit=NEWEST)
     if not form_is_closed("launch duel"):
         form()
     st.header("Duels so far", anchor=False)

@@ -24,7 +24,7 @@ if any(name in st.query_params for name in ASKED):  # links to the launch form o
 carry_out_waiting()
 with reading(lambda: components.pulse(-1)) as first:
     last_visit.look(first)
-    is_fresh = first.count() == 0
+    is_fresh = first.runs.count() == 0
 
 
 @st.fragment
@@ -34,7 +34,7 @@ def page() -> None:
         since = last_visit.since()
         found = summary.standing(Home.find(), since)
         widgets.runner_banner(reader)
-        if reader.count():
+        if reader.runs.count():
             lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
         else:
             newcomer()

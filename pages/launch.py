@@ -12,7 +12,7 @@ from app.ui.widgets import runner_banner
 
 carry_out_waiting()
 with reading() as reader:
-    is_first_visit = reader.count() == 0
+    is_first_visit = reader.runs.count() == 0
     runner_banner(reader)
 
 st.title("Launch", anchor=False)

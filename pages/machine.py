@@ -21,7 +21,7 @@ st.title("Machine", anchor=False)
 def page() -> None:
     """Show the machine, and again whenever there is another sample or a run has news."""
     with reading(lambda: components.pulse(-1, of_machine=True)) as reader:
-        token, samples, here = machine_token(reader), reader.machine_samples(), this_machine()
+        token, samples, here = machine_token(reader), reader.machine.samples(), this_machine()
         widgets.runner_banner(reader)
         st.header("Slots", anchor=False)
         panels.slots(reader, here, samples)

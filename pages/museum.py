@@ -52,8 +52,8 @@ def all_of_them(found: Museum) -> None:
 def page() -> None:
     """Show the exhibits, and again when a run of the museum has news."""
     system = None if alone else chosen_system()
-    with reading(lambda: components.pulse(-1)) as reader, reader.snapshot():
-        token, found = reader.token(), museum(reader)
+    with reading(lambda: components.pulse(-1)) as reader, reader.db.snapshot():
+        token, found = reader.runs.token(), museum(reader)
         widgets.runner_banner(reader)
     if not alone:
         all_of_them(found)

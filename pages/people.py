@@ -24,7 +24,10 @@ if refusal := current_user.why_not("add person"):
     st.stop()
 table.open_asked()
 with reading() as reader:
-    everyone, known = reader.people(), Known(reader.holdings(), disk(reader), reader.last_seen())
+    everyone, known = (
+        reader.people.everyone(),
+        Known(reader.ownership.holdings(), disk(reader), reader.ownership.last_seen()),
+    )
 view = st.segmented_control(
     "View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed"
 )

@@ -20,11 +20,11 @@ def page(run_id: int) -> None:
     """Show the run, and again whenever its frame changes; what ticks, and the curves, keep themselves up to date."""
     with (
         reading(lambda: components.pulse(-1, run_id=run_id)) as reader,
-        reader.snapshot(),
+        reader.db.snapshot(),
     ):  # what is shown and the frame are of the same moment
-        token, run, entry = reader.token(), reader.run(run_id), reader.entry(run_id)
+        token, run, entry = reader.runs.token(), reader.runs.one(run_id), reader.runs.entry(run_id)
         picture = live_update.has_picture(
-            reader.home, run_id
+            reader.db.home, run_id
         )  # checked after the run's version is read: one drawn later comes with a newer version
         if run.status == "queued":
             widgets.runner_banner(reader)
@@ -43,7 +43,7 @@ if wanted.isdecimal() and len(wanted) < 18:
 else:
     st.title("Run", anchor=False)
     with reading() as reader:
-        newest = reader.runs(archived=False, limit=8)
+        newest = reader.runs.find(archived=False, limit=8)
     if wanted:
         st.warning("A link to a run ends in its number, such as /run?run=12.")
     if not newest:

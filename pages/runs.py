@@ -35,16 +35,16 @@ def listing() -> None:
         )
         mine = st.toggle("Only mine", key="mine", bind="query-params", disabled=current_user.name() is None)
     with reading(lambda: components.pulse(-1)) as reader:
-        token = reader.token()
+        token = reader.runs.token()
         widgets.runner_banner(reader)
-        if sweeps := reader.count_sweeps():
+        if sweeps := reader.sweeps.count():
             st.page_link(widgets.PAGES["sweep"], label=f"{sweeps:,} {'sweep' if sweeps == 1 else 'sweeps'} of runs")
         queue = waits(reader)
-        show_queue(queue, reader.count_queued(), reader.count_held())
+        show_queue(queue, reader.queue.count(), reader.queue.count_held())
         statuses, owner = GROUPS[group or "all"], current_user.name() if mine else None
-        count = reader.count(statuses=statuses, search=search, owner=owner, archived=False)
+        count = reader.runs.count(statuses=statuses, search=search, owner=owner, archived=False)
         page = st.session_state.get("runs.page", 1)
-        runs = reader.runs(
+        runs = reader.runs.find(
             statuses=statuses, search=search, owner=owner, archived=False, limit=PAGE, offset=PAGE * (page - 1)
         )
         on = [run for run in runs if run.status not in ENDED]

@@ -46,7 +46,7 @@ except EngineError as error:
     st.error(as_text(str(error)))
     st.stop()
 with reading() as reader:
-    known = reader.some(ids)
+    known = reader.runs.some(ids)
     if gone := sorted(set(ids) - {run.id for run in known}):
         st.warning(
             f"No such runs (they may have been deleted): {', '.join(map(str, gone[:10]))}. The others are shown."

@@ -26,12 +26,16 @@ wanted = st.query_params.get("sweep", "")
 def page(sweep_id: int) -> None:
     """Show the sweep, and again whenever one of its runs has news."""
     with reading(lambda: components.pulse(-1, sweep_id=sweep_id)) as reader:
-        with reader.snapshot():
-            token, sweep, runs = reader.sweep_token(sweep_id), reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+        with reader.db.snapshot():
+            token, sweep, runs = (
+                reader.sweeps.token(sweep_id),
+                reader.sweeps.one(sweep_id),
+                reader.sweeps.runs(sweep_id),
+            )
         if "queued" in sweep.statuses:
             widgets.runner_banner(reader)
         heading(sweep, runs)
-        if duel := reader.duel_of_sweep(sweep_id):
+        if duel := reader.duels.of_sweep(sweep_id):
             st.html(f"Part of {duel_link(f'duel {duel}', duel)}.")
         st.header("Runs", anchor=False)
         st.html(matrix(sweep, runs))
@@ -73,7 +77,7 @@ else:
     if wanted:
         st.warning("A link to a sweep ends in its number, such as /sweep?sweep=3.")
     with reading() as reader:
-        newest, count = reader.sweeps(limit=NEWEST), reader.count_sweeps()
+        newest, count = reader.sweeps.recent(limit=NEWEST), reader.sweeps.count()
     if not newest:
         widgets.empty(
             (

@@ -20,7 +20,7 @@ from hypothesis import settings
 
 from engine.home import ROOT, Home
 from engine.store import connection as connecting
-from engine.store.schema import bring_up_to_date
+from engine.store.schema.upgrade import bring_up_to_date
 
 IN_CI = bool(os.environ.get("CI"))
 SHARED_DATA = ROOT.parent / "shared" / "data"

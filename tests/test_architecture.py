@@ -79,7 +79,18 @@ TORCH_FREE = (
 FACTS = (".config", ".duel", ".scaling")
 """What of an experiment's folder its `Experiment` refers to, for pages and analysis."""
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager"}
-NOUNS = {"training", "scaling", "pipelining", "seeding", "tuning", "finding"}
+NOUNS = {
+    "training",
+    "scaling",
+    "pipelining",
+    "seeding",
+    "tuning",
+    "finding",
+    "formatting",
+    "standing",
+    "running",
+    "pending",
+}
 """Established nouns that end as gerunds do; a module is otherwise named by a noun."""
 
 

@@ -32,7 +32,7 @@ from tests.labs import compare, duel, figures
 
 def drew_by_1(home: Home, *run_ids: int) -> None:
     """Make runs ones of an older version."""
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.executemany("UPDATE runs SET seeding = 1 WHERE id = ?", [[run_id] for run_id in run_ids])
 
 
@@ -43,7 +43,7 @@ def mixed(home: Home) -> list[RunRow]:
         ids = [compare.add(store, steps=5, seed=seed) for seed in range(3)]
     drew_by_1(home, ids[0])
     with Reader.open(home) as reader:
-        return reader.some(ids)
+        return reader.runs.some(ids)
 
 
 def test_a_mixture_of_rules_is_named_wherever_runs_are_put_together(mixed: list[RunRow], home: Home) -> None:
@@ -58,10 +58,10 @@ def test_a_mixture_of_rules_is_named_wherever_runs_are_put_together(mixed: list[
     assert differing(run_lines(mixed)) == ["seeding 1", "seeding 2", "seeding 2"]
     assert differing(run_lines(mixed[1:])) == ["", ""]
     with Reader.open(home) as reader:
-        assert [run.id for run in reader.runs(matching=read_filter("seeding == 1"))] == [1]
+        assert [run.id for run in reader.runs.find(matching=read_filter("seeding == 1"))] == [1]
     with Reader.open(home) as reader:
-        assert "rule 1 (this version: 2)" in facts_of(reader.run(mixed[0].id))
-        assert "Seeding" not in facts_of(reader.run(mixed[1].id))
+        assert "rule 1 (this version: 2)" in facts_of(reader.runs.one(mixed[0].id))
+        assert "Seeding" not in facts_of(reader.runs.one(mixed[1].id))
     assert [each for each in study(mixed, {}, "trainers").obstacles if "seeding 1: run 1" in each]
 
 
@@ -82,7 +82,7 @@ def test_a_figure_of_a_mixture_has_no_verdict_and_its_sweep_is_not_extended(home
     sweep_id, runs = figures.pipeline(home, lambda splits: 10.0 / splits)
     drew_by_1(home, runs[0].id)
     with Reader.open(home) as reader:
-        evidence = judge(reader, figure("pipeline_as_run"), reader.sweep(sweep_id)).evidence
+        evidence = judge(reader, figure("pipeline_as_run"), reader.sweeps.one(sweep_id)).evidence
     assert any(
         f"seeding 1: run {runs[0].id}" in each and each.endswith("Launch the figure again.")
         for each in evidence.obstacles
@@ -117,4 +117,4 @@ def test_a_bundle_carries_the_rule_and_one_that_names_none_is_of_rule_1(
             file.writestr(name, data)
     for path, rules in ((bundle, [1, 2]), (older, [1, 1])):
         with Store.open(Home(tmp_path / path.stem)) as other:
-            assert [other.run(run_id).seeding for run_id in import_path(other, path, by="Lin").ids] == rules
+            assert [other.read.runs.one(run_id).seeding for run_id in import_path(other, path, by="Lin").ids] == rules

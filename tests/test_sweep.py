@@ -149,7 +149,7 @@ def test_a_launch_queues_every_run_with_its_own_demand_and_name(home: Home) -> N
         home, "hogwild", base, {"trainers": ["1", 2]}, 2, owner=" Ada ", preset="quick", title=" speed "
     )
     with Reader.open(home) as reader:
-        sweep, runs = reader.sweep(sweep_id), [reader.run(run.id) for run in reader.sweep_runs(sweep_id)]
+        sweep, runs = reader.sweeps.one(sweep_id), [reader.runs.one(run.id) for run in reader.sweeps.runs(sweep_id)]
     assert (sweep.name, sweep.owner, sweep.grid) == ("speed", "Ada", {"trainers": (1, 2), "seed": (0, 1)})
     assert [(run.config["trainers"], run.config["seed"], run.demand.ranks, run.preset) for run in runs] == [
         *((1, 0, 1, "quick"), (2, 0, 2, "quick")),
@@ -174,9 +174,9 @@ def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(h
         assert str(told.value) == sentence
         order(f" {longest} ")
     with Reader.open(home) as reader:
-        runs = [run.name for run in reader.runs(experiment="hogwild", owner="Ada") if run.name.startswith("x")]
-        assert {reader.sweep(1).name, reader.duel(1).name, runs[-1]} == {longest}
-        of_sweep = [run.name for run in reader.sweep_runs(1)]
+        runs = [run.name for run in reader.runs.find(experiment="hogwild", owner="Ada") if run.name.startswith("x")]
+        assert {reader.sweeps.one(1).name, reader.duels.one(1).name, runs[-1]} == {longest}
+        of_sweep = [run.name for run in reader.sweeps.runs(1)]
     assert [name.partition("…: ")[2] for name in of_sweep] == ["trainers 1, seed 0", "trainers 2, seed 0"], (
         "the cut shows"
     )
@@ -188,11 +188,11 @@ def test_long_owners_are_refused_and_long_names_kept(home: Home) -> None:
         launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="a" * 61)
     run_id = launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="Ada")
     with Store.open(home) as store:
-        store.rename(run_id, "x" * 200, by="Ada")
-        store.request_cancel(run_id, by="Ada")
+        store.annotations.rename(run_id, "x" * 200, by="Ada")
+        store.runs.cancel(run_id, by="Ada")
     again = retry(home, run_id, owner="Ada")
     with Reader.open(home) as reader:
-        assert reader.run(again).name == "x" * 200
+        assert reader.runs.one(again).name == "x" * 200
 
 
 def test_nothing_is_queued_where_one_run_could_never_run_here(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_nothing_is_queued_where_one_run_could_never_run_here(home: Home, monkey
                 home, case["name"], {}, case["grid"], owner=case.get("owner", "Ada"), preset=case.get("preset")
             )
     with Reader.open(home) as reader:
-        assert (reader.count(), reader.count_sweeps()) == (0, 0)
+        assert (reader.runs.count(), reader.sweeps.count()) == (0, 0)
 
 
 def launched(home: Home) -> int:
@@ -222,7 +222,9 @@ def launched(home: Home) -> int:
 
 def cells(home: Home, sweep_id: int) -> list[tuple[Any, ...]]:
     with Reader.open(home) as reader:
-        return [(run.config["trainers"], run.config["lock"], run.config["seed"]) for run in reader.sweep_runs(sweep_id)]
+        return [
+            (run.config["trainers"], run.config["lock"], run.config["seed"]) for run in reader.sweeps.runs(sweep_id)
+        ]
 
 
 def test_more_values_and_more_seeds_are_new_cells_with_the_old_settings(home: Home) -> None:
@@ -232,7 +234,7 @@ def test_more_values_and_more_seeds_are_new_cells_with_the_old_settings(home: Ho
     assert len(extend_sweep(home, sweep_id, {}, seeds=1, owner="Grace")) == 6
     assert {seed for *_, seed in cells(home, sweep_id)[6:]} == {1}
     with Reader.open(home) as reader:
-        sweep, last = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)[-1]
+        sweep, last = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)[-1]
     assert sweep.grid == {"trainers": (1, 2, 4), "lock": (False, True), "seed": (0, 1)}
     assert (last.config["epochs"], last.name, last.owner) == (3, "speed: trainers 4, lock true, seed 1", "Grace")
 
@@ -338,7 +340,7 @@ def test_a_drawn_or_missing_sweep_is_told_and_takes_more(home: Home) -> None:
     )
     assert extend_sweep(home, sweep_id, {}, draws=2, owner="Ada") == [9, 10, 11, 12]
     with Reader.open(home) as reader:
-        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+        sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
     assert sweep.draw == {"count": 6, "seed": 3, "over": {"learning_rate": "log:0.001..0.1"}}
     rates = [run.config["learning_rate"] for run in runs]
     assert rates[:4] == rates[4:8]

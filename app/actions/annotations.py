@@ -8,7 +8,7 @@ from app.ui import current_user, permissions
 from app.ui.html import as_text
 from app.ui.store_access import command
 from engine.store import Reader, RunRow, Store
-from engine.store.guarding import what
+from engine.store.access.authorization import what
 from engine.store.records import ENDED, Run
 
 
@@ -33,7 +33,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             "Star",
             key="mark.star",
             on_click=_order,
-            args=(lambda store, who: store.star(ids, by=who), "starred"),
+            args=(lambda store, who: store.annotations.star(ids, by=who), "starred"),
             **permissions.control("star", owners, what=named, help="Stars keep runs from the gc command."),
         )
     if any(run.starred_by for run in runs):
@@ -42,7 +42,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             "Take stars off",
             key="mark.unstar",
             on_click=_order,
-            args=(lambda store, who: store.unstar(ids, by=who), "no longer starred"),
+            args=(lambda store, who: store.annotations.unstar(ids, by=who), "no longer starred"),
             **take_off,
         )
     with st.popover("Tag", key="mark.tags", **permissions.control("tag", owners, what=named)):
@@ -64,7 +64,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             "Unpin",
             key="mark.unpin",
             on_click=_order,
-            args=(lambda store, who: store.unpin(ids[0], by=who), "no longer a baseline"),
+            args=(lambda store, who: store.annotations.unpin(ids[0], by=who), "no longer a baseline"),
             **let_go,
         )
     over = [run for run in runs if run.status in ENDED and not run.archived_by]
@@ -76,7 +76,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             "Archive",
             key="mark.archive",
             on_click=_order,
-            args=(lambda store, who: store.archive(ended, by=who), "archived"),
+            args=(lambda store, who: store.annotations.archive(ended, by=who), "archived"),
             **put_away,
         )
     if any(run.archived_by for run in runs):
@@ -85,7 +85,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             "Restore",
             key="mark.restore",
             on_click=_order,
-            args=(lambda store, who: store.unarchive(ids, by=who), "back in the tables"),
+            args=(lambda store, who: store.annotations.unarchive(ids, by=who), "back in the tables"),
             **take_out,
         )
 
@@ -98,26 +98,28 @@ def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
     words = "Star, baseline, archive. Name, tags and note are under Notes."
     with st.popover("Marks", **permissions.control("star", [run.owner], what=f"Run {run.id}", help=words)):
         if run.starred_by:
-            _button(run, "Take the star off", lambda store: store.unstar(ids, by=who))
+            _button(run, "Take the star off", lambda store: store.annotations.unstar(ids, by=who))
         else:
-            _button(run, "Star", lambda store: store.star(ids, by=who))
+            _button(run, "Star", lambda store: store.annotations.star(ids, by=who))
         if run.pinned_by:
-            _button(run, "Unpin", lambda store: store.unpin(run.id, by=who))
+            _button(run, "Unpin", lambda store: store.annotations.unpin(run.id, by=who))
         else:
-            _button(run, "Pin as baseline", lambda store: store.pin(run.id, by=who), _pinning(run, baseline))
+            _button(
+                run, "Pin as baseline", lambda store: store.annotations.pin(run.id, by=who), _pinning(run, baseline)
+            )
         if run.archived_by:
-            _button(run, "Restore", lambda store: store.unarchive(ids, by=who))
+            _button(run, "Restore", lambda store: store.annotations.unarchive(ids, by=who))
         elif run.active:
             st.caption("It can be archived once it has ended.")
         else:
-            _button(run, "Archive", lambda store: store.archive(ids, by=who))
+            _button(run, "Archive", lambda store: store.annotations.archive(ids, by=who))
 
 
 def baseline_beside(reader: Reader, experiment: str) -> RunRow | None:
     """Return the run whose place another one would take as baseline; None too for those to whom it is all one whose
     that is.
     """
-    return None if current_user.may("pin", [""]) else reader.pinned().get(experiment)
+    return None if current_user.may("pin", [""]) else reader.runs.pinned().get(experiment)
 
 
 def _pinning(run: Run | RunRow, baseline: Run | RunRow | None) -> permissions.Control:
@@ -165,12 +167,12 @@ def _order(order: Callable[[Store, str], Sequence[int]], said: str) -> None:
 def _tag(ids: Sequence[int], add: bool) -> None:
     tag = str(st.session_state.get("mark.tag", ""))
     _order(
-        lambda store, who: (store.tag if add else store.untag)(ids, tag, by=who),
+        lambda store, who: (store.annotations.tag if add else store.annotations.untag)(ids, tag, by=who),
         f"tagged {tag.strip()}" if add else f"no longer tagged {tag.strip()}",
     )
 
 
 def pinned(store: Store, run_id: int, who: str) -> list[int]:
     """Pin a run and return it."""
-    store.pin(run_id, by=who)
+    store.annotations.pin(run_id, by=who)
     return [run_id]

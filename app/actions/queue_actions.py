@@ -50,13 +50,13 @@ def takes(found: Estimate | None) -> str:
 
 def waits(reader: Reader) -> dict[int, Wait]:
     """Return what is known of each waiting run, in the order of the queue."""
-    return outlook(reader, Home.find()) if reader.count_queued() else {}
+    return outlook(reader, Home.find()) if reader.queue.count() else {}
 
 
 def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
     """Return why a run waits and when it should start, in a sentence; a run far back has only its place."""
     if wait is None:
-        before = reader.queue_position(run.id)
+        before = reader.queue.position(run.id)
         if before is None:
             return "On hold."
         return (
@@ -83,11 +83,11 @@ def queue_actions(run: Run) -> None:
         "Queue", **permissions.control("hold", owners, what=named, help="Hold it back, or change its place.")
     ):
         if run.held_by:
-            _button("Release", run, lambda store, who: store.release(run.id, by=who))
+            _button("Release", run, lambda store, who: store.queue.release(run.id, by=who))
         else:
-            _button("Hold", run, lambda store, who: store.hold(run.id, by=who))
-        _button("Move to the front", run, lambda store, who: store.move(run.id, "front", by=who), prefers)
-        _button("Move to the back", run, lambda store, who: store.move(run.id, "back", by=who))
+            _button("Hold", run, lambda store, who: store.queue.hold(run.id, by=who))
+        _button("Move to the front", run, lambda store, who: store.queue.move(run.id, "front", by=who), prefers)
+        _button("Move to the back", run, lambda store, who: store.queue.move(run.id, "back", by=who))
         st.caption(f"Its priority is {run.terms.priority}; front and back are those of that priority.")
         for other in (each for each in reversed(PRIORITIES) if each != run.terms.priority):
             _button(
@@ -96,7 +96,7 @@ def queue_actions(run: Run) -> None:
 
 
 def _giving(run_id: int, priority: Priority) -> Callable[[Store, str], None]:
-    return lambda store, who: store.set_priority(run_id, priority, by=who)
+    return lambda store, who: store.queue.set_priority(run_id, priority, by=who)
 
 
 def _button(

@@ -10,7 +10,7 @@ from app.ui import current_user
 from app.ui.html import when
 from app.ui.store_access import command
 from engine.store import SavedView, Store
-from engine.store.views import NAME_LENGTH
+from engine.store.runs.saved_views import NAME_LENGTH
 
 
 def entry(view: SavedView, *, with_page: bool = False) -> None:
@@ -55,12 +55,12 @@ def _change(view: SavedView) -> None:
 
 def _rename(view: SavedView, field: str) -> None:
     name, who = str(st.session_state[field]), current_user.whoever()
-    _ordered(view, lambda store: store.rename_view(view.id, name, by=who))
+    _ordered(view, lambda store: store.views.rename(view.id, name, by=who))
 
 
 def _delete(view: SavedView) -> None:
     who = current_user.whoever()
-    _ordered(view, lambda store: store.delete_view(view.id, by=who))
+    _ordered(view, lambda store: store.views.delete(view.id, by=who))
 
 
 def _ordered(view: SavedView, order: Callable[[Store], bool]) -> None:

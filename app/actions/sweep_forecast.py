@@ -16,7 +16,7 @@ from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
 from engine.store import Reader, Sweep
-from engine.store.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import Plan
 from engine.system.machine import demand, machine
 

@@ -71,7 +71,7 @@ def metric_names() -> MetricList:
     and which way is better.
     """
     with Reader.open(Home.find()) as reader:
-        names = dict.fromkeys([*METRICS, *reader.metric_names()])
+        names = dict.fromkeys([*METRICS, *reader.fields.metric_names()])
     return MetricList(metrics=[MetricTold.model_validate(metric(name)) for name in names])
 
 
@@ -79,7 +79,7 @@ def metric_names() -> MetricList:
 def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
     """Return a page of sweeps, each with how many of its runs have which status."""
     with Reader.open(Home.find()) as reader:
-        found = reader.sweeps(before=asked.before, limit=asked.limit + 1)
+        found = reader.sweeps.recent(before=asked.before, limit=asked.limit + 1)
     shown = [SweepTold.model_validate(each) for each in found[: asked.limit]]
     return SweepList(sweeps=shown, next=shown[-1].id if len(found) > asked.limit else None)
 
@@ -87,8 +87,8 @@ def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
 @router.get("/sweeps/{sweep_id}", summary="Tell one sweep", responses={404: told("No sweep has that number.")})
 def sweep(sweep_id: Annotated[int, Path(ge=1, le=MOST_ID, description="The sweep's number."), DIGITS]) -> SweepInFull:
     """Return one sweep and the ids of its runs."""
-    with Reader.open(Home.find()) as reader, reader.snapshot():
-        found, run_ids = reader.sweep(sweep_id), [run.id for run in reader.sweep_runs(sweep_id)]
+    with Reader.open(Home.find()) as reader, reader.db.snapshot():
+        found, run_ids = reader.sweeps.one(sweep_id), [run.id for run in reader.sweeps.runs(sweep_id)]
     return SweepInFull(**SweepTold.model_validate(found).model_dump(), run_ids=run_ids)
 
 

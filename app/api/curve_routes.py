@@ -19,9 +19,9 @@ from app.run.live_series import live_metrics
 from engine.home import Home
 from engine.metrics import metric
 from engine.store import Reader, Stretch
-from engine.store.curves import Axis
-from engine.store.point_pages import PointRow, Recording
-from engine.store.records import Series
+from engine.store.curve_records import Series
+from engine.store.curves.export_pages import PointRow, Recording
+from engine.store.curves.series import Axis
 from engine.transfer.point_rows import COLUMNS
 
 router = APIRouter()
@@ -90,9 +90,9 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
 
     A metric that the run has not recorded has no curve. What would exceed 500,000 points in all is refused with 400.
     """
-    with Reader.open(Home.find()) as reader, reader.snapshot():
-        run = reader.run(run_id)
-        recorded = reader.summaries(run_id)
+    with Reader.open(Home.find()) as reader, reader.db.snapshot():
+        run = reader.runs.one(run_id)
+        recorded = reader.details.summaries(run_id)
         names = _names(asked.metrics) or live_metrics([summary.metric for summary in recorded])[:MOST_METRICS]
         many = sum(summary.metric in names for summary in recorded)
         if (
@@ -105,8 +105,8 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
             raise HTTPException(
                 400, f"{said} Ask for fewer metrics or points, or for all of them from /runs/{run_id}/points."
             )
-        found = reader.series(run_id, names, max_points=asked.max_points, within=asked.stretch)
-        roles = {row.rank: row.role for row in reader.ranks(run_id)}
+        found = reader.curves.series(run_id, names, max_points=asked.max_points, within=asked.stretch)
+        roles = {row.rank: row.role for row in reader.details.ranks(run_id)}
     return Curves(run_id=run_id, version=run.version, status=run.status, series=[_curve(each, roles) for each in found])
 
 
@@ -129,8 +129,8 @@ def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingRe
     """
     home = Home.find()
     with Reader.open(home) as reader:
-        experiment = reader.run(run_id).experiment
-        recordings = reader.recordings(run_id, _names(asked.metrics))
+        experiment = reader.runs.one(run_id).experiment
+        recordings = reader.points.recordings(run_id, _names(asked.metrics))
     rows = _pages(home, recordings)
     about = (run_id, experiment)
     if asked.format == "parquet":
@@ -176,7 +176,7 @@ def _pages(home: Home, recordings: list[Recording]) -> Iterator[tuple[Recording,
         last = 0
         while True:
             with Reader.open(home) as reader:
-                page = reader.points_page(recording.id, after=last, limit=PAGE)
+                page = reader.points.page(recording.id, after=last, limit=PAGE)
             if page:
                 yield recording, page
                 last = page[-1].id

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from app.auth.middleware import VISITOR
 from app.core.visitor import Visitor
 from engine.errors import ConfigError, Problem
-from engine.store.people import checked_name
+from engine.store.access.people import checked_name
 
 
 def visitor(request: Request) -> Visitor:

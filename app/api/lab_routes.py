@@ -57,7 +57,7 @@ def queue(asked: Annotated[QueueAsked, Query()]) -> QueueTold:
     """Return the runs that wait in the order in which they start, why each waits, and when it should start."""
     home = Home.find()
     with Reader.open(home) as reader:
-        waits, total = list(outlook(reader, home).values()), reader.count_queued()
+        waits, total = list(outlook(reader, home).values()), reader.queue.count()
     return QueueTold(
         queued=total,
         max_running_per_person=limits(home).max_running_per_person,
@@ -71,7 +71,7 @@ def machine_now() -> MachineTold:
     home, here = Home.find(), machine()
     room = storage(home)
     with Reader.open(home) as reader:
-        holders, row, samples = reader.alive(), reader.runner(), reader.latest_machine_samples()
+        holders, row, samples = reader.queue.alive(), reader.runner.current(), reader.machine.latest()
     return MachineTold(
         cores=here.cores,
         cpu_model=here.cpu_model,

@@ -17,9 +17,9 @@ from engine.launch import launch
 from engine.launch_options import Terms
 from engine.registry import experiment
 from engine.store import Reader, Status, Store
-from engine.store.clock import now
-from engine.store.commands import NAME_LENGTH
-from engine.store.launch_keys import LONGEST, LaunchKey
+from engine.store.runs.commands import NAME_LENGTH
+from engine.store.runs.idempotency_keys import LONGEST, LaunchKey
+from engine.store.timestamps import now
 
 router = APIRouter()
 LONGEST_BODY = 64 * 1024
@@ -114,7 +114,7 @@ def submit(asked: Submission, request: Request, response: Response, key: Key = N
         once=once,
     )
     with Reader.open(home) as reader:
-        entry = RunEntry.model_validate(reader.entry(run_id))
+        entry = RunEntry.model_validate(reader.runs.entry(run_id))
     response.headers["location"] = at(f"{API}/runs/{run_id}")
     if once and entry.created_at < began_at:
         response.status_code = 200
@@ -137,4 +137,4 @@ def cancel(run_id: RunId, asked: Cancellation, request: Request) -> Cancelled:
     """
     by = acting(request, asked.owner)
     with Store.open(Home.find(), timeout_s=TIMEOUT_S) as store:
-        return Cancelled(id=run_id, status=store.request_cancel(run_id, by=by, force=asked.force))
+        return Cancelled(id=run_id, status=store.runs.cancel(run_id, by=by, force=asked.force))

@@ -68,9 +68,9 @@ def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
     """Return a page of runs that match all that is asked; archived ones where they are asked for. The values of curves
     are not part of it.
     """
-    with Reader.open(Home.find()) as reader, reader.snapshot():
-        matching = reader.filter(asked.filter)
-        found = reader.runs(
+    with Reader.open(Home.find()) as reader, reader.db.snapshot():
+        matching = reader.fields.filter(asked.filter)
+        found = reader.runs.find(
             statuses=asked.status or None,
             experiment=asked.experiment,
             owner=asked.owner,
@@ -89,7 +89,7 @@ def run(run_id: RunId) -> RunInFull:
     """Return all of a run but its curves and logs: config, environment, summaries, ranks, phases, events, what it goes
     back to and what goes back to it.
     """
-    with Reader.open(Home.find()) as reader, reader.snapshot():
+    with Reader.open(Home.find()) as reader, reader.db.snapshot():
         return in_full(reader, run_id)
 
 
@@ -100,8 +100,8 @@ def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
     """Return the end of one log of a run, or what follows a byte offset; at most 256 KB."""
     home = Home.find()
     with Reader.open(home) as reader:
-        reader.run(run_id)
-        sources = [source for source, _ in reader.logs(run_id)]
+        reader.runs.one(run_id)
+        sources = [source for source, _ in reader.details.logs(run_id)]
     try:
         found = log_tail.tail(log_tail.log_path(home, run_id, asked.source), asked.offset)
     except (StoreBusy, StoreTooNew):
@@ -115,10 +115,10 @@ def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
 
 def in_full(reader: Reader, run_id: int) -> RunInFull:
     """Return a run with all that is told of it, inside a snapshot; raises NoSuchRun."""
-    found = reader.run(run_id)
+    found = reader.runs.one(run_id)
     same = {name: getattr(found, name) for name in RunInFull.model_fields if hasattr(found, name)}
     told = (
-        vars(reader.entry(run_id))
+        vars(reader.runs.entry(run_id))
         | same
         | {"progress_done": found.progress_done, "progress_total": found.progress_total}
     )
@@ -130,13 +130,13 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
         },
         demand=Demanded.model_validate(found.demand),
         terms=TermsTold.model_validate(found.terms),
-        queue_position=reader.queue_position(run_id) if found.status == "queued" else None,
-        resumed_as=reader.resumed_as(run_id),
-        retried_as=reader.retried_as(run_id),
-        chain=[each for each, _ in reader.chain(run_id)],
-        summaries=[SummaryTold.model_validate(each) for each in reader.summaries(run_id)],
-        ranks=[RankTold.model_validate(each) for each in reader.ranks(run_id)],
-        phases=[Phases(rank=rank, seconds=dict(seconds)) for rank, seconds in reader.phases(run_id).items()],
-        events=[EventTold.model_validate(each) for each in reader.events(run_id)],
-        logs=[source for source, _ in reader.logs(run_id)],
+        queue_position=reader.queue.position(run_id) if found.status == "queued" else None,
+        resumed_as=reader.runs.resumed_as(run_id),
+        retried_as=reader.runs.retried_as(run_id),
+        chain=[each for each, _ in reader.runs.chain(run_id)],
+        summaries=[SummaryTold.model_validate(each) for each in reader.details.summaries(run_id)],
+        ranks=[RankTold.model_validate(each) for each in reader.details.ranks(run_id)],
+        phases=[Phases(rank=rank, seconds=dict(seconds)) for rank, seconds in reader.details.phases(run_id).items()],
+        events=[EventTold.model_validate(each) for each in reader.details.events(run_id)],
+        logs=[source for source, _ in reader.details.logs(run_id)],
     )

@@ -10,7 +10,7 @@ from app.core.base_path import inside
 from app.core.response_cache import NEVER_STORE
 from app.core.visitor import Visitor
 from engine.store import Reader
-from engine.store.sign_ins import key_of
+from engine.store.access.sign_ins import key_of
 
 API, METRICS = "/api/v1", "/metrics"
 """A token opens these and nothing else; pages and their routes take a browser's sign-in alone."""
@@ -54,9 +54,9 @@ def visitor(reader: Reader, token: str) -> Visitor:
     """Return whom a token stands for at this moment; in a lab without accounts everyone is welcome. Raises StoreError
     where it has lost them.
     """
-    reader.require_accounts()
-    asked = reader.has_people()
-    return Visitor(asked, reader.token_holder(token) if asked and token else None, key_of(token))
+    reader.access.require_accounts()
+    asked = reader.access.has_people()
+    return Visitor(asked, reader.tokens.holder(token) if asked and token else None, key_of(token))
 
 
 def refusal(scope: Scope, found: Visitor) -> Response | None:

@@ -9,7 +9,7 @@ from time import monotonic
 from engine.errors import EngineError
 from engine.home import Home
 from engine.store import Store
-from engine.store.sign_ins import SEEN_EVERY_S
+from engine.store.access.sign_ins import SEEN_EVERY_S
 
 MOST = 5_000
 """Sign-ins whose last note is remembered here; the store itself writes none that is too soon."""
@@ -38,4 +38,4 @@ def _note(home: Home, key: str) -> None:
         suppress(EngineError),
         Store.open(home, timeout_s=5.0) as store,
     ):  # a store that is held for so long is noted in next time
-        store.note_use(key)
+        store.sign_ins.note_use(key)

@@ -32,7 +32,7 @@ from engine.commands.oidc_claims import vouched
 from engine.commands.sign_in import sign_in_by_provider
 from engine.errors import EngineError, SignInRefused
 from engine.home import Home
-from engine.store.sign_ins import LASTS_S
+from engine.store.access.sign_ins import LASTS_S
 
 WANTED, AT = "parallab.wanted", "parallab.at"
 """What a browser's way to the provider and back remembers: where it wanted to go, and which provider it was sent to."""

@@ -84,4 +84,4 @@ def _who(request: Request) -> str | None:
     if found.who is None:
         return None
     with Reader.open(Home.find()) as reader:
-        return found.who.name if reader.person(found.who.name).has_password else None
+        return found.who.name if reader.people.one(found.who.name).has_password else None

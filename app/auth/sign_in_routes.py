@@ -27,7 +27,7 @@ from engine.commands.sign_in import AT_ONCE, sign_in
 from engine.errors import EngineError, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.sign_ins import LASTS_S, Way
+from engine.store.access.sign_ins import LASTS_S, Way
 
 MOST_WAITING = 24
 """Sign-ins that wait for their check; more are sent away, so that a flood of them holds up nothing else."""
@@ -124,7 +124,7 @@ def end(request: Request) -> Way | None:
     if not found.key:
         return None
     with Store.open(Home.find(), timeout_s=5.0) as store:
-        return store.sign_out(found.key)
+        return store.sign_ins.end(found.key)
 
 
 def page(
@@ -156,7 +156,7 @@ def _button(key: str, label: str, wanted: str) -> str:
 def _has_passwords() -> bool:
     try:
         with Reader.open(Home.find(), timeout_s=LOOK_S) as reader:
-            return reader.has_passwords()
+            return reader.sign_ins.has_passwords()
     except EngineError:  # the page must not fail where the store is held for a moment: the form says so itself
         return True
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from engine.analysis.statistics.resample import MOST_CELLS, Aligned, Floats, edges_between
-from engine.store import Reader, Recorded
-from engine.store.cells import Cell
-from engine.store.curves import Axis
+from engine.store import Reader, RecordedMetric
+from engine.store.curves.binned_sums import BinnedCell
+from engine.store.curves.series import Axis
 from engine.store.records import RunRow
 
 LONG = 10_000
@@ -17,7 +17,7 @@ LONG = 10_000
 
 
 def in_cells(
-    reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[Recorded]], axis: Axis, *, log: bool
+    reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[RecordedMetric]], axis: Axis, *, log: bool
 ) -> Aligned | None:
     """Return what `aligned` gives for all raw points of the runs, None where it takes these themselves.
 
@@ -27,7 +27,9 @@ def in_cells(
     every = [each for run in runs for each in who.get(run.id, ())]
     if not every or min(each.total for each in every) < LONG:
         return None
-    known = {(each.run_id, each.rank): reader.marks(each.run_id, each.metric, each.rank, axis) for each in every}
+    known = {
+        (each.run_id, each.rank): reader.multi_run.marks(each.run_id, each.metric, each.rank, axis) for each in every
+    }
     there = [marks for marks in known.values() if marks]
     if len(there) < len(known):
         return None
@@ -36,9 +38,9 @@ def in_cells(
     if not firsts:
         return None
     edges, width = edges_between(low, high, log, MOST_CELLS)
-    if max(reader.positions(marks, axis, low, MOST_CELLS + 1) for marks in there) <= MOST_CELLS:
+    if max(reader.multi_run.positions(marks, axis, low, MOST_CELLS + 1) for marks in there) <= MOST_CELLS:
         return None
-    found = {key: reader.cells(marks, axis, edges.tolist()) for key, marks in known.items() if marks}
+    found = {key: reader.multi_run.cells(marks, axis, edges.tolist()) for key, marks in known.items() if marks}
     rows = [_member([found[each.run_id, each.rank] for each in who.get(run.id, ())], edges.size - 1) for run in runs]
     values = np.stack(rows)
     lows, highs = edges[:-1], edges[1:]
@@ -47,7 +49,7 @@ def in_cells(
     return Aligned(centres[some], values[:, some], False, width)
 
 
-def _member(ranks: Sequence[Sequence[Cell]], count: int) -> Floats:
+def _member(ranks: Sequence[Sequence[BinnedCell]], count: int) -> Floats:
     """Return a run's value in each cell, over its ranks: the mean of the finite points; where none has a point, the
     last one before, between its ends.
     """

@@ -18,9 +18,9 @@ from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
 from engine.analysis.update_clock import EXCHANGED, growing, updates_at
 from engine.registry import known_experiment
-from engine.store import Column, Reader, Recorded, Stretch
-from engine.store.curves import Axis
-from engine.store.downsample import kept
+from engine.store import Column, Reader, RecordedMetric, Stretch
+from engine.store.curves.downsample import kept
+from engine.store.curves.series import Axis
 from engine.store.records import RunRow
 
 POINTS = 6_000
@@ -57,12 +57,12 @@ class DrawnCurve:
     nonfinite: int
 
 
-def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, list[Recorded]]:
+def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, list[RecordedMetric]]:
     """Return who recorded a metric, by run: the whole run where it did, else its ranks; runs that lack it
     are absent.
     """
-    found: dict[int, list[Recorded]] = {}
-    for each in reader.recorded([run.id for run in runs], [metric]):
+    found: dict[int, list[RecordedMetric]] = {}
+    for each in reader.multi_run.recorded([run.id for run in runs], [metric]):
         of_run = found.setdefault(each.run_id, [])
         if not of_run or of_run[0].rank is not None:
             of_run.append(each)
@@ -137,7 +137,7 @@ def forget() -> None:
 
 
 def _key(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, log: bool) -> _Key:
-    return (str(reader.home.path), metric, axis, log, tuple((run.id, run.version) for run in runs))
+    return (str(reader.db.home.path), metric, axis, log, tuple((run.id, run.version) for run in runs))
 
 
 def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept, most: int = KEPT_GROUPS) -> Kept:
@@ -148,9 +148,9 @@ def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept, most: int 
     return found
 
 
-def _all_kept(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[Recorded]], axis: str) -> bool:
+def _all_kept(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[RecordedMetric]], axis: str) -> bool:
     """Say whether the points of a group were read lately: then they are not added up by the store."""
-    home = str(reader.home.path)
+    home = str(reader.db.home.path)
     wanted = [
         ((home, run.id, run.version, each.metric, each.rank), name)
         for run in runs
@@ -161,14 +161,14 @@ def _all_kept(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence
         return all(key in _columns for key in wanted)
 
 
-def _member(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, log: bool) -> RunPoints:
+def _member(reader: Reader, run: RunRow, who: Sequence[RecordedMetric], axis: str, log: bool) -> RunPoints:
     parts = [_raw(reader, run, each, axis) for each in who]
     if not parts:
         return member(np.empty(0), np.empty(0))
     return member(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), log=log)
 
 
-def _raw(reader: Reader, run: RunRow, each: Recorded, axis: str) -> tuple[Floats, Floats]:
+def _raw(reader: Reader, run: RunRow, each: RecordedMetric, axis: str) -> tuple[Floats, Floats]:
     """Return all points of one rank: where they lie along the axis (infinite where that is not known), and their
     values.
     """
@@ -182,7 +182,7 @@ def _raw(reader: Reader, run: RunRow, each: Recorded, axis: str) -> tuple[Floats
     return _metric_at(reader, run, each, axis, steps), y
 
 
-def _metric_at(reader: Reader, run: RunRow, each: Recorded, axis: str, steps: Floats) -> Floats:
+def _metric_at(reader: Reader, run: RunRow, each: RecordedMetric, axis: str, steps: Floats) -> Floats:
     """Return the last value of another metric at or before some steps: that of the same rank, else of the whole run,
     else of its first rank.
     """
@@ -213,13 +213,13 @@ def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]
             for each in recorded(reader, [run], clock.metric).get(run.id, [])
         ]
         return [(each, np.arange(1.0, each.size + 1)) for each in times]
-    found = reader.series(run.id, [clock.metric], max_points=MOST)
+    found = reader.curves.series(run.id, [clock.metric], max_points=MOST)
     share = 1 / len(found) if clock.counts == "mean" and found else 1.0
     return [(np.asarray(each.times_s), np.asarray(each.steps, dtype=float) * share) for each in found]
 
 
 def _drawn_of(
-    reader: Reader, run: RunRow, who: Sequence[Recorded], metric: str, axis: str, most: int, within: Within
+    reader: Reader, run: RunRow, who: Sequence[RecordedMetric], metric: str, axis: str, most: int, within: Within
 ) -> Drawn:
     key = (*_key(reader, [run], metric, axis, log=False), most, within)
     with _lock:
@@ -240,7 +240,7 @@ def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, wit
     known = clocks(reader, run, axis) if axis in CLOCKED else []
     part = _stretch(axis, known, *within) if within else None
     found = {}
-    for series in reader.series(run.id, [metric], max_points=most, within=part):
+    for series in reader.curves.series(run.id, [metric], max_points=most, within=part):
         plain = {
             "step": series.steps,
             "time": series.times_s,
@@ -263,7 +263,7 @@ def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high
     return Stretch("time_s", float(times[max(0, first)]), float(times[last]) if last < times.size else np.inf)
 
 
-def _against(reader: Reader, run: RunRow, who: Sequence[Recorded], axis: str, most: int) -> Drawn:
+def _against(reader: Reader, run: RunRow, who: Sequence[RecordedMetric], axis: str, most: int) -> Drawn:
     found = {}
     for each in who:
         x, y = _drawable(*_raw(reader, run, each, axis))
@@ -279,13 +279,13 @@ def _drawable(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 def _read(reader: Reader, run: RunRow, metric: str, rank: int | None, names: Sequence[Column]) -> list[Floats]:
     """Return whole columns of a rank's points; those read lately are not read again."""
-    start = (str(reader.home.path), run.id, run.version, metric, rank)
+    start = (str(reader.db.home.path), run.id, run.version, metric, rank)
     with _lock:
         found = {name: _columns[start, name] for name in names if (start, name) in _columns}
         for name in found:
             _columns.move_to_end((start, name))
     if lacking := [name for name in names if name not in found]:
-        found |= reader.columns(run.id, metric, rank, lacking)
+        found |= reader.multi_run.columns(run.id, metric, rank, lacking)
         with _lock:
             _columns.update({(start, name): found[name] for name in lacking})
             while sum(column.nbytes for column in _columns.values()) > KEPT_BYTES:

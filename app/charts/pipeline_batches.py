@@ -22,7 +22,7 @@ FREE = {"splits", "seed", "batches", "evaluate_every", "timeout_s", "learning_ra
 def batch(reader: Reader, run_id: int, number: int, config: Mapping[str, Any]) -> BatchSpans:
     """Return one recorded batch, with as many of its spans as can be drawn."""
     stages, splits = config["stages"], config["splits"]
-    found = batches(reader.batch_spans(run_id, number, splits), stages, splits)
+    found = batches(reader.details.batch_spans(run_id, number, splits), stages, splits)
     return found[0] if found else BatchSpans(number, stages, splits, ())
 
 
@@ -44,7 +44,7 @@ def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, float]]:
     """
     if not {"stages", "splits"} <= run.config.keys():
         return []
-    recorded = reader.recorded_batches(run.id, run.config["splits"])
+    recorded = reader.details.recorded_batches(run.id, run.config["splits"])
     found = last_complete(reader, run.id, recorded, run.config) if recorded else None
     return stage_work(found) if found and found.complete else []
 
@@ -53,7 +53,7 @@ def slower_than_fewer_splits(run: Run, shown: BatchSpans, reader: Reader) -> Spl
     """Return the finished run that did the same work in fewer splits at the least cost; None where there is none on
     this machine.
     """
-    finished = reader.runs(experiment=run.experiment, statuses=["finished"], limit=COMPARED)
+    finished = reader.runs.find(experiment=run.experiment, statuses=["finished"], limit=COMPARED)
     alike = [
         row
         for row in finished
@@ -77,8 +77,8 @@ def _work(run_id: int, config: Mapping[str, Any], beside: Run, reader: Reader) -
     """
     key = f"pipeline.work.{beside.id}.{run_id}"
     if key not in st.session_state:
-        recorded = reader.recorded_batches(run_id, config["splits"])
+        recorded = reader.details.recorded_batches(run_id, config["splits"])
         found = last_complete(reader, run_id, recorded, config) if recorded else None
-        here = reader.run(run_id).environment.get("host") == beside.environment.get("host")
+        here = reader.runs.one(run_id).environment.get("host") == beside.environment.get("host")
         st.session_state[key] = work_s(found) if found and found.complete and here else 0.0
     return float(st.session_state[key])

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.charts.line_styles import DASHES
 from app.core.formatting import moment
 from engine.metrics import PHASES
-from engine.store.records import MachineSample
+from engine.store.curve_records import MachineSample
 
 PlainFigure = Mapping[str, Any]
 """A figure as {"data": [traces], "layout": {…}} of plotly's names, with numpy arrays: not checked by plotly, and made

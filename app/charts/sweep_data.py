@@ -67,7 +67,7 @@ def groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str) -> list[Group]:
 def rank_groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) -> list[Group]:
     """Return a group for each combination and rank; keys are the values of the sweep's fields and the rank's role."""
     keys = {run.id: key_of(sweep, run) for run in runs}
-    numbers = reader.rank_numbers(sweep.id, name)
+    numbers = reader.sweeps.rank_numbers(sweep.id, name)
     return _in_order(
         sweep,
         grouped(

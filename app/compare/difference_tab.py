@@ -16,7 +16,7 @@ from engine.store import Reader
 def differences(reader: Reader, found: Compared, view: CompareView) -> CompareView:
     """Show in what the runs' configs and environments differ."""
     same = st.toggle("Show what is equal too", key=key_of("same", view.same))
-    environments = reader.environments([run.id for run in found.runs])
+    environments = reader.multi_run.environments([run.id for run in found.runs])
     without = [
         {name: held for name, held in environments.get(run.id, {}).items() if name != "boot_id"} for run in found.runs
     ]

@@ -37,7 +37,7 @@ def choice(view: CompareView) -> tuple[CompareView, list[str]]:
 
 def chooser(reader: Reader, view: CompareView, key: str) -> None:
     """Show the newest runs to tick; the button puts those ticked beside the runs that are compared."""
-    newest = reader.runs(limit=NEWEST)
+    newest = reader.runs.find(limit=NEWEST)
     frame = pd.DataFrame(
         {
             "run": [run.id for run in newest],

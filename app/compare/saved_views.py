@@ -7,7 +7,7 @@ from app.links.compare import PATH, CompareView, query_of, with_query
 from app.ui import current_user, dialogs, permissions
 from app.ui.store_access import command
 from engine.store import Reader, Store
-from engine.store.views import NAME_LENGTH
+from engine.store.runs.saved_views import NAME_LENGTH
 
 PAGE = PATH.removeprefix("/")
 _NAME, _OPEN, _ORDERED, _WAITS = "compare.name", "compare.saving.open", "compare.ordered", "compare.saves"
@@ -46,7 +46,7 @@ def carry_out_waiting() -> None:
     name, query = wanted
 
     def save(store: Store) -> int:
-        return store.save_view(name, PAGE, query, owner=current_user.whoever())
+        return store.views.save(name, PAGE, query, owner=current_user.whoever())
 
     if command(save) is not None:
         st.toast(
@@ -56,7 +56,7 @@ def carry_out_waiting() -> None:
 
 def saved_views(reader: Reader, *, expanded: bool) -> None:
     """List the lab's saved views with their links."""
-    found = reader.views(page=PAGE)
+    found = reader.views.find(page=PAGE)
     if not found:
         return
     with st.expander(f"Saved views ({len(found)})", expanded=expanded):

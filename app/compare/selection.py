@@ -31,8 +31,8 @@ def matching_ids(reader: Reader, text: str, limit: int) -> tuple[list[int], int]
     """Return the ids of the newest runs that a filter's text finds, at most `limit`, and how many it finds in all;
     raises FilterError for a wrong text.
     """
-    found = reader.filter(text)
-    return [run.id for run in reader.runs(matching=found, limit=limit)], reader.count(matching=found)
+    found = reader.fields.filter(text)
+    return [run.id for run in reader.runs.find(matching=found, limit=limit)], reader.runs.count(matching=found)
 
 
 def chosen(reader: Reader, view: CompareView) -> Chosen:
@@ -46,7 +46,7 @@ def chosen(reader: Reader, view: CompareView) -> Chosen:
         else:
             said += [] if found else [f"No run matches the filter '{view.filter}'."]
     wanted = list(dict.fromkeys([*view.runs, *found]))
-    runs = reader.some(wanted[: MOST_RUNS + len(view.runs)])
+    runs = reader.runs.some(wanted[: MOST_RUNS + len(view.runs)])
     there = {run.id for run in runs}
     if gone := [run_id for run_id in view.runs if run_id not in there]:
         subject = f"Run {gone[0]} is" if len(gone) == 1 else f"Runs {ids_text(gone)} are"

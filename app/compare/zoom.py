@@ -39,7 +39,7 @@ def answer(home: Home, query: Mapping[str, str], metric: str, within: Stretch) -
     view's runs is there.
     """
     view, _ = read_view({name: value for name, value in query.items() if name not in ("metric", "from", "to")})
-    with Reader.open(home) as reader, reader.snapshot():
+    with Reader.open(home) as reader, reader.db.snapshot():
         found = compared(chosen(reader, view).runs, view)
         if not found.runs:
             raise NoSuchRun("None of the runs of this comparison is in this lab (any more).")

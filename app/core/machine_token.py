@@ -12,8 +12,12 @@ def machine_token(reader: Reader) -> int:
     """Return a number that grows with each sample and each change of a run, and changes when the runner
     falls silent.
     """
-    newest = reader.newest_machine_sample()
-    return reader.token() + (round(moment(newest).timestamp() * 1000) if newest else 0) + is_silent(reader.runner())
+    newest = reader.machine.newest()
+    return (
+        reader.runs.token()
+        + (round(moment(newest).timestamp() * 1000) if newest else 0)
+        + is_silent(reader.runner.current())
+    )
 
 
 def is_silent(row: RunnerRow | None) -> bool:

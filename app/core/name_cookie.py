@@ -11,7 +11,7 @@ from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.store.people import checked_name
+from engine.store.access.people import checked_name
 
 COOKIE = "parallab_name"
 COOKIE_AGE_S = 365 * 24 * 3600

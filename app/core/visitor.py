@@ -10,7 +10,7 @@ from app.core.base_path import at, base, inside
 from engine.access.providers import CALLBACK, configured
 from engine.home import Home
 from engine.store import Reader, SignedIn
-from engine.store.sign_ins import key_of
+from engine.store.access.sign_ins import key_of
 
 COOKIE = "parallab_session"
 DOORS = ("/signin", "/signout", "/auth/", CALLBACK, "/api/")
@@ -41,9 +41,11 @@ class Visitor:
 
 def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
     """Return whom cookies stand for at this moment; raises StoreError where the lab has lost its accounts."""
-    reader.require_accounts()
+    reader.access.require_accounts()
     key = key_in(cookies)
-    return Visitor(bool(configured().found) or reader.has_people(), reader.signed_in(key) if key else None, key)
+    return Visitor(
+        bool(configured().found) or reader.access.has_people(), reader.sign_ins.signed_in(key) if key else None, key
+    )
 
 
 def key_in(cookies: Mapping[str, object]) -> str:

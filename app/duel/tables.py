@@ -17,7 +17,7 @@ from engine.duel.evidence import Tried
 from engine.duel.outcome import DuelOutcome, amount_in_words
 from engine.duel.spec import Duel
 from engine.metrics import metric
-from engine.store.duels import Stage
+from engine.store.sweeps.duels import Stage
 from engine.transfer.tables import Table
 
 _WORDS = {

@@ -11,7 +11,7 @@ from engine.experiment.definition import Experiment
 from engine.registry import experiment
 from engine.store import Sweep
 from engine.store.records import Run, RunRow
-from engine.store.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED
 
 _COMMIT = re.compile(r"\w[\w./-]{0,99}", re.ASCII)
 

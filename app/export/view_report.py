@@ -42,7 +42,7 @@ def view_report(seen: Seen, by: str) -> bytes:
     begun.
     """
     with Reader.open(Home.find()) as reader:
-        environments = reader.environments([run.id for run in seen.runs])
+        environments = reader.multi_run.environments([run.id for run in seen.runs])
     return report(seen.title, list(_parts(seen, environments)), by=by)
 
 

@@ -44,13 +44,13 @@ COLOURS: dict[Verdict, Literal["green", "blue", "red", "orange", "gray"]] = {
 def section(name: str) -> None:
     """Show one figure, and again whenever its sweep has news."""
     found = figure(name)
-    with reading() as reader, reader.snapshot():
+    with reading() as reader, reader.db.snapshot():
         sweeps = sweeps_of(reader, found)
         top = st.container()
         sweep = _chosen(found, sweeps)
-        token = reader.sweep_token(sweep.id) if sweep else 0
+        token = reader.sweeps.token(sweep.id) if sweep else 0
         judged = judge(reader, found, sweep) if sweep else None
-        runs = reader.sweep_runs(sweep.id) if sweep else []
+        runs = reader.sweeps.runs(sweep.id) if sweep else []
     with top:
         leaving = _heading(found, judged)
     left, right = st.columns([5, 3], gap="large")

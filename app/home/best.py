@@ -10,12 +10,12 @@ from engine.experiment.definition import Experiment
 from engine.metrics import metric
 from engine.registry import experiments
 from engine.store import Reader
-from engine.store.bests import Best
+from engine.store.runs.leaderboard import LeaderboardEntry
 
 
 def best_html(reader: Reader) -> str:
     """Return a row for each experiment and task that a run has finished with a result on."""
-    found = [(one, best) for one in experiments() for best in reader.bests(one.name, one.result)]
+    found = [(one, best) for one in experiments() for best in reader.leaderboard.bests(one.name, one.result)]
     if not found:
         return '<p class="pl-said">No run has finished with a result yet.</p>'
     return table(
@@ -25,7 +25,7 @@ def best_html(reader: Reader) -> str:
     )
 
 
-def _row(one: Experiment, best: Best) -> list[str]:
+def _row(one: Experiment, best: LeaderboardEntry) -> list[str]:
     known = metric(one.result.metric)
     what = f"{known.label.lower()}, {one.result.statistic}"
     called = f"{best.run_id}, {best.preset}" if best.preset else str(best.run_id)

@@ -26,7 +26,7 @@ _judged: MadeOnce[Judgement | None] = MadeOnce()
 
 def published_html(reader: Reader) -> str:
     """Return a row for each published figure: what it is, its verdict, and what it was measured by."""
-    sweeps = reader.figure_sweeps([figure.key(size) for figure in FIGURES for size in SIZES])
+    sweeps = reader.sweeps.of_figures([figure.key(size) for figure in FIGURES for size in SIZES])
     rows = [
         _row(figure, [sweep for sweep in sweeps if sweep.figure.partition("/")[0] == figure.name], reader)
         for figure in FIGURES
@@ -64,6 +64,6 @@ def _under_way(sweeps: Sequence[Sweep]) -> list[str]:
 
 def _judgement(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> Judgement | None:
     """Return what the newest sweeps make of a figure, reckoned anew only when a run of theirs has ended or gone."""
-    where: Path = reader.home.database
+    where: Path = reader.db.home.database
     stamp = tuple((sweep.id, sweep.statuses.get("finished", 0), sweep.ended, sweep.total) for sweep in sweeps)
     return _judged.get((where, figure.name), stamp, lambda: best_judgement(reader, figure)) if sweeps else None

@@ -19,13 +19,13 @@ def look(reader: Reader) -> None:
     """Note that the person looks at the Home page, which stays as it is for them until they come again."""
     who = current_user.name()
     if who is None:
-        st.session_state[_SINCE] = reader.new_since()
+        st.session_state[_SINCE] = reader.visits.new_since()
         return
     try:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S / 4) as store:
-            st.session_state[_SINCE] = store.look(who)
+            st.session_state[_SINCE] = store.visits.note(who)
     except EngineError:  # a busy store or a full disk must not keep anybody from reading
-        st.session_state[_SINCE] = reader.new_since(who)
+        st.session_state[_SINCE] = reader.visits.new_since(who)
 
 
 def since() -> str:
@@ -43,5 +43,5 @@ def news_actions() -> None:
 
 def _seen() -> None:
     who = current_user.whoever()
-    if (at := command(lambda store: store.mark_seen(who))) is not None:
+    if (at := command(lambda store: store.visits.mark_seen(who))) is not None:
         st.session_state[_SINCE] = at

@@ -20,16 +20,16 @@ Loads = Mapping[tuple[str, str], float]
 
 def machine_html(reader: Reader, home: Home) -> str:
     """Return cores, memory, GPUs, the queue and the disk, as the runner last sampled them."""
-    here, holders = machine(), reader.alive()
+    here, holders = machine(), reader.queue.alive()
     held = sum(run.demand.cores for run in holders)
-    loads = fresh(reader.latest_machine_samples())
-    queued = reader.count_queued()
+    loads = fresh(reader.machine.latest())
+    queued = reader.queue.count()
     pairs = [
         ("Cores held", f"{held} of {here.cores}{bar(held / here.cores, 'Cores held')}"),
         ("CPU", _percent(loads.get(("host", "cpu_percent")), "CPU")),
         ("Memory", _memory(loads.get(("host", "memory_mb")), here.memory_gb, "Memory")),
         *_gpus(here, holders, loads),
-        ("Queue", escape(waiting(queued, reader.count_held())) if queued else "empty"),
+        ("Queue", escape(waiting(queued, reader.queue.count_held())) if queued else "empty"),
         ("Disk", _disk(home)),
     ]
     return f'<div class="pl-load">{facts(pairs)}</div>'

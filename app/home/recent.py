@@ -13,19 +13,19 @@ from engine.analysis.result import ranked
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.store import Reader, RunRow, Status, Sweep
-from engine.store.news import Ended
+from engine.store.access.recent_ends import Ended
 
 MOST = 8
 
 
 def news_html(reader: Reader, since: str) -> str:
     """Return how many runs ended later than `since` and how, then the newest of them, those of a sweep together."""
-    counts = reader.count_ended_since(since)
+    counts = reader.recent_ends.count_since(since)
     if not counts:
         return f'<p class="pl-said">Nothing has ended in the last {_length(since)}.</p>'
-    found = reader.ended_since(since, limit=MOST)
-    runs = {run.id: run for run in reader.some([each.run_id for each in found if each.sweep_id is None])}
-    sweeps = {each.sweep_id: reader.sweep(each.sweep_id) for each in found if each.sweep_id is not None}
+    found = reader.recent_ends.since(since, limit=MOST)
+    runs = {run.id: run for run in reader.runs.some([each.run_id for each in found if each.sweep_id is None])}
+    sweeps = {each.sweep_id: reader.sweeps.one(each.sweep_id) for each in found if each.sweep_id is not None}
     said = "".join(
         _sweep_entry(each, sweeps[each.sweep_id]) if each.sweep_id is not None else _run_entry(runs[each.run_id])
         for each in found

@@ -16,11 +16,11 @@ ALL_ON = "/runs?show=on+or+queued"
 
 def now_html(reader: Reader) -> str:
     """Return the runs that are on, the newest first, and what waits behind them."""
-    runs, total = reader.runs(statuses=ALIVE, limit=MOST), reader.count(statuses=ALIVE)
+    runs, total = reader.runs.find(statuses=ALIVE, limit=MOST), reader.runs.count(statuses=ALIVE)
     said = "".join(map(_entry, runs)) or '<p class="pl-said">No run is on.</p>'
     more = [f"{total - len(runs):,} more {'is' if total - len(runs) == 1 else 'are'} on"] if total > len(runs) else []
-    if queued := reader.count_queued():
-        more.append(waiting(queued, reader.count_held()))
+    if queued := reader.queue.count():
+        more.append(waiting(queued, reader.queue.count_held()))
     return said + (f'<p class="pl-said"><a href="{at(ALL_ON)}">{escape(", ".join(more))}</a></p>' if more else "")
 
 

@@ -65,7 +65,7 @@ def shared(home: Home, since: str) -> HomeStanding:
 
 def frame(reader: Reader) -> int:
     """Return a number that changes with anything on the page that no slot holds."""
-    there = [reader.count() == 0, runner_trouble(reader), reader.views()]
+    there = [reader.runs.count() == 0, runner_trouble(reader), reader.views.find()]
     return zlib.crc32(repr(there).encode())
 
 
@@ -78,8 +78,8 @@ def _made(home: Home, since: str, lab: _Lab) -> HomeStanding:
 
 
 def _lab(home: Home) -> _Lab:
-    with Reader.open(home) as reader, reader.snapshot():
-        mark = reader.end_mark()
+    with Reader.open(home) as reader, reader.db.snapshot():
+        mark = reader.recent_ends.mark()
         slots: dict[Slot, str] = {
             "home-now": now_html(reader),
             "home-machine": machine_html(reader, home),
@@ -90,7 +90,7 @@ def _lab(home: Home) -> _Lab:
 
 
 def _news_of(home: Home, since: str) -> str:
-    with Reader.open(home) as reader, reader.snapshot():
+    with Reader.open(home) as reader, reader.db.snapshot():
         return news_html(reader, since)
 
 

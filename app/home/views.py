@@ -14,7 +14,7 @@ SHOWN = 6
 
 def show_views(reader: Reader) -> None:
     """List the views; where there is none, say how one comes to be."""
-    found = mine_first(reader.views(), current_user.name())
+    found = mine_first(reader.views.find(), current_user.name())
     if not found:
         st.caption("No view has been saved yet: Save view on the Compare page keeps one here under a name.")
     for view in found[:SHOWN]:

@@ -149,7 +149,7 @@ def _starting_values(found: Experiment, preset: str | None) -> dict[str, Any]:
     if not config.listens(gpus=0) or "transport" not in values:
         return values
     with reading() as reader:
-        if not reader.why_no_listening():
+        if not reader.quotas.why_no_listening():
             return values
     try:
         instead = found.config.check(values | {"transport": "shared_memory"})

@@ -14,8 +14,8 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch_options import Terms
 from engine.store import Held, Reader
+from engine.store.access.quotas import refusal
 from engine.store.records import Demand
-from engine.store.shares import refusal
 
 
 def allows(demands: Sequence[Demand], asked: Terms) -> bool:
@@ -32,8 +32,8 @@ def allows(demands: Sequence[Demand], asked: Terms) -> bool:
     who = current_user.name() or ""
     mine = found.of(who)
     with reading() as reader:
-        no_listening = reader.why_no_listening() if any(each.listens for each in demands) else ""
-        held = reader.held(who) if found.any else Held(who)
+        no_listening = reader.quotas.why_no_listening() if any(each.listens for each in demands) else ""
+        held = reader.quotas.held(who) if found.any else Held(who)
     if no_listening:
         st.error(as_text(no_listening))
         return False
@@ -67,7 +67,7 @@ def everyone(reader: Reader) -> None:
     except ConfigError as error:
         st.warning(as_text(str(error)))
         return
-    held = reader.all_held()
+    held = reader.quotas.all_held()
     if not held:
         st.write("Nobody holds anything yet.")
     else:

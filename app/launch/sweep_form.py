@@ -13,7 +13,7 @@ from app.ui.html import as_text
 from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError
 from engine.experiment.definition import Experiment
-from engine.store.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import Plan, plan
 from engine.sweep.random_search import Draw, usual_range
 

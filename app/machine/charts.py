@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.charts.line_styles import DASHES
 from app.core.formatting import moment
-from engine.store.records import MachineSample
+from engine.store.curve_records import MachineSample
 
 HEIGHT_PX = 200
 HOUR_MIN = 60

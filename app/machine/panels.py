@@ -13,7 +13,8 @@ from app.ui.html import bar, run_link, table, when
 from app.ui.run_state import waiting
 from engine.home import Home
 from engine.store import Reader
-from engine.store.records import ALIVE, MachineSample, Run
+from engine.store.curve_records import MachineSample
+from engine.store.records import ALIVE, Run
 from engine.system.disk_space import storage
 from engine.system.liveness_lock import lives
 from engine.system.machine import Machine
@@ -24,7 +25,7 @@ IN_USE_MB, IN_USE_PERCENT = 1_024.0, 10.0
 
 def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> None:
     """Show the cores and each GPU: which run holds it, and how busy it is."""
-    holders = [reader.run(row.id) for row in reader.runs(statuses=ALIVE)]
+    holders = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE)]
     latest = {(sample.source, sample.name): sample.value for sample in samples}
     held = sum(run.demand.cores for run in holders)
     rows = [
@@ -45,8 +46,8 @@ def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> No
     st.html(table(["Slot", "State", "Held by", "Now"], rows, caption="Slots of the machine and who holds them"))
     if not here.gpus:
         st.caption("This machine shows no GPU.")
-    if total := reader.count_queued():
-        st.caption(f"In the queue {waiting(total, reader.count_held())}.")
+    if total := reader.queue.count():
+        st.caption(f"In the queue {waiting(total, reader.queue.count_held())}.")
 
 
 def hours(samples: Sequence[MachineSample], here: Machine) -> None:
@@ -73,13 +74,13 @@ def hours(samples: Sequence[MachineSample], here: Machine) -> None:
 
 def runner(reader: Reader) -> None:
     """Show which process serves the store, since when, and when it was last heard of."""
-    row = reader.runner()
+    row = reader.runner.current()
     if row is None:
         widgets.show_facts([("State", "no runner serves this lab")])
         return
     state = (
         "not there any more"
-        if not lives(reader.home, row.process)
+        if not lives(reader.db.home, row.process)
         else "takes no new runs, ends with its last one"
         if row.stopping
         else "serves"

@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.notices.mail_server import mail_server
 from engine.store import Reader
-from engine.store.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Ends, Reach
+from engine.store.notices.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Ends, Reach
 
 _KIND, _ADDRESS, _RECIPIENT, _ENDS, _REACH = (
     f"notify.{name}" for name in ("kind", "address", "recipient", "ends", "reach")
@@ -48,7 +48,7 @@ def _webhook(reader: Reader, kind: Kind) -> bool:
     )
     hosts = ", ".join(
         str(each.receiver)
-        for each in reader.listed_receivers()
+        for each in reader.channels.listed_receivers()
         if each.receiver.kind in (("public", "internal") if kind == "json" else ("public",))
     )
     st.caption(
@@ -64,7 +64,7 @@ def _email(reader: Reader, who: str) -> bool:
     """Say where e-mail goes, or in a lab without accounts ask; return whether any can go."""
     try:
         server = mail_server(Home.find())
-        account = reader.account_address(who)
+        account = reader.channels.account_address(who)
     except EngineError as error:
         st.error(as_text(told(error)))
         return False
@@ -73,7 +73,7 @@ def _email(reader: Reader, who: str) -> bool:
         return False
     if account is None:
         st.text_input("E-mail address", key=_RECIPIENT, max_chars=LONGEST, help=_HOW["email"])
-        domains = ", ".join(each.host for each in sorted(reader.receivers(), key=str) if each.kind == "mail")
+        domains = ", ".join(each.host for each in sorted(reader.channels.receivers(), key=str) if each.kind == "mail")
         st.caption(as_text(f"Domains that e-mail may go to: {domains or 'none yet; an admin lists one'}."))
         return True
     st.write(
@@ -89,7 +89,7 @@ def _add(kind: Kind, who: str) -> None:
     state = st.session_state
     field = _RECIPIENT if kind == "email" else _ADDRESS
     address, ends, reach = str(state.get(field, "")), _chosen_ends(), _chosen_reach()
-    if give(lambda store: store.add_channel(kind, address, owner=who, ends=ends, reach=reach), FORM):
+    if give(lambda store: store.channels.add(kind, address, owner=who, ends=ends, reach=reach), FORM):
         state[field] = ""
 
 

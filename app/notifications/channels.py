@@ -15,8 +15,8 @@ from app.ui.html import as_cell, as_text, duel_link, run_link, sweep_link, table
 from app.ui.store_access import command, reading
 from engine.access.receivers import KIND_WORDS
 from engine.store import Reader, Store
-from engine.store.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Channel
-from engine.store.outbox import Sent
+from engine.store.notices.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Channel
+from engine.store.notices.outbox import Sent
 
 TICK_S, FRESH_S = 2.0, 60.0
 """While a message that is younger than a minute is on its way, the section looks again so often."""
@@ -45,8 +45,8 @@ def notifications_section(*, is_page: bool = False) -> None:
 
 def _section(who: str, heading: Callable[..., object]) -> None:
     with reading() as reader:
-        with reader.snapshot():
-            channels, sent = reader.channels(who), reader.sent(who, limit=SHOWN)
+        with reader.db.snapshot():
+            channels, sent = reader.channels.of(who), reader.outbox.sent(who, limit=SHOWN)
         on_its_way = any(each.waits and (since(each.made_at) or 0.0) < FRESH_S for each in sent)
         if on_its_way != bool(st.session_state.get(_TICKS)):
             st.session_state[_TICKS] = on_its_way
@@ -92,20 +92,20 @@ def _channel(channel: Channel) -> None:
             _button(
                 "Resume",
                 channel,
-                lambda store, who: store.go_on_with_channel(channel.id, by=who),
+                lambda store, who: store.channels.resume(channel.id, by=who),
                 "Tell again, beginning with what was on its way.",
             )
         else:
             _button(
                 "Send test",
                 channel,
-                lambda store, who: store.test_channel(channel.id, by=who),
+                lambda store, who: store.channels.test(channel.id, by=who),
                 "The runner sends a message within a second or two.",
             )
             _button(
                 "Pause",
                 channel,
-                lambda store, who: store.pause_channel(channel.id, by=who),
+                lambda store, who: store.channels.pause(channel.id, by=who),
                 "What ends meanwhile is not told later.",
             )
         _change(channel)
@@ -142,7 +142,7 @@ def _change(channel: Channel) -> None:
         _button(
             "Save",
             channel,
-            lambda store, who: store.set_channel(channel.id, ends=ends, reach=reach, by=who),
+            lambda store, who: store.channels.change(channel.id, ends=ends, reach=reach, by=who),
             "It holds for what ends from now on.",
         )
 
@@ -159,7 +159,7 @@ def ask_delete(channel: Channel) -> None:
     who = current_user.whoever()
     with st.container(horizontal=True):
         if st.button("Delete the channel", type="primary") and command(
-            lambda store: store.delete_channel(channel.id, by=who) is None
+            lambda store: store.channels.delete(channel.id, by=who) is None
         ):
             st.rerun()
         if st.button("Keep it"):

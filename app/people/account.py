@@ -13,7 +13,7 @@ from app.ui.store_access import command
 from engine.access.permission_table import abilities
 from engine.access.rules import ROLE_WORDS, Role
 from engine.store import Person, Store
-from engine.store.sign_ins import IDLE_S, LASTS_S, SignIn
+from engine.store.access.sign_ins import IDLE_S, LASTS_S, SignIn
 
 HOUR_S, DAY_S = 3_600, 86_400
 
@@ -99,7 +99,7 @@ def _line(one: SignIn, here: str) -> list[str]:
 
 def _end_others(name: str, here: str) -> None:
     def end(store: Store) -> int:
-        return store.end_sign_ins(name, by=name, but_key=here)
+        return store.people.end_sign_ins(name, by=name, but_key=here)
 
     if (ended := command(end)) is not None:
         st.toast(f"Signed out of {ended} other {'browser' if ended == 1 else 'browsers'}.")

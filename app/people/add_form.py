@@ -10,7 +10,7 @@ from engine.access import passwords
 from engine.access.rules import ROLE_WORDS, ROLES
 from engine.errors import ConfigError, Problem
 from engine.store import Store
-from engine.store.people import EMAIL_LENGTH, NAME_LENGTH
+from engine.store.access.people import EMAIL_LENGTH, NAME_LENGTH
 
 _NAME, _ROLE, _EMAIL, _PASSWORD, _PROVIDER, _ADDED = (
     f"people.add.{each}" for each in ("name", "role", "email", "password", "provider", "done")
@@ -74,7 +74,7 @@ def _add() -> None:
                     )
                 ]
             )
-        return store.add_person(name, role, by=who, password=None if at_provider else typed or made, email=email)  # type: ignore[arg-type]
+        return store.people.add(name, role, by=who, password=None if at_provider else typed or made, email=email)  # type: ignore[arg-type]
 
     if (kept := command(add)) is not None:
         st.session_state[_ADDED] = (kept, role, made)

@@ -32,7 +32,9 @@ class AuditQuery:
     refused: bool
 
     def entries(self, reader: Reader, *, before: int | None = None, limit: int = PAGE) -> list[Entry]:
-        return reader.audit(who=self.who, command=self.command, refused=self.refused, before=before, limit=limit)
+        return reader.audit.entries(
+            who=self.who, command=self.command, refused=self.refused, before=before, limit=limit
+        )
 
 
 def audit_log(people: Sequence[Person]) -> None:

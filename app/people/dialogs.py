@@ -43,7 +43,7 @@ def _set(name: str, typed: str) -> None:
     made, who = "" if typed else passwords.made(), current_user.whoever()
 
     def change(store: Store) -> Person:
-        return store.set_password(name, typed or made, by=who)
+        return store.people.set_password(name, typed or made, by=who)
 
     if command(change) is not None:
         st.success(as_text(f"{name} has another password, and is signed out everywhere."))
@@ -64,7 +64,7 @@ def ask_shut_out(name: str) -> None:
     who = current_user.whoever()
 
     def shut_out(store: Store) -> Person:
-        return store.shut_out(name, by=who)
+        return store.people.shut_out(name, by=who)
 
     with st.container(horizontal=True):
         ordered = command(shut_out) if st.button("Shut out", type="primary", key="people.out.now") else None

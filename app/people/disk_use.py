@@ -18,4 +18,4 @@ def disk(reader: Reader) -> Mapping[str, int]:
 
 @st.cache_data(ttl=FRESH_S, max_entries=8, show_spinner=False)
 def _disk(home: str, _reader: Reader) -> dict[str, int]:
-    return disk_use(Home.find(), _reader.owner_of_each())
+    return disk_use(Home.find(), _reader.ownership.owner_of_each())

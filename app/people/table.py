@@ -17,7 +17,7 @@ from app.ui.store_access import command
 from app.ui.widgets import Colour
 from engine.access.rules import ROLES, Role
 from engine.store import Person, Store
-from engine.store.holdings import Holding
+from engine.store.access.ownership import Holding
 
 COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "violet"}
 NAMED, LEAST_BYTES = 20, 100_000
@@ -112,7 +112,7 @@ def _change(one: Person) -> None:
         _button(
             one,
             "Sign out everywhere",
-            lambda store, who: store.end_sign_ins(one.name, by=who),
+            lambda store, who: store.people.end_sign_ins(one.name, by=who),
             "is signed out everywhere",
         )
         if one.active:
@@ -120,11 +120,11 @@ def _change(one: Person) -> None:
                 "Shut out", key=f"people.out.{one.id}", width="stretch", on_click=_ask, args=(box, "shut out", one.name)
             )
         else:
-            _button(one, "Let in again", lambda store, who: store.let_in(one.name, by=who), "may sign in again")
+            _button(one, "Let in again", lambda store, who: store.people.let_in(one.name, by=who), "may sign in again")
 
 
 def _giving(name: str, role: Role) -> Callable[[Store, str], Person]:
-    return lambda store, who: store.set_role(name, role, by=who)
+    return lambda store, who: store.people.set_role(name, role, by=who)
 
 
 def _button(one: Person, label: str, order: Callable[[Store, str], object], said: str) -> None:

@@ -9,8 +9,9 @@ from app.ui.html import as_text, when
 from app.ui.store_access import command
 from engine.access.rules import ROLES
 from engine.store import Person, Store
-from engine.store.clock import now
-from engine.store.sign_ins import TOKEN_DAYS, Scope, Token
+from engine.store.access.sign_ins import Scope
+from engine.store.access.tokens import TOKEN_DAYS, Token
+from engine.store.timestamps import now
 
 SCOPES: dict[Scope, str] = {
     "read": "read: look at runs and series",
@@ -71,7 +72,7 @@ def _make(name: str) -> None:
     told, scope, days = str(st.session_state[_NAME]), st.session_state[_SCOPE], int(st.session_state[_DAYS])
 
     def make(store: Store) -> str:
-        return store.make_token(name, told, scope, by=name, days=days)
+        return store.tokens.make(name, told, scope, by=name, days=days)
 
     if (made := command(make)) is not None:
         st.session_state[_MADE] = made
@@ -80,7 +81,7 @@ def _make(name: str) -> None:
 
 def _revoke(one: Token, name: str) -> None:
     def revoke(store: Store) -> bool:
-        return store.revoke_token(one.id, by=name)
+        return store.tokens.revoke(one.id, by=name)
 
     if command(revoke) is not None:
         st.toast(f"{as_text(one.name)} is taken back.")

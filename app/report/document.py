@@ -18,7 +18,7 @@ from app.core.static_files import static_text
 from app.report.content import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink
 from engine import __version__
 from engine.home import ROOT
-from engine.store.clock import now
+from engine.store.timestamps import now
 from engine.transfer.tables import Table, plain
 
 POLICY = (

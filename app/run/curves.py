@@ -11,7 +11,7 @@ AXES = {"step": "Step", "passes": "Passes", "time": "Time"}
 
 def curves(run: Run, reader: Reader) -> None:
     """Show the run's curves; the choices stand in the address."""
-    axes = [name for name in AXES if name != "passes" or reader.counts_passes(run.id)]
+    axes = [name for name in AXES if name != "passes" or reader.details.counts_passes(run.id)]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         x = st.segmented_control(
             "Curves against",

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from app.ui.html import number
 from engine.analysis.statistics.counts import Counts, mean, percentile
 from engine.metrics import Histogram
-from engine.store.records import Heat
+from engine.store.curve_records import Heat
 
 MOST_BARS, FEWEST_PLACES = 64, 5
 HEAD_PX, STRIP_PX, FOOT_PX, HEAT_PX = 28, 68, 46, 320

@@ -41,8 +41,8 @@ def heading(run: Run, entry: RunRow, reader: Reader) -> None:
     if run.error:
         with st.expander("What stands behind it", expanded=run.status == "failed"):
             st.code(run.error, language=None, wrap_lines=True, height=240 if run.error.count("\n") > 10 else "content")
-    st.html(slot("facts", summary_html.facts_of(run, reader.origin(run.id))))
-    st.html(slot("tiles", summary_html.tiles(reader.summaries(run.id), entry)))
+    st.html(slot("facts", summary_html.facts_of(run, reader.origins.of(run.id))))
+    st.html(slot("tiles", summary_html.tiles(reader.details.summaries(run.id), entry)))
 
 
 def _actions(run: Run, reader: Reader) -> None:

@@ -13,15 +13,16 @@ from engine.analysis.scaling.staleness import HISTOGRAM, expected, mean_in_words
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
 from engine.metrics import HISTOGRAMS, Histogram, histogram
 from engine.store import Reader
-from engine.store.records import Heat, Run
+from engine.store.curve_records import Heat
+from engine.store.records import Run
 
 
 def histograms(run: Run, reader: Reader) -> None:
     """Show each histogram of a run, those that we know first."""
     by_name: dict[str, dict[int, Counts]] = {}
-    for (rank, name), counts in reader.histograms(run.id).items():
+    for (rank, name), counts in reader.details.histograms(run.id).items():
         by_name.setdefault(name, {})[rank] = counts
-    roles = {row.rank: row.role for row in reader.ranks(run.id)}
+    roles = {row.rank: row.role for row in reader.details.ranks(run.id)}
     for name, by_rank in sorted(by_name.items(), key=lambda item: item[0] not in HISTOGRAMS):
         _show(
             run, histogram(name), {roles.get(rank, f"rank {rank}"): counts for rank, counts in by_rank.items()}, reader
@@ -123,5 +124,5 @@ def _times_table(known: Histogram, heat: Heat) -> str:
 def _heat(run: Run, known: Histogram, reader: Reader) -> Heat | None:
     """Return the heat, of which only what is new since this session's last look is counted."""
     key = f"heat.{run.id}.{known.metric}"
-    st.session_state[key] = found = reader.heat(run.id, known.metric, st.session_state.get(key))
+    st.session_state[key] = found = reader.curves.heat(run.id, known.metric, st.session_state.get(key))
     return found

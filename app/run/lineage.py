@@ -32,11 +32,11 @@ def lineage(run: Run, reader: Reader) -> None:
     said = (
         [run_link(before, run.parent_id) if run.parent_id else escape(f"{before}, which was deleted")] if before else []
     )
-    said += [run_link(f"resumed as run {run_id}", run_id) for run_id in reader.resumed_as(run.id)]
-    said += [run_link(f"retried as run {run_id}", run_id) for run_id in reader.retried_as(run.id)]
+    said += [run_link(f"resumed as run {run_id}", run_id) for run_id in reader.runs.resumed_as(run.id)]
+    said += [run_link(f"retried as run {run_id}", run_id) for run_id in reader.runs.retried_as(run.id)]
     if not said:
         return
-    if len(chain := reader.chain(run.id)) > LONG_CHAIN:
+    if len(chain := reader.runs.chain(run.id)) > LONG_CHAIN:
         links = (
             escape(f"run {each} (this one)") if each == run.id else run_link(f"run {each} ({status})", each)
             for each, status in chain
@@ -47,7 +47,7 @@ def lineage(run: Run, reader: Reader) -> None:
 
 def _before(run: Run, reader: Reader) -> str:
     """Return what the run resumes or retries, in words; its events know that even where the other run was deleted."""
-    events = {event.kind: event.detail for event in reader.events(run.id)}
+    events = {event.kind: event.detail for event in reader.details.events(run.id)}
     if RESUMES in events:
         return f"resumes {events[RESUMES]}"
     if RETRIES in events:
@@ -97,8 +97,8 @@ def what_next(run: Run, reader: Reader) -> None:
     if (
         why_not_retriable(run) is not None
         or why_not_again(run)
-        or reader.resumed_as(run.id)
-        or reader.retried_as(run.id)
+        or reader.runs.resumed_as(run.id)
+        or reader.runs.retried_as(run.id)
     ):
         return
     said = ["Retry begins it anew with the same settings."]

@@ -12,7 +12,8 @@ from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, Stretch
-from engine.store.records import Band, Run, Series
+from engine.store.curve_records import Band, Series
+from engine.store.records import Run
 
 FIRST_POINTS = 1_000
 """Points of one curve in a first answer; a longer one is down-sampled."""
@@ -31,18 +32,18 @@ def answer(
     A long stretch is down-sampled by itself. Raises NoSuchRun.
     """
     with Reader.open(home) as reader:
-        run = reader.run(run_id)
-        names = list(metrics) or live_metrics([summary.metric for summary in reader.summaries(run_id)])
+        run = reader.runs.one(run_id)
+        names = list(metrics) or live_metrics([summary.metric for summary in reader.details.summaries(run_id)])
         lines = [name for name in names if not metric(name).band]
         found = (
-            reader.series(
+            reader.curves.series(
                 run_id, lines, after_id=after, max_points=LATER_POINTS if after else FIRST_POINTS, within=within
             )
             if lines
             else []
         )
         bands = [band for name in names if metric(name).band and (band := _counted(home, reader, run_id, name))]
-        roles = {row.rank: row.role for row in reader.ranks(run_id)} if found else {}
+        roles = {row.rank: row.role for row in reader.details.ranks(run_id)} if found else {}
     return {
         "version": run.version,
         "status": run.status,
@@ -103,7 +104,7 @@ def goals(run: Run) -> dict[str, float]:
 def _counted(home: Home, reader: Reader, run_id: int, name: str) -> Band | None:
     """Return a metric's band; of one asked for lately only what is new is read."""
     key = (str(home.path), run_id, name)
-    band = reader.band(run_id, name, _bands.pop(key, None))
+    band = reader.curves.band(run_id, name, _bands.pop(key, None))
     if band:
         _bands[key] = band
     for old in list(_bands)[:-BANDS_KEPT]:

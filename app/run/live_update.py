@@ -17,7 +17,8 @@ from app.ui.html import Slot
 from engine.home import Home
 from engine.rl.pictures import PICTURE
 from engine.store import Reader
-from engine.store.records import MachineSample, Run
+from engine.store.curve_records import MachineSample
+from engine.store.records import Run
 
 DRAWN_BY_THE_SCRIPT = ("Pipeline", "Histograms", "Episode")
 """Sections that hold more than slots and figures: while one of them is open, the page runs again at each news."""
@@ -39,22 +40,22 @@ class RunSnapshot:
 
 def standing(home: Home, run_id: int, section: str) -> RunSnapshot:
     """Return how a run stands, for those who have `section` of its page open; raises NoSuchRun."""
-    with Reader.open(home) as reader, reader.snapshot():
-        run, entry = reader.run(run_id), reader.entry(run_id)
+    with Reader.open(home) as reader, reader.db.snapshot():
+        run, entry = reader.runs.one(run_id), reader.runs.entry(run_id)
         slots: dict[Slot, str] = {
             "cause": summary_html.cause(run, entry),
             "bar": summary_html.progress(entry),
             "facts": summary_html.facts_of(run),
         }
-        slots["tiles"] = summary_html.tiles(reader.summaries(run_id), entry)
+        slots["tiles"] = summary_html.tiles(reader.details.summaries(run_id), entry)
         drawn: Figures = {}
         if section == "Ranks":
-            slots["ranks"] = summary_html.ranks_table(reader.ranks(run_id))
+            slots["ranks"] = summary_html.ranks_table(reader.details.ranks(run_id))
             drawn = phases(run, reader)
         elif section == "Machine":
-            drawn = machine(run, reader.machine(run_id))
+            drawn = machine(run, reader.details.machine(run_id))
         elif section == "Events":
-            slots["events"] = summary_html.events_table(reader.events(run_id))
+            slots["events"] = summary_html.events_table(reader.details.events(run_id))
         return RunSnapshot(run.version, frame(run, reader, section, has_picture(home, run_id)), slots, drawn)
 
 
@@ -73,16 +74,16 @@ def frame(run: Run, reader: Reader, section: str, picture: bool) -> int:
     there: list[object] = [
         section,
         still,
-        len(reader.events(run.id)),
-        reader.resumed_as(run.id),
-        reader.counts_passes(run.id),
-        reader.logs(run.id),
+        len(reader.details.events(run.id)),
+        reader.runs.resumed_as(run.id),
+        reader.details.counts_passes(run.id),
+        reader.details.logs(run.id),
     ]
-    there += [reader.has_spans(run.id), reader.has_histograms(run.id), picture]
+    there += [reader.details.has_spans(run.id), reader.details.has_histograms(run.id), picture]
     if section == "Ranks":
-        there += [bool(reader.ranks(run.id)), bool(_spent(reader.phases(run.id)))]
+        there += [bool(reader.details.ranks(run.id)), bool(_spent(reader.details.phases(run.id)))]
     elif section == "Machine":
-        there.append(plotly_figures.machine_names(reader.machine(run.id)))
+        there.append(plotly_figures.machine_names(reader.details.machine(run.id)))
     elif section in DRAWN_BY_THE_SCRIPT:
         there.append(run.version)
     return zlib.crc32(repr(there).encode())
@@ -90,10 +91,10 @@ def frame(run: Run, reader: Reader, section: str, picture: bool) -> int:
 
 def phases(run: Run, reader: Reader) -> Figures:
     """Return where each rank's time went, as a figure; none while it went nowhere."""
-    seconds = reader.phases(run.id)
+    seconds = reader.details.phases(run.id)
     if not _spent(seconds):
         return {}
-    picture = plotly_figures.phases(seconds, {row.rank: row.role for row in reader.ranks(run.id)})
+    picture = plotly_figures.phases(seconds, {row.rank: row.role for row in reader.details.ranks(run.id)})
     colours = plotly_figures.phase_colours(plotly_figures.phases_shown(seconds))
     return {
         f"phases-{run.id}": plotly_figures.shown(

@@ -32,8 +32,8 @@ class LogPiece:
 def log_path(home: Home, run_id: int, source: str) -> Path:
     """Return the file of one log of a run; raises StoreError where the run has no such log."""
     with Reader.open(home) as reader:
-        reader.run(run_id)
-        known = dict(reader.logs(run_id))
+        reader.runs.one(run_id)
+        known = dict(reader.details.logs(run_id))
     if source not in known:
         raise StoreError(f"Run {run_id} has no log named '{source}'. Known: {', '.join(known) or 'none yet'}.")
     folder = home.run_folder(run_id).resolve()

@@ -59,9 +59,9 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
     """Show what a complete batch comes to."""
     found, ranks = (
         measure(shown, config.schedule),
-        [row for row in reader.ranks(run.id) if row.role in config.stage_roles],
+        [row for row in reader.details.ranks(run.id) if row.role in config.stage_roles],
     )
-    cut = next((event.detail for event in reversed(reader.events(run.id)) if event.kind == "cut"), "")
+    cut = next((event.detail for event in reversed(reader.details.events(run.id)) if event.kind == "cut"), "")
     devices = [row.device for row in ranks] or ["cpu"] * config.stages
     best = best_speed_up(
         devices, run.demand.cores, run.demand.threads_per_rank, found.shares, config.splits, found.bound
@@ -151,7 +151,7 @@ def cuts_of(detail: str) -> tuple[int, ...]:
 
 def _choose(run: Run, config: PipelineConfig, reader: Reader) -> tuple[BatchSpans, str]:
     """Return the batch to show and how; both choices stand in the address."""
-    recorded, settings = reader.recorded_batches(run.id, config.splits), config.model_dump()
+    recorded, settings = reader.details.recorded_batches(run.id, config.splits), config.model_dump()
     newest = last_complete(reader, run.id, recorded, settings)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         help_text = f"{len(recorded)} of {config.batches:,} were recorded span by span, the same ones at all stages."
@@ -204,7 +204,7 @@ def _rows(
     rank_of = {row.role: row.rank for row in ranks}
     kept = {
         (summary.metric, summary.rank): summary.last
-        for summary in reader.summaries(run.id)
+        for summary in reader.details.summaries(run.id)
         if summary.metric in PER_STAGE
     }
     rows = []

@@ -21,7 +21,8 @@ from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader
-from engine.store.records import Run, Series
+from engine.store.curve_records import Series
+from engine.store.records import Run
 from engine.transfer.tables import Table
 
 MOST_POINTS = 4_000
@@ -31,8 +32,8 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 def run_report(run_id: int, by: str | None = None) -> bytes:
     """Return the report of a run as it is now; raises NoSuchRun."""
-    with Reader.open(Home.find()) as reader, reader.snapshot():
-        run = reader.run(run_id)
+    with Reader.open(Home.find()) as reader, reader.db.snapshot():
+        run = reader.runs.one(run_id)
         return report(f"Run {run.id}: {title_of(run)}", list(_parts(run, reader)), by=by or current_user.whoever())
 
 
@@ -44,8 +45,8 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
     yield Heading("Curves")
     yield from curve_charts(run, reader)
     yield Grid("Metrics", _summaries(run, reader))
-    roles = {row.rank: row.role for row in reader.ranks(run.id)}
-    seconds = reader.phases(run.id)
+    roles = {row.rank: row.role for row in reader.details.ranks(run.id)}
+    seconds = reader.details.phases(run.id)
     if names := plotly_figures.phases_shown(seconds):
         picture = plotly_figures.phases(seconds, roles)
         yield Chart(
@@ -63,7 +64,7 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
         "Events",
         Table(
             ("when", "what", "who", "detail"),
-            [(event.at, event.kind, event.who, event.detail) for event in reader.events(run.id)],
+            [(event.at, event.kind, event.who, event.detail) for event in reader.details.events(run.id)],
         ),
     )
     if lines := repeating(run):
@@ -72,12 +73,12 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
 
 def curve_charts(run: Run, reader: Reader) -> Iterator[Chart]:
     """Yield a chart a metric, with a line a rank."""
-    roles = {row.rank: row.role for row in reader.ranks(run.id)}
-    names = live_metrics([summary.metric for summary in reader.summaries(run.id)])
+    roles = {row.rank: row.role for row in reader.details.ranks(run.id)}
+    names = live_metrics([summary.metric for summary in reader.details.summaries(run.id)])
     found = {
         name: list(group)
         for name, group in groupby(
-            reader.series(run.id, names, max_points=MOST_POINTS), key=lambda series: series.metric
+            reader.curves.series(run.id, names, max_points=MOST_POINTS), key=lambda series: series.metric
         )
     }
     for name in names:
@@ -118,7 +119,7 @@ def _curve_chart(name: str, found: Sequence[Series], roles: dict[int, str]) -> C
 
 
 def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
-    origin, result = reader.origin(run.id), ranked(reader.entry(run.id))
+    origin, result = reader.origins.of(run.id), ranked(reader.runs.entry(run.id))
     found = [
         ("Experiment", run.experiment),
         ("Preset", run.preset or ""),
@@ -139,7 +140,7 @@ def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
 def _summaries(run: Run, reader: Reader) -> Table:
     rows = [
         (each.metric, each.rank, each.count, each.last, each.best, each.low, each.high, each.mean, each.nonfinite)
-        for each in reader.summaries(run.id)
+        for each in reader.details.summaries(run.id)
     ]
     return Table(("metric", "rank", "values", "last", "best", "least", "greatest", "mean", "not finite"), rows)
 

@@ -22,7 +22,7 @@ from engine.store.records import Run
 
 def ranks(run: Run, reader: Reader) -> None:
     """Show each rank as last heard of, and where its time went."""
-    found = reader.ranks(run.id)
+    found = reader.details.ranks(run.id)
     if not found:
         st.write("Its ranks have not been started yet." if run.active else "It ended before any rank was started.")
         return
@@ -34,7 +34,7 @@ def ranks(run: Run, reader: Reader) -> None:
 
 def machine(run: Run, reader: Reader) -> None:
     """Show what the machine did while the run was on."""
-    samples = reader.machine(run.id)
+    samples = reader.details.machine(run.id)
     if not samples:
         st.write(
             "Nothing was sampled yet; samples come once a second while the run is on."
@@ -56,7 +56,9 @@ def machine(run: Run, reader: Reader) -> None:
 
 def log(run: Run, reader: Reader) -> None:
     """Show the logs of the worker and of each rank."""
-    sources = sorted((source for source, _ in reader.logs(run.id)), key=lambda source: (source != "worker", source))
+    sources = sorted(
+        (source for source, _ in reader.details.logs(run.id)), key=lambda source: (source != "worker", source)
+    )
     if sources:
         components.log_view(run.id, sources, active=run.active)
     else:
@@ -65,7 +67,7 @@ def log(run: Run, reader: Reader) -> None:
 
 def events(run: Run, reader: Reader) -> None:
     """Show who did what to the run, and when."""
-    st.html(slot("events", summary_html.events_table(reader.events(run.id))))
+    st.html(slot("events", summary_html.events_table(reader.details.events(run.id))))
 
 
 def config(run: Run, reader: Reader) -> None:
@@ -135,14 +137,14 @@ def _save(run: Run, tags: list[str], text: str, name: str) -> None:
     def change(store: Store) -> bool:
         for tag in dict.fromkeys(tags):
             if tag not in run.tags:
-                store.add_tag(run.id, tag, by=who)
+                store.annotations.add_tag(run.id, tag, by=who)
         for tag in run.tags:
             if tag not in tags:
-                store.remove_tag(run.id, tag, by=who)
+                store.annotations.remove_tag(run.id, tag, by=who)
         if name != run.name:
-            store.rename(run.id, name, by=who)
+            store.annotations.rename(run.id, name, by=who)
         if text != run.note:
-            store.set_note(run.id, text, by=who)
+            store.annotations.set_note(run.id, text, by=who)
         return True
 
     if command(change):
@@ -178,8 +180,8 @@ def section(run: Run, reader: Reader, picture: bool) -> str:
     known = known_experiment(run.experiment)
     own = known.sections if known else ()
     there = {
-        "Pipeline": lambda: "Pipeline" in own and reader.has_spans(run.id),
-        "Histograms": lambda: reader.has_histograms(run.id),
+        "Pipeline": lambda: "Pipeline" in own and reader.details.has_spans(run.id),
+        "Histograms": lambda: reader.details.has_histograms(run.id),
         "Episode": lambda: picture,
     }
     names = [name for name in SECTIONS if name not in there or there[name]()]

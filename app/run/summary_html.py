@@ -13,8 +13,8 @@ from engine.experiment.definition import HEADLINE, STATISTICS, Of
 from engine.metrics import metric
 from engine.registry import known_experiment
 from engine.seeding import SEEDING
-from engine.store.origins import Origin
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
+from engine.store.runs.origins import Origin
 
 
 def cause(run: Run, entry: RunRow) -> str:

@@ -10,7 +10,7 @@ from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.metrics import metric
 from engine.store import Reader
-from engine.store.texts import Text
+from engine.store.runs.fields import Text
 
 NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
 """Numbers of a run beside metrics and settings; what else every run has is words."""
@@ -83,7 +83,7 @@ def read_columns(texts: Sequence[str], reader: Reader) -> tuple[list[Column], li
             columns.append(read_column(text, names))
             continue
         except FilterError:
-            all_names = all_names or reader.names()
+            all_names = all_names or reader.fields.names()
         try:
             columns.append(read_column(text, all_names))
         except FilterError as error:
@@ -135,11 +135,11 @@ def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) 
     """
     ids = list(dict.fromkeys(run_ids))
     numbers = [column for column in columns if not column.is_setting and not column.is_words]
-    summed = reader.values_of(ids, [column.field for column in numbers if column.step is None])
+    summed = reader.fields.values_of(ids, [column.field for column in numbers if column.step is None])
     return {
         column.written: summed[column.field]
         if column.step is None
-        else reader.values_at(ids, column.field.name, column.step)
+        else reader.groups.values_at(ids, column.field.name, column.step)
         for column in numbers
     }
 
@@ -147,7 +147,7 @@ def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) 
 def told(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, Text]]:
     """Return what each run says in each column that has words, by the column's text."""
     words = [column for column in columns if column.is_words]
-    found = reader.texts_of(list(dict.fromkeys(run_ids)), [column.field for column in words])
+    found = reader.fields.texts(list(dict.fromkeys(run_ids)), [column.field for column in words])
     return {column.written: found[column.field] for column in words}
 
 

@@ -18,7 +18,7 @@ from app.runs.table import TableRow
 from app.ui import widgets
 from engine.store import Reader
 from engine.store.records import ENDED
-from engine.store.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED
 
 PAGE = 500
 ROW_PX = 33
@@ -37,8 +37,8 @@ class Found:
 
 def find(reader: Reader, view: RunsView) -> Found:
     """Ask for the rows of the page that is chosen, and show the choice where there are several."""
-    runs = reader.count(**view.asked)
-    rows = reader.count_groups(**view.asked) if view.grouped else runs
+    runs = reader.runs.count(**view.asked)
+    rows = reader.groups.count(**view.asked) if view.grouped else runs
     pages = -(-rows // PAGE)
     page = 1
     if pages > 1:
@@ -46,7 +46,9 @@ def find(reader: Reader, view: RunsView) -> Found:
             st.session_state["page"] = pages
         page = st.pagination(pages, key="page", bind="query-params")
     asked = view.asked | {"order": view.order, "limit": PAGE, "offset": PAGE * (page - 1)}
-    lines = table.group_lines(reader.groups(**asked)) if view.grouped else table.run_lines(reader.runs(**asked))
+    lines = (
+        table.group_lines(reader.groups.find(**asked)) if view.grouped else table.run_lines(reader.runs.find(**asked))
+    )
     return Found(lines, runs, rows)
 
 
@@ -56,7 +58,7 @@ def baselines(reader: Reader, view: RunsView, lines: Sequence[TableRow]) -> tupl
     """
     there = dict.fromkeys(line.experiment for line in lines)
     if view.baseline is not None:
-        runs = reader.some([view.baseline])
+        runs = reader.runs.some([view.baseline])
         if not runs:
             return (
                 {},
@@ -67,10 +69,10 @@ def baselines(reader: Reader, view: RunsView, lines: Sequence[TableRow]) -> tupl
             )
         pinned = dict.fromkeys(there, runs[0])
     else:
-        pinned = {name: run for name, run in reader.pinned().items() if name in there}
+        pinned = {name: run for name, run in reader.runs.pinned().items() if name in there}
     rows = {run.id: run for run in pinned.values()}
     made = {
-        run.id: table.group_lines([reader.group_of(run.id)])[0] if view.grouped else table.run_lines([run])[0]
+        run.id: table.group_lines([reader.groups.of(run.id)])[0] if view.grouped else table.run_lines([run])[0]
         for run in rows.values()
     }
     return {name: _marked(made[run.id]) for name, run in pinned.items()}, ""
@@ -123,7 +125,7 @@ def show(reader: Reader, view: RunsView, found: Found) -> None:
         else:
             st.caption("Tick rows to open, compare or mark them.")
     with st.container(horizontal=True):
-        statuses = reader.run_statuses()
+        statuses = reader.runs.statuses()
         ended = [
             run_id
             for run_id in ids or [run_id for line in lines for run_id in line.run_ids]
@@ -148,11 +150,11 @@ def _marked(line: TableRow) -> TableRow:
 
 def nothing(reader: Reader, view: RunsView) -> None:
     """Say why no row is there, and what to do about it."""
-    if not reader.count():
+    if not reader.runs.count():
         widgets.empty("No run has been launched yet; the results of every run will stand here.", "Launch one", "launch")
         return
     with st.container(border=True):
-        away = reader.count(**view.asked | {"archived": True}) if view.archived is False else 0
+        away = reader.runs.count(**view.asked | {"archived": True}) if view.archived is False else 0
         if away:
             st.write(
                 f"{away:,} {'run that matches is' if away == 1 else 'runs that match are'} archived: switch on "
@@ -180,7 +182,7 @@ def compared(ticked: Sequence[TableRow], *, grouped: bool) -> dict[str, str]:
 
 
 def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None:
-    runs = reader.some(ids)
+    runs = reader.runs.some(ids)
     st.caption(f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} ticked.", width="content")
     if len(runs) == 1:
         st.page_link(

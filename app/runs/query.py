@@ -69,7 +69,7 @@ def choose(reader: Reader) -> RunsView:
             "Experiment", _experiments(reader), key="of", bind="query-params", placeholder="all", width=CHOICE_PX
         )
         by = st.multiselect(
-            "Owner", reader.owners(), key="by", bind="query-params", placeholder="everyone", width=CHOICE_PX
+            "Owner", reader.runs.owners(), key="by", bind="query-params", placeholder="everyone", width=CHOICE_PX
         )
         status = st.multiselect(
             "Status", get_args(Status), key="status", bind="query-params", placeholder="any", width=CHOICE_PX
@@ -110,18 +110,18 @@ def clear() -> None:
 
 def _experiments(reader: Reader) -> list[str]:
     """Return the experiments to choose from: all of ours, then those of imported runs and of older versions."""
-    return [*EXPERIMENTS, *(name for name in reader.experiments() if name not in EXPERIMENTS)]
+    return [*EXPERIMENTS, *(name for name in reader.runs.experiments() if name not in EXPERIMENTS)]
 
 
 def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
     try:
-        return reader.filter(text), ""
+        return reader.fields.filter(text), ""
     except EngineError as error:
         return None, str(error)
 
 
 def _columns(reader: Reader) -> tuple[list[Column], list[str]]:
-    metrics = reader.metric_names()
+    metrics = reader.fields.metric_names()
     usual = columns.usual(metrics)
     with st.popover("Columns", key="columns"):
         written = st.multiselect(
@@ -160,7 +160,7 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None,
         help="Sorts all runs that match, not those shown alone; a minus puts the greatest first.",
     )
     try:
-        return (reader.order(text) if text else None), []
+        return (reader.fields.order(text) if text else None), []
     except EngineError as error:
         return None, [str(error)]
 

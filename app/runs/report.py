@@ -27,7 +27,7 @@ def report_of(view: RunsView, frame: pd.DataFrame, run_ids: Sequence[int]) -> Ca
 
     def made() -> bytes:
         with Reader.open(Home.find()) as reader:
-            runs = tuple(reader.some(ids))
+            runs = tuple(reader.runs.some(ids))
         return view_report(Seen(title, address, shown, runs), by)
 
     return made

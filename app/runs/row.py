@@ -89,7 +89,7 @@ def _clone_link(run: RunRow) -> str:
 def _waiting(run: RunRow, reader: Reader, wait: Wait | None) -> list[str]:
     """Return why a run waits and when it should start."""
     if wait is None:
-        before = reader.queue_position(run.id)
+        before = reader.queue.position(run.id)
         return [
             "on hold" if before is None else f"{before:,} before it in the queue" if before else "next in the queue"
         ]

@@ -19,9 +19,9 @@ from engine.config_values import told
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.store import RunRow
-from engine.store.grouping import RunGroup
 from engine.store.records import ENDED
-from engine.store.texts import Text
+from engine.store.runs.config_groups import RunGroup
+from engine.store.runs.fields import Text
 
 Numbers = Mapping[str, Mapping[int, float]]
 """By column and run."""

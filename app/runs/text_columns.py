@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.core.formatting import moment
 from app.runs.columns import Column
-from engine.store.texts import Text
+from engine.store.runs.fields import Text
 
 MOST = 3
 """Of more different texts than these in one cell the rest are left out."""

@@ -30,7 +30,7 @@ MEANS = (
 
 def where_time_went(found: Study, reader: Reader, key: str) -> None:
     """Show the phases of a study's runs."""
-    phases = reader.phases_of([timing.run_id for timing in found.timings])
+    phases = reader.studies.phases_of([timing.run_id for timing in found.timings])
     if not phases:
         st.write(
             "No finished run has recorded phases yet."

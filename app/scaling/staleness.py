@@ -46,7 +46,7 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     if not finished:
         st.write("The first point appears when a run has finished.")
         return
-    counts = reader.histograms_of([run.id for run in finished], HISTOGRAM)
+    counts = reader.studies.histograms_of([run.id for run in finished], HISTOGRAM)
     names = choices(finished)
     result = _result(names) if counts and names else ""
     told = [name for name in fields if name not in SIZES]

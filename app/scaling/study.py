@@ -24,7 +24,10 @@ def of_sweep(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> Study | st
             "over such a count to see how it scales."
         )
     return study(
-        runs, reader.surroundings([run.id for run in runs]), field, [name for name in sweep.fields if name != field]
+        runs,
+        reader.studies.surroundings([run.id for run in runs]),
+        field,
+        [name for name in sweep.fields if name != field],
     )
 
 
@@ -38,7 +41,7 @@ def of_runs(runs: Sequence[RunRow], reader: Reader, field: str | None = None, li
             "These runs don't differ in a count of ranks or splits, so there is nothing to lay them along. Choose "
             "runs that do."
         )
-    return study(runs, reader.surroundings([run.id for run in runs]), field, [line] if line else [])
+    return study(runs, reader.studies.surroundings([run.id for run in runs]), field, [line] if line else [])
 
 
 def line_title(found: Study, line: Sequence[object]) -> str:

@@ -61,7 +61,7 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
         )
     if target is None:
         return
-    steps = reader.reached([timing.run_id for timing in found.timings], name, float(target), way(name))
+    steps = reader.studies.reached([timing.run_id for timing in found.timings], name, float(target), way(name))
     when, unit = in_updates(runs, steps, reader)
     reached = sorted(to_target(found.timings, when), key=lambda each: ([str(value) for value in each.line], each.count))
     _charts(found, reached, key, unit)
@@ -99,7 +99,7 @@ def in_updates(runs: Sequence[RunRow], steps: Mapping[int, tuple[int, float]], r
 
 
 def _updates_of(reader: Reader, run: RunRow, time_s: float) -> float:
-    key = (str(reader.home.path), run.id, run.version, time_s)
+    key = (str(reader.db.home.path), run.id, run.version, time_s)
     if key not in _updates:
         _updates[key] = float(updates_at(np.array([time_s]), clocks(reader, run, UPDATES))[0])
         while len(_updates) > KEPT:

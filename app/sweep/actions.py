@@ -52,7 +52,7 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
 
 def _order_hold(sweep: Sweep, *, hold: bool) -> None:
     def change(store: Store) -> list[int]:
-        return (store.hold_sweep if hold else store.release_sweep)(sweep.id, by=current_user.whoever())
+        return (store.sweeps.hold if hold else store.sweeps.release)(sweep.id, by=current_user.whoever())
 
     if command(change) is not None:
         st.rerun()
@@ -76,7 +76,7 @@ def ask_retry(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     statuses: tuple[Status, ...] = (*BAD_ENDS, "cancelled") if also else BAD_ENDS
 
     def retry(store: Store) -> dict[int, int]:
-        return store.retry_sweep(sweep.id, by=current_user.whoever(), statuses=statuses)
+        return store.sweeps.retry(sweep.id, by=current_user.whoever(), statuses=statuses)
 
     ordered = (
         command(retry)
@@ -124,7 +124,7 @@ def ask_cancel(sweep: Sweep) -> None:
     """Ask once more, then order the cancel."""
 
     def cancel(store: Store) -> dict[int, Status]:
-        return store.request_cancel_sweep(sweep.id, by=current_user.whoever())
+        return store.sweeps.cancel(sweep.id, by=current_user.whoever())
 
     left = sweep.total - sweep.ended
     st.write(f"{left} of its {sweep.total} runs {'has' if left == 1 else 'have'} not ended.")

@@ -15,7 +15,7 @@ from engine.analysis.sweep_cells import cell_of, tries
 from engine.config_values import told, value_in_words
 from engine.store import Sweep
 from engine.store.records import RunRow
-from engine.store.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED
 
 MOST_ACROSS = 12
 """With more columns than this, and more than rows, the matrix is turned round."""

@@ -15,7 +15,7 @@ def form_is_closed(command: str) -> bool:
     if (refusal := current_user.why_not(command)) is None:
         return False
     with reading() as reader:
-        admins = [each.name for each in reader.people() if each.role == "admin" and each.active]
+        admins = [each.name for each in reader.people.everyone() if each.role == "admin" and each.active]
     with st.container(border=True):
         st.write(as_text(refusal))
         st.write(

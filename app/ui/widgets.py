@@ -76,13 +76,13 @@ def runner_banner(reader: Reader) -> None:
 
 def runner_trouble(reader: Reader) -> str:
     """Return what is wrong with the runner, as Markdown; empty where it serves."""
-    row = reader.runner()
+    row = reader.runner.current()
     if row is None:
         return (
             "No runner serves this lab: it is starting, or was stopped. Queued runs wait until the console or "
             "`python -m engine serve` starts one."
         )
-    if not lives(reader.home, row.process):
+    if not lives(reader.db.home, row.process):
         return (
             "The runner died, so queued runs wait. The console starts it again within a few seconds; if this "
             "stays, its log says why."
@@ -138,7 +138,7 @@ def ask_cancel(run: Run | RunRow) -> None:
     forced = run.status == "stopping"
 
     def cancel(store: Store) -> Status:
-        return store.request_cancel(run.id, by=current_user.whoever(), force=forced)
+        return store.runs.cancel(run.id, by=current_user.whoever(), force=forced)
 
     st.write(f"Run {run.id}, {as_text(title_of(run))}, is {run.status}.")
     st.write(_what_a_cancel_does(run))

@@ -9,4 +9,4 @@ class Latest(OpenReader):
 
     def token(self, home: Home, run_id: int | None = None) -> int:
         """Return the change token of a run, or the highest of all; raises StoreBusy, StoreError, StoreTooNew."""
-        return self.answer(home, lambda reader: reader.token(run_id))
+        return self.answer(home, lambda reader: reader.runs.token(run_id))

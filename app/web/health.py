@@ -9,7 +9,7 @@ from app.core.visitor import Visitor, visitor_now
 from engine import __version__
 from engine.errors import EngineError
 from engine.home import Home
-from engine.store.schema import newest
+from engine.store.schema.upgrade import newest
 from engine.system.disk_space import storage
 from engine.system.runner_process import runner_process
 

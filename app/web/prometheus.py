@@ -29,8 +29,8 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.registry import EXPERIMENTS, UNLISTED
 from engine.store import Reader, RunnerRow
-from engine.store.clock import seconds_since
-from engine.store.tally import Tally
+from engine.store.runs.counters import StoreCounts
+from engine.store.timestamps import seconds_since
 from engine.system.disk_space import storage
 from engine.system.liveness_lock import lives
 
@@ -45,7 +45,7 @@ class Lab(Collector):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tally: Tally | None = None
+        self._tally: StoreCounts | None = None
         self._of: tuple[str, int] | None = None
 
     def describe(self) -> Iterable[Metric]:
@@ -72,7 +72,7 @@ class Lab(Collector):
         )
         try:
             with Reader.open(home) as reader:
-                tally, runner = self._count(home, reader), reader.runner()
+                tally, runner = self._count(home, reader), reader.runner.current()
         except EngineError:
             yield _gauge("store_up", "1 where the store can be read.", {(): 0})
             return
@@ -81,10 +81,10 @@ class Lab(Collector):
         yield from _of_machine(home, tally, runner)
         yield from _of_people(tally)
 
-    def _count(self, home: Home, reader: Reader) -> Tally:
+    def _count(self, home: Home, reader: Reader) -> StoreCounts:
         with self._lock:
             here = _which(home)
-            self._tally = reader.tally(self._tally if here == self._of else None)
+            self._tally = reader.counters.tally(self._tally if here == self._of else None)
             self._of = here
             return self._tally
 
@@ -109,7 +109,7 @@ async def exposition(request: Request) -> Response:
     return Response(await run_in_threadpool(encode, registry), headers=NEVER_STORE | {"content-type": kind})
 
 
-def _of_runs(tally: Tally) -> Iterator[Metric]:
+def _of_runs(tally: StoreCounts) -> Iterator[Metric]:
     counts: Counter[tuple[str, ...]] = Counter()
     for (experiment, status), count in tally.by_status.items():
         counts[status, experiment if experiment in KNOWN else OTHER] += count
@@ -128,7 +128,7 @@ def _of_runs(tally: Tally) -> Iterator[Metric]:
     )
 
 
-def _of_machine(home: Home, tally: Tally, runner: RunnerRow | None) -> Iterator[Metric]:
+def _of_machine(home: Home, tally: StoreCounts, runner: RunnerRow | None) -> Iterator[Metric]:
     up = runner is not None and lives(home, runner.process)
     yield _gauge("runner_up", "1 where a runner serves the lab.", {(): up})
     yield _gauge(
@@ -146,7 +146,7 @@ def _of_machine(home: Home, tally: Tally, runner: RunnerRow | None) -> Iterator[
         yield _gauge("slots", "Cores and GPUs that the runner gives out.", _slots(runner.cores, runner.gpus), ["kind"])
 
 
-def _of_people(tally: Tally) -> Iterator[Metric]:
+def _of_people(tally: StoreCounts) -> Iterator[Metric]:
     counts: Counter[tuple[str, ...]] = Counter()
     for (command, refused), count in tally.commands.items():
         counts[command if command in GIVEN else OTHER, "refused" if refused else "done"] += count

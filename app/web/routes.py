@@ -35,8 +35,8 @@ from app.web.prometheus import prometheus_routes
 from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
 from engine.home import Home
 from engine.store import Reader, Stretch
-from engine.store.curves import Axis
-from engine.store.people import checked_name
+from engine.store.access.people import checked_name
+from engine.store.curves.series import Axis
 from engine.system import log_files
 
 LONGEST_BODY = 2_000
@@ -85,10 +85,10 @@ async def token(request: Request) -> Response:
         found = await run_in_threadpool(_read, machine_token)
     elif "sweep" in request.query_params:
         sweep_id = _whole(request, "sweep")
-        found = await run_in_threadpool(_read, lambda reader: reader.sweep_token(sweep_id))
+        found = await run_in_threadpool(_read, lambda reader: reader.sweeps.token(sweep_id))
     elif "duel" in request.query_params:
         duel_id = _whole(request, "duel")
-        found = await run_in_threadpool(_read, lambda reader: reader.duel_token(duel_id))
+        found = await run_in_threadpool(_read, lambda reader: reader.duels.token(duel_id))
     else:
         found = _latest.token(Home.find(), _whole(request, "run") if "run" in request.query_params else None)
     return JSONResponse({"token": found}, headers=NEVER_STORE)

@@ -31,7 +31,7 @@ _BASE = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 
 
 @dataclass(frozen=True)
-class ServerConfig:
+class ConsoleAddress:
     """What the console listens on, and the names and the path by which people reach it."""
 
     address: str = "127.0.0.1"
@@ -41,7 +41,7 @@ class ServerConfig:
     base: str = ""
 
     @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> "ServerConfig":
+    def of(cls, environment: Mapping[str, str] = os.environ) -> "ConsoleAddress":
         """Return what the environment asks for; raises ConfigError with a sentence for each value that can't be."""
         problems = [
             *_wrong_address(environment),
@@ -66,7 +66,7 @@ def answering(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*LOOPBACK, *names)))
 
 
-def refusal(serving: ServerConfig) -> str:
+def refusal(serving: ConsoleAddress) -> str:
     """Return why the console may not be served like this; empty where it may. Makes the home's store where there is
     none, or is an older one.
 
@@ -89,7 +89,7 @@ def _path(environment: Mapping[str, str]) -> str:
 
 
 def _wrong_address(environment: Mapping[str, str]) -> list[Problem]:
-    given = environment.get(ADDRESS) or ServerConfig.address
+    given = environment.get(ADDRESS) or ConsoleAddress.address
     try:
         ipaddress.ip_address(given)
     except ValueError:
@@ -116,7 +116,7 @@ def _wrong_url(environment: Mapping[str, str]) -> Sequence[Problem]:
 
 
 def _wrong_port(environment: Mapping[str, str]) -> list[Problem]:
-    given = environment.get(PORT) or str(ServerConfig.port)
+    given = environment.get(PORT) or str(ConsoleAddress.port)
     fine = given.isascii() and given.isdecimal() and 1 <= int(given) <= 65_535
     return [] if fine else [Problem(PORT, f"{PORT} must be a whole number from 1 to 65535, got '{given}'.")]
 

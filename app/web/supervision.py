@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from app.web.backpressure import pace
 from app.web.connections import bounded_connections
 from app.web.malloc import keep_small
-from app.web.server_config import REFUSED, ServerConfig, refusal
+from app.web.server_config import REFUSED, ConsoleAddress, refusal
 from app.web.sockets import listening, send_at_once
 from engine.errors import EngineError
 from engine.home import Home
@@ -56,7 +56,7 @@ async def _see_to_sockets() -> None:
         while not await run_in_threadpool(send_at_once):
             await asyncio.sleep(0.1)
         for address in await run_in_threadpool(listening):
-            if reason := await run_in_threadpool(refusal, replace(ServerConfig(), address=address)):
+            if reason := await run_in_threadpool(refusal, replace(ConsoleAddress(), address=address)):
                 print(reason, file=sys.stderr, flush=True)
                 raise SystemExit(REFUSED)
 

@@ -24,7 +24,13 @@ ids_argument: Decorator = click.argument("run_ids", metavar="[ID]...", type=int,
 @json_option
 def tag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
     """File runs under a word, which searches and filters find; gc leaves them alone."""
-    _mark(run_ids, text, lambda store, chosen: store.tag(chosen, tag, by=owner), f"tagged {tag.strip()}", as_json)
+    _mark(
+        run_ids,
+        text,
+        lambda store, chosen: store.annotations.tag(chosen, tag, by=owner),
+        f"tagged {tag.strip()}",
+        as_json,
+    )
 
 
 @click.command("untag", short_help="Take a tag off runs.")
@@ -38,7 +44,7 @@ def untag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str
     _mark(
         run_ids,
         text,
-        lambda store, chosen: store.untag(chosen, tag, by=owner),
+        lambda store, chosen: store.annotations.untag(chosen, tag, by=owner),
         f"no longer tagged {tag.strip()}",
         as_json,
     )
@@ -51,7 +57,7 @@ def untag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str
 @json_option
 def star_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
     """Give runs a star, one for the whole lab; gc leaves them alone."""
-    _mark(run_ids, text, lambda store, chosen: store.star(chosen, by=owner), "starred", as_json)
+    _mark(run_ids, text, lambda store, chosen: store.annotations.star(chosen, by=owner), "starred", as_json)
 
 
 @click.command("unstar", short_help="Take the star off runs.")
@@ -61,7 +67,7 @@ def star_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: 
 @json_option
 def unstar_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
     """Take the star off runs, whoever gave it."""
-    _mark(run_ids, text, lambda store, chosen: store.unstar(chosen, by=owner), "no longer starred", as_json)
+    _mark(run_ids, text, lambda store, chosen: store.annotations.unstar(chosen, by=owner), "no longer starred", as_json)
 
 
 @click.command("archive", short_help="Put ended runs out of the tables.")
@@ -71,7 +77,7 @@ def unstar_command(run_ids: Sequence[int], text: str | None, owner: str, as_json
 @json_option
 def archive_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
     """Put ended runs out of the tables; nothing of them is lost, and unarchive brings them back."""
-    _mark(run_ids, text, lambda store, chosen: store.archive(chosen, by=owner), "archived", as_json)
+    _mark(run_ids, text, lambda store, chosen: store.annotations.archive(chosen, by=owner), "archived", as_json)
 
 
 @click.command("unarchive", short_help="Put archived runs back into the tables.")
@@ -81,7 +87,13 @@ def archive_command(run_ids: Sequence[int], text: str | None, owner: str, as_jso
 @json_option
 def unarchive_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
     """Put archived runs back into the tables."""
-    _mark(run_ids, text, lambda store, chosen: store.unarchive(chosen, by=owner), "no longer archived", as_json)
+    _mark(
+        run_ids,
+        text,
+        lambda store, chosen: store.annotations.unarchive(chosen, by=owner),
+        "no longer archived",
+        as_json,
+    )
 
 
 @click.command("pin", short_help="Make a run its experiment's baseline.")
@@ -91,7 +103,7 @@ def unarchive_command(run_ids: Sequence[int], text: str | None, owner: str, as_j
 def pin_command(run_id: int, owner: str, as_json: bool) -> None:
     """Make a run its experiment's baseline: it stands on top of the results, and others are compared with it."""
     with Store.open(Home.find()) as store:
-        before = store.pin(run_id, by=owner)
+        before = store.annotations.pin(run_id, by=owner)
     if as_json:
         print_json({"id": run_id, "before": before})
     else:
@@ -106,7 +118,13 @@ def pin_command(run_id: int, owner: str, as_json: bool) -> None:
 @json_option
 def unpin_command(run_ids: int, owner: str, as_json: bool) -> None:
     """Let a run be no baseline any more."""
-    _mark([run_ids], None, lambda store, chosen: store.unpin(chosen[0], by=owner), "no longer a baseline", as_json)
+    _mark(
+        [run_ids],
+        None,
+        lambda store, chosen: store.annotations.unpin(chosen[0], by=owner),
+        "no longer a baseline",
+        as_json,
+    )
 
 
 @click.command("note", short_help="Write a run's note.")
@@ -117,7 +135,7 @@ def unpin_command(run_ids: int, owner: str, as_json: bool) -> None:
 def note_command(run_id: int, text: str, owner: str, as_json: bool) -> None:
     """Write a run's note anew; an empty text takes it away."""
     with Store.open(Home.find()) as store:
-        store.set_note(run_id, text, by=owner)
+        store.annotations.set_note(run_id, text, by=owner)
     _say([run_id], "noted" if text.strip() else "without a note", as_json)
 
 
@@ -129,7 +147,7 @@ def note_command(run_id: int, text: str, owner: str, as_json: bool) -> None:
 def rename_command(run_id: int, name: str, owner: str, as_json: bool) -> None:
     """Give a run another name; an empty one takes it away."""
     with Store.open(Home.find()) as store:
-        store.rename(run_id, name, by=owner)
+        store.annotations.rename(run_id, name, by=owner)
     _say([run_id], f"named {name.strip()}" if name.strip() else "without a name", as_json)
 
 
@@ -163,7 +181,7 @@ def _chosen(run_ids: Sequence[int], text: str | None) -> list[int]:
             ]
         )
     with Reader.open(Home.find()) as reader:
-        return reader.run_ids_of(reader.filter(text))
+        return reader.runs.ids_of(reader.fields.filter(text))
 
 
 def _say(run_ids: Sequence[int], said: str, as_json: bool) -> None:

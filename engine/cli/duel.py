@@ -111,7 +111,7 @@ launch_command.help = (launch_command.help or "").format(strategies=joined(list(
 def list_command(as_json: bool) -> None:
     """List the newest duels."""
     with Reader.open(Home.find()) as reader:
-        found = reader.duels()
+        found = reader.duels.recent()
     if as_json:
         print_json(
             [

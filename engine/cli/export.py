@@ -90,7 +90,7 @@ def export_command(
         )
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
-            reader.run(run_id)  # so that a wrong id writes nothing at all
+            reader.runs.one(run_id)  # so that a wrong id writes nothing at all
         run_ids = list(dict.fromkeys([*run_ids, *_ended_of(reader, sweep_ids)]))
         if output is None:
             _write(reader, run_ids, kind, metrics, sys.stdout)
@@ -106,8 +106,8 @@ def export_command(
 def _ended_of(reader: Reader, sweep_ids: Sequence[int]) -> Iterator[int]:
     """Yield the runs of sweeps that have ended; raises NoSuchSweep, ConfigError for one of which none has."""
     for sweep_id in sweep_ids:
-        reader.sweep(sweep_id)
-        ended = [run.id for run in reader.sweep_runs(sweep_id) if run.status in ENDED]
+        reader.sweeps.one(sweep_id)
+        ended = [run.id for run in reader.sweeps.runs(sweep_id) if run.status in ENDED]
         if not ended:
             raise ConfigError(
                 [

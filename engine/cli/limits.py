@@ -107,7 +107,7 @@ def read_value(name: str, text: str) -> Value:
 def _show(home: Home, as_json: bool) -> None:
     found = limits(home)
     with Reader.open(home) as reader:
-        held = reader.all_held()
+        held = reader.quotas.all_held()
     names = sorted({each.person for each in held} | set(found.people))
     by_name = {each.person: each for each in held}
     if as_json:

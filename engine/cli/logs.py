@@ -89,8 +89,10 @@ def _discover(home: Home, run_id: int, tails: dict[str, LogFollower], follow: bo
     """Add the logs that are new; return whether more may be written and is wanted."""
     try:
         with Reader.open(home) as reader:
-            run = reader.run(run_id)  # before the files are read: what is written after its end is then read as well
-            for source, path in reader.logs(run_id):
+            run = reader.runs.one(
+                run_id
+            )  # before the files are read: what is written after its end is then read as well
+            for source, path in reader.details.logs(run_id):
                 tails.setdefault(source, LogFollower(home.run_folder(run_id) / path))
     except StoreBusy:
         if not follow:

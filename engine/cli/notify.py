@@ -14,8 +14,8 @@ from engine.cli.runner_start import tell_ignored_settings
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Channel, Ends, Reach
-from engine.store.outbox import Sent
+from engine.store.notices.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Channel, Ends, Reach
+from engine.store.notices.outbox import Sent
 
 _ends = click.option(
     "--ends",
@@ -79,7 +79,7 @@ def add_command(
         )
     address = recipient if kind == "email" else _address(address_stdin)
     with Store.open(Home.find()) as store:
-        made = store.add_channel(kind, address, owner=owner, ends=ends, reach=reach)
+        made = store.channels.add(kind, address, owner=owner, ends=ends, reach=reach)
     _say({"channel": made}, f"Channel {made} tells {owner}. Try it: python -m engine notify test {made}", as_json)
 
 
@@ -94,7 +94,7 @@ def list_command(everybody: bool, limit: int, owner: str, as_json: bool) -> None
     """List channels and the last messages, with why one could not be sent."""
     whose = None if everybody else owner
     with Reader.open(Home.find()) as reader:
-        channels, sent = reader.channels(whose), reader.sent(whose, limit=limit)
+        channels, sent = reader.channels.of(whose), reader.outbox.sent(whose, limit=limit)
     if as_json:
         print_json({"channels": channels, "messages": sent})
         return
@@ -115,7 +115,10 @@ def list_command(everybody: bool, limit: int, owner: str, as_json: bool) -> None
 def set_command(channel_id: int, ends: Ends, reach: Reach, owner: str, as_json: bool) -> None:
     """Have a channel tell of other ends from now on."""
     _order(
-        lambda store: store.set_channel(channel_id, ends=ends, reach=reach, by=owner), channel_id, "is changed", as_json
+        lambda store: store.channels.change(channel_id, ends=ends, reach=reach, by=owner),
+        channel_id,
+        "is changed",
+        as_json,
     )
 
 
@@ -126,7 +129,7 @@ def set_command(channel_id: int, ends: Ends, reach: Reach, owner: str, as_json: 
 def test_command(channel_id: int, owner: str, as_json: bool) -> None:
     """Have the runner send a test message; `notify list` says what became of it."""
     _order(
-        lambda store: store.test_channel(channel_id, by=owner),
+        lambda store: store.channels.test(channel_id, by=owner),
         channel_id,
         "gets a test message from the runner",
         as_json,
@@ -139,7 +142,7 @@ def test_command(channel_id: int, owner: str, as_json: bool) -> None:
 @json_option
 def pause_command(channel_id: int, owner: str, as_json: bool) -> None:
     """Have a channel tell nothing until it is resumed; what ends meanwhile is not told later."""
-    _order(lambda store: store.pause_channel(channel_id, by=owner), channel_id, "is paused", as_json)
+    _order(lambda store: store.channels.pause(channel_id, by=owner), channel_id, "is paused", as_json)
 
 
 @notify_command.command("resume", short_help="Have a paused channel tell again.")
@@ -148,7 +151,7 @@ def pause_command(channel_id: int, owner: str, as_json: bool) -> None:
 @json_option
 def resume_command(channel_id: int, owner: str, as_json: bool) -> None:
     """Have a paused channel tell again, beginning with what was on its way."""
-    _order(lambda store: store.go_on_with_channel(channel_id, by=owner), channel_id, "tells again", as_json)
+    _order(lambda store: store.channels.resume(channel_id, by=owner), channel_id, "tells again", as_json)
 
 
 @notify_command.command("remove", short_help="Delete a channel with its address.")
@@ -157,7 +160,7 @@ def resume_command(channel_id: int, owner: str, as_json: bool) -> None:
 @json_option
 def remove_command(channel_id: int, owner: str, as_json: bool) -> None:
     """Delete a channel with its address and what was to be sent there."""
-    _order(lambda store: store.delete_channel(channel_id, by=owner), channel_id, "is deleted", as_json)
+    _order(lambda store: store.channels.delete(channel_id, by=owner), channel_id, "is deleted", as_json)
 
 
 @notify_command.command("hosts", short_help="List, allow or refuse whom messages may go to.")
@@ -181,10 +184,10 @@ def hosts_command(
     with Store.open(Home.find()) as store:
         for kind, host in wanted:
             if host is not None:
-                store.allow_receiver(kind, host, by=owner)
+                store.channels.allow_receiver(kind, host, by=owner)
         if remove is not None:
             _remove(store, remove, owner)
-        found = store.listed_receivers()
+        found = store.read.channels.listed_receivers()
     if as_json:
         print_json(found)
         return
@@ -211,7 +214,7 @@ def mail_command(ctx: click.Context, check: bool, owner: str, as_json: bool) -> 
 
     home = Home.find()
     with Store.open(home) as store:
-        store.permit("check mail", by=owner)
+        store.access.permit("check mail", by=owner)
     server = mail_server(home)
     if server is None:
         raise ConfigError(
@@ -248,7 +251,7 @@ def _remove(store: Store, text: str, owner: str) -> None:
     kinds: list[ReceiverKind] = (
         ["internal", "public"] if ":" in text else ["public", "mail"] if "." in text else ["public"]
     )
-    done = [store.refuse_receiver(kind, text, by=owner) for kind in kinds]
+    done = [store.channels.refuse_receiver(kind, text, by=owner) for kind in kinds]
     if not any(done):
         raise ConfigError(
             [

@@ -15,7 +15,7 @@ from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority
 from engine.queue.forecast import MOST, Wait, outlook, start_in_words
 from engine.store import Reader, Store
-from engine.store.queue import End
+from engine.store.queue.queue import End
 
 RUNNING = "max_running_per_person"
 
@@ -39,7 +39,7 @@ def queue_command(most: str | None, owner: str, as_json: bool) -> None:
         change_limits(home, {RUNNING: read_value(RUNNING, most)}, by=owner, anew=True)
     found = limits(home)
     with Reader.open(home) as reader:
-        waits, total = list(outlook(reader, home).values()), reader.count_queued()
+        waits, total = list(outlook(reader, home).values()), reader.queue.count()
     if as_json:
         print_json(
             {
@@ -70,7 +70,7 @@ def queue_command(most: str | None, owner: str, as_json: bool) -> None:
 @json_option
 def hold_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
     """Keep queued runs from starting until they are released; they keep their place."""
-    _each(run_ids, lambda store, run_id: store.hold(run_id, by=owner), "on hold", as_json)
+    _each(run_ids, lambda store, run_id: store.queue.hold(run_id, by=owner), "on hold", as_json)
 
 
 @click.command("release", short_help="Let runs on hold start again.")
@@ -79,7 +79,7 @@ def hold_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
 @json_option
 def release_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
     """Let runs on hold start when their turn comes."""
-    _each(run_ids, lambda store, run_id: store.release(run_id, by=owner), "released", as_json)
+    _each(run_ids, lambda store, run_id: store.queue.release(run_id, by=owner), "released", as_json)
 
 
 @click.command("move", short_help="Put queued runs before or behind others, or give them another priority.")
@@ -102,9 +102,9 @@ def move_command(run_ids: Sequence[int], end: End | None, priority: Priority | N
 
     def move(store: Store, run_id: int) -> None:
         if priority:
-            store.set_priority(run_id, priority, by=owner)
+            store.queue.set_priority(run_id, priority, by=owner)
         if end:
-            store.move(run_id, end, by=owner)
+            store.queue.move(run_id, end, by=owner)
 
     said = ", ".join(
         [*([f"of {priority} priority"] if priority else []), *([f"at the {end} of its priority"] if end else [])]

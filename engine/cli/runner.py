@@ -77,8 +77,8 @@ def _ask(home: Home, owner: str) -> ProcessIdentity | None:
     while is_running(home):
         if runner := runner_process(home):
             with Store.open(home) as store:
-                store.permit("stop runner", by=owner)
-                store.ask_runner_to_stop()
+                store.access.permit("stop runner", by=owner)
+                store.runner.ask_to_stop()
             return runner
         if time.monotonic() > deadline:
             raise RunnerError(
@@ -92,7 +92,7 @@ def _cancel(home: Home, owner: str) -> None:
     with Store.open(home) as store:
         for row in _runs(home, ALIVE):
             with suppress(WrongStatus):  # it ended this moment
-                store.request_cancel(row.id, by=owner)
+                store.runs.cancel(row.id, by=owner)
 
 
 def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, *, quiet: bool) -> list[RunRow]:
@@ -115,7 +115,7 @@ def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, *, quiet
 
 def _runs(home: Home, statuses: Sequence[Status]) -> list[RunRow]:
     with Reader.open(home) as reader:
-        return reader.runs(statuses=statuses)
+        return reader.runs.find(statuses=statuses)
 
 
 def _answer(

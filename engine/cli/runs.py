@@ -70,8 +70,8 @@ def list_command(
     """List runs, newest first; archived ones where they are asked for."""
     with Reader.open(Home.find()) as reader:
         if sweep is not None:
-            reader.sweep(sweep)  # says so where there is none
-        matching = reader.filter(text)
+            reader.sweeps.one(sweep)  # says so where there is none
+        matching = reader.fields.filter(text)
         away = None if archived or matching.mentions("archived") else False
         asked: ListOptions = {
             "statuses": statuses or None,
@@ -80,9 +80,9 @@ def list_command(
             "sweep": sweep,
             "search": search,
         }
-        order = reader.order(sort) if sort else None
-        rows = reader.runs(**asked, matching=matching, archived=away, order=order, limit=limit, offset=offset)
-        total = reader.count(**asked, matching=matching, archived=away)
+        order = reader.fields.order(sort) if sort else None
+        rows = reader.runs.find(**asked, matching=matching, archived=away, order=order, limit=limit, offset=offset)
+        total = reader.runs.count(**asked, matching=matching, archived=away)
     for note in matching.notes:
         click.echo(note, err=True)
     if as_json:
@@ -125,10 +125,10 @@ def cancel_command(
     home = Home.find()
     with Store.open(home) as store:
         if run_id is not None:
-            found = {run_id: store.request_cancel(run_id, by=owner, force=force)}
+            found = {run_id: store.runs.cancel(run_id, by=owner, force=force)}
         else:
             assert sweep_id is not None
-            found = store.request_cancel_sweep(sweep_id, by=owner, force=force)
+            found = store.sweeps.cancel(sweep_id, by=owner, force=force)
     if "stopping" in found.values():
         ensure_running(home)  # ending the worker is the runner's work
         if wait:
@@ -145,7 +145,7 @@ def cancel_command(
 def _ended(home: Home, run_id: int) -> Status:
     deadline = time.monotonic() + CANCEL_WAIT_S
     with Reader.open(home) as reader:
-        while (run := reader.run(run_id)).active:
+        while (run := reader.runs.one(run_id)).active:
             if time.monotonic() > deadline:
                 raise RunnerError(
                     f"Run {run_id} was asked to stop, but it is still {run.status} after {CANCEL_WAIT_S:.0f} "

@@ -36,13 +36,13 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
     """Return what a run came to: its row in the list, with `metrics` (last values) in place of `last`, and
     its result.
     """
-    entry = reader.entry(run_id)
+    entry = reader.runs.entry(run_id)
     row, result = plain(entry), ranked(entry)
     row["metrics"] = row.pop("last")
     return {
         **row,
         "result": {**result.plain, "words": result.words} if result else None,
-        "error": reader.run(run_id).error,
+        "error": reader.runs.one(run_id).error,
     }
 
 
@@ -66,26 +66,27 @@ def summary_text(found: Mapping[str, Any]) -> str:
 
 def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
     """Return all that the run's page shows, as plain values."""
-    run = reader.run(run_id)
+    run = reader.runs.one(run_id)
     found = {
         **summary(reader, run_id),
         **plain(run),
-        "config": reader.whole_config(run_id) or run.config,
+        "config": reader.runs.config(run_id) or run.config,
         "pid": run.worker.pid if run.worker else None,
-        "resumed_as": reader.resumed_as(run_id),
-        "retried_as": reader.retried_as(run_id),
-        "chain": [each for each, _ in reader.chain(run_id)],
-        "queue_position": reader.queue_position(run_id) if run.status == "queued" else None,
-        "ranks": reader.ranks(run_id),
-        "summaries": reader.summaries(run_id),
-        "phases": reader.phases(run_id),
-        "events": reader.events(run_id),
-        "logs": [{"source": source, "path": path} for source, path in reader.logs(run_id)],
-        "machine": reader.machine(run_id),
+        "resumed_as": reader.runs.resumed_as(run_id),
+        "retried_as": reader.runs.retried_as(run_id),
+        "chain": [each for each, _ in reader.runs.chain(run_id)],
+        "queue_position": reader.queue.position(run_id) if run.status == "queued" else None,
+        "ranks": reader.details.ranks(run_id),
+        "summaries": reader.details.summaries(run_id),
+        "phases": reader.details.phases(run_id),
+        "events": reader.details.events(run_id),
+        "logs": [{"source": source, "path": path} for source, path in reader.details.logs(run_id)],
+        "machine": reader.details.machine(run_id),
         "histograms": [
-            {"rank": rank, "name": name, "counts": counts} for (rank, name), counts in reader.histograms(run_id).items()
+            {"rank": rank, "name": name, "counts": counts}
+            for (rank, name), counts in reader.details.histograms(run_id).items()
         ],
-        "spans": [{"rank": rank, **plain(span)} for rank, span in reader.spans(run_id)],
+        "spans": [{"rank": rank, **plain(span)} for rank, span in reader.details.spans(run_id)],
     }
     return {name: plain(value) for name, value in found.items()}
 
@@ -103,14 +104,14 @@ def _value(value: float | str | None) -> str:
 
 
 def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
-    run = reader.run(run_id)
+    run = reader.runs.one(run_id)
     blocks = [summary_text(found) if not run.active else _state(run), _facts(run, found)]
     if run.active and found["metrics"]:
         blocks.append(_metrics(found))
-    if ranks := reader.ranks(run_id):
-        blocks.append(_ranks(ranks, reader.phases(run_id)))
+    if ranks := reader.details.ranks(run_id):
+        blocks.append(_ranks(ranks, reader.details.phases(run_id)))
     blocks.append("\n".join(f"{name} = {value}" for name, value in run.config.items()))
-    blocks.append(_events(reader.events(run_id)))
+    blocks.append(_events(reader.details.events(run_id)))
     return "\n\n".join(filter(None, blocks))
 
 

@@ -143,7 +143,7 @@ def launch_command(
 def pause_command(sweep_id: int, owner: str, as_json: bool) -> None:
     """Let the queued runs of a sweep wait until it is resumed; live ones go on."""
     with Store.open(Home.find(), timeout_s=STORE_TIMEOUT_S) as store:
-        _tell_held(sweep_id, store.hold_sweep(sweep_id, by=owner), True, as_json)
+        _tell_held(sweep_id, store.sweeps.hold(sweep_id, by=owner), True, as_json)
 
 
 @sweep_command.command("resume")
@@ -155,7 +155,7 @@ def resume_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) ->
     """Let a paused sweep go on."""
     home = Home.find()
     with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
-        _tell_held(sweep_id, store.release_sweep(sweep_id, by=owner), False, as_json)
+        _tell_held(sweep_id, store.sweeps.release(sweep_id, by=owner), False, as_json)
     if not no_runner:
         see_to_runner(home)
 
@@ -170,7 +170,7 @@ def retry_command(sweep_id: int, also_cancelled: bool, owner: str, as_json: bool
     """Queue another run of each cell whose newest one failed or was lost."""
     home = Home.find()
     with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
-        new = store.retry_sweep(sweep_id, by=owner, statuses=(*BAD_ENDS, "cancelled") if also_cancelled else BAD_ENDS)
+        new = store.sweeps.retry(sweep_id, by=owner, statuses=(*BAD_ENDS, "cancelled") if also_cancelled else BAD_ENDS)
     _tell_new(home, sweep_id, set(new.values()), as_json, no_runner)
 
 
@@ -193,7 +193,7 @@ def extend_command(
     """Add values, seeds or draws to a sweep; the runs that it lacks are queued, all or none."""
     home = Home.find()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
-        config: type[Config] = experiment(reader.sweep(sweep_id).experiment).config
+        config: type[Config] = experiment(reader.sweeps.one(sweep_id).experiment).config
     more = {field: read_values(config, field, text) for field, text in _texts(over).items()}
     new = extend_sweep(home, sweep_id, more, seeds, draws, owner=owner, timeout_s=STORE_TIMEOUT_S)
     _tell_new(home, sweep_id, set(new), as_json, no_runner)
@@ -220,8 +220,8 @@ def _tell_new(home: Home, sweep_id: int, new: set[int] | None, as_json: bool, no
     if not no_runner:
         see_to_runner(home)
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
-        runs = [run for run in reader.sweep_runs(sweep_id) if new is None or run.id in new]
-        fields = reader.sweep(sweep_id).fields
+        runs = [run for run in reader.sweeps.runs(sweep_id) if new is None or run.id in new]
+        fields = reader.sweeps.one(sweep_id).fields
     if as_json:
         print_json({"id": sweep_id, "runs": [run.id for run in runs]})
         return

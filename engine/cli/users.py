@@ -13,7 +13,7 @@ from engine.cli.frame import json_option, owner_option
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Person, Reader, Store
-from engine.store.sign_ins import Scope
+from engine.store.access.sign_ins import Scope
 
 _role = click.option(
     "--role",
@@ -62,7 +62,7 @@ def add_command(
         )
     password = None if no_password else _password(password_stdin)
     with Store.open(Home.find()) as store:
-        kept = store.add_person(name, role, by=owner, password=password, email=email)
+        kept = store.people.add(name, role, by=owner, password=password, email=email)
     _say(kept, f"{kept} has an account as {role}.", as_json)
 
 
@@ -71,8 +71,8 @@ def add_command(
 def list_command(as_json: bool) -> None:
     """List who has an account, with roles."""
     with Reader.open(Home.find()) as reader:
-        reader.require_accounts()
-        people = reader.people()
+        reader.access.require_accounts()
+        people = reader.people.everyone()
     if as_json:
         print_json([vars(person) for person in people])
     elif not people:
@@ -91,7 +91,7 @@ def list_command(as_json: bool) -> None:
 @json_option
 def role_command(name: str, role: Role, owner: str, as_json: bool) -> None:
     """Give somebody another role; it holds at once, wherever they are signed in."""
-    _change(lambda store: store.set_role(name, role, by=owner), f"is {role} now", as_json)
+    _change(lambda store: store.people.set_role(name, role, by=owner), f"is {role} now", as_json)
 
 
 @users_command.command("password", short_help="Give somebody another password.")
@@ -105,7 +105,7 @@ def password_command(name: str, password_stdin: bool, owner: str, as_json: bool)
     """Give somebody another password; they are signed out everywhere."""
     password = _password(password_stdin)
     _change(
-        lambda store: store.set_password(name, password, by=owner),
+        lambda store: store.people.set_password(name, password, by=owner),
         "has a new password and is signed out everywhere",
         as_json,
     )
@@ -117,7 +117,7 @@ def password_command(name: str, password_stdin: bool, owner: str, as_json: bool)
 @json_option
 def shut_out_command(name: str, owner: str, as_json: bool) -> None:
     """Let somebody in no more, at once; their runs and their name stay, their tokens are taken back."""
-    _change(lambda store: store.shut_out(name, by=owner), "is shut out", as_json)
+    _change(lambda store: store.people.shut_out(name, by=owner), "is shut out", as_json)
 
 
 @users_command.command("let-in", short_help="Let somebody in again.")
@@ -126,7 +126,7 @@ def shut_out_command(name: str, owner: str, as_json: bool) -> None:
 @json_option
 def let_in_command(name: str, owner: str, as_json: bool) -> None:
     """Let somebody in again who was shut out."""
-    _change(lambda store: store.let_in(name, by=owner), "may sign in again", as_json)
+    _change(lambda store: store.people.let_in(name, by=owner), "may sign in again", as_json)
 
 
 @users_command.command("unlink", short_help="Let an OpenID identity be nobody's.")
@@ -138,7 +138,9 @@ def unlink_command(name: str, owner: str, as_json: bool) -> None:
     verified address is linked again.
     """
     _change(
-        lambda store: store.unlink(name, by=owner), "is linked to no provider now and signed out everywhere", as_json
+        lambda store: store.oidc.unlink(name, by=owner),
+        "is linked to no provider now and signed out everywhere",
+        as_json,
     )
 
 
@@ -149,7 +151,7 @@ def unlink_command(name: str, owner: str, as_json: bool) -> None:
 def sign_out_command(name: str, owner: str, as_json: bool) -> None:
     """Sign somebody out of every browser."""
     with Store.open(Home.find()) as store:
-        ended = store.end_sign_ins(name, by=owner)
+        ended = store.people.end_sign_ins(name, by=owner)
     _say(name, f"{name} is signed out of {ended} browser{'' if ended == 1 else 's'}.", as_json)
 
 
@@ -176,7 +178,7 @@ def tokens_command() -> None:
 def make_command(name: str, person: str | None, scope: Scope, days: int, owner: str, as_json: bool) -> None:
     """Make a token; NAME says what it is for. It is shown this once: the store keeps only its SHA-256."""
     with Store.open(Home.find()) as store:
-        token = store.make_token(person or owner, name, scope, by=owner, days=days)
+        token = store.tokens.make(person or owner, name, scope, by=owner, days=days)
     print_json({"token": token}) if as_json else click.echo(token)
 
 
@@ -187,7 +189,7 @@ def make_command(name: str, person: str | None, scope: Scope, days: int, owner: 
 def tokens_list_command(person: str | None, owner: str, as_json: bool) -> None:
     """List somebody's tokens; what they are made of is nowhere kept."""
     with Reader.open(Home.find()) as reader:
-        found = reader.tokens(reader.person(person or owner).name)
+        found = reader.tokens.of(reader.people.one(person or owner).name)
     if as_json:
         print_json([vars(token) for token in found])
         return
@@ -212,7 +214,7 @@ def tokens_list_command(person: str | None, owner: str, as_json: bool) -> None:
 def revoke_command(token_id: int, owner: str, as_json: bool) -> None:
     """Take a token back for good."""
     with Store.open(Home.find()) as store:
-        done = store.revoke_token(token_id, by=owner)
+        done = store.tokens.revoke(token_id, by=owner)
     _say(
         token_id,
         f"Token {token_id} is taken back." if done else f"There is no token {token_id} that could be taken back.",
@@ -229,7 +231,7 @@ def revoke_command(token_id: int, owner: str, as_json: bool) -> None:
 def audit_command(who: str | None, command: str | None, refused: bool, limit: int, as_json: bool) -> None:
     """Show who did what and when, the newest first: every command, done or refused."""
     with Reader.open(Home.find()) as reader:
-        found = reader.audit(who=who, command=command, refused=refused, limit=limit)
+        found = reader.audit.entries(who=who, command=command, refused=refused, limit=limit)
     if as_json:
         print_json([vars(entry) for entry in found])
     elif not found:

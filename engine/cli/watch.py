@@ -60,14 +60,14 @@ class RunWatch:
                 ensure_running(self.home)
                 self.checked_at = time.monotonic()
             with Reader.open(self.home) as reader:
-                token = reader.token(self.run_id)
+                token = reader.runs.token(self.run_id)
                 if token == self.token:
                     return False
                 self.token = token
-                run = reader.run(self.run_id)
+                run = reader.runs.one(self.run_id)
                 self._draw(
                     progress_line(
-                        run, _loss(reader, run), reader.queue_position(run.id) if run.status == "queued" else 0
+                        run, _loss(reader, run), reader.queue.position(run.id) if run.status == "queued" else 0
                     )
                 )
                 return not run.active
@@ -80,7 +80,7 @@ class RunWatch:
     def _ask_to_cancel(self) -> None:
         try:
             with Store.open(self.home) as store:
-                store.request_cancel(self.run_id, by=self.owner)
+                store.runs.cancel(self.run_id, by=self.owner)
             self._say(
                 f"Asked to cancel run {self.run_id}; it has some seconds to end. Press Ctrl-C again to leave "
                 "it to the runner."
@@ -105,7 +105,9 @@ class RunWatch:
 
 def _loss(reader: Reader, run: Run) -> float | None:
     losses = [
-        found.last for found in reader.summaries(run.id) if found.metric == "train/loss" and found.last is not None
+        found.last
+        for found in reader.details.summaries(run.id)
+        if found.metric == "train/loss" and found.last is not None
     ]
     return sum(losses) / len(losses) if losses else None
 

@@ -17,7 +17,7 @@ def permit(home: Home, command: str, *, by: str, detail: str = "", damaged: bool
         return
     try:
         with Store.open(home) as store:
-            store.permit(command, by=by, detail=detail)
+            store.access.permit(command, by=by, detail=detail)
     except StoreError:
         if not damaged:
             raise

@@ -10,7 +10,7 @@ from typing import Any
 from engine.access.providers import Rules
 from engine.access.rules import ROLES, Role
 from engine.errors import SignInRefused
-from engine.store.people import EMAIL_LENGTH
+from engine.store.access.people import EMAIL_LENGTH
 
 LONGEST = 255
 """OpenID Connect Core 1.0, section 2: a subject has at most 255 characters."""

@@ -18,16 +18,16 @@ def change_password(home: Home, name: str, present: str, new: str, *, browser: s
     """
     attempt = patience.begin(str(home.path), name, "", f"password of {name}")
     with Reader.open(home) as reader:
-        kept, stored = reader.password_of(name)
+        kept, stored = reader.sign_ins.password_of(name)
     with at_once:
         fits = passwords.fits(present, stored)
     if not fits:
         with Store.open(home, timeout_s=5.0) as store:
-            store.refuse_sign_in(kept, "wrong present password, where another one was asked for")
+            store.sign_ins.refuse(kept, "wrong present password, where another one was asked for")
         raise SignInRefused("The present password is another one. Nothing was changed.")
     patience.forgive(attempt)
     if new == present:
         raise ConfigError([Problem("password", "The new password is the present one. Choose another one.")])
     with at_once, Store.open(home, timeout_s=5.0) as store:
-        store.set_password(kept, new, by=kept)
-        return store.begin_sign_in(kept, "password", browser=browser)
+        store.people.set_password(kept, new, by=kept)
+        return store.sign_ins.begin(kept, "password", browser=browser)

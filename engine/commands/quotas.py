@@ -68,6 +68,6 @@ def _now(home: Home, anew: bool) -> Limits:
 def _known(home: Home, person: str) -> None:
     """Raise UnknownName where the lab has accounts and nobody of that name; without accounts any name is one."""
     with Reader.open(home) as reader:
-        people = [each.name for each in reader.people()]
+        people = [each.name for each in reader.people.everyone()]
     if people and person not in people:
         raise UnknownName("person", person, people, field="person")

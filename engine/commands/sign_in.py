@@ -11,7 +11,7 @@ from engine.commands.oidc_claims import Vouched
 from engine.errors import SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.sign_ins import NOBODY
+from engine.store.access.sign_ins import NOBODY
 
 AT_ONCE = 2
 """A check takes 64 MiB and a core for a moment, so that a crowd of them must not take the machine."""
@@ -28,16 +28,16 @@ def sign_in(home: Home, name: str, password: str, *, browser: str = "", address:
     name = plain(name)[:200]
     attempt = patience.begin(str(home.path), name, address, known)
     with Reader.open(home) as reader:
-        kept, stored = reader.password_of(name)
+        kept, stored = reader.sign_ins.password_of(name)
     with at_once:
         fits = passwords.fits(password, stored)
     with Store.open(home, timeout_s=5.0) as store:
         if not fits:
-            store.refuse_sign_in(kept, "wrong name or password", address=address)
+            store.sign_ins.refuse(kept, "wrong name or password", address=address)
             raise SignInRefused(NOBODY)
         if stored and passwords.is_outdated(stored):
-            store.renew_password(kept, passwords.hashed(password))
-        secret = store.begin_sign_in(kept, "password", browser=browser)
+            store.sign_ins.renew_password(kept, passwords.hashed(password))
+        secret = store.sign_ins.begin(kept, "password", browser=browser)
     patience.forgive(attempt)
     return secret
 
@@ -48,10 +48,10 @@ def sign_in_by_provider(home: Home, who: Vouched, *, browser: str = "") -> str:
     """
     with Store.open(home, timeout_s=5.0) as store:
         try:
-            person = store.known_by_provider(who.issuer, who.subject, who.name, who.email, who.role)
-            return store.begin_sign_in(person.name, "provider", browser=browser)
+            person = store.oidc.known_by_provider(who.issuer, who.subject, who.name, who.email, who.role)
+            return store.sign_ins.begin(person.name, "provider", browser=browser)
         except SignInRefused as error:
-            store.refuse_sign_in(f"{who.name or who.email or who.subject} at {who.issuer}", str(error))
+            store.sign_ins.refuse(f"{who.name or who.email or who.subject} at {who.issuer}", str(error))
             if who.unverified:
                 raise SignInRefused(
                     f"{error} The provider has not verified your e-mail address, so it was not looked at."

@@ -115,7 +115,7 @@ def network(home: Home) -> Finding:
     """Try to give a process a network namespace, as ranks get one: what they listen on asks nobody who they are."""
     level, why = machine_level()
     with Reader.open(home) as reader:
-        runner = reader.runner()
+        runner = reader.runner.current()
     if level != "host" and runner and runner.network == "host":
         return Finding(
             "network",

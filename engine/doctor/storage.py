@@ -91,7 +91,7 @@ def permissions(home: Home) -> Finding:
 
 def file_system(home: Home) -> Finding:
     """Judge the file system by its kind, then by trying on it what the store needs."""
-    from engine.store.probe import probe
+    from engine.store.maintenance.filesystem_probe import probe
 
     mount = mount_of(home.path, [Mount(part.mountpoint, part.fstype) for part in psutil.disk_partitions(all=True)])
     found = judge_file_system(mount, home.path)
@@ -159,10 +159,10 @@ def store(home: Home) -> Finding:
 
     try:
         with Reader.open(home) as reader:
-            reader.require_accounts()
+            reader.access.require_accounts()
             if not home.database.exists():
                 return Finding("store", "ok", "No run was launched here yet; the first one makes the store.")
-            return Finding("store", "ok", f"{reader.count():,} runs in {home.database}.")
+            return Finding("store", "ok", f"{reader.runs.count():,} runs in {home.database}.")
     except EngineError as error:
         return Finding(
             "store", "fail", str(error), "Follow the sentence; a copy of the folder made while nothing ran is a backup."

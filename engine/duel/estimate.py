@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel
 from engine.queue.estimates import History
-from engine.store.queue import Queue
+from engine.store.reader import Reader
 from engine.system.machine import demand, machine
 
 START_S = 4.0
@@ -28,7 +28,7 @@ class DuelOutlay:
     """The strategies without like runs."""
 
 
-def outlay(store: Queue, duel: Duel) -> DuelOutlay:
+def outlay(store: Reader, duel: Duel) -> DuelOutlay:
     """Return what a duel would take; raises ConfigError for what breaks a rule, DeviceError where a run could never run
     here.
     """
@@ -40,7 +40,7 @@ def outlay(store: Queue, duel: Duel) -> DuelOutlay:
     return DuelOutlay(len(tune), len(judge), whole, unknown)
 
 
-def _seconds(store: Queue, duel: Duel, firsts: Sequence[DuelCell]) -> list[float | None]:
+def _seconds(store: Reader, duel: Duel, firsts: Sequence[DuelCell]) -> list[float | None]:
     """Return how long one run of each strategy holds its slots, None where nothing tells."""
     here, history = machine(), History(store, socket.gethostname())
     found: list[float | None] = []

@@ -12,9 +12,9 @@ from engine.duel.spec import Duel, Strategy, from_json
 from engine.experiment.contender import Pace
 from engine.registry import experiment
 from engine.store import Reader, StoredDuel, Tested
-from engine.store.duels import RATE, STAGES, Stage
 from engine.store.records import ENDED, RunRow
-from engine.store.sweeps import SEED
+from engine.store.sweeps.duels import RATE, STAGES, Stage
+from engine.store.sweeps.sweeps import SEED
 
 AT_ONCE = 20
 """Runs whose tests are read by one question: each has at most some thousand."""
@@ -83,15 +83,15 @@ class DuelEvidence:
 
 def gather(reader: Reader, duel_id: int) -> DuelEvidence:
     """Return what there is of a duel at one moment; raises NoSuchDuel."""
-    with reader.snapshot():
-        stored, token, runs = reader.duel(duel_id), reader.duel_token(duel_id), reader.duel_runs(duel_id)
+    with reader.db.snapshot():
+        stored, token, runs = reader.duels.one(duel_id), reader.duels.token(duel_id), reader.duels.runs(duel_id)
         duel = from_json(stored.plan)
         ids = [run.id for own in runs.values() for run in own if run.status != "queued"]
         tested: dict[int, list[Tested]] = {}
         for start in range(0, len(ids), AT_ONCE):
-            for point in reader.tested(ids[start : start + AT_ONCE], [duel.metric]):
+            for point in reader.studies.tested(ids[start : start + AT_ONCE], [duel.metric]):
                 tested.setdefault(point.run_id, []).append(point)
-        furthest = reader.furthest(ids)
+        furthest = reader.duels.furthest(ids)
     sweeps = {(part.stage, part.strategy): part.sweep_id for part in stored.parts}
     cells = []
     for stage, place in product(STAGES[: 1 + (stored.stage == "judging")], range(len(duel.strategies))):

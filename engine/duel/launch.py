@@ -12,8 +12,8 @@ from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
 from engine.launch_options import Terms
 from engine.store import NewDuelRun, NewRun, Reader, Store
-from engine.store.commands import checked_name
 from engine.store.records import ENDED
+from engine.store.runs.commands import checked_name
 from engine.system.machine import demand, machine
 
 AGAIN = Terms(max_retries=2)
@@ -31,7 +31,7 @@ def launch_duel(
     runs = new_runs(duel, tuning_cells(duel))
     judging_cells(duel, [duel.rates[0]] * len(duel.strategies))  # what breaks a rule there is better said now
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_duel(
+        return store.duels.add(
             duel.as_json(), runs, owner=owner, name=checked_name(title), exclusive=duel.exclusive, terms=terms.checked()
         )
 
@@ -43,14 +43,14 @@ def go_on(reader: Reader, store: Store, duel_id: int) -> bool:
     Whoever asks twice, or asks beside another, queues them once. Raises NoSuchDuel, ConfigError, DeviceError,
     StoreBusy.
     """
-    if any(run.status not in ENDED for runs in reader.duel_runs(duel_id).values() for run in runs):
+    if any(run.status not in ENDED for runs in reader.duels.runs(duel_id).values() for run in runs):
         return False  # most looks end here, before a point is read
     found = gather(reader, duel_id)
     rates = tuned(found).rates
     if found.stored.stage != "tuning" or rates is None:
         return False
     duel = from_json(found.stored.plan)
-    return store.judge_duel(duel_id, new_runs(duel, judging_cells(duel, rates)), exclusive=duel.exclusive)
+    return store.duels.judge(duel_id, new_runs(duel, judging_cells(duel, rates)), exclusive=duel.exclusive)
 
 
 def new_runs(duel: Duel, cells: Iterable[DuelCell]) -> list[NewDuelRun]:
@@ -81,14 +81,14 @@ def cancel_duel(home: Home, duel_id: int, *, owner: str, timeout_s: float = PAGE
     StoreBusy.
     """
     with Reader.open(home, timeout_s=timeout_s) as reader:
-        parts = reader.duel(duel_id).parts
+        parts = reader.duels.one(duel_id).parts
     with Store.open(home, timeout_s=timeout_s) as store:
         return [run_id for part in parts for run_id in _cancelled(store, part.sweep_id, owner)]
 
 
 def _cancelled(store: Store, sweep_id: int, owner: str) -> Iterable[int]:
     try:
-        return store.request_cancel_sweep(sweep_id, by=owner)
+        return store.sweeps.cancel(sweep_id, by=owner)
     except WrongStatus:  # all of them have ended
         return ()
 

@@ -12,7 +12,7 @@ from engine.duel.spec import SHARED, Duel, Strategy
 from engine.errors import ConfigError, Problem
 from engine.experiment.contender import Pace
 from engine.registry import experiment
-from engine.store.duels import Stage
+from engine.store.sweeps.duels import Stage
 
 MOST_PASSES = 1_000
 """How long runs of a budget of seconds are; the runner ends them once they have spent it."""

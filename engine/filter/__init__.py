@@ -1,8 +1,8 @@
 """The filter language: `experiment == "hogwild" and trainers >= 4 and test/accuracy.best > 98`, read into a tree that
 the store answers.
 
-Torch-free and without SQL: `engine/store/matching.py` makes a condition of the tree. docs/filter.md says what can be
-written.
+Torch-free and without SQL: `engine/store/runs/filter_sql.py` makes a condition of the tree. docs/filter.md says what
+can be written.
 """
 
 from engine.filter.names import RUN_FIELDS, Names

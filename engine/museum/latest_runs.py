@@ -8,7 +8,8 @@ from engine.museum.outcome import WAYS, ExhibitOutcome, Way
 from engine.signs.catalogue import SIGNS
 from engine.signs.sign import Sign
 from engine.store import Reader
-from engine.store.records import ENDED, RunRow, Series, Summary
+from engine.store.curve_records import Series
+from engine.store.records import ENDED, RunRow, Summary
 
 NAME, PAGE = "fault_museum", 20
 
@@ -55,12 +56,12 @@ def museum(reader: Reader) -> Museum:
 
 def _runs(reader: Reader) -> Iterator[RunRow]:
     """Yield the museum's runs, newest first."""
-    for offset in range(0, reader.count(experiment=NAME), PAGE):
-        yield from reader.runs(experiment=NAME, limit=PAGE, offset=offset)
+    for offset in range(0, reader.runs.count(experiment=NAME), PAGE):
+        yield from reader.runs.find(experiment=NAME, limit=PAGE, offset=offset)
 
 
 def _visits(reader: Reader, run: RunRow, wanted: list[Sign]) -> Iterator[Visit]:
-    events, summaries = reader.events(run.id), reader.summaries(run.id)
+    events, summaries = reader.details.events(run.id), reader.details.summaries(run.id)
     measured = {(each.metric, each.rank) for each in summaries}
     ended = [
         (sign, told)
@@ -69,7 +70,7 @@ def _visits(reader: Reader, run: RunRow, wanted: list[Sign]) -> Iterator[Visit]:
         and (BROKEN in told or UNSEEN in told)
         and _of_this_version(sign, measured)
     ]
-    series = reader.series(run.id, [sign.metric for sign, _ in ended]) if ended else []
+    series = reader.curves.series(run.id, [sign.metric for sign, _ in ended]) if ended else []
     for sign, told in ended:
         errors = {"wrong": told.get(ERROR, "")}
         outcomes = {way: _outcome(sign, rank, summaries, series, errors.get(way, "")) for rank, way in enumerate(WAYS)}

@@ -24,7 +24,7 @@ from engine.notices.notice import Notice, notice_of
 from engine.notices.outcome import DeliveryOutcome
 from engine.notices.public_url import public_url
 from engine.store import ProcessIdentity, Reader, Store
-from engine.store.sending import Due
+from engine.store.notices.delivery import Due
 from engine.system.liveness_lock import lives
 
 log = logging.getLogger(__name__)
@@ -86,9 +86,9 @@ class Delivering:
         """Send what is due, one message a channel and those of several channels at a time; return how many
         were tried.
         """
-        if not store.has_due():
+        if not store.delivery.has_due():
             return 0
-        taken = store.take_due(self._lease)
+        taken = store.delivery.take_due(self._lease)
         if taken:
             asyncio.run(self._send_all(store, taken))
         return len(taken)
@@ -110,8 +110,8 @@ async def attempt(home: Home, due: Due) -> DeliveryOutcome:
     """Send one message once."""
     try:
         with Reader.open(home) as reader:
-            notice, receivers = notice_of(reader, due, public_url()), reader.receivers()
-            account = reader.account_address(due.owner) if due.channel_kind == "email" else None
+            notice, receivers = notice_of(reader, due, public_url()), reader.channels.receivers()
+            account = reader.channels.account_address(due.owner) if due.channel_kind == "email" else None
         if due.channel_kind == "email":
             recipient = checked_recipient(due.address, account, receivers)
             return await apart(lambda: _mail(home, notice, recipient))
@@ -141,13 +141,13 @@ def note(store: Store, due: Due, lease: str, outcome: DeliveryOutcome) -> None:
     """Write down what became of an attempt."""
     what = f"{due.kind} {due.run_id or due.sweep_id or due.duel_id or ''}".strip()
     if outcome.delivered:
-        store.note_delivered(due, lease)
+        store.delivery.note_delivered(due, lease)
         log.info("told channel %d of %s", due.channel_id, what)
     elif outcome.refused:
-        store.note_refused(due, lease, outcome.error)
+        store.delivery.note_refused(due, lease, outcome.error)
         log.warning("channel %d takes no more messages and pauses: %s", due.channel_id, outcome.error)
     else:
-        store.note_failed(due, lease, outcome.error, wait_before_next(due.attempts, outcome.wait_s))
+        store.delivery.note_failed(due, lease, outcome.error, wait_before_next(due.attempts, outcome.wait_s))
         log.info(
             "channel %d could not be told of %s, attempt %d: %s", due.channel_id, what, due.attempts, outcome.error
         )
@@ -155,8 +155,10 @@ def note(store: Store, due: Due, lease: str, outcome: DeliveryOutcome) -> None:
 
 def free_dead(store: Store) -> None:
     """Let be sent again at once what a process was sending when it died."""
-    leases = store.leases()
-    if leases and (freed := store.free_leases([each for each in leases if lives(store.home, _process_of(each))])):
+    leases = store.delivery.leases()
+    if leases and (
+        freed := store.delivery.free_leases([each for each in leases if lives(store.db.home, _process_of(each))])
+    ):
         log.info(
             "%d notices are sent again: their sender was killed before it could write down that they had arrived", freed
         )

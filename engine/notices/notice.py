@@ -12,8 +12,8 @@ from engine.errors import EngineError
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, RunRow, Sweep
+from engine.store.notices.delivery import Due
 from engine.store.records import BAD_ENDS, ENDED
-from engine.store.sending import Due
 
 LONGEST_TEXT = 600
 """Characters of a cause or a name in a message."""
@@ -55,9 +55,9 @@ def notice_of(reader: Reader, due: Due, base: str = "") -> Notice:
             ("What this is", "a test: what ends is told here from now on"),
         )
         return Notice(due.key, "test", due.made_at, "Parallab: a test message", facts, False, base)
-    with reader.snapshot():
+    with reader.db.snapshot():
         if due.kind == "run":
-            return _of_run(due, reader.entry(due.run_id or 0), base)
+            return _of_run(due, reader.runs.entry(due.run_id or 0), base)
         if due.kind == "failure":
             return _of_failure(reader, due, base)
         return _of_duel(reader, due, base) if due.kind == "duel" else _of_sweep(reader, due, base)
@@ -76,8 +76,8 @@ def _of_run(due: Due, run: RunRow, base: str) -> Notice:
 
 
 def _of_sweep(reader: Reader, due: Due, base: str) -> Notice:
-    sweep = reader.sweep(due.sweep_id or 0)
-    runs = reader.sweep_runs(sweep.id)
+    sweep = reader.sweeps.one(due.sweep_id or 0)
+    runs = reader.sweeps.runs(sweep.id)
     facts = [("Sweep", f"{sweep.id}: {_title_of_sweep(sweep)}"), ("Runs", _counted(sweep.statuses)), *_first_bad(runs)]
     facts += [("Took", _whole_time(sweep.created_at, runs)), ("Best result", _best(runs))]
     data = {
@@ -94,8 +94,8 @@ def _of_sweep(reader: Reader, due: Due, base: str) -> Notice:
 
 
 def _of_duel(reader: Reader, due: Due, base: str) -> Notice:
-    duel = reader.duel(due.duel_id or 0)
-    runs = [run for each in reader.duel_runs(duel.id).values() for run in each]
+    duel = reader.duels.one(due.duel_id or 0)
+    runs = [run for each in reader.duels.runs(duel.id).values() for run in each]
     stuck = duel.stage == "tuning"
     facts = [
         ("Duel", f"{duel.id}: {_short(duel.name) or 'no name'}"),
@@ -121,11 +121,11 @@ def _of_duel(reader: Reader, due: Due, base: str) -> Notice:
 
 
 def _of_failure(reader: Reader, due: Due, base: str) -> Notice:
-    run = reader.entry(due.run_id or 0)
+    run = reader.runs.entry(due.run_id or 0)
     if due.sweep_id is not None:
-        whole = f"sweep {due.sweep_id}: {_title_of_sweep(reader.sweep(due.sweep_id))}"
+        whole = f"sweep {due.sweep_id}: {_title_of_sweep(reader.sweeps.one(due.sweep_id))}"
     else:
-        whole = f"duel {due.duel_id}: {_short(reader.duel(due.duel_id or 0).name) or 'no name'}"
+        whole = f"duel {due.duel_id}: {_short(reader.duels.one(due.duel_id or 0).name) or 'no name'}"
     facts = [("Run", f"{run.id}: {title_of(run)}"), ("Part of", whole), ("Why", run.cause), ("Took", _took(run))]
     facts += [("What now", "the others go on; the next message comes when all have ended")]
     subject = f"Run {run.id} {_ended(run.status)}, the first of {whole}"

@@ -16,7 +16,7 @@ from engine.published.readings import FigureReading, Readings
 from engine.registry import experiment
 from engine.store import Surroundings, Sweep, Tested
 from engine.store.records import ENDED, RunRow
-from engine.store.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED
 
 MOST_NAMED = 3
 _LAST = ("test/", "perf/steps_used")

@@ -31,16 +31,16 @@ def size_of(sweep: Sweep, figure: Figure) -> Size:
 
 def sweeps_of(reader: Reader, figure: Figure) -> list[Sweep]:
     """Return the sweeps that were launched as a figure, newest first."""
-    return reader.figure_sweeps([figure.key(size) for size in figure.versions])
+    return reader.sweeps.of_figures([figure.key(size) for size in figure.versions])
 
 
 def judge(reader: Reader, figure: Figure, sweep: Sweep) -> Judgement:
     """Return what a sweep that was launched as the figure makes of it."""
     size = size_of(sweep, figure)
-    runs = reader.sweep_runs(sweep.id)
+    runs = reader.sweeps.runs(sweep.id)
     ids = [run.id for run in runs if run.status == "finished"]
-    around = reader.surroundings(ids)
-    tested = reader.tested(ids, numbers_of(figure)) if figure.axis == PASSES else []
+    around = reader.studies.surroundings(ids)
+    tested = reader.studies.tested(ids, numbers_of(figure)) if figure.axis == PASSES else []
     evidence = gather(figure, size, sweep, runs, around, tested)
     checks = tuple(_checked(figure, size, evidence, around))
     found = verdict(evidence.obstacles, checks, cap_of(figure, size)) if evidence.finished else None

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from engine.store.queue import PastRun, Queue
+from engine.store.queue.queue import PastRun
+from engine.store.reader import Reader
 from engine.store.records import Demand
 
 COST_NO_TIME = {
@@ -45,7 +46,7 @@ class Estimate:
 class History:
     """What finished runs of this machine took, read from the store once for each experiment."""
 
-    def __init__(self, store: Queue, host: str) -> None:
+    def __init__(self, store: Reader, host: str) -> None:
         self._store, self._host = store, host
         self._past: dict[str, list[PastRun]] = {}
         self._found: dict[str, dict[str, list[float]]] = {}
@@ -73,7 +74,7 @@ class History:
 
     def _runs(self, experiment: str) -> list[PastRun]:
         if experiment not in self._past:
-            self._past[experiment] = self._store.past_runs(experiment, self._host)
+            self._past[experiment] = self._store.queue.past_runs(experiment, self._host)
         return self._past[experiment]
 
 

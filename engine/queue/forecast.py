@@ -16,9 +16,10 @@ from engine.queue.estimates import Estimate, History, left
 from engine.queue.order import FreeSlots, Holder, Waiting, forecast
 from engine.queue.reasons import reasons
 from engine.queue.slots import foreign_gpus
-from engine.store.clock import seconds_since
-from engine.store.queue import Queue, QueuedRun
+from engine.store.queue.queue import QueuedRun
+from engine.store.reader import Reader
 from engine.store.records import Demand, Run
+from engine.store.timestamps import seconds_since
 from engine.system.gpus import Gpus, NvmlGpus
 from engine.system.machine import Machine, machine
 
@@ -64,7 +65,7 @@ class Scene:
 
 
 def outlook(
-    store: Queue, home: Home, *, here: Machine | None = None, gpus: Gpus | None = None, host: str = ""
+    store: Reader, home: Home, *, here: Machine | None = None, gpus: Gpus | None = None, host: str = ""
 ) -> dict[int, Wait]:
     """Return what is known of each waiting run, in the order of the queue, at most `MOST`."""
     found = scene(store, home, here or machine(), gpus, host)
@@ -76,7 +77,7 @@ def outlook(
 
 
 def prospect(
-    store: Queue,
+    store: Reader,
     home: Home,
     experiment: str,
     config: Mapping[str, Any],
@@ -105,12 +106,12 @@ def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting], priority: Prior
     return [*before, *new, *(run for run in waiting if PRIORITIES.index(run.priority) < level)]
 
 
-def scene(store: Queue, home: Home, here: Machine, gpus: Gpus | None, host: str, most: int | None = None) -> Scene:
+def scene(store: Reader, home: Home, here: Machine, gpus: Gpus | None, host: str, most: int | None = None) -> Scene:
     """Return the machine and the first runs of the queue (`most`, else `MOST`) as they are; without `gpus` NVML is
     asked, and only where there are some.
     """
     history = History(store, host or socket.gethostname())
-    queued, alive = store.queue(limit=MOST if most is None else most), store.alive()
+    queued, alive = store.queue.waiting(limit=MOST if most is None else most), store.queue.alive()
     states = (gpus or NvmlGpus()).states() if here.gpus else {}
     foreign = tuple(foreign_gpus(alive, here, states))
     room = FreeSlots(here.cores, len(here.gpus) - len(foreign), limits_of(home), foreign)

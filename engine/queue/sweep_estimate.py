@@ -12,7 +12,8 @@ from engine.launch_options import USUAL, Terms
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import NEW, Scene, scene, with_new
 from engine.queue.order import Holder, Waiting, forecast
-from engine.store.queue import Queue, QueuedRun
+from engine.store.queue.queue import QueuedRun
+from engine.store.reader import Reader
 from engine.store.records import Demand, Run
 from engine.system.gpus import Gpus
 from engine.system.machine import Machine, machine
@@ -55,7 +56,7 @@ class _Part:
 
 
 def before_launch(
-    store: Queue,
+    store: Reader,
     home: Home,
     experiment: str,
     cells: Sequence[tuple[Mapping[str, Any], Demand]],
@@ -93,7 +94,7 @@ def before_launch(
 
 
 def what_is_left(
-    store: Queue,
+    store: Reader,
     home: Home,
     sweep_id: int,
     varied: Collection[str],

@@ -26,9 +26,9 @@ class Usage:
         """Measure what is due and return how many runs that was."""
         if time.monotonic() < self._next_at:
             return 0
-        changed = store.unmeasured(AT_ONCE)
+        changed = store.disk.unmeasured(AT_ONCE)
         if changed:
-            store.note_disk([(run, folder_bytes(store.home.run_folder(run.run_id))) for run in changed])
+            store.disk.note([(run, folder_bytes(store.db.home.run_folder(run.run_id))) for run in changed])
         if len(changed) < AT_ONCE:
             self._next_at = time.monotonic() + EVERY_S
         return len(changed)

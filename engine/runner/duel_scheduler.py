@@ -42,11 +42,11 @@ class Referee:
         self.looked_at = time.monotonic()
         with Reader.open(self.home) as reader:
             self._end_spent(reader, [run for run in alive if run.status == "running" and run.sweep_id])
-            for duel in reader.duels(stage="tuning"):
+            for duel in reader.duels.recent(stage="tuning"):
                 self._go_on(reader, duel.id)
 
     def _end_spent(self, reader: Reader, running: Sequence[Run]) -> None:
-        plans = reader.duel_plans_of([run.id for run in running]) if running else {}
+        plans = reader.duels.plans_of([run.id for run in running]) if running else {}
         for run in running:
             duel_id, plan = plans.get(run.id, (0, None))
             if (
@@ -55,12 +55,12 @@ class Referee:
                 and elapsed_s(run) >= budget.amount + MARGIN_S
             ):
                 try:
-                    self.store.request_cancel(run.id, by=Program(f"the budget of duel {duel_id}"))
+                    self.store.runs.cancel(run.id, by=Program(f"the budget of duel {duel_id}"))
                 except WrongStatus:
                     continue  # it ended by itself meanwhile
 
     def _go_on(self, reader: Reader, duel_id: int) -> None:
-        token = reader.duel_token(duel_id)
+        token = reader.duels.token(duel_id)
         if self._seen.get(duel_id) == token:
             return
         try:
@@ -70,7 +70,7 @@ class Referee:
             raise
         except EngineError as error:
             log.warning("duel %d can't go on: %s", duel_id, error)
-        self.store.tell_stuck_duel(duel_id)
+        self.store.notices.tell_stuck_duel(duel_id)
         self._seen[duel_id] = token
 
 

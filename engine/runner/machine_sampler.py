@@ -22,5 +22,5 @@ class Sampler:
         if time.monotonic() - self._looked_at < EVERY_S:
             return False
         self._looked_at = time.monotonic()
-        store.add_machine_samples(self._telemetry.sample())
+        store.machine.add(self._telemetry.sample())
         return True

@@ -16,7 +16,7 @@ from engine.queue.shares import NOTHING, is_full, left, shares
 from engine.queue.slots import Slots, foreign_gpus, lacks, place
 from engine.runner.launcher import Launcher
 from engine.store import Store
-from engine.store.queue import Bounded
+from engine.store.queue.queue import Bounded
 from engine.store.records import Run
 from engine.system.gpus import Gpus, GpuState
 from engine.system.machine import Machine
@@ -55,7 +55,7 @@ class Placement:
         while chosen := self._choose([*holders, *started]):
             run, slots = chosen
             worker = self.launcher.reserve()
-            if self.store.claim(run.id, worker, slots.gpus, slots.cores):
+            if self.store.claims.claim(run.id, worker, slots.gpus, slots.cores):
                 self.launcher.submit(worker, run.id)
                 started.append(replace(run, gpus=slots.gpus, cores=slots.cores, status="starting"))
         return started
@@ -63,8 +63,8 @@ class Placement:
     def _choose(self, holders: Sequence[Run]) -> tuple[Run, Slots] | None:
         """Return the next run to start with its slots; runs that can never be placed fail on the way."""
         bounded = self._bounded(holders)
-        while (head := self.store.next_queued(bounded)) and (lack := lacks(head, self.machine)):
-            self.store.refuse(head.id, lack)
+        while (head := self.store.read.queue.next(bounded)) and (lack := lacks(head, self.machine)):
+            self.store.claims.refuse(head.id, lack)
         if head is None:
             return None
         slots = place(head, holders, self.machine, self._gpu_states())
@@ -77,7 +77,7 @@ class Placement:
         ):  # who wants the machine alone would wait for each that passes
             return None
         self._passed_at = time.monotonic()
-        queued = self.store.queue(limit=FAR, ready=bounded)
+        queued = self.store.read.queue.waiting(limit=FAR, ready=bounded)
         if len(queued) < 2 or queued[0].id != head.id:
             return None
         foreign = foreign_gpus(holders, self.machine, self._gpu_states())
@@ -85,7 +85,7 @@ class Placement:
         chosen = next_up(waiting_of(queued, self._past(), room), holders_of(holders, self._past(), room), room)
         if chosen is None or chosen.id == head.id:
             return None
-        run = self.store.run(chosen.id)
+        run = self.store.read.runs.one(chosen.id)
         slots = place(run, holders, self.machine, self._gpu_states())
         if slots is None:
             return None
@@ -96,7 +96,7 @@ class Placement:
     def _past(self) -> History:
         now = time.monotonic()
         if self._history is None or now - self._history[0] > HISTORY_S:
-            self._history = now, History(self.store, socket.gethostname())
+            self._history = now, History(self.store.read, socket.gethostname())
         return self._history[1]
 
     def _gpu_states(self) -> Mapping[int, GpuState]:
@@ -112,7 +112,7 @@ class Placement:
         if not found.any:
             return Bounded()
         held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
-        waiting = self.store.owners_queued()
+        waiting = self.store.read.queue.owners()
         full = tuple(owner for owner in waiting if is_full(held.get(owner, NOTHING), found.of(owner)))
         return Bounded(
             full,

@@ -65,17 +65,19 @@ class Endings:
 
     def note_last_runner(self) -> None:
         """Note, before this runner registers, whether the last one signed off."""
-        last = self.store.registered_runner()
+        last = self.store.read.runner.process()
         self.unsigned_boot = last.boot_id if last else ""
 
     def inherit(self, run_id: int) -> None:
         """See off, like those that it watched itself, what a runner before this one left of a run that has ended."""
-        if worker := self.store.run(run_id).worker:
-            self.watched[run_id] = Watched(worker, Footprint(frozenset(self.store.rank_pids(run_id))) | look(worker))
+        if worker := self.store.read.runs.one(run_id).worker:
+            self.watched[run_id] = Watched(
+                worker, Footprint(frozenset(self.store.read.runner.rank_pids(run_id))) | look(worker)
+            )
 
     def holders(self) -> list[Run]:
         """Look after all live runs; return those that still hold their slots."""
-        alive = self.store.alive()
+        alive = self.store.read.queue.alive()
         holders = [run for run in alive if self._look_after(run)]
         for run_id in self.watched.keys() - {run.id for run in alive}:
             self._see_off(run_id)
@@ -96,10 +98,10 @@ class Endings:
             if run.status == "stopping":
                 self._stop(run, watched)
             elif is_over_time(run):
-                self.store.stop_at_limit(run.id)
+                self.store.claims.stop_at_limit(run.id)
             return True
-        watched.seen |= Footprint(frozenset(self.store.rank_pids(run.id)))
-        cleared = clear(worker, watched.seen, self.store.home.run_folder(run.id))
+        watched.seen |= Footprint(frozenset(self.store.read.runner.rank_pids(run.id)))
+        cleared = clear(worker, watched.seen, self.store.db.home.run_folder(run.id))
         self._settle(run, watched, ended or "could not be killed", cleared)
         del self.watched[run.id]
         return False
@@ -134,22 +136,24 @@ class Endings:
             f"{ended}{_reused(worker)}"
         )
         if cleared.removed:
-            self.store.add_event(run.id, "cleaned up", "runner", ", ".join(cleared.removed))
+            self.store.runs.add_event(run.id, "cleaned up", "runner", ", ".join(cleared.removed))
         if run.stop_requested_by:
             late = (
                 ""
                 if run.stop_kind == "force" or watched.killed_at is None
                 else f" Its worker had not ended {STOP_DEADLINE_S:g} s later and was killed."
             )
-            self.store.end(run.id, "cancelled", f"{stop_reason(run)}{late}{remains}")
+            self.store.claims.end(run.id, "cancelled", f"{stop_reason(run)}{late}{remains}")
         elif worker.boot_id != boot_id():
             self._lose(run, f"{self._of_another_boot(worker)} What it had recorded is kept.")
         elif run.begun_at is None and run.starts < MAX_STARTS:
-            self.store.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
+            self.store.claims.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
         elif run.begun_at is None:
             last_words = self.launcher.failure()
             why = memory_cause(last_words) or " The doctor command says what is missing."
-            self.store.end(run.id, "failed", f"{who} before it began, {MAX_STARTS} times.{why}", error=last_words)
+            self.store.claims.end(
+                run.id, "failed", f"{who} before it began, {MAX_STARTS} times.{why}", error=last_words
+            )
         else:
             self._lose(run, f"{who} while the run was on. What it had recorded is kept.{remains}")
 
@@ -163,14 +167,14 @@ class Endings:
             if not run.terms.max_retries
             else f" It was the last of {run.terms.max_retries} retries."
         )
-        if next_id := self.store.lose(run.id, f"{cause}{cure}", resumes=self._can_resume(run)):
+        if next_id := self.store.claims.lose(run.id, f"{cause}{cure}", resumes=self._can_resume(run)):
             log.info("run %d was lost and is tried again as run %d", run.id, next_id)
 
     def _can_resume(self, run: Run) -> bool:
         try:
             if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
                 return False
-            return last_checkpoint(self.store.home.run_folder(run.id)) is not None
+            return last_checkpoint(self.store.db.home.run_folder(run.id)) is not None
         except EngineError:
             return False
 
@@ -188,12 +192,14 @@ class Endings:
             if stays_for > EXIT_DEADLINE_S:
                 self.launcher.cancel(watched.worker, force=True)
             return
-        cleared = clear(watched.worker, watched.seen, self.store.home.run_folder(run_id))
+        cleared = clear(watched.worker, watched.seen, self.store.db.home.run_folder(run_id))
         del self.watched[run_id]
         if cleared.removed:
-            self.store.add_event(run_id, "cleaned up", "runner", ", ".join(cleared.removed))
+            self.store.runs.add_event(run_id, "cleaned up", "runner", ", ".join(cleared.removed))
         if cleared.left:
-            self.store.add_event(run_id, "left behind", "runner", f"Could not be removed: {', '.join(cleared.left)}.")
+            self.store.runs.add_event(
+                run_id, "left behind", "runner", f"Could not be removed: {', '.join(cleared.left)}."
+            )
 
 
 def is_over_time(run: Run) -> bool:

@@ -91,7 +91,7 @@ def taken(home: Home) -> AbstractContextManager[object]:
 def _holder(home: Home) -> str:
     try:
         with Reader.open(home) as reader:
-            row = reader.runner()
+            row = reader.runner.current()
     except StoreError:
         return ""
     where = (
@@ -132,7 +132,7 @@ class Runner:
             signal.signal(number, self._leave)
         self.endings.note_last_runner()
         network, why = machine_level()
-        self.store.register_runner(me(), cores=self.machine.cores, gpus=len(self.machine.gpus), network=network)
+        self.store.runner.register(me(), cores=self.machine.cores, gpus=len(self.machine.gpus), network=network)
         if network == "host":
             log.warning("ranks listen on %s: %s", LEVEL_WORDS[network], why)
         log.info(
@@ -154,7 +154,7 @@ class Runner:
                 log.warning("%s", trouble)
                 time.sleep(BEAT_S)
             time.sleep(POLL_S)
-        self.store.remove_runner()
+        self.store.runner.remove()
         log.info("runner ends%s", "; its runs go on" if self.leaving else "")
 
     def step(self) -> bool:
@@ -177,7 +177,7 @@ class Runner:
 
     def _beat(self) -> None:
         if time.monotonic() - self.beaten_at >= BEAT_S:
-            self.stopping = self.store.beat_runner(warm=self.launcher.warm)
+            self.stopping = self.store.runner.beat(warm=self.launcher.warm)
             self.beaten_at = time.monotonic()
             if self.schedule:
                 self.schedule.look()

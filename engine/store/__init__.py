@@ -1,21 +1,20 @@
 """The database of one lab: `Store` writes it, `Reader` reads it; all speak the records, and SQL stops at this door."""
 
-from engine.store.audit import Entry
-from engine.store.comparing import Column, Recorded
-from engine.store.curves import Stretch
-from engine.store.duels import NewDuelRun, StoredDuel
-from engine.store.people import Person
-from engine.store.queue import QueuedRun
-from engine.store.reading import Reader
+from engine.store.access.accounts import Person
+from engine.store.access.audit import Entry
+from engine.store.access.quotas import Held
+from engine.store.access.sign_ins import SignedIn
+from engine.store.curve_records import Band, Bin, Heat, MachineSample, Series
+from engine.store.curves.multi_run import Column, RecordedMetric
+from engine.store.curves.series import Stretch
+from engine.store.curves.study_queries import Surroundings, Tested
+from engine.store.queue.queue import QueuedRun
+from engine.store.reader import Reader
 from engine.store.records import (
     ALIVE,
     ENDED,
-    Band,
-    Bin,
     Demand,
     Event,
-    Heat,
-    MachineSample,
     ProcessIdentity,
     RankBatch,
     RankRow,
@@ -23,17 +22,15 @@ from engine.store.records import (
     Run,
     RunnerRow,
     RunRow,
-    Series,
     Status,
     Summary,
 )
-from engine.store.shares import Held
-from engine.store.sign_ins import SignedIn
-from engine.store.studies import Surroundings, Tested
-from engine.store.sweep_commands import NewRun
-from engine.store.sweeps import RankNumber, Sweep
-from engine.store.views import SavedView
-from engine.store.writing import Store
+from engine.store.runs.saved_views import SavedView
+from engine.store.store import Store
+from engine.store.sweeps.commands import NewRun
+from engine.store.sweeps.duel_commands import NewDuelRun
+from engine.store.sweeps.duels import StoredDuel
+from engine.store.sweeps.sweeps import RankNumber, Sweep
 
 __all__ = [
     "ALIVE",
@@ -57,7 +54,7 @@ __all__ = [
     "RankRow",
     "RankState",
     "Reader",
-    "Recorded",
+    "RecordedMetric",
     "Run",
     "RunRow",
     "RunnerRow",

@@ -1,4 +1,4 @@
-"""Connections to the store: one for writing, one that can only read, and their failures in sentences."""
+"""Connections to the store: one for writing, one that can only read. The parts of the store hold one of them."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -7,19 +7,10 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from engine.errors import (
-    ConfigError,
-    NoSuchRun,
-    NoSuchSweep,
-    Problem,
-    StoreBusy,
-    StoreDamaged,
-    StoreDenied,
-    StoreError,
-    StoreFull,
-)
+from engine.errors import NoSuchRun, NoSuchSweep, StoreError
 from engine.home import Home
-from engine.store.schema import applied, bring_up_to_date, known
+from engine.store.schema.upgrade import applied, bring_up_to_date, known
+from engine.store.sqlite_errors import busy, told
 from engine.umask import make_private
 
 Row = sqlite3.Row
@@ -27,7 +18,7 @@ SYNCHRONOUS = "NORMAL"
 """With a write-ahead log a killed process loses nothing committed, and a power cut leaves a whole store."""
 
 
-class Connected:
+class Connection:
     """One connection for one thread; a context manager."""
 
     def __init__(self, home: Home, connection: sqlite3.Connection, timeout_s: float) -> None:
@@ -63,6 +54,26 @@ class Connected:
             found: Row | None = self.connection.execute(sql, values).fetchone()
             return found
 
+    def tuples(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Return all rows of a query as tuples, which is faster for many."""
+        with self.told():
+            cursor = self.connection.cursor()
+            cursor.row_factory = None
+            return cursor.execute(sql, values).fetchall()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries of a block see the store at one moment; a block inside another sees the outer one's."""
+        with self.told():
+            if self.connection.in_transaction:
+                yield
+                return
+            self.connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self.connection.execute("ROLLBACK")
+
     def no_such_run(self, run_id: int) -> NoSuchRun:
         """Return the error for a run that is not there."""
         return NoSuchRun(
@@ -77,7 +88,7 @@ class Connected:
         )
 
 
-class Writing(Connected):
+class WriteConnection(Connection):
     """A connection that writes: each change is one immediate transaction."""
 
     @classmethod
@@ -126,7 +137,7 @@ class Writing(Connected):
             raise self.no_such_run(run_id)
 
 
-class Reading(Connected):
+class ReadConnection(Connection):
     """A connection that can't write; while there is no store it reads as an empty one."""
 
     @classmethod
@@ -149,37 +160,6 @@ class Reading(Connected):
         with super().told():
             yield
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Let all queries of a block see the store at one moment; a block inside another sees the outer one's."""
-        with self.told():
-            if self.connection.in_transaction:
-                yield
-                return
-            self.connection.execute("BEGIN")
-            try:
-                yield
-            finally:
-                self.connection.execute("ROLLBACK")
-
-
-@contextmanager
-def told(home: Home, timeout_s: float) -> Iterator[None]:
-    """Turn those of SQLite's errors that a person can cure into ours; the rest are bugs and pass."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        sentence = _sentence(error, home, timeout_s)
-        if sentence is None:
-            raise
-        raise sentence from error
-    except UnicodeEncodeError as error:
-        raise _unstorable("A text holds half a character, as broken bytes give it") from error
-    except OverflowError as error:
-        if "SQLite" not in str(error):
-            raise
-        raise _unstorable("A number is larger than any that a store can hold") from error
-
 
 def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> None:
     """Set the connection up and bring the schema up to date, one process at a time."""
@@ -200,7 +180,7 @@ def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> No
                 )
             bring_up_to_date(connection)
     except Timeout as error:
-        raise _busy(home, timeout_s) from error
+        raise busy(home, timeout_s) from error
 
 
 def _journal(connection: sqlite3.Connection, change: str = "") -> str:
@@ -236,38 +216,3 @@ def _empty() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     bring_up_to_date(connection)
     return connection
-
-
-def _unstorable(what: str) -> ConfigError:
-    return ConfigError([Problem("", f"{what}, so nothing in the store is like it or can be. Write it anew.")])
-
-
-def _busy(home: Home, timeout_s: float) -> StoreBusy:
-    return StoreBusy(
-        f"The store {home.database} was held by another program for {timeout_s:g} s. Try again; if it lasts, "
-        "end the program that holds it open."
-    )
-
-
-def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> StoreError | None:
-    """Return our error for one of SQLite's, with the cure; None for what is a bug of ours."""
-    cures = {
-        sqlite3.SQLITE_READONLY: "can't be written to. Check who owns it and its folder.",
-        sqlite3.SQLITE_CANTOPEN: "can't be opened. Check who owns it and its folder.",
-        sqlite3.SQLITE_IOERR: (
-            "can't be read or written: its disk reports an error. The doctor command checks the file system."
-        ),
-        sqlite3.SQLITE_CORRUPT: "is damaged. Put a backup in its place, or move it away to begin a new one.",
-        sqlite3.SQLITE_NOTADB: "is not an SQLite database. Move that file away, or name another PARALLAB_HOME.",
-    }
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; the rest of an extended one tells where
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return _busy(home, timeout_s)
-    if code == sqlite3.SQLITE_FULL:
-        return StoreFull(
-            f"The store {home.database} is on a disk that is full. Free some space; what was recorded so far is kept."
-        )
-    kinds = dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), StoreDamaged) | dict.fromkeys(
-        (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN), StoreDenied
-    )
-    return kinds.get(code, StoreError)(f"The store {home.database} {cures[code]}") if code in cures else None

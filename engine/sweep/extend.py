@@ -10,7 +10,7 @@ from engine.launch import PAGE_TIMEOUT_S, owner_of
 from engine.seeding import SEEDING
 from engine.store import Reader, Store, Sweep
 from engine.store.records import RunRow
-from engine.store.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import Plan, new_runs, plan
 from engine.sweep.random_search import Draw
 
@@ -50,13 +50,13 @@ def extend_sweep(
     Raises NoSuchSweep, what `plan_more` raises, ConfigError where nothing is new, DeviceError, StoreBusy.
     """
     owner = owner_of(owner)
-    with Reader.open(home, timeout_s=timeout_s) as reader, reader.snapshot():
-        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+    with Reader.open(home, timeout_s=timeout_s) as reader, reader.db.snapshot():
+        sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
     _check_rule(sweep, runs)
     planned, draw = plan_more(sweep, runs, more, seeds, draws)
     new = new_runs(planned.cells, sweep.name)
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.extend_sweep(
+        return store.sweeps.extend(
             sweep_id, sweep.grid, planned.grid, new, by=owner, draw=draw.as_json() if draw else None
         )
 

@@ -16,8 +16,8 @@ from engine.launch import PAGE_TIMEOUT_S, owner_of
 from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
 from engine.store import NewRun, Store
-from engine.store.commands import NAME_LENGTH, checked_name
-from engine.store.sweeps import SEED
+from engine.store.runs.commands import NAME_LENGTH, checked_name
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.random_search import Draw, combinations
 from engine.system.machine import demand, machine
 
@@ -117,7 +117,7 @@ def launch_sweep(
     runs = new_runs(planned.cells, title)
     drawn = draw.as_json() if draw else None
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.add_sweep(
+        return store.sweeps.add(
             name,
             planned.grid,
             runs,

@@ -92,7 +92,7 @@ def refuse_beside_foreign_runs(home: Home) -> None:
     with Reader.open(home) as reader:
         workers = {
             run.id: run.worker
-            for run in reader.alive()
+            for run in reader.queue.alive()
             if run.worker and is_foreign(run.worker) and lives(home, run.worker)
         }
     if workers:
@@ -113,12 +113,12 @@ def is_separate() -> bool:
 def has_died(home: Home) -> bool:
     """Say whether the store names a runner that is no more: it was killed, for one that ends signs off."""
     with Reader.open(home) as reader:
-        row = reader.runner()
+        row = reader.runner.current()
     return row is not None and not lives(home, row.process)
 
 
 def runner_process(home: Home) -> ProcessIdentity | None:
     """Return the live runner of `home`, or None."""
     with Reader.open(home) as reader:
-        row = reader.runner()
+        row = reader.runner.current()
     return row.process if row and lives(home, row.process) else None

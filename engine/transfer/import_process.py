@@ -22,7 +22,7 @@ from engine import errors
 from engine.errors import EngineError, ImportRefused
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
-from engine.store.arrivals import last_id, without_run
+from engine.store.imports.run_ids import last_id, without_run
 from engine.system.processes import describe_exit
 from engine.transfer.bundles.bundle import ImportResult
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.store import Reader
-from engine.store.records import Series
+from engine.store.curve_records import Series
 from engine.transfer.tables import Table
 
 COLUMNS = ("run_id", "experiment", "metric", "rank", "role", "step", "passes", "time_s", "value")
@@ -17,8 +17,8 @@ def points_table(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str] 
 
 def point_rows(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the points of a run; a point of the whole run has no rank and an empty role."""
-    experiment = reader.run(run_id).experiment
-    roles = {rank.rank: rank.role for rank in reader.ranks(run_id)}
+    experiment = reader.runs.one(run_id).experiment
+    roles = {rank.rank: rank.role for rank in reader.details.ranks(run_id)}
     for series in series_of(reader, run_id, metrics):
         where = (
             run_id,
@@ -33,5 +33,5 @@ def point_rows(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iter
 
 def series_of(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iterator[Series]:
     """Yield the series of a run, metric by metric."""
-    for name in metrics or sorted({summary.metric for summary in reader.summaries(run_id)}):
-        yield from reader.series(run_id, [name])
+    for name in metrics or sorted({summary.metric for summary in reader.details.summaries(run_id)}):
+        yield from reader.curves.series(run_id, [name])

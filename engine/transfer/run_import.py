@@ -8,8 +8,8 @@ from pathlib import Path
 from engine.access.quotas import limits
 from engine.errors import ImportRefused, LimitReached
 from engine.store import Reader, Store
-from engine.store.recorded import Recorded, take_in
-from engine.store.shares import over_disk
+from engine.store.access.quotas import over_disk
+from engine.store.imports.external_import import ExternalRun, take_in
 from engine.transfer.archives import Members, members
 from engine.transfer.bundles.bundle import ImportResult, import_bundle
 from engine.transfer.bundles.manifest import NAME
@@ -23,10 +23,10 @@ def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportR
     """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what
     the file is called by people.
     """
-    store.permit("import", by=by, detail=name or path.name)
+    store.access.permit("import", by=by, detail=name or path.name)
 
     def permit_bytes(more: int) -> None:
-        if sentence := over_disk(limits(store.home).of(by), by, store.held(by), more):
+        if sentence := over_disk(limits(store.db.home).of(by), by, store.read.quotas.held(by), more):
             raise LimitReached(sentence)
 
     permit_bytes(0)
@@ -38,7 +38,7 @@ def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportR
     return _taken(store, runs, notes, file=called, by=by, permit_bytes=permit_bytes)
 
 
-def _recorded(source: Members, called: str) -> tuple[list[Recorded], list[str]]:
+def _recorded(source: Members, called: str) -> tuple[list[ExternalRun], list[str]]:
     """Return the runs that another program recorded, and sentences on what was left out."""
     if folders := run_folders(source.names):
         _bound(len(folders))
@@ -55,7 +55,7 @@ def _recorded(source: Members, called: str) -> tuple[list[Recorded], list[str]]:
 
 def _taken(
     store: Store,
-    runs: Sequence[Recorded],
+    runs: Sequence[ExternalRun],
     notes: Sequence[str],
     *,
     file: str,
@@ -63,10 +63,10 @@ def _taken(
     permit_bytes: Callable[[int], None],
 ) -> ImportResult:
     known: dict[str, int] = {}
-    fresh: dict[str, Recorded] = {}
-    with Reader.open(store.home) as reader:
+    fresh: dict[str, ExternalRun] = {}
+    with Reader.open(store.db.home) as reader:
         for run in runs:
-            here = reader.run_of(run.fingerprint)
+            here = reader.origins.run_of(run.fingerprint)
             if here is not None:
                 known[run.original_id] = here
             else:

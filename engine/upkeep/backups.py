@@ -12,8 +12,8 @@ from filelock import FileLock, Timeout
 from engine.commands.authorize import permit
 from engine.errors import StoreBusy, StoreError
 from engine.home import Home
-from engine.store.clock import now
-from engine.store.copying import copy_store
+from engine.store.maintenance.backup_copy import copy_store
+from engine.store.timestamps import now
 
 LOCK = "backup.lock"
 SUM = ".sha256"

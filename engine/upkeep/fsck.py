@@ -8,7 +8,8 @@ from pathlib import Path
 from engine.access.rules import Program
 from engine.errors import EngineError, StoreDamaged, StoreDenied
 from engine.home import Home
-from engine.store import ALIVE, Reader, Run, Store, checks
+from engine.store import ALIVE, Reader, Run, Store
+from engine.store.maintenance import integrity
 from engine.system.liveness_lock import lives
 from engine.system.runner_process import is_running
 from engine.upkeep.leftover import Kind, Leftover
@@ -64,7 +65,7 @@ def _damage(home: Home) -> str:
     """Return what SQLite itself finds wrong with the store, as a sentence; empty for a sound one."""
     try:
         with Reader.open(home, timeout_s=PATIENCE_S) as reader:
-            broken = checks.damage(reader)
+            broken = integrity.damage(reader)
     except StoreDamaged as error:
         return str(error)
     return f"The store {home.database} is damaged: {'; '.join(broken)}." if broken else ""
@@ -84,13 +85,13 @@ def _as_whom(home: Home) -> str:
 
 
 def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
-    for table, other, count in checks.strangers(reader):
+    for table, other, count in integrity.strangers(reader):
         sentence = f"{count:,} rows of {table} refer to rows of {other} that are not there."
         yield Trouble(
             "foreign keys",
             sentence,
             "Those rows are deleted, links to runs and sweeps cut.",
-            mend=lambda: _with(home, checks.remove_strangers),
+            mend=lambda: _with(home, integrity.remove_strangers),
         )
     for run in _forsaken(home, reader):
         pid = run.worker.pid if run.worker else "none"
@@ -98,26 +99,26 @@ def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
         yield Trouble(
             "lost run", sentence, "It becomes lost; what it had recorded is kept.", mend=partial(_lose, home, run)
         )
-    if runs := checks.behind(reader):
+    if runs := integrity.behind(reader):
         sentence = f"Runs {_ids(runs)} count fewer points than they have."
         yield Trouble(
             "point ids",
             sentence,
             "They count on from their last point.",
-            mend=lambda: _with(home, lambda store: checks.mend_behind(store, runs)),
+            mend=lambda: _with(home, lambda store: integrity.mend_behind(store, runs)),
         )
-    for unlike in checks.unlike_summaries(reader):
+    for unlike in integrity.unlike_summaries(reader):
         of = f"{unlike.name} of run {unlike.run_id}" + ("" if unlike.rank is None else f", rank {unlike.rank}")
         sentence = f"The summary of {of} says {unlike.says}; its points say {unlike.holds}."
         cure = "It is written anew from the points."
         yield Trouble("summary", sentence, cure, mend=partial(_with, home, partial(_summarize, unlike)))
-    if metrics := checks.unlike_corners(reader):
+    if metrics := integrity.unlike_corners(reader):
         sentence = f"{len(metrics):,} curves have corners that do not cover their points."
         yield Trouble(
             "corners",
             sentence,
             "They are written anew.",
-            mend=lambda: _with(home, lambda store: checks.mend_corners(store, metrics)),
+            mend=lambda: _with(home, lambda store: integrity.mend_corners(store, metrics)),
         )
 
 
@@ -137,7 +138,7 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
         yield Trouble(
             "orphan folders", sentence, f"They are moved to {home.aside}.", mend=partial(_clean, home, strays)
         )
-    for run_id, count in checks.logs_of(reader).items():
+    for run_id, count in integrity.logs_of(reader).items():
         if not home.run_folder(run_id).is_dir():
             sentence = f"Run {run_id} has no folder any more: its {count} logs, and any checkpoint, are gone."
             yield Trouble(
@@ -163,7 +164,7 @@ def _forsaken(home: Home, reader: Reader) -> list[Run]:
     """Return the runs that should have a worker and have none; empty where a runner serves the home, who
     sees to them.
     """
-    runs = [reader.run(row.id) for row in reader.runs(statuses=ALIVE)]
+    runs = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE)]
     gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
     return gone if gone and not is_running(home) else []
 
@@ -174,11 +175,11 @@ def _with(home: Home, change: Callable[[Store], None]) -> None:
 
 
 def _forget(run_id: int, store: Store) -> None:
-    checks.forget_logs(store, run_id)
+    integrity.forget_logs(store, run_id)
 
 
-def _summarize(unlike: checks.Unlike, store: Store) -> None:
-    checks.mend_summaries(store, [unlike])
+def _summarize(unlike: integrity.Unlike, store: Store) -> None:
+    integrity.mend_summaries(store, [unlike])
 
 
 def _lose(home: Home, run: Run) -> None:
@@ -186,9 +187,9 @@ def _lose(home: Home, run: Run) -> None:
         raise EngineError(f"A runner has come to serve {home.path}; it looks after run {run.id}.")
     with Store.open(home) as store:
         if run.stop_requested_by:
-            store.end(run.id, "cancelled", f"Cancelled by {run.stop_requested_by}.", who="fsck")
+            store.claims.end(run.id, "cancelled", f"Cancelled by {run.stop_requested_by}.", who="fsck")
         else:
-            store.end(
+            store.claims.end(
                 run.id,
                 "lost",
                 "Its worker was gone when the store was checked. What it had recorded is kept; launch it again.",

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from engine.home import Home
 from engine.store import ENDED, Reader
-from engine.store.checks import Stint, stints_of_pids
+from engine.store.maintenance.integrity import Stint, stints_of_pids
 from engine.store.records import Status
 from engine.system.processes import boot_id, is_foreign
 from engine.system.run_files import is_meeting_file
@@ -36,7 +36,7 @@ def left_folders(home: Home, reader: Reader) -> Iterator[Leftover]:
     number.
     """
     found = _listed(home.path / "runs")  # before the ids are read: a folder made later belongs to a run queued before
-    known = {str(run_id) for run_id in reader.run_statuses()}
+    known = {str(run_id) for run_id in reader.runs.statuses()}
     for path in found:
         if path.name in known or not _is_old(path):
             continue

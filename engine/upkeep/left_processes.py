@@ -10,8 +10,8 @@ import psutil
 
 from engine.home import Home
 from engine.store import Reader
-from engine.store.clock import seconds_since
 from engine.store.records import ProcessIdentity
+from engine.store.timestamps import seconds_since
 from engine.system.cleanup import tree
 from engine.system.processes import age_s, boot_id, identity, is_alive, is_foreign, mark_of, pid_namespace
 from engine.upkeep.leftover import Leftover
@@ -21,7 +21,7 @@ def left_processes(home: Home, reader: Reader, grace_s: float) -> Iterator[Lefto
     """Yield what is left of runs that ended more than `grace_s` ago: the sessions of their workers, whoever carries
     their mark, the children of both.
     """
-    known = [found for found in reader.workers(boot_id(), _candidates()) if not is_foreign(found[2])]
+    known = [found for found in reader.runner.workers(boot_id(), _candidates()) if not is_foreign(found[2])]
     newest = {worker.pid: (run_id, ended_at, worker) for run_id, ended_at, worker in known}
     for run_id, ended_at, worker in newest.values():
         if ended_at is not None and seconds_since(ended_at) >= grace_s:
@@ -29,7 +29,7 @@ def left_processes(home: Home, reader: Reader, grace_s: float) -> Iterator[Lefto
                 _left(process, f"Started for run {run_id}, which has ended: {_command(process.pid)}", run_id)
                 for process in _alive(tree(worker))
             )
-    runner = reader.runner()
+    runner = reader.runner.current()
     serving = runner.process.pid if runner and is_alive(runner.process) else None
     with_run = {worker for _, _, worker in newest.values()}
     for process, parent in _workers_of(home, grace_s):

@@ -7,7 +7,7 @@ from engine.commands.authorize import permit
 from engine.errors import EngineError
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.clock import now
+from engine.store.timestamps import now
 from engine.system.cleanup import Cleared
 from engine.system.logs import note_for_runner
 from engine.system.processes import end_these
@@ -38,7 +38,7 @@ def leftovers(
         *left_processes(home, reader, grace_s),
         *left_folders(home, reader),
         *left_segments(reader, shared_memory, grace_s),
-        *left_files(home, reader.run_statuses()),
+        *left_files(home, reader.runs.statuses()),
     ]
 
 
@@ -110,8 +110,8 @@ def _note(home: Home, outcomes: list[Outcome], by: str) -> None:
         try:
             with Store.open(home, timeout_s=NOTE_S) as store:
                 if of_run.removed:
-                    store.add_event(run_id, "cleaned up", by, ", ".join(of_run.removed))
+                    store.runs.add_event(run_id, "cleaned up", by, ", ".join(of_run.removed))
                 if of_run.left:
-                    store.add_event(run_id, "left behind", by, f"Could not be removed: {', '.join(of_run.left)}.")
+                    store.runs.add_event(run_id, "left behind", by, f"Could not be removed: {', '.join(of_run.left)}.")
         except EngineError as error:
             note_for_runner(home, f"run {run_id} keeps no event of it: {error}")

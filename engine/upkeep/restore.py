@@ -14,10 +14,10 @@ from engine.commands.authorize import permit
 from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home
 from engine.store import ALIVE, Reader, Store
-from engine.store.accounts import is_marked, mark
-from engine.store.clock import now
-from engine.store.copying import examine_copy, run_ids
-from engine.store.people import Account
+from engine.store.access.accounts_mark import is_marked, mark
+from engine.store.access.people import Account
+from engine.store.maintenance.backup_copy import examine_copy, run_ids
+from engine.store.timestamps import now
 from engine.system.liveness_lock import lives
 from engine.upkeep.backups import check_sum, flush
 
@@ -83,8 +83,8 @@ def _no_run_is_on(home: Home) -> None:
         with Reader.open(home) as reader:
             on = [
                 row.id
-                for row in reader.runs(statuses=ALIVE)
-                if (worker := reader.run(row.id).worker) and lives(home, worker)
+                for row in reader.runs.find(statuses=ALIVE)
+                if (worker := reader.runs.one(row.id).worker) and lives(home, worker)
             ]
     except StoreError:  # a store too damaged to ask is what a restore is for
         return
@@ -100,7 +100,7 @@ def _accounts(home: Home) -> list[Account]:
     of the backup hold.
     """
     with suppress(StoreError), Reader.open(home) as reader:
-        return reader.accounts()
+        return reader.people.accounts()
     return []
 
 
@@ -112,7 +112,7 @@ def _prepare(made: Home, backup: Path, by: str, accounts: Sequence[Account]) -> 
     shutil.copyfile(backup, made.create().database)
     made.database.chmod(0o600)
     with Store.open(made) as store:  # brings an older schema up to date
-        store.note_restored(backup.name, by=by, accounts=accounts)
+        store.people.note_restored(backup.name, by=by, accounts=accounts)
     flush(made.database)
 
 

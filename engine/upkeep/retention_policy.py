@@ -7,8 +7,8 @@ from pathlib import Path
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.points import POINT_BYTES
-from engine.store.retention import Deletion, Thinning, delete, give_back, thin, to_delete, to_thin
+from engine.store.curves.ingest import POINT_BYTES
+from engine.store.maintenance.retention import Deletion, Thinning, delete, give_back, thin, to_delete, to_thin
 
 LEAST_POINTS = 5
 """Fewer would not hold the corners of one stretch."""
@@ -57,7 +57,7 @@ class Collection:
 def preview(home: Home, policy: RetentionPolicy) -> Collection:
     """Return what a policy would take away now."""
     policy.check()
-    with Reader.open(home) as reader, reader.snapshot():
+    with Reader.open(home) as reader, reader.db.snapshot():
         runs = to_delete(reader, policy.delete_after_days) if policy.delete_after_days is not None else []
         gone = {run.run_id for run in runs}
         curves = to_thin(reader, policy.thin_after_days, policy.points) if policy.thin_after_days is not None else []
@@ -80,7 +80,7 @@ def collect(home: Home, policy: RetentionPolicy, *, by: str, timeout_s: float = 
     wanted = preview(home, policy)
     deleted, points = [], 0
     with Store.open(home, timeout_s=timeout_s) as store:
-        store.permit(
+        store.access.permit(
             "collect",
             by=by,
             detail=", ".join(f"{name}={value}" for name, value in vars(policy).items() if value is not None),

@@ -9,7 +9,7 @@ from engine.access.rules import Program
 from engine.errors import EngineError, RunnerError
 from engine.home import Home
 from engine.store import Reader
-from engine.store.clock import seconds_since
+from engine.store.timestamps import seconds_since
 from engine.upkeep.backups import back_up, backups
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Schedule:
         """Say whether the newest backup, or without one the oldest run, is old enough."""
         try:
             with Reader.open(self._home) as reader:
-                first = reader.began_at()
+                first = reader.runs.began_at()
         except EngineError:
             return False
         made = [backup.made_at for backup in backups(self._home)[:1]]

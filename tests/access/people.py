@@ -15,9 +15,9 @@ PASSWORD = "a fine long sentence"
 def settle(home: Home, *names: str) -> None:
     """Give ada, the admin, and others, who are members, accounts with one password."""
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="root", password=PASSWORD)
+        store.people.add("ada", "admin", by="root", password=PASSWORD)
         for name in names:
-            store.add_person(name, "member", by="ada", password=PASSWORD)
+            store.people.add(name, "member", by="ada", password=PASSWORD)
 
 
 def come_in(

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.auth.middleware import CLOSED
-from app.web.server_config import ServerConfig, refusal
+from app.web.server_config import ConsoleAddress, refusal
 from engine.access.rules import LOST
 from engine.cli import main
 from engine.cli.frame import BAD_INPUT, NO_STORE
@@ -39,8 +39,8 @@ def make_account(home, dies_at):
         if seen > dies_at:
             os._exit(9)
     with Store.open(home) as store:
-        store.connection.set_trace_callback(statement)
-        store.add_person("ada", "admin", by="ada")
+        store.db.connection.set_trace_callback(statement)
+        store.people.add("ada", "admin", by="ada")
     os._exit(0)
 
 for dies_at in range(100):
@@ -74,14 +74,14 @@ def test_a_crash_at_any_statement_of_the_first_account_leaves_no_account_without
 
 def _has_people(home: Home) -> bool:
     with Reader.open(home) as reader:
-        return reader.has_people()
+        return reader.access.has_people()
 
 
 @pytest.fixture(params=["gone", "without its people"])
 def lost(home: Home, request: pytest.FixtureRequest) -> Home:
     """A lab with an account, and a backup, whose store was emptied or deleted."""
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="ada")
+        store.people.add("ada", "admin", by="ada")
     back_up(home, by="ada")
     BROKEN[request.param](home.database)
     return home
@@ -97,9 +97,9 @@ def test_a_restart_with_an_emptied_store_opens_nothing_until_the_accounts_are_ba
     well = Client().get("/healthz")
     assert (well.status_code, well.json()["store"]) == (503, LOST)
     with pytest.raises(StoreError, match="Account database missing"):
-        refusal(ServerConfig(address="0.0.0.0"))
+        refusal(ConsoleAddress(address="0.0.0.0"))
     with Store.open(lost) as store:
-        store.add_person("ada", "admin", by="ada")
+        store.people.add("ada", "admin", by="ada")
     assert [Client().get(path).status_code for path in ("/signin", "/api/token", "/healthz")] == [200, 401, 200]
 
 
@@ -107,12 +107,12 @@ def test_a_store_that_lost_its_accounts_takes_no_command_but_those_that_bring_th
     with Store.open(lost) as store:
         for name in ("ada", "mallory"):
             with pytest.raises(Forbidden, match=r"Account database missing.* restore .* users add NAME --role admin"):
-                store.save_view("mine", "results", "metric=loss", owner=name)
+                store.views.save("mine", "results", "metric=loss", owner=name)
         with pytest.raises(SignInRefused, match="Account database missing"):
-            store.known_by_provider("https://id.example.org", "1", "Eve", "eve@example.org", "admin")
-        store.permit("stop runner", by="ada")
-        store.add_person("ada", "admin", by="ada")
-        assert (store.standing("ada").role, store.standing("mallory").role) == ("admin", None)
+            store.oidc.known_by_provider("https://id.example.org", "1", "Eve", "eve@example.org", "admin")
+        store.access.permit("stop runner", by="ada")
+        store.people.add("ada", "admin", by="ada")
+        assert (store.read.access.standing("ada").role, store.read.access.standing("mallory").role) == ("admin", None)
 
 
 def test_a_restore_brings_the_accounts_back_and_the_doctor_names_the_cure(lost: Home) -> None:
@@ -137,7 +137,7 @@ def test_a_lab_of_an_older_version_and_one_that_is_restored_elsewhere_get_their_
 ) -> None:
     with Store.open(home) as store:
         assert not home.accounts.exists()
-        store.add_person("ada", "admin", by="ada")
+        store.people.add("ada", "admin", by="ada")
     home.accounts.unlink()
     with Store.open(home):
         assert home.accounts.exists()

@@ -22,7 +22,7 @@ from websockets.sync.client import ClientConnection, connect
 from app.core.visitor import COOKIE
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
-from engine.store.sign_ins import key_of
+from engine.store.access.sign_ins import key_of
 from engine.upkeep.backups import back_up
 from engine.upkeep.restore import restore
 from tests.access.people import PASSWORD, settle
@@ -233,12 +233,12 @@ def _sign_out(door: Door, cookie: str) -> None:
 
 def _other_password(door: Door, _: str) -> None:
     with Store.open(door.home) as store:
-        store.set_password("mia", f"{PASSWORD} of late", by="mia")
+        store.people.set_password("mia", f"{PASSWORD} of late", by="mia")
 
 
 def _shut_out(door: Door, _: str) -> None:
     with Store.open(door.home) as store:
-        store.shut_out("max", by="ada")
+        store.people.shut_out("max", by="ada")
 
 
 def _restore(door: Door, _: str) -> None:
@@ -278,20 +278,24 @@ def test_a_restored_backup_brings_back_runs_and_no_access(home: Home) -> None:
     without_accounts = back_up(home, by="root").path
     settle(home, "mo", "mia")
     with Store.open(home) as store:
-        mo, token = store.begin_sign_in("mo", "password"), store.make_token("mia", "a", "read", by="mia")
+        mo, token = store.sign_ins.begin("mo", "password"), store.tokens.make("mia", "a", "read", by="mia")
     with_both = back_up(home, by="ada").path
     with Store.open(home) as store:
-        store.shut_out("mo", by="ada")
-        store.set_role("mia", "viewer", by="ada")
-        store.set_password("ada", "another fine sentence", by="ada")
-        store.add_person("zoe", "member", by="ada")
+        store.people.shut_out("mo", by="ada")
+        store.people.set_role("mia", "viewer", by="ada")
+        store.people.set_password("ada", "another fine sentence", by="ada")
+        store.people.add("zoe", "member", by="ada")
     with Reader.open(home) as reader:
-        accounts = reader.accounts()
+        accounts = reader.people.accounts()
     for made in (with_both, without_accounts):
         restore(home, made, by="ada")
         with Reader.open(home) as reader:
-            assert reader.accounts() == accounts
-            assert (reader.token_holder(token), reader.signed_in(key_of(mo)), reader.sign_ins("mo")) == (None, None, [])
-            assert reader.has_people()
-            assert reader.audit(command="restore")[0].who == "ada"
+            assert reader.people.accounts() == accounts
+            assert (reader.tokens.holder(token), reader.sign_ins.signed_in(key_of(mo)), reader.sign_ins.of("mo")) == (
+                None,
+                None,
+                [],
+            )
+            assert reader.access.has_people()
+            assert reader.audit.entries(command="restore")[0].who == "ada"
         assert not home.restoring.exists()

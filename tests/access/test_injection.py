@@ -49,22 +49,23 @@ SIZE = Demand(1, 0, 1, 1)
 
 def rows(store: Store) -> dict[str, int]:
     tables = [
-        row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        row[0]
+        for row in store.db.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
     ]
-    return {table: store.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables if table != "audit"}
+    return {table: store.db.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables if table != "audit"}
 
 
 @pytest.mark.parametrize("text", SQL, ids=ascii)
 def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
     storable = text.encode("utf-8", "backslashreplace").decode()
     with Store.open(home) as store, Reader.open(home) as reader:
-        store.add_person("ada", "admin", by="root")
-        first = store.add_run("hogwild", {"seed": 1, "note": storable}, owner="ada", demand=SIZE, name=storable)
+        store.people.add("ada", "admin", by="root")
+        first = store.runs.add("hogwild", {"seed": 1, "note": storable}, owner="ada", demand=SIZE, name=storable)
         before = rows(store)
-        store.add_tag(first, text[:40], by="ada")
-        store.set_note(first, text, by="ada")
-        store.rename(first, text, by="ada")
-        store.save_view(storable, "compare", f"filter={storable}", owner="ada")
+        store.annotations.add_tag(first, text[:40], by="ada")
+        store.annotations.set_note(first, text, by="ada")
+        store.annotations.rename(first, text, by="ada")
+        store.views.save(storable, "compare", f"filter={storable}", owner="ada")
         assert rows(store) == {
             **before,
             "tags": before["tags"] + 1,
@@ -72,47 +73,47 @@ def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
             "events": before["events"] + 3,
             "views": before["views"] + 1,
         }
-        now, run = rows(store), reader.run(first)
+        now, run = rows(store), reader.runs.one(first)
         assert (run.name, run.note, run.tags) == (storable.strip(), storable.strip(), (storable.strip(),))
         for ask in (
-            lambda: reader.runs(search=text),
-            lambda: reader.runs(owner=storable),
-            lambda: reader.runs(experiment=storable),
-            lambda: reader.runs(matching=reader.filter(text)),
-            lambda: reader.runs(order=reader.order(text)),
-            lambda: reader.runs(matching=reader.filter(f'owner == "{text}"')),
-            lambda: reader.audit(who=storable, command=storable, since=storable),
-            lambda: reader.series(first, [storable]),
-            lambda: reader.held(storable),
-            lambda: store.permit("restore", by=storable),
-            lambda: store.add_run(storable, {}, owner=storable, demand=SIZE),
-            lambda: store.set_role(storable, "admin", by="ada"),
-            lambda: store.let_in(text, by="ada"),
-            lambda: store.let_in("ada", by=text),
+            lambda: reader.runs.find(search=text),
+            lambda: reader.runs.find(owner=storable),
+            lambda: reader.runs.find(experiment=storable),
+            lambda: reader.runs.find(matching=reader.fields.filter(text)),
+            lambda: reader.runs.find(order=reader.fields.order(text)),
+            lambda: reader.runs.find(matching=reader.fields.filter(f'owner == "{text}"')),
+            lambda: reader.audit.entries(who=storable, command=storable, since=storable),
+            lambda: reader.curves.series(first, [storable]),
+            lambda: reader.quotas.held(storable),
+            lambda: store.access.permit("restore", by=storable),
+            lambda: store.runs.add(storable, {}, owner=storable, demand=SIZE),
+            lambda: store.people.set_role(storable, "admin", by="ada"),
+            lambda: store.people.let_in(text, by="ada"),
+            lambda: store.people.let_in("ada", by=text),
         ):
             with suppress(EngineError):
                 ask()
         assert rows(store) == now
-        assert store.standing("ada").role == "admin" and not store.rows("PRAGMA foreign_key_check")
+        assert store.read.access.standing("ada").role == "admin" and not store.db.rows("PRAGMA foreign_key_check")
 
 
 def formula_lab(home: Home) -> int:
     """Return a run in which everything that a person or a program can name begins like a formula."""
     with Store.open(home) as store:
-        run_id = store.add_run(
+        run_id = store.runs.add(
             "=2+3", dict(zip(FORMULAS, FORMULAS, strict=True)), owner="=1+2", demand=SIZE, name="@SUM(1)", preset="+1"
         )
-        store.claim(run_id, worker(), [])
-        store.begin(run_id, worker(), {"=host": "=host", "packages": {"=p": "-1+1"}})
-        store.add_ranks(run_id, [RankRow(0, "=role", None, "=cpu", "running", None, None, None)])
-        store.mark_running(run_id, 0.1)
+        store.claims.claim(run_id, worker(), [])
+        store.worker.begin(run_id, worker(), {"=host": "=host", "packages": {"=p": "-1+1"}})
+        store.worker.add_ranks(run_id, [RankRow(0, "=role", None, "=cpu", "running", None, None, None)])
+        store.worker.mark_running(run_id, 0.1)
         points = [Point(name, step, float(-step), 0.1 * step) for name in ("=metric", "-1", "@x") for step in (1, 2)]
-        store.write(run_id, [RankBatch(0, points, phases={"=wait": 1.0})])
-        store.end(run_id, "failed", "=HYPERLINK(1)", error="+1", execution_time_s=1.0)
+        store.worker.write(run_id, [RankBatch(0, points, phases={"=wait": 1.0})])
+        store.claims.end(run_id, "failed", "=HYPERLINK(1)", error="+1", execution_time_s=1.0)
         for tag in FORMULAS:
             if tag.strip() == tag:
-                store.add_tag(run_id, tag, by="=1+2")
-        store.set_note(run_id, "=1+1", by="=1+2")
+                store.annotations.add_tag(run_id, tag, by="=1+2")
+        store.annotations.set_note(run_id, "=1+1", by="=1+2")
     return run_id
 
 
@@ -126,7 +127,11 @@ def is_number(text: str) -> bool:
 
 def test_no_cell_of_any_table_begins_like_a_formula(home: Home, parallab: Parallab, reader: Reader) -> None:  # noqa: F811
     run_id = formula_lab(home)
-    tables = [points_table(reader, [run_id]), settings_of(reader.run(run_id)), runs_table([reader.entry(run_id)])]
+    tables = [
+        points_table(reader, [run_id]),
+        settings_of(reader.runs.one(run_id)),
+        runs_table([reader.runs.entry(run_id)]),
+    ]
     made = [as_csv(table).decode() for table in tables]
     path = home.path.parent / "points.csv"
     parallab("export", str(run_id), "--format", "csv", "--out", str(path))
@@ -177,20 +182,22 @@ def elements(page: str) -> Elements:
 def test_the_report_of_a_run_holds_no_element_that_a_person_wrote(home: Home) -> None:
     def made(texts: tuple[str, ...]) -> Elements:
         with Store.open(home) as store:
-            run_id = store.add_run(
+            run_id = store.runs.add(
                 "hogwild", {"seed": 1, "dataset": texts[0]}, owner=texts[1], demand=SIZE, name=texts[2]
             )
-            store.claim(run_id, worker(), [])
-            store.begin(run_id, worker(), {"host": texts[3], "git_commit": texts[4], "packages": {texts[0]: texts[1]}})
-            store.add_ranks(run_id, [RankRow(0, texts[5], None, texts[0], "running", None, None, None)])
-            store.mark_running(run_id, 0.1)
-            store.write(
+            store.claims.claim(run_id, worker(), [])
+            store.worker.begin(
+                run_id, worker(), {"host": texts[3], "git_commit": texts[4], "packages": {texts[0]: texts[1]}}
+            )
+            store.worker.add_ranks(run_id, [RankRow(0, texts[5], None, texts[0], "running", None, None, None)])
+            store.worker.mark_running(run_id, 0.1)
+            store.worker.write(
                 run_id,
                 [RankBatch(0, [Point(f"train/{texts[1]}", step, 1.0, 0.1) for step in (1, 2)], phases={texts[2]: 1.0})],
             )
-            store.end(run_id, "failed", texts[3], error=texts[4], execution_time_s=1.0)
-            store.add_tag(run_id, texts[0][:40], by=texts[1])
-            store.set_note(run_id, texts[2], by=texts[3])
+            store.claims.end(run_id, "failed", texts[3], error=texts[4], execution_time_s=1.0)
+            store.annotations.add_tag(run_id, texts[0][:40], by=texts[1])
+            store.annotations.set_note(run_id, texts[2], by=texts[3])
         return elements(run_report(run_id, texts[1]).decode())
 
     plain, hostile = made(("a", "b", "c", "d", "e", "f")), made(MARKUP)

@@ -22,7 +22,7 @@ from app.web.routes import routes
 from engine.access.rules import LOST
 from engine.home import Home
 from engine.store import Store
-from engine.store.schema import steps
+from engine.store.schema.migrations import steps
 from tests.access.asgi import Browser, Ended
 from tests.app.browsing import BASE
 
@@ -54,8 +54,8 @@ def browser() -> Iterator[Browser]:
 def secret(home: Home) -> str:
     """Give the lab an account, and the secret of its sign-in."""
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="root")
-        return store.begin_sign_in("ada", "password")
+        store.people.add("ada", "admin", by="root")
+        return store.sign_ins.begin("ada", "password")
 
 
 def _garbage(database: Path) -> None:
@@ -155,7 +155,7 @@ def test_the_first_account_shuts_the_door_on_sockets_that_are_open(browser: Brow
     with browser.socket() as socket:
         assert socket.say("one") == "one"
         with Store.open(home) as store:
-            store.add_person("ada", "admin", by="root")
+            store.people.add("ada", "admin", by="root")
         with pytest.raises(Ended):
             socket.say("two")
     assert browser.get("/api/token").status_code == 401

@@ -38,8 +38,8 @@ def test_nobody_gets_a_name_that_looks_like_somebody_elses(home: Home, name: str
     settle(home)
     with Store.open(home) as store:
         with pytest.raises(ConfigError, match=r"looks like|already|can be shown"):
-            store.add_person(name, "viewer", by="ada")
-        assert [row["name"] for row in store.rows("SELECT name FROM people")] == ["ada"]
+            store.people.add(name, "viewer", by="ada")
+        assert [row["name"] for row in store.db.rows("SELECT name FROM people")] == ["ada"]
 
 
 def test_names_that_only_resemble_each_other_may_stand_side_by_side(home: Home) -> None:
@@ -55,15 +55,15 @@ def test_names_that_only_resemble_each_other_may_stand_side_by_side(home: Home) 
         "student 2",
     ]
     with Store.open(home) as store:
-        assert [store.add_person(name, "viewer", by="ada") for name in names] == names
+        assert [store.people.add(name, "viewer", by="ada") for name in names] == names
         with pytest.raises(ConfigError, match="looks like"):
-            store.add_person("student l", "viewer", by="ada")
+            store.people.add("student l", "viewer", by="ada")
 
 
 @pytest.mark.parametrize("name", ["Runner", "c\u043ens\u043ele", "w\u03bfrker", "some\uff4fne"])
 def test_a_name_of_a_part_of_parallab_is_nobodys(home: Home, name: str) -> None:
     with Store.open(home) as store, pytest.raises(ConfigError, match="is kept for a part of Parallab"):
-        store.add_person(name, "admin", by="root")
+        store.people.add(name, "admin", by="root")
 
 
 @pytest.fixture
@@ -82,9 +82,9 @@ def test_imported_runs_are_those_of_whoever_brings_them(home: Home, bundle: Path
     settle(home, "mo")
     with Store.open(home) as store:
         ids = import_path(store, bundle, by="mo").ids
-        assert [row["owner"] for row in store.rows("SELECT owner FROM runs")] == ["mo"] * len(ids)
-        assert {row["owner"] for row in store.rows("SELECT owner FROM origins")} == {"ada"}
-        store.rename(ids[0], "mine", by="mo")
+        assert [row["owner"] for row in store.db.rows("SELECT owner FROM runs")] == ["mo"] * len(ids)
+        assert {row["owner"] for row in store.db.rows("SELECT owner FROM origins")} == {"ada"}
+        store.annotations.rename(ids[0], "mine", by="mo")
 
 
 def test_nobody_adds_runs_to_anothers_sweep_by_a_file(home: Home, tmp_path: Path) -> None:
@@ -99,19 +99,19 @@ def test_nobody_adds_runs_to_anothers_sweep_by_a_file(home: Home, tmp_path: Path
         preset="quick",
     )
     with Store.open(home) as store:
-        for run in store.rows("SELECT id FROM runs WHERE sweep_id = ?", [sweep]):
+        for run in store.db.rows("SELECT id FROM runs WHERE sweep_id = ?", [sweep]):
             basic.drive(store, home, run["id"], "finished")
-        store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     other = Home(tmp_path / "other").create()
     other.database.write_bytes(home.database.read_bytes())
     with Store.open(other) as store, Reader.open(other) as reader:
         write_bundle(reader, [1, 2], tmp_path / "sweep.zip", by="mia")
     with Store.open(home) as store:
-        store.connection.execute("DELETE FROM runs WHERE id = 2")
-        before = [tuple(row) for row in store.rows("SELECT * FROM sweeps")]
+        store.db.connection.execute("DELETE FROM runs WHERE id = 2")
+        before = [tuple(row) for row in store.db.rows("SELECT * FROM sweeps")]
         with pytest.raises(ImportRefused, match=r"which is mia's\. Ask mia or an admin"):
             import_path(store, tmp_path / "sweep.zip", by="mo")
-        assert [tuple(row) for row in store.rows("SELECT * FROM sweeps")] == before
+        assert [tuple(row) for row in store.db.rows("SELECT * FROM sweeps")] == before
         assert len(import_path(store, tmp_path / "sweep.zip", by="mia").ids) == 1
 
 
@@ -124,7 +124,7 @@ def test_of_first_accounts_made_at_once_one_stands(home: Home, reader: Reader) -
         with Store.open(home) as store:
             started.wait(PATIENCE_S)
             try:
-                return store.add_person(
+                return store.people.add(
                     f"claimant {chr(97 + number)}",
                     "admin",
                     by=f"claimant {chr(97 + number)}",
@@ -135,6 +135,6 @@ def test_of_first_accounts_made_at_once_one_stands(home: Home, reader: Reader) -
 
     with ThreadPoolExecutor(6) as pool:
         found = list(pool.map(claim, range(6)))
-    (first,) = reader.people()
+    (first,) = reader.people.everyone()
     assert found.count(first.name) == 1
     assert sum("has no account in this lab" in each for each in found) == 5

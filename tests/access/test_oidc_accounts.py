@@ -13,7 +13,7 @@ from engine.commands.sign_in import sign_in_by_provider
 from engine.errors import SignInRefused
 from engine.home import Home
 from engine.store import Demand, Reader, Store
-from engine.store.sign_ins import key_of
+from engine.store.access.sign_ins import key_of
 
 ISSUER = "https://id.example.org"
 FIRST = Program("first")
@@ -72,19 +72,19 @@ def test_a_token_names_groups_and_a_verified_address_or_nobody() -> None:
 @pytest.fixture
 def store(home: Home) -> Iterator[Store]:
     with Store.open(home) as opened:
-        opened.add_person("ada", "admin", by=FIRST, email="ada@example.org")
+        opened.people.add("ada", "admin", by=FIRST, email="ada@example.org")
         yield opened
 
 
 def known(
     store: Store, subject: str, role: Role | None = "member", *, name: str = "Mia", email: str = ""
 ) -> tuple[str, Role, str]:
-    person = store.known_by_provider(ISSUER, subject, name, email, role)
+    person = store.oidc.known_by_provider(ISSUER, subject, name, email, role)
     return person.name, person.role, person.role_from
 
 
 def test_somebody_new_gets_an_account_under_a_name_that_is_nobody_s(store: Store) -> None:
-    store.add_run("hogwild", {}, owner=Program("Grace"), demand=Demand(1, 0, 1, 1))
+    store.runs.add("hogwild", {}, owner=Program("Grace"), demand=Demand(1, 0, 1, 1))
     assert known(store, "1") == ("Mia", "member", "provider")
     assert known(store, "1", name="Mia Renamed") == ("Mia", "member", "provider")
     assert [known(store, str(number), name="mia")[0] for number in (2, 3)] == ["mia 2", "mia 3"]
@@ -100,7 +100,7 @@ def test_somebody_new_gets_an_account_under_a_name_that_is_nobody_s(store: Store
 
 def test_the_provider_s_role_follows_its_groups_and_an_admin_s_gift_stays(store: Store) -> None:
     assert [known(store, "1", role)[1] for role in ("viewer", "admin", "member")] == ["viewer", "admin", "member"]
-    store.set_role("Mia", "viewer", by="ada")
+    store.people.set_role("Mia", "viewer", by="ada")
     assert known(store, "1", "admin") == ("Mia", "viewer", "admin")
     assert known(store, "1", None) == ("Mia", "viewer", "admin")
     told = [(entry.who, entry.role, entry.command, entry.targets) for entry in reversed(_audit(store))]
@@ -109,11 +109,11 @@ def test_the_provider_s_role_follows_its_groups_and_an_admin_s_gift_stays(store:
 
 def test_whose_groups_have_no_role_any_more_is_signed_out_everywhere(store: Store, home: Home) -> None:
     known(store, "1")
-    secret = store.begin_sign_in("Mia", "provider")
+    secret = store.sign_ins.begin("Mia", "provider")
     with pytest.raises(SignInRefused, match="may not use this lab any more"):
         known(store, "1", None)
     with Reader.open(home) as reader:
-        assert reader.signed_in(key_of(secret)) is None
+        assert reader.sign_ins.signed_in(key_of(secret)) is None
     with pytest.raises(SignInRefused, match="Eve may not use this lab yet"):
         known(store, "2", None, name="Eve")
 
@@ -122,7 +122,7 @@ def test_a_lab_without_an_admin_waits_and_the_last_one_stays(home: Home) -> None
     with Store.open(home) as store:
         with pytest.raises(SignInRefused, match="This lab has no admin yet"):
             known(store, "1")
-        assert not store.has_people()
+        assert not store.read.access.has_people()
     with Store.open(home) as store:
         assert known(store, "1", "admin") == ("Mia", "admin", "provider")
         for role in ("viewer", None):
@@ -137,23 +137,23 @@ def test_a_verified_address_links_an_account_that_an_admin_made_and_nothing_else
     assert known(store, "1", None, email="ADA@example.org") == ("ada", "admin", "admin")
     with pytest.raises(SignInRefused, match=r"signs in at https://id\.example\.org as somebody else"):
         known(store, "2", "admin", email="ada@example.org")
-    store.unlink("ada", by="ada")
+    store.oidc.unlink("ada", by="ada")
     assert known(store, "2", None, email="ada@example.org")[0] == "ada"
-    store.add_person("kim", "viewer", by="ada", email="kim@example.org")
-    store.add_person("kim b", "admin", by="ada", email="Kim@example.org")
+    store.people.add("kim", "viewer", by="ada", email="kim@example.org")
+    store.people.add("kim b", "admin", by="ada", email="Kim@example.org")
     with pytest.raises(SignInRefused, match="2 accounts of this lab have the address"):
         known(store, "3", email="kim@example.org")
 
 
 def test_who_is_shut_out_stays_out_by_either_way_of_being_known(store: Store) -> None:
     known(store, "1")
-    store.add_person("kim", "member", by="ada", email="kim@example.org")
+    store.people.add("kim", "member", by="ada", email="kim@example.org")
     for name in ("Mia", "kim"):
-        store.shut_out(name, by="ada")
+        store.people.shut_out(name, by="ada")
     for attempt in (partial(known, store, "1"), partial(known, store, "2", email="kim@example.org")):
         with pytest.raises(SignInRefused, match="is shut out of this lab"):
             attempt()
-    assert store.row("SELECT 1 FROM people WHERE subject = '2'") is None
+    assert store.db.row("SELECT 1 FROM people WHERE subject = '2'") is None
 
 
 def test_either_answer_to_a_provider_s_word_is_in_the_audit_log(store: Store, home: Home) -> None:
@@ -169,5 +169,5 @@ def test_either_answer_to_a_provider_s_word_is_in_the_audit_log(store: Store, ho
 
 
 def _audit(store: Store) -> list[Any]:
-    with Reader.open(store.home) as reader:
-        return list(reader.audit())
+    with Reader.open(store.db.home) as reader:
+        return list(reader.audit.entries())

@@ -43,7 +43,7 @@ def test_every_test_of_the_door_holds_a_promise() -> None:
     """But for those that hold what is no promise to people."""
     named = set(re.findall(r"::(\w+)`", PAGE))
     beside = {"test_names_that_only_resemble_each_other_may_stand_side_by_side"}
-    files = ("test_sign_ins", "test_gate", "test_doors", "test_names")
+    files = ("test_sign_ins", "test_middleware", "test_doors", "test_names")
     assert {name for file in files for name in named_in(f"tests/access/{file}.py")} - named == beside
 
 

@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.audit import Entry
+from engine.store.access.audit import Entry
 from tests.access.labs import Browser, Provider, lab_with_provider, said
 from tests.browser.conftest import Console
 from tests.conftest import end_processes_of
@@ -63,12 +63,12 @@ def opens(console: Console, cookies: str) -> tuple[bool, bool]:
 
 def newest(console: Console) -> Entry:
     with Reader.open(console.home) as reader:
-        return reader.audit(limit=1)[0]
+        return reader.audit.entries(limit=1)[0]
 
 
 def role_of(console: Console, name: str) -> str:
     with Reader.open(console.home) as reader:
-        return reader.person(name).role
+        return reader.people.one(name).role
 
 
 def test_a_first_sign_in_makes_a_member_by_group_and_the_next_one_follows_the_groups(
@@ -88,7 +88,7 @@ def test_a_first_sign_in_makes_a_member_by_group_and_the_next_one_follows_the_gr
     assert (role_of(console, "Mia"), browser.session() != first) == ("viewer", True)
     assert opens(console, f"parallab_session={first}") == (False, False)  # the sign-in before ended with the new one
     with Store.open(console.home) as store:
-        store.set_role("Mia", "member", by="Ada")
+        store.people.set_role("Mia", "member", by="Ada")
     browser.sign_in("mia")
     assert role_of(console, "Mia") == "member"
     provider.knows("nina", "others")
@@ -137,8 +137,8 @@ def test_no_cookie_that_is_made_up_or_another_s_opens_anything(lab: Lab) -> None
         assert opens(console, f"_streamlit_user={forged}; parallab_session={forged}") == (False, False)
     stranger = Home(console.home.path.parent / "elsewhere").create()
     with Store.open(stranger) as store:
-        store.add_person("Ada", "admin", by="first")
-        foreign = store.begin_sign_in("Ada", "provider")
+        store.people.add("Ada", "admin", by="first")
+        foreign = store.sign_ins.begin("Ada", "provider")
     assert opens(console, f"parallab_session={foreign}") == (False, False)
 
 
@@ -149,7 +149,7 @@ def test_who_is_shut_out_is_out_at_once_and_stays_out(lab: Lab, browser: Browser
     assert "_streamlit_user_2" in browser.cookies  # so long a token comes in several cookies
     assert browser.get("/api/token").status_code == 200
     with Store.open(console.home) as store:
-        store.shut_out("Kim", by="Ada")
+        store.people.shut_out("Kim", by="Ada")
     assert browser.get("/api/token").status_code == 401
     assert said(browser.sign_in("kim")) == "Kim is shut out of this lab. An admin can let you in again."
 
@@ -157,7 +157,7 @@ def test_who_is_shut_out_is_out_at_once_and_stays_out(lab: Lab, browser: Browser
 def test_only_a_verified_address_links_an_account_that_an_admin_made(lab: Lab, browser: Browser) -> None:
     console, provider = lab
     with Store.open(console.home) as store:
-        store.add_person("Vera", "viewer", by="Ada", email="vera@example.org", password="a long enough one")
+        store.people.add("Vera", "viewer", by="Ada", email="vera@example.org", password="a long enough one")
     provider.knows("v1", email="vera@example.org", verified=False)
     assert said(browser.sign_in("v1")).endswith(
         "The provider has not verified your e-mail address, so it was not looked at."
@@ -165,7 +165,7 @@ def test_only_a_verified_address_links_an_account_that_an_admin_made(lab: Lab, b
     provider.knows("v2", email="vera@example.org")
     assert browser.sign_in("v2").status_code == 200
     with Reader.open(console.home) as reader:
-        assert [each.way for each in reader.sign_ins("Vera")] == ["provider"]
+        assert [each.way for each in reader.sign_ins.of("Vera")] == ["provider"]
     with Browser(console) as other:  # and the password still does
         assert other.post("/signin", data={"name": "vera", "password": "a long enough one"}).url.path == "/"
         assert other.get("/api/token").status_code == 200

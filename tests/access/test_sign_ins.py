@@ -31,7 +31,8 @@ from engine.commands import sign_in
 from engine.errors import ConfigError, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.sign_ins import IDLE_S, LASTS_S, NOBODY, _in, key_of
+from engine.store.access.sign_ins import IDLE_S, LASTS_S, NOBODY, key_of
+from engine.store.timestamps import in_seconds
 from tests import cheap
 from tests.access.people import PASSWORD, come_in, cookies_of, is_in, secret_of, settle
 from tests.app.browsing import BASE, Client
@@ -97,8 +98,8 @@ def test_a_cookie_that_was_planted_before_is_not_the_one_after(client: Client) -
 def test_a_copy_of_the_store_signs_nobody_in(client: Client, home: Home, tmp_path: Path) -> None:
     secret = secret_of(come_in(client))
     with Store.open(home) as store:
-        token = store.make_token("ada", "a", "read", by="ada")
-        store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        token = store.tokens.make("ada", "a", "read", by="ada")
+        store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     copy = tmp_path / "copy.db"
     shutil.copyfile(home.database, copy)
     assert secret.encode() not in copy.read_bytes()
@@ -122,19 +123,19 @@ def test_a_sign_in_ends_by_age_and_by_idleness(
     client: Client, home: Home, column: str, age_s: float, reader: Reader
 ) -> None:
     secret = secret_of(come_in(client))
-    (row,) = reader.rows("SELECT began_at, expires_at FROM sign_ins")
-    assert row["expires_at"] > _in(LASTS_S - 60)
-    with Store.open(home) as store, store.change() as connection:
-        connection.execute(f"UPDATE sign_ins SET {column} = ?", [_in(-age_s)])
+    (row,) = reader.db.rows("SELECT began_at, expires_at FROM sign_ins")
+    assert row["expires_at"] > in_seconds(LASTS_S - 60)
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute(f"UPDATE sign_ins SET {column} = ?", [in_seconds(-age_s)])
     assert not is_in(client, secret)
 
 
 def test_a_sign_in_that_is_used_does_not_idle(client: Client, home: Home, reader: Reader) -> None:
     secret = secret_of(come_in(client))
-    with Store.open(home) as store, store.change() as connection:
-        connection.execute("UPDATE sign_ins SET seen_at = ?", [_in(60 - IDLE_S)])
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute("UPDATE sign_ins SET seen_at = ?", [in_seconds(60 - IDLE_S)])
     assert is_in(client, secret)
-    assert reader.rows("SELECT seen_at FROM sign_ins")[0][0] > _in(-60)
+    assert reader.db.rows("SELECT seen_at FROM sign_ins")[0][0] > in_seconds(-60)
 
 
 # ---- the form and the cookie ---------------------------------------------------------------------------------------
@@ -237,8 +238,8 @@ def test_a_password_may_hold_the_name_among_enough_else_and_be_about_as_long(pas
 def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(
     client: Client, home: Home, checks: Checks, store: Store
 ) -> None:
-    store.add_person("olga", "viewer", by="ada", email="olga@lab.org")
-    store.shut_out("mo", by="ada")
+    store.people.add("olga", "viewer", by="ada", email="olga@lab.org")
+    store.people.shut_out("mo", by="ada")
     answers = []
     for name in ("ada", "nobody at all", "mo", "olga", ""):
         before = checks.count
@@ -348,7 +349,7 @@ def test_nothing_that_was_typed_wrongly_is_kept(client: Client, home: Home, read
     typed = "hunter2-in-the-wrong-field"
     come_in(client, typed, "also wrong-hunter3")
     come_in(client, "Mo", "hunter4")
-    who = [(entry.who, entry.detail, bool(entry.refused)) for entry in reader.audit(command="sign in")]
+    who = [(entry.who, entry.detail, bool(entry.refused)) for entry in reader.audit.entries(command="sign in")]
     assert who == [("mo", "from=127.0.0.1", True), ("someone", "from=127.0.0.1", True)]
     files = b"".join(path.read_bytes() for path in home.path.rglob("*") if path.is_file())
     assert [word for word in (typed, "hunter3", "hunter4", PASSWORD) if word.encode() in files] == []

@@ -15,8 +15,8 @@ from engine.access.rules import Program, Role
 from engine.commands.sign_in import sign_in
 from engine.home import Home
 from engine.store import Store
+from engine.store.access.sign_ins import Scope
 from engine.store.records import Status
-from engine.store.sign_ins import Scope
 from tests.app.browsing import Client
 from tests.labs import basic
 
@@ -70,14 +70,14 @@ class Lab:
 
     def token(self, person: str, scope: Scope) -> str:
         with self.store() as store:
-            return store.make_token(person, "a script", scope, by=Program("first"))
+            return store.tokens.make(person, "a script", scope, by=Program("first"))
 
     def script(self, person: str, scope: Scope) -> Script:
         return Script(self.token(person, scope))
 
     def browser(self, person: str) -> Script:
         with self.store() as store:
-            store.set_password(person, PASSWORD, by=Program("first"))
+            store.people.set_password(person, PASSWORD, by=Program("first"))
         return Script(cookies={"parallab_session": sign_in(self.home, person, PASSWORD)})
 
 
@@ -100,7 +100,7 @@ def lab(open_lab: Lab) -> Lab:
     """Give the same lab with accounts."""
     with open_lab.store() as store:
         for name, role in PEOPLE.items():
-            store.add_person(name, role, by=Program("first"), email=f"{name}@lab.example")
+            store.people.add(name, role, by=Program("first"), email=f"{name}@lab.example")
     return open_lab
 
 

@@ -83,8 +83,8 @@ def server(*answers: Answer) -> Iterator[tuple[str, list[tuple[str, str, dict[st
 def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, home: Home, client: ModuleType) -> None:
     """A lab with accounts, over a real socket, to the end of a real run."""
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by=Program("first"))
-        token = store.make_token("ada", "nightly", "launch", by="ada")
+        store.people.add("ada", "admin", by=Program("first"))
+        token = store.tokens.make("ada", "nightly", "launch", by="ada")
     with pytest.raises(client.Refused, match="Show a token"):
         client.Parallab(console.address).me()
     lab = client.Parallab(console.address, token)

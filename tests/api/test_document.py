@@ -75,7 +75,7 @@ def as_asked() -> Any:
 def headers(lab: Lab) -> dict[str, str]:
     """Give a token that may all, to a lab that has one of everything."""
     with lab.store() as store:
-        store.add_sweep("hogwild", {"seed": [1]}, [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "one")], owner="ada")
+        store.sweeps.add("hogwild", {"seed": [1]}, [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "one")], owner="ada")
     return {"Authorization": f"Bearer {lab.token('ada', 'launch')}", "Host": "localhost"}
 
 

@@ -119,7 +119,7 @@ def test_a_launch_is_queued_under_the_tokens_person_and_can_be_found(lab: Lab) -
     assert (found["config"]["trainers"], found["config"]["dataset"]) == (2, "digits")
     assert found["terms"] == {"priority": "low", "oversubscribe": False, "max_run_time_s": 60.0, "max_retries": 0}
     with Reader.open(lab.home) as reader:
-        (entry,) = reader.audit(who="mo", command="launch")
+        (entry,) = reader.audit.entries(who="mo", command="launch")
         assert entry.targets == (told["id"],)
 
 
@@ -134,4 +134,4 @@ def test_in_a_lab_without_accounts_a_change_needs_a_name(open_lab: Lab, script: 
 
 def lab_size(lab: Lab) -> int:
     with Reader.open(lab.home) as reader:
-        return reader.count()
+        return reader.runs.count()

@@ -22,7 +22,7 @@ from engine.errors import SignInRefused
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, RankBatch, Reader, Store
-from engine.store.tally import Tally
+from engine.store.runs.counters import StoreCounts
 from tests.api.conftest import Lab, Script
 from tests.app.browsing import Client
 from tests.inputs import drawn
@@ -52,10 +52,10 @@ def test_the_numbers_are_those_of_the_store(open_lab: Lab, script: Script) -> No
         points = sum(
             summary.count + summary.nonfinite
             for run_id in open_lab.runs.values()
-            for summary in reader.summaries(run_id)
+            for summary in reader.details.summaries(run_id)
         )
         held = sum(
-            reader.run(run_id).demand.cores
+            reader.runs.one(run_id).demand.cores
             for name, run_id in open_lab.runs.items()
             if name in ("starting", "running", "stopping")
         )
@@ -71,8 +71,8 @@ def test_the_numbers_are_those_of_the_store(open_lab: Lab, script: Script) -> No
     assert one(found, "commands_total", command="launch", outcome="done") == len(open_lab.runs)
     assert found["process_resident_memory_bytes", frozenset()] > 1e6
     with open_lab.store() as store:
-        store.hold(open_lab.runs["queued"], by="Ada")
-        store.write(open_lab.runs["running"], [RankBatch(0, [Point("train/loss", 101, 0.5, 9.0)])])
+        store.queue.hold(open_lab.runs["queued"], by="Ada")
+        store.worker.write(open_lab.runs["running"], [RankBatch(0, [Point("train/loss", 101, 0.5, 9.0)])])
     later = numbers(script)
     assert (
         one(later, "points_total"),
@@ -86,7 +86,7 @@ def test_a_store_that_can_t_be_read_is_a_number_and_no_label_is_what_people_wrot
 ) -> None:
     with open_lab.store() as store:
         for name in ('x"} 1\nevil 1', "tensorboard", "</script>"):
-            store.add_run(name, {}, owner="Ada", demand=Demand(1, 0, 1, 1), name=name)
+            store.runs.add(name, {}, owner="Ada", demand=Demand(1, 0, 1, 1), name=name)
     text = script.client.get("/metrics").text
     assert 'parallab_runs{experiment="other",status="queued"} 3.0' in text
     assert not [word for word in ("evil", "tensorboard", "script>", "Ada", str(open_lab.home.path)) if word in text]
@@ -123,30 +123,30 @@ def test_failed_sign_ins_and_open_ones_are_counted(lab: Lab) -> None:
 )
 def test_counts_that_go_on_are_those_of_a_look_at_everything(home: Home, steps: list[str]) -> None:
     with Store.open(home) as store, Reader.open(home) as reader:
-        store.connection.execute("DELETE FROM runs")
-        known: Tally | None = None
+        store.db.connection.execute("DELETE FROM runs")
+        known: StoreCounts | None = None
         points = 0
         for step in [*steps, "look"]:
-            ids = [row["id"] for row in store.rows("SELECT id FROM runs ORDER BY id")]
+            ids = [row["id"] for row in store.db.rows("SELECT id FROM runs ORDER BY id")]
             if step == "add":
-                store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+                store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
             elif step == "cancel" and ids:
-                store.connection.execute(
+                store.db.connection.execute(
                     "UPDATE runs SET status = 'cancelled', ended_at = created_at WHERE id = ? AND status = 'queued'",
                     [ids[-1]],
                 )
-                store.touch(ids[-1])
+                store.db.touch(ids[-1])
             elif step == "write" and ids:
-                store.write(ids[0], [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
+                store.worker.write(ids[0], [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
                 points += 1
             elif step.startswith("delete") and len(ids) > 1:
-                known = reader.tally(known)
+                known = reader.counters.tally(known)
                 goes, stays = (ids[0], ids[-1]) if step == "delete oldest" else (ids[-1], ids[0])
-                store.touch(stays)  # as retention does it: no change token ever comes back
-                store.connection.execute("DELETE FROM runs WHERE id = ?", [goes])
+                store.db.touch(stays)  # as retention does it: no change token ever comes back
+                store.db.connection.execute("DELETE FROM runs WHERE id = ?", [goes])
             elif step == "look":
-                known = reader.tally(known)
-                fresh = reader.tally()
+                known = reader.counters.tally(known)
+                fresh = reader.counters.tally()
                 assert (known.by_status, known.commands, known.held) == (fresh.by_status, fresh.commands, fresh.held)
         assert known
         assert known.points <= points
@@ -179,13 +179,13 @@ def test_requests_are_counted_by_our_routes_and_never_by_what_was_asked() -> Non
 
 @pytest.mark.long
 def test_ten_thousand_runs_are_told_in_20_ms_of_a_core(home: Home, script: Script) -> None:
-    with Store.open(home) as store, store.change():
+    with Store.open(home) as store, store.db.change():
         for number in range(10_000):
-            run_id = store.add_run(
+            run_id = store.runs.add(
                 "hogwild", {f"setting_{n}": n for n in range(25)}, owner="Ada", demand=Demand(1, 0, 2, 1)
             )
             if number % 100:
-                store.connection.execute(
+                store.db.connection.execute(
                     "UPDATE runs SET status = 'finished', last_point_id = 1000, environment = ? WHERE id = ?",
                     ["{" + " " * 900 + "}", run_id],
                 )

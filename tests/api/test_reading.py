@@ -9,7 +9,7 @@ from pyarrow import parquet
 from engine.metrics import METRICS
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, NewRun, Reader
-from engine.store.configs import LEFT_OUT, MOST_LISTED
+from engine.store.schema.config_text import LEFT_OUT, MOST_LISTED
 from engine.transfer.point_rows import COLUMNS, point_rows
 from tests.api.conftest import Lab, Script
 from tests.labs import basic
@@ -43,7 +43,7 @@ def test_pages_by_cursor_and_filters_find_every_run_once(open_lab: Lab, script: 
     }
     assert found(owner="nobody") == set()
     with open_lab.store() as store:
-        store.archive([runs["finished"]], by="Ada")
+        store.annotations.archive([runs["finished"]], by="Ada")
     assert runs["finished"] not in found()
     assert runs["finished"] in found(archived=True) & found(filter="archived")
 
@@ -77,9 +77,9 @@ def test_what_is_asked_wrongly_or_written_by_people_comes_out_as_plain_json(open
         assert str(open_lab.home.path) not in answer.text
     run_id = open_lab.runs["queued"]
     with open_lab.store() as store:
-        store.rename(run_id, HOSTILE.strip(), by="Ada")
-        store.set_note(run_id, HOSTILE, by="Ada")
-        store.tag([run_id], "=1+1", by="Ada")
+        store.annotations.rename(run_id, HOSTILE.strip(), by="Ada")
+        store.annotations.set_note(run_id, HOSTILE, by="Ada")
+        store.annotations.tag([run_id], "=1+1", by="Ada")
     answer = script.get(f"/runs/{run_id}")
     told = strictly(answer.text)
     assert (told["name"], told["note"], told["tags"], told["owner"]) == (
@@ -96,7 +96,11 @@ def test_a_run_in_full_has_what_the_store_has(open_lab: Lab, script: Script) -> 
     run_id = open_lab.runs["finished"]
     told = script.told(f"/runs/{run_id}")
     with Reader.open(open_lab.home) as reader:
-        run, summaries, events = reader.run(run_id), reader.summaries(run_id), reader.events(run_id)
+        run, summaries, events = (
+            reader.runs.one(run_id),
+            reader.details.summaries(run_id),
+            reader.details.events(run_id),
+        )
     assert (told["config"], told["environment"], told["status"]) == (run.config, run.environment, "finished")
     assert [(each["metric"], each["rank"], each["count"], each["nonfinite"]) for each in told["summaries"]] == [
         (each.metric, each.rank, each.count, each.nonfinite) for each in summaries
@@ -114,7 +118,7 @@ def test_a_list_of_runs_is_bounded_whatever_configs_they_have_and_a_run_has_all_
 ) -> None:
     long = {f"p{number}": "x" * 20_000 for number in range(50)}
     with open_lab.store() as store:
-        ids = [store.add_run("hogwild", long, owner="Ada", demand=Demand(1, 0, 1, 1)) for _ in range(5)]
+        ids = [store.runs.add("hogwild", long, owner="Ada", demand=Demand(1, 0, 1, 1)) for _ in range(5)]
         usual = len(script.get("/runs", limit=5, before=ids[0]).text)
     answer = script.get("/runs", limit=5)
     assert [run["id"] for run in answer.json()["runs"]] == ids[::-1]
@@ -167,7 +171,7 @@ def _comparable(point: dict[str, Any]) -> tuple[Any, ...]:
 def test_sweeps_experiments_and_metrics_say_what_they_are(open_lab: Lab, script: Script) -> None:
     with open_lab.store() as store:
         for _ in range(3):
-            newest = store.add_sweep(
+            newest = store.sweeps.add(
                 "hogwild",
                 {"seed": [1, 2]},
                 [NewRun({"seed": seed}, Demand(1, 0, 1, 1), f"seed {seed}") for seed in (1, 2)],

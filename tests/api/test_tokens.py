@@ -5,7 +5,7 @@ import httpx
 from app.api.document import api
 from engine.access.rules import Program
 from engine.store import Reader
-from engine.store.sign_ins import key_of
+from engine.store.access.sign_ins import key_of
 from tests.api.conftest import ONE, Lab, Script
 
 DOCUMENT = api().openapi()
@@ -54,14 +54,14 @@ def test_a_browser_reads_alone_and_a_launch_token_gives_what_its_person_may(lab:
     mo = lab.script("mo", "launch")
     assert mo.post(f"/runs/{lab.runs['queued']}/cancel", {}).status_code == 403
     with lab.store() as store:
-        store.set_role("mo", "viewer", by="ada")
+        store.people.set_role("mo", "viewer", by="ada")
     answer = mo.post("/runs", {"experiment": "hogwild"})
     assert (answer.status_code, answer.json()["error"]) == (
         403,
         "mo is a viewer, and to launch runs takes a member. Ask an admin of this lab.",
     )
     with Reader.open(lab.home) as reader:
-        assert [(entry.command, bool(entry.refused)) for entry in reader.audit(who="mo")] == [
+        assert [(entry.command, bool(entry.refused)) for entry in reader.audit.entries(who="mo")] == [
             ("launch", True),
             ("cancel", True),
         ]
@@ -90,9 +90,9 @@ def test_a_token_ends_when_it_is_taken_back_and_when_its_person_is_shut_out(lab:
     mo, mia = lab.script("mo", "read"), lab.script("mia", "read")
     assert mo.told("/me")["name"] == "mo"
     with lab.store() as store:
-        (token,) = [each for each in Reader.open(lab.home).tokens("mo") if each.revoked_at is None]
-        store.revoke_token(token.id, by="mo")
-        store.shut_out("mia", by="ada")
+        (token,) = [each for each in Reader.open(lab.home).tokens.of("mo") if each.revoked_at is None]
+        store.tokens.revoke(token.id, by="mo")
+        store.people.shut_out("mia", by="ada")
     assert [mo.get("/me").status_code, mia.get("/me").status_code] == [401, 401]
 
 
@@ -101,7 +101,7 @@ def test_its_use_is_noted_now_and_then_and_the_token_is_kept_nowhere(lab: Lab) -
     for _ in range(3):
         assert ONE.get("/api/v1/me", headers={"authorization": f"bearer {token}"}).status_code == 200
     with Reader.open(lab.home) as reader:
-        assert [each.used_at is not None for each in reader.tokens("mo")] == [True]
+        assert [each.used_at is not None for each in reader.tokens.of("mo")] == [True]
     stored = b"".join(path.read_bytes() for path in lab.home.path.iterdir() if path.is_file())
     assert token.encode() not in stored
     assert key_of(token).encode() in stored
@@ -110,7 +110,7 @@ def test_its_use_is_noted_now_and_then_and_the_token_is_kept_nowhere(lab: Lab) -
 def test_a_lab_without_accounts_asks_for_nothing(open_lab: Lab) -> None:
     assert Script("plab_left_over").get("/runs").status_code == 200
     with open_lab.store() as store:
-        store.add_person("ada", "admin", by=Program("first"))
+        store.people.add("ada", "admin", by=Program("first"))
     assert Script("plab_left_over").get("/runs").status_code == 401
 
 
@@ -125,4 +125,4 @@ def test_a_page_of_another_site_is_refused_also_where_no_token_is_asked_for(open
     )
     assert script.client.get("/metrics", headers={"sec-fetch-site": "cross-site"}).status_code == 403
     with Reader.open(open_lab.home) as reader:
-        assert reader.count(owner="Eve") == 0
+        assert reader.runs.count(owner="Eve") == 0

@@ -110,7 +110,7 @@ def test_nonsense_in_a_link_is_a_sentence(name: str | None, preset: str | None, 
 def test_a_run_in_the_list_links_to_the_form_filled_with_its_settings(home: Home, store: Store) -> None:
     config = experiment("hogwild").configure("quick", {"epochs": 7})
     for name in ("hogwild", "gone"):
-        store.add_run(
+        store.runs.add(
             name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick"
         )
     rows = [element.proto.body for element in opened("runs").get("html") if 'class="pl-row"' in element.proto.body]

@@ -121,7 +121,7 @@ def test_lost_runs_halt_a_duel_until_one_click_tries_them_again_and_the_runner_g
     assert "can't go on" in words(test) and "2 of 6 runs that tune said nothing (cancelled, lost)" in words(test)
     test.button(key="duel-retry").click().run()
     assert not test.exception
-    assert reader.count() == 8 and reader.count_queued() == 2
+    assert reader.runs.count() == 8 and reader.queue.count() == 2
     assert "tuning, 2 runs left" in words(page(duel_id))
     labs.drive(home, duel_id, "tuning")
     shown = words(page(duel_id))
@@ -134,7 +134,7 @@ def test_deleted_runs_are_told_and_a_link_to_no_duel_is_a_sentence(home: Home) -
     assert "No duel has the id 99." in opened("duel", {"duel": "99"}).error[0].value.replace("\\", "")
     assert "A link to a duel ends in its number" in words(opened("duel", {"duel": "<b>"}))
     labs.whole(home, seeds=6)
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = (SELECT max(id) FROM runs)")
     shown = words(page(1))
     assert (

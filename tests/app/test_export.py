@@ -81,7 +81,7 @@ def test_an_upload_comes_in_by_its_own_name_and_a_broken_one_is_a_sentence(
     home: Home, tmp_path: Path, reader: Reader
 ) -> None:
     arrived = _take_in("../../events.out.tfevents.1", io.BytesIO(events.write(tmp_path / "a.tfevents").read_bytes()))
-    assert arrived and (origin := reader.origin(arrived.ids[0])) and origin.file == "events.out.tfevents.1"
+    assert arrived and (origin := reader.origins.of(arrived.ids[0])) and origin.file == "events.out.tfevents.1"
     test = AppTest.from_function(_import_nonsense, default_timeout=PATIENCE_S).run()
     assert not test.exception
     assert "no zip file" in said(test).replace("\\", "")

@@ -14,7 +14,8 @@ from engine.home import Home
 from engine.metrics import PHASES, histogram
 from engine.recorder import Point
 from engine.store import RankBatch, Store
-from engine.store.records import Heat, MachineSample, Status
+from engine.store.curve_records import Heat, MachineSample
+from engine.store.records import Status
 from tests.app.test_pages import opened, said
 
 
@@ -109,7 +110,7 @@ def test_the_section_is_there_only_where_a_run_has_histograms(home: Home, lab: d
     run_id = lab["running"]
     assert "Histograms" not in opened("run", {"run": str(run_id)}).button_group(key="section").options
     points = [Point("perf/staleness", step, float(step % 3), step / 10) for step in range(1, 31)]
-    store.write(
+    store.worker.write(
         run_id,
         [RankBatch(0, points, histograms={("staleness", value): 10 for value in range(3)} | {("queue_length", 4): 2})],
     )

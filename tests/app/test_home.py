@@ -12,8 +12,8 @@ from app.ui.html import Slot
 from engine.home import ROOT, Home
 from engine.registry import experiment
 from engine.store import MachineSample, Reader, Store
-from engine.store.clock import now
 from engine.store.records import Status
+from engine.store.timestamps import now
 from engine.system.disk_space import storage
 from tests.app.browsing import Client
 from tests.app.test_pages import opened, said
@@ -49,7 +49,7 @@ def test_a_busy_store_keeps_nobody_from_reading_and_launching_is_one_click_away(
         test.number_input(key="form.hogwild.trainers").value,
         test.number_input(key="form.hogwild.epochs").value,
     ) == ("Launch", 3, 7)
-    with Store.open(home) as store, store.change():
+    with Store.open(home) as store, store.db.change():
         test = as_person("Ada")
     assert not test.exception and not test.error
     assert "4 runs have ended" in html(test)
@@ -63,7 +63,7 @@ def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(ho
     test.session_state["person"] = "Ada"
     next(button for button in test.button if button.label == "Run quick Hogwild!").click().run()
     assert not test.exception
-    assert (reader.run(1).preset, reader.run(1).owner) == ("quick", "Ada")
+    assert (reader.runs.one(1).preset, reader.runs.one(1).owner) == ("quick", "Ada")
 
 
 def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the_machine_is(
@@ -73,9 +73,7 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     at = (
         now()
     )  # as new as the runner's samples are, and one moment for both: the page shows those of the newest moment alone
-    store.add_machine_samples(
-        [MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2048.0)]
-    )
+    store.machine.add([MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 2048.0)])
     found = slots(home)
     assert {status for status in lab if f'/run?run={lab[status]}"' in found["home-now"]} == {
         "running",
@@ -103,7 +101,7 @@ def test_what_is_new_is_by_person_kept_over_reloads_and_gone_once_seen(home: Hom
     assert "4 runs have ended" in html(as_person("Ada"))
     assert "4 runs have ended" in html(as_person("Ada")), "a reload is the same visit"
     hours = (datetime.now(UTC) - timedelta(hours=2)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE looks SET looked_at = ?", [hours])
         connection.execute("UPDATE runs SET ended_at = '2001-01-01T00:00:00.000Z' WHERE id = ?", [lab["lost"]])
     test = as_person("Ada")
@@ -129,7 +127,7 @@ def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
 
 def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home, reader: Reader) -> None:
     ids = compare.fill(home)
-    runs = reader.some(ids[:5])
+    runs = reader.runs.some(ids[:5])
     best = max(runs, key=lambda run: run.last["test/accuracy"])
     shown = slots(home)["home-best"]
     assert f'<a href="/run?run={best.id}">{best.id}, quick</a>' in shown
@@ -165,7 +163,7 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
     before = len(judged)
     labs_run = compare.fill(home)[0]
     with Store.open(home) as store:
-        store.star([labs_run, runs[0].id], by="Ada")
+        store.annotations.star([labs_run, runs[0].id], by="Ada")
     assert slots(home)["home-published"] == shown
     assert len(judged) == before
 
@@ -174,7 +172,7 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
     home: Home, lab: Lab, reader: Reader, store: Store
 ) -> None:
     ids = [
-        store.save_view(name, "compare", "runs=1&v=1", owner=owner)
+        store.views.save(name, "compare", "runs=1&v=1", owner=owner)
         for name, owner in (("alpha", "Bea"), ("beta", "Ada"), ("gamma", "Ada"))
     ]
     test = as_person("Ada")
@@ -194,7 +192,7 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
     test.button(key=f"view.rename.{ids[1]}").click().run()
     test.session_state[f"view.change.{ids[2]}"] = True
     test.run().button(key=f"view.delete.{ids[2]}").click().run()
-    assert [view.name for view in reader.views()] == ["alpha", "delta"]
+    assert [view.name for view in reader.views.find()] == ["alpha", "delta"]
 
 
 def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
@@ -220,7 +218,7 @@ def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
     assert "1 run waits" in first["slots"]["home-now"] and "waits" not in news["slots"]["home-now"]
     assert news["token"] == first["token"], "no script runs again for it"
     with Store.open(home) as store:
-        store.save_view("new", "compare", "v=1", owner="Ada")
+        store.views.save("new", "compare", "v=1", owner="Ada")
     assert client.get("/api/home", params={"since": LONG_AGO}).json()["token"] != first["token"]
 
 

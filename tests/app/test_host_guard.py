@@ -17,8 +17,8 @@ from engine.commands.sign_in import sign_in
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Store
-from engine.store.people import checked_name
-from engine.store.schema import newest
+from engine.store.access.people import checked_name
+from engine.store.schema.upgrade import newest
 from tests.app.browsing import BASE, Client
 
 
@@ -167,7 +167,7 @@ def health(**options: object) -> tuple[int, dict[str, object]]:
 def cookie(home: Home) -> dict[str, str]:
     """Give the lab an account, and the cookie of its sign-in."""
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by=Program("first"), password=PASSWORD)
+        store.people.add("ada", "admin", by=Program("first"), password=PASSWORD)
     return {"cookie": f"parallab_session={sign_in(home, 'ada', PASSWORD)}"}
 
 

@@ -24,12 +24,12 @@ def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", 
     """Add a run that ended, with a checkpoint where asked; return its id."""
     config = experiment(name).configure("quick")
     with Store.open(home) as store:
-        run_id = store.add_run(
+        run_id = store.runs.add(
             name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick"
         )
-        store.claim(run_id, me(), [])
-        store.begin(run_id, me(), {})
-        store.end(run_id, status, "It ended.")
+        store.claims.claim(run_id, me(), [])
+        store.worker.begin(run_id, me(), {})
+        store.claims.end(run_id, status, "It ended.")
     if saved:
         folder = home.run_folder(run_id)
         folder.mkdir(parents=True)
@@ -96,13 +96,13 @@ def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home
     config = experiment("hogwild").configure("quick")
     with Store.open(home) as store:
         terms = Terms(max_run_time_s=90.0)
-        run_id = store.add_run(
+        run_id = store.runs.add(
             "hogwild", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), terms=terms
         )
-        store.claim(run_id, me(), [])
-        store.begin(run_id, me(), {})
-        store.stop_at_limit(run_id)
-        store.end(run_id, "cancelled", "Ended at its time limit.")
+        store.claims.claim(run_id, me(), [])
+        store.worker.begin(run_id, me(), {})
+        store.claims.stop_at_limit(run_id)
+        store.claims.end(run_id, "cancelled", "Ended at its time limit.")
     (said,) = (
         str(caption.value)
         for caption in opened("run", {"run": str(run_id)}).caption
@@ -119,7 +119,7 @@ def test_resume_asks_for_a_name_queues_a_run_under_it_and_links_both(home: Home,
     test.session_state["person"] = "Bea"
     test.button(key=f"resume-{run_id}").click().run()
     assert not test.exception
-    child = reader.run(run_id + 1)
+    child = reader.runs.one(run_id + 1)
     assert (child.parent_id, child.owner, child.status, child.experiment, child.preset) == (
         run_id,
         "Bea",
@@ -130,7 +130,7 @@ def test_resume_asks_for_a_name_queues_a_run_under_it_and_links_both(home: Home,
     assert links(opened("run", {"run": str(run_id)})) == {f"resumed as run {child.id}": f"/run?run={child.id}"}
     assert links(opened("run", {"run": str(child.id)})) == {f"resumes run {run_id}": f"/run?run={run_id}"}
     with Store.open(home) as store:
-        store.go_on_from_parent(child.id, step=1200, time_s=12.5)
+        store.worker.go_on_from_parent(child.id, step=1200, time_s=12.5)
     assert links(opened("run", {"run": str(child.id)})) == {f"resumes run {run_id} at step 1,200": f"/run?run={run_id}"}
     assert links(opened("run", {"run": str(ended(home))})) == {}
 
@@ -139,7 +139,7 @@ def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(home: 
     run_id = ended(home)
     test = opened("run", {"run": str(run_id)})
     test.button(key=f"resume-{run_id}").click().run()
-    assert reader.count() == 1
+    assert reader.runs.count() == 1
     test.session_state["person"] = "Bea"
     test.run()
-    assert (reader.count(), reader.run(run_id + 1).owner) == (2, "Bea")
+    assert (reader.runs.count(), reader.runs.one(run_id + 1).owner) == (2, "Bea")

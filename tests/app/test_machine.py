@@ -46,10 +46,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: None, store: Store) -> None:
-    store.add_run("hogwild", {}, owner="Ada <i>", demand=Demand(3, 1, 3, 1))
-    store.claim(1, me(), [0])
-    store.add_run("hogwild", {}, owner="Grace", demand=Demand(1, 0, 1, 1))
-    store.add_machine_samples(samples())
+    store.runs.add("hogwild", {}, owner="Ada <i>", demand=Demand(3, 1, 3, 1))
+    store.claims.claim(1, me(), [0])
+    store.runs.add("hogwild", {}, owner="Grace", demand=Demand(1, 0, 1, 1))
+    store.machine.add(samples())
     test = opened("machine")
     assert not test.exception
     shown = html(test)
@@ -67,17 +67,17 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
 
 
 def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None, store: Store) -> None:
-    store.add_sweep(
+    store.sweeps.add(
         "pipeline", {"splits": [1]}, [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "")], owner="Ada", exclusive=True
     )
-    store.claim(1, me(), [])
+    store.claims.claim(1, me(), [])
     assert "1 core, nothing may run beside it" in html(opened("machine"))
 
 
 def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_file(
     home: Home, lab: dict[Status, int], reader: Reader, store: Store
 ) -> None:
-    store.register_runner(me(), cores=2, gpus=0)
+    store.runner.register(me(), cores=2, gpus=0)
     shown = html(opened("machine"))
     assert f"<small>Process</small><span>{me().pid}</span>" in shown
     assert "<small>State</small><span>serves</span>" in shown
@@ -101,7 +101,7 @@ def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_f
         "5.0 MB",
         "3.0 GB",
     ]
-    assert reader.machine_samples() == []
+    assert reader.machine.samples() == []
 
 
 def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked() -> None:
@@ -129,11 +129,11 @@ def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_si
         return found
 
     with Store.open(home) as store:
-        store.register_runner(me(), cores=2, gpus=0)
+        store.runner.register(me(), cores=2, gpus=0)
         seen = [token()]
-        store.add_machine_samples(samples())
+        store.machine.add(samples())
         seen.append(token())
-        store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+        store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
         seen.append(token())
     monkeypatch.setattr("app.core.machine_token.SILENT_S", -1.0)
     seen.append(token())
@@ -157,11 +157,11 @@ def lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator["subprocess.Po
     processes = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]
     with Store.open(home) as store:
         for process in processes:
-            run_id = store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+            run_id = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
             worker = identity(process.pid)
             assert isinstance(worker, ProcessIdentity)
-            store.claim(run_id, worker, ())
-        store.end(1, "lost", "The worker is gone.")
+            store.claims.claim(run_id, worker, ())
+        store.claims.end(1, "lost", "The worker is gone.")
     home.run_folder(77).mkdir(parents=True)
     os.utime(home.run_folder(77), (HOUR_AGO, HOUR_AGO))
     yield processes[0]
@@ -223,7 +223,7 @@ def test_what_is_left_over_is_listed_cleaned_up_when_asked_and_said(
     assert done.startswith(f"Cleaned up: process {lost.pid} of run 1, folder {home.run_folder(77)}.")
     assert "Nothing is left over" in said(opened("machine"))
     assert not [button for button in opened("machine").button if button.label == "Clean up"]
-    assert [(event.kind, event.who) for event in reader.events(1)][-1] == ("cleaned up", "Ada")
+    assert [(event.kind, event.who) for event in reader.details.events(1)][-1] == ("cleaned up", "Ada")
     assert "Ada cleaned up: process" in home.runner_log.read_text()
 
 

@@ -31,7 +31,7 @@ def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home, 
     assert not test.exception
     assert test.title[0].value == "Fault museum", "the page stays"
     assert test.button(key="museum.run.all").disabled
-    run = reader.run(1)
+    run = reader.runs.one(1)
     assert (run.experiment, run.owner, run.config["exhibit"], run.preset, run.demand.cores) == (
         "fault_museum",
         "Ada",
@@ -111,7 +111,7 @@ def test_one_exhibit_is_run_again_a_fault_not_shown_is_told_and_an_unknown_one_i
     test = opened("museum", {"exhibit": "same_seeds"})
     test.session_state["person"] = "Ada"
     test.button(key="museum.run.same_seeds").click().run()
-    assert reader.run(1).config["exhibit"] == "same_seeds"
+    assert reader.runs.one(1).config["exhibit"] == "same_seeds"
     unknown = opened("museum", {"exhibit": "same_seed"})
     assert not unknown.exception
     assert "No exhibit has that name" in said(unknown)

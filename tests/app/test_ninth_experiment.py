@@ -31,7 +31,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.seeding import FIRST_SERVER, place_of
 from engine.store import RankBatch, RankRow, Reader, Store, Surroundings
-from engine.store.clock import now
+from engine.store.timestamps import now
 from engine.sweep.plan import launch_sweep
 from engine.system.machine import demand, machine
 from tests.stand_in import worker
@@ -98,29 +98,29 @@ def swept(home: Home) -> int:
     """Run a sweep of toys over workers, each in the time that its workers let it."""
     sweep_id = launch_sweep(home, "toy", {"groups": 2}, {"workers": [1, 2, 4]}, 1, owner="Ada")
     with Reader.open(home) as reader, Store.open(home) as store:
-        for run in reader.sweep_runs(sweep_id):
+        for run in reader.sweeps.runs(sweep_id):
             config = ToyConfig.check(run.config)
-            store.claim(run.id, worker(), [])
-            store.begin(run.id, worker(), {"host": "lab", "cpu": "Xeon", "cores": 8, "gpus": []})
-            store.add_ranks(
+            store.claims.claim(run.id, worker(), [])
+            store.worker.begin(run.id, worker(), {"host": "lab", "cpu": "Xeon", "cores": 8, "gpus": []})
+            store.worker.add_ranks(
                 run.id,
                 [RankRow(rank, role, None, "cpu", "running", 9, now(), None) for rank, role in enumerate(config.roles)],
             )
-            store.mark_running(run.id, 1.0)
+            store.worker.mark_running(run.id, 1.0)
             points = [Point("train/loss", step, 1.0 / step, step / 2, step / 4) for step in range(1, 5)]
-            store.write(
+            store.worker.write(
                 run.id, [RankBatch(1, [*points, Point("perf/toys", 4, 7.0, 2.0, 1.0)])], progress=(8, 8, "laps")
             )
-            store.end(run.id, "finished", "It finished.", execution_time_s=12.0 / config.workers)
+            store.claims.end(run.id, "finished", "It finished.", execution_time_s=12.0 / config.workers)
     return sweep_id
 
 
 def test_its_runs_have_a_headline_a_clock_and_a_place_in_scaling(home: Home) -> None:
     sweep_id = swept(home)
     with Reader.open(home) as reader:
-        runs, sweep = reader.sweep_runs(sweep_id), reader.sweep(sweep_id)
-        assert re.search(r"toys.*<strong>7", tiles(reader.summaries(runs[0].id), runs[0]))
-        assert "loss" not in tiles(reader.summaries(runs[0].id), runs[0])
+        runs, sweep = reader.sweeps.runs(sweep_id), reader.sweeps.one(sweep_id)
+        assert re.search(r"toys.*<strong>7", tiles(reader.details.summaries(runs[0].id), runs[0]))
+        assert "loss" not in tiles(reader.details.summaries(runs[0].id), runs[0])
         ((times, made),) = clocks(reader, runs[0], "updates")
         assert (times.tolist(), made.tolist()) == ([0.5, 1.0, 1.5, 2.0], [1.0, 2.0, 3.0, 4.0])
         found = of_sweep(sweep, runs, reader)

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from engine.access.rules import Program
 from engine.home import Home
 from engine.store import Demand, Reader, Store
-from engine.store.channels import Channel
+from engine.store.notices.channels import Channel
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
 from tests.waiting import PATIENCE_S
@@ -32,7 +32,7 @@ def page(name: str = "Ada") -> AppTest:
 
 def channels(home: Home) -> list[Channel]:
     with Reader.open(home) as reader:
-        return reader.channels()
+        return reader.channels.of()
 
 
 def press(test: AppTest, key: str) -> AppTest:
@@ -63,7 +63,7 @@ def test_a_channel_goes_through_its_life_on_the_page(home: Home) -> None:
 
 
 def test_a_channel_is_deleted_after_one_more_question(home: Home, store: Store) -> None:
-    store.add_channel("slack", HOOK, owner="Ada")
+    store.channels.add("slack", HOOK, owner="Ada")
 
     def script() -> None:
         from app.notifications.channels import ask_delete
@@ -71,7 +71,7 @@ def test_a_channel_is_deleted_after_one_more_question(home: Home, store: Store) 
         from engine.store import Reader
 
         with Reader.open(Home.find()) as reader:
-            found = reader.channels()
+            found = reader.channels.of()
         if found:
             ask_delete(found[0])
 
@@ -84,9 +84,9 @@ def test_a_channel_is_deleted_after_one_more_question(home: Home, store: Store) 
 
 
 def test_messages_are_listed_with_why_they_did_not_arrive(home: Home, store: Store) -> None:
-    store.add_channel("slack", HOOK, owner="Ada")
-    store.refuse(store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1)), "Too large.")
-    store.note_refused(store.take_due("me")[0], "me", "hooks.slack.com answered 404 <b>now</b>.")
+    store.channels.add("slack", HOOK, owner="Ada")
+    store.claims.refuse(store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1)), "Too large.")
+    store.delivery.note_refused(store.delivery.take_due("me")[0], "me", "hooks.slack.com answered 404 <b>now</b>.")
     shown = html(page())
     assert "given up" in shown and "/run?run=1" in shown
     assert "404 &lt;b&gt;now&lt;/b&gt;." in shown
@@ -100,9 +100,9 @@ def test_with_accounts_a_viewer_is_told_why_not_and_email_goes_to_the_account(
     file.write_text('host = "localhost"\nsecurity = "none"\nsender = "parallab@lab.org"\n')
     file.chmod(0o600)
     with Store.open(home) as store:
-        store.add_person("Root", "admin", by=Program("first"))
-        store.add_person("Ada", role, by="Root", email="ada@lab.org")  # type: ignore[arg-type]
-        secret = store.begin_sign_in("Ada", "password")
+        store.people.add("Root", "admin", by=Program("first"))
+        store.people.add("Ada", role, by="Root", email="ada@lab.org")  # type: ignore[arg-type]
+        secret = store.sign_ins.begin("Ada", "password")
     cookies["parallab_session"] = secret
     test = opened("notifications")
     if role == "viewer":

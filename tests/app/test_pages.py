@@ -188,7 +188,7 @@ def test_without_a_name_a_launch_asks_for_it_and_queues_nothing(home: Home, read
     test = opened("launch")
     test.button(key="launch").click().run()
     assert not test.exception
-    assert reader.count() == 0
+    assert reader.runs.count() == 0
 
 
 def test_a_launch_queues_the_run_of_the_form_under_the_persons_name(home: Home, reader: Reader) -> None:
@@ -196,7 +196,7 @@ def test_a_launch_queues_the_run_of_the_form_under_the_persons_name(home: Home, 
     test.session_state["person"] = "Ada"
     test.number_input(key="form.hogwild.seed").set_value(5).run()
     test.button(key="launch").click().run()
-    run = reader.run(1)
+    run = reader.runs.one(1)
     assert (run.owner, run.status, run.preset, run.config["seed"], run.config["dataset"]) == (
         "Ada",
         "queued",
@@ -214,7 +214,7 @@ def test_the_launch_form_takes_a_time_limit_and_retries(home: Home, reader: Read
     assert "Launched with a time limit of 1 min 30 s, 2 retries when lost." in said(test)
     test.button(key="launch").click().run()
     assert not test.exception
-    assert reader.run(1).terms == Terms(max_run_time_s=90.0, max_retries=2)
+    assert reader.runs.one(1).terms == Terms(max_run_time_s=90.0, max_retries=2)
 
 
 def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
@@ -226,7 +226,7 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
         "Cancel the run",
         "Let it go on",
     ]
-    assert reader.run(lab["running"]).status == "running"
+    assert reader.runs.one(lab["running"]).status == "running"
     test = opened("run", {"run": str(lab["stopping"])})
     test.button(key=f"cancel-{lab['stopping']}").click().run()
     assert [button.label for button in test.button][-2:] == ["Kill its processes now", "Wait for it"]
@@ -237,13 +237,13 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
         from engine.store import Reader
 
         with Reader.open(Home.find()) as reader:
-            widgets.ask_cancel(reader.run(run_id))
+            widgets.ask_cancel(reader.runs.one(run_id))
 
     test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}, default_timeout=PATIENCE_S).run()
     next(button for button in test.button if button.label == "Kill its processes now").click().run()
     assert not test.exception
-    run = reader.run(lab["stopping"])
-    assert (run.status, run.stop_kind, reader.events(run.id)[-1].kind) == ("stopping", "force", "forced")
+    run = reader.runs.one(lab["stopping"])
+    assert (run.status, run.stop_kind, reader.details.events(run.id)[-1].kind) == ("stopping", "force", "forced")
     shown = opened("run", {"run": str(lab["stopping"])})
     assert any("its processes are being killed" in element.proto.body for element in shown.get("html"))
     assert not [button for button in shown.button if button.label == "Cancel"], "there is nothing stronger to ask for"
@@ -256,7 +256,7 @@ def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, 
     test.text_area(key=f"note-{run_id}").set_value("Keep <b>this</b>.").run()
     test.button(key=f"save-{run_id}").click().run()
     with Reader.open(home) as reader:
-        run = reader.run(run_id)
+        run = reader.runs.one(run_id)
     assert (run.tags, run.note) == (("best", "for the paper"), "Keep <b>this</b>.")
     assert "No runner serves this lab" in said(opened("runs"))
     assert "No runner serves this lab" in said(opened("run", {"run": str(lab["queued"])}))
@@ -270,7 +270,7 @@ def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, 
     assert not test.exception
     assert len(test.error) == 1
     with Reader.open(home) as reader:
-        assert reader.count() == len(lab)
+        assert reader.runs.count() == len(lab)
 
 
 def test_a_persons_name_is_never_read_as_markup(home: Home, store: Store) -> None:

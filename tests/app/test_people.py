@@ -20,7 +20,7 @@ from engine.commands.sign_in import sign_in as by_password
 from engine.errors import Forbidden, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.sign_ins import key_of
+from engine.store.access.sign_ins import key_of
 from engine.transfer.tables import as_csv
 from engine.upkeep.disk_use import disk_use
 from tests.app.browsing import BASE, Client
@@ -71,7 +71,7 @@ def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeyp
     (accounts.run_folder(first) / "checkpoint").write_bytes(b"x" * 5_000_000)
     accounts.run_folder(999).mkdir()
     with Reader.open(accounts) as reader:
-        assert disk_use(accounts, reader.owner_of_each()).keys() == {"mo"}
+        assert disk_use(accounts, reader.ownership.owner_of_each()).keys() == {"mo"}
     sign_in(accounts, monkeypatch, "ada")
     shown = html(opened("people"))
     assert "2 runs, 1 on, 1 waiting" in shown
@@ -87,8 +87,8 @@ def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(
     assert "New Person has an account as member." in words(test)
     (made,) = [each.value for each in test.code]
     with Reader.open(accounts) as reader:
-        assert passwords.fits(made, reader.password_of("New Person")[1])
-        assert made not in str(reader.audit())
+        assert passwords.fits(made, reader.sign_ins.password_of("New Person")[1])
+        assert made not in str(reader.audit.entries())
     assert not test.run().code
     assert made not in str(list(test.session_state.items()))
     test = add(opened("people"), name="New", password="short")
@@ -114,8 +114,8 @@ def test_the_dialogs_set_a_password_and_shut_somebody_out(accounts: Home, monkey
     next(button for button in test.button if button.label == "Set it").click().run()
     assert "mo has another password" in words(test)
     with Reader.open(accounts) as reader:
-        assert passwords.fits(test.code[0].value, reader.password_of("mo")[1])
-        assert not reader.sign_ins("mo"), mo
+        assert passwords.fits(test.code[0].value, reader.sign_ins.password_of("mo")[1])
+        assert not reader.sign_ins.of("mo"), mo
     test = AppTest.from_function(script, kwargs={"which": "ask_shut_out"}, default_timeout=PATIENCE_S).run()
     test.button(key="people.out.now").click().run()
     assert {one.name: one.active for one in _people(accounts)}["mo"] is False
@@ -136,16 +136,16 @@ def test_roles_sign_ins_and_the_last_admin(accounts: Home, monkeypatch: pytest.M
     monkeypatch.setattr("app.ui.current_user.may", lambda *_: True)
     sign_in(accounts, monkeypatch, "mia")
     with Store.open(accounts) as store, pytest.raises(Forbidden, match="takes an admin"):
-        store.set_role("mo", "admin", by="mia")
+        store.people.set_role("mo", "admin", by="mia")
 
 
 def test_the_log_is_narrowed_and_turned_page_by_page(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     sign_in(accounts, monkeypatch, "ada")
     with Store.open(accounts) as store:
         for _ in range(PAGE):
-            store.permit("back up", by="ada", detail="<b>by hand</b>")
+            store.access.permit("back up", by="ada", detail="<b>by hand</b>")
         with pytest.raises(Forbidden):
-            store.permit("restore", by="mo")
+            store.access.permit("restore", by="mo")
     test = opened("people", {"view": "Audit log"})
     first = html(test)
     assert first.count("<tr>") == PAGE + 1
@@ -163,8 +163,8 @@ def test_the_log_is_narrowed_and_turned_page_by_page(accounts: Home, monkeypatch
 
 def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home) -> None:
     with Store.open(accounts) as store:
-        store.permit("back up", by="ada", detail=FORMULA)
-        store.permit("collect", by="ada")
+        store.access.permit("back up", by="ada", detail=FORMULA)
+        store.access.permit("collect", by="ada")
     rows = list(csv.DictReader(io.StringIO(as_csv(_table(AuditQuery("ada", "back up", False))).decode())))
     assert [(row["who"], row["command"], row["detail"]) for row in rows] == [("ada", "back up", f"'{FORMULA}")]
     text = docs.PAGE.read_text()
@@ -181,7 +181,7 @@ def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home)
 
 def _people(home: Home) -> list:  # type: ignore[type-arg]
     with Reader.open(home) as reader:
-        return reader.people()
+        return reader.people.everyone()
 
 
 NEW = "another long evening"
@@ -191,7 +191,7 @@ NEW = "another long evening"
 def mo(home: Home) -> str:
     """Give a lab with one admin, who has a password; return the secret of a sign-in of theirs."""
     with Store.open(home) as store:
-        store.add_person("mo", "admin", by=SETUP, password=PASSWORD)
+        store.people.add("mo", "admin", by=SETUP, password=PASSWORD)
     return by_password(home, "mo", PASSWORD, browser="curl/8")
 
 
@@ -219,24 +219,24 @@ def test_the_page_shows_who_one_is_makes_tokens_that_are_shown_once_and_signs_ou
     assert not test.exception
     (shown,) = [each.value for each in test.code if each.value.startswith("plab_")]
     with Reader.open(accounts) as reader:
-        holder = reader.token_holder(shown)
+        holder = reader.tokens.holder(shown)
         assert holder and (holder.name, holder.scope) == ("mo", "launch")
-        (made,) = reader.tokens("mo")
+        (made,) = reader.tokens.of("mo")
     assert not [value for value in test.session_state.values() if shown in str(value)]
     assert not [each.value for each in test.run().code if each.value.startswith("plab_")]
     test.button(key=f"account.revoke.{made.id}").click().run()
     with Reader.open(accounts) as reader:
-        assert reader.token_holder(shown) is None
-        assert shown not in str(reader.audit())
+        assert reader.tokens.holder(shown) is None
+        assert shown not in str(reader.audit.entries())
     other = sign_in(accounts, monkeypatch, "mo")
     here = sign_in(accounts, monkeypatch, "mo")
     test = opened("account")
     test.button(key="account.others").click().run()
     assert not test.exception
     with Reader.open(accounts) as reader:
-        assert reader.signed_in(key_of(other)) is None
-        assert reader.signed_in(key_of(here)) is not None
-        entry = reader.audit(command="end sign-ins")[0]
+        assert reader.sign_ins.signed_in(key_of(other)) is None
+        assert reader.sign_ins.signed_in(key_of(here)) is not None
+        entry = reader.audit.entries(command="end sign-ins")[0]
     assert (entry.who, entry.targets, entry.detail) == ("mo", ("mo",), "")
     assert opened("account").button(key="account.others").disabled
 
@@ -272,10 +272,10 @@ def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from
     assert Client().get("/password", headers={"accept": "text/html"}).headers["location"] == "/signin?next=/password"
     assert post("nobody's", PASSWORD, NEW).status_code == 401
     with Store.open(home) as store:
-        store.add_person("eve", "viewer", by=SETUP, email="eve@lab.org")
-        secret = store.begin_sign_in("eve", "provider")
+        store.people.add("eve", "viewer", by=SETUP, email="eve@lab.org")
+        secret = store.sign_ins.begin("eve", "provider")
     assert Client().get("/password", headers={"cookie": f"{COOKIE}={secret}"}).headers["location"] == "/account"
-    assert reader.signed_in(key_of(mo)) is not None
+    assert reader.sign_ins.signed_in(key_of(mo)) is not None
     other = by_password(home, "mo", PASSWORD)
     for wrong, words in (
         (post(mo, "not this one", NEW), "The present password is another one."),
@@ -291,8 +291,8 @@ def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from
     assert (done.status_code, done.headers["location"]) == (303, "/account?changed=password")
     secret = done.cookies[COOKIE]
     assert "HttpOnly" in done.headers["set-cookie"]
-    assert [reader.signed_in(key_of(each)) is not None for each in (mo, other, secret)] == [False, False, True]
-    log = str(reader.audit())
+    assert [reader.sign_ins.signed_in(key_of(each)) is not None for each in (mo, other, secret)] == [False, False, True]
+    log = str(reader.audit.entries())
     assert PASSWORD not in log and NEW not in log
     assert by_password(home, "mo", NEW)
 

@@ -152,8 +152,8 @@ def test_a_batch_is_read_alone_and_one_that_is_not_there_is_the_last_complete_on
     store: Store, home: Home, reader: Reader
 ) -> None:
     run_id = basic.pipeline_run(store, shares=(0.25,) * 4, splits=120)
-    assert reader.recorded_batches(run_id, 120) == [0, 1, 2, 10, 19]
-    assert len(reader.batch_spans(run_id, 10, 120)) == 4 * 120 * 2 + 4 * 3 * 120 + 4
+    assert reader.details.recorded_batches(run_id, 120) == [0, 1, 2, 10, 19]
+    assert len(reader.details.batch_spans(run_id, 10, 120)) == 4 * 120 * 2 + 4 * 3 * 120 + 4
     assert "4 stages, 120 micro-batches" in charts(section(run_id))[0]
     run_id, other = (
         basic.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=recorded) for recorded in ((0, 1, 10), (0, 3))

@@ -49,10 +49,10 @@ def test_a_launch_asks_for_a_name_queues_the_figures_sweep_and_stays_on_its_page
     test = page("hogwild")
     test.button(key="launch-hogwild/reduced").click().run()
     assert not test.exception
-    assert reader.count_sweeps() == 0
+    assert reader.sweeps.count() == 0
     test.session_state["person"] = "Ada"
     test.button(key="launch-hogwild/reduced").click().run()
-    sweep, runs = reader.sweep(1), reader.sweep_runs(1)
+    sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
     assert (sweep.figure, sweep.owner, sweep.total) == ("hogwild/reduced", "Ada", 5)
     assert {(run.config["epochs"], run.config["trainers"], run.preset) for run in runs} == {(2, 4, None)}
     shown = words(page("hogwild"))
@@ -87,12 +87,12 @@ def test_a_sweep_that_failed_in_part_says_which_runs_and_the_cure(home: Home) ->
 
 def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
     _, runs = figures.pipeline(home, lambda splits: splits / 10)
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id IN (?, ?)", [runs[0].id, runs[1].id])
     shown = words(page("pipeline_as_run"))
     assert "2 of 20 runs are gone: splits 15, seed 0; splits 30, seed 0. Launch the figure again." in shown
     assert "trend only" in shown, "four seeds are enough"
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute(
             "UPDATE runs SET config = json_set(config, '$.learning_rate', 0.5) WHERE id = ?", [runs[3].id]
         )
@@ -112,7 +112,7 @@ def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home,
     for run, accuracy in zip(runs, (99.02, 99.0, 98.96, 98.98, 99.01), strict=True):
         points = {4 * place + run.config["seed"] / 10: 98.0 for place in range(1, 10)} | {40.0: accuracy}
         figures.end(home, run, 3.0, about=figures.HERE | {"cores": 2 + run.config["seed"]}, points=points)
-    found = judge(reader, figure("hogwild"), reader.sweep(2))
+    found = judge(reader, figure("hogwild"), reader.sweeps.one(2))
     assert not found.evidence.obstacles
     assert {check.outcome for check in found.checks if "accuracy" in check.rule} == {"holds"}
     assert [check.outcome for check in found.checks if "loss" in check.rule] == ["undecided"], "no run recorded a loss"
@@ -143,7 +143,7 @@ def test_a_link_to_no_figure_is_a_sentence(home: Home) -> None:
 def test_the_picture_lays_ours_over_the_published_series(home: Home, reader: Reader) -> None:
     sweep_id, _ = figures.pipeline(home, lambda splits: splits / 10)
     found = figure("pipeline_as_run")
-    judged = judge(reader, found, reader.sweep(sweep_id))
+    judged = judge(reader, found, reader.sweeps.one(sweep_id))
     drawn, colours = picture(found, judged.evidence.readings[WHOLE], WHOLE, "Splits")
     lines = {trace.name: trace for trace in drawn.data if trace.name}
     assert list(lines) == ["measured here", "published, at its true splits"]
@@ -183,7 +183,7 @@ def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_a
 ) -> None:
     sweep_id, _ = figures.figure_sweep(home, "hogwild")
     extend_sweep(home, sweep_id, {"trainers": [2]}, 1, owner="Ada")
-    runs = reader.sweep_runs(sweep_id)
+    runs = reader.sweeps.runs(sweep_id)
     for run in runs:
         figures.end(
             home,
@@ -191,7 +191,7 @@ def test_what_was_added_to_a_figures_sweep_counts_along_its_axis_and_its_seeds_a
             3.0,
             points={4.2: 96.0, 8.0: 98.0 + run.config["seed"] / 10 if run.config["trainers"] == 4 else 12.0},
         )
-    found = judge(reader, figure("hogwild"), reader.sweep(sweep_id))
+    found = judge(reader, figure("hogwild"), reader.sweeps.one(sweep_id))
     readings = {(reading.x, reading.seed, reading.value) for reading in found.evidence.readings["test/accuracy"]}
     assert readings == {(4.0, seed, 96.0) for seed in range(6)} | {(8.0, seed, 98.0 + seed / 10) for seed in range(6)}
     assert not found.evidence.missing and not found.evidence.obstacles

@@ -45,7 +45,7 @@ def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
     monkeypatch.setattr("engine.queue.forecast.MOST", 0)
     with Store.open(home) as store:
         held, first, second = basic.add(store, "Ada"), basic.add(store, "Ada"), basic.add(store, "Ada")
-        store.hold(held, by="Bea")
+        store.queue.hold(held, by="Bea")
     assert "On hold." in words(opened("run", {"run": str(held)}))
     assert "Next in the queue." in words(opened("run", {"run": str(first)}))
     assert "1 run before it in the queue." in words(opened("run", {"run": str(second)}))
@@ -58,8 +58,8 @@ def test_no_queue_is_shown_where_none_waits_and_in_its_order_where_some_do(home:
     assert not [expander for expander in opened("runs").expander if expander.label.startswith("Queue")]
     with Store.open(home) as store:
         first, second = basic.add(store, "Ada"), basic.add(store, "Grace")
-        store.set_priority(second, "high", by="Grace")
-        store.hold(first, by="<i>Bea</i>")
+        store.queue.set_priority(second, "high", by="Grace")
+        store.queue.hold(first, by="<i>Bea</i>")
     test = opened("runs")
     assert any(expander.label == "Queue: 2 runs wait, 1 of them on hold" for expander in test.expander)
     page = html(test)
@@ -80,17 +80,17 @@ def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(
     assert "Held by Ada." in words(test)
     test = press(test, "Release")
     test = press(test, "Move to the front")
-    assert [run.id for run in reader.queue()] == [second, first]
+    assert [run.id for run in reader.queue.waiting()] == [second, first]
     test = press(test, "Make its priority low")
-    assert (reader.run(second).terms.priority, reader.run(second).held_by) == ("low", None)
-    assert [run.id for run in reader.queue()] == [first, second]
+    assert (reader.runs.one(second).terms.priority, reader.runs.one(second).held_by) == ("low", None)
+    assert [run.id for run in reader.queue.waiting()] == [first, second]
     run_id = basic.add(store, "Ada")
     test = opened("run", {"run": str(run_id)})
-    store.claim(run_id, me(), ())
+    store.claims.claim(run_id, me(), ())
     button = next(button for button in test.button if button.label == "Hold")
     test = button.click().run()
     assert not test.exception
-    assert (reader.run(run_id).status, reader.run(run_id).held_by) == ("starting", None)
+    assert (reader.runs.one(run_id).status, reader.runs.one(run_id).held_by) == ("starting", None)
 
 
 def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_with_it(
@@ -102,15 +102,15 @@ def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_wit
     test.button_group(key="launch.priority").set_value("high").run()
     test.toggle(key="launch.oversubscribe").set_value(True).run()
     test.button(key="launch").click().run()
-    run = reader.run(1)
+    run = reader.runs.one(1)
     assert (run.terms.priority, run.terms.oversubscribe, run.owner) == ("high", True, "Ada")
 
 
 def test_the_form_says_what_a_run_would_wait_for(home: Home) -> None:
     here = machine()
     with Store.open(home) as store:
-        on = store.add_run("hogwild", {}, owner="Ada", demand=Demand(here.cores, 0, 1, 1))
-        store.claim(on, me(), (), here.core_ids)
+        on = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(here.cores, 0, 1, 1))
+        store.claims.claim(on, me(), (), here.core_ids)
     test = form().run()
     assert f"run {on} holds {here.cores}" in words(test)
     assert "not known when" in html(test)
@@ -160,8 +160,8 @@ def test_the_form_says_what_is_held_and_offers_no_launch_past_it(home: Home, lab
 def test_the_machine_page_shows_what_everyone_holds(home: Home, lab: dict[Status, int]) -> None:
     set_limits(home, Limits(max_running_per_person=2))
     with Store.open(home) as store, Reader.open(home) as reader:
-        store.note_disk([(run, 3_000_000) for run in store.unmeasured(100)])
-        held = {each.person: each for each in reader.all_held()}
+        store.disk.note([(run, 3_000_000) for run in store.disk.unmeasured(100)])
+        held = {each.person: each for each in reader.quotas.all_held()}
         shown = html(opened("machine"))
     assert "What each person holds" in shown and "Grace &lt;b&gt;H&lt;/b&gt;" in shown
     assert f"<td>{held['Ada'].running} of 2</td>" in shown and f"<td>{held['Ada'].cores:,}</td>" in shown
@@ -189,7 +189,7 @@ def member(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sit at the browser of a member, in a lab whose runner can make no network namespace."""
     people(home)
     with Store.open(home) as store:
-        store.register_runner(RUNNER, cores=2, gpus=0, network="host")
+        store.runner.register(RUNNER, cores=2, gpus=0, network="host")
     sign_in(home, monkeypatch, "mo")
 
 
@@ -210,6 +210,6 @@ def test_the_form_begins_with_a_transport_that_can_be_used_and_refuses_others_wi
     assert transport(test, "parameter_server") == "rpc" and not can_launch(test)
     assert "Choose transport shared_memory" in test.error[0].value.replace("\\", "")
     with Store.open(home) as store:
-        store.register_runner(RUNNER, cores=2, gpus=0, network="namespace")
+        store.runner.register(RUNNER, cores=2, gpus=0, network="namespace")
     test = opened("launch", ASKED)
     assert transport(test, "parameter_server") == "rpc" and can_launch(test)

@@ -48,14 +48,14 @@ def test_a_report_holds_plotly_its_numbers_and_the_commands_that_repeat_it(home:
     known = experiment("hogwild")
     config = known.configure("quick", {"trainers": 3})
     with Store.open(home) as store, Reader.open(home) as reader:
-        store.add_run(
+        store.runs.add(
             "hogwild",
             config.model_dump(mode="json"),
             owner="Ada",
             demand=basic.demand(config, basic.machine()),
             preset="quick",
         )
-        assert repeating(reader.run(1)) == ["python -m engine run hogwild --preset quick --set trainers=3"]
+        assert repeating(reader.runs.one(1)) == ["python -m engine run hogwild --preset quick --set trainers=3"]
 
 
 PARTS: list[Callable[[str], Part]] = [
@@ -91,7 +91,7 @@ def test_every_status_has_a_report_that_holds_the_numbers_of_the_store(
 ) -> None:
     page = run_report(lab["finished"], "Ada").decode()
     charts = {str(each["name"]): each for each in data_of(page)}
-    accuracy = next(series for series in reader.series(lab["finished"], ["test/accuracy"]) if series.ids)
+    accuracy = next(series for series in reader.curves.series(lab["finished"], ["test/accuracy"]) if series.ids)
     (trace,) = charts["Test accuracy (%)"]["figure"]["data"]  # type: ignore[index]
     assert (trace["x"], trace["y"]) == (accuracy.steps, accuracy.values)
     assert {"Training loss", "Where each rank's time went", "Settings", "Events"} <= set(charts)
@@ -244,7 +244,7 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
     charts = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
     assert len(charts) == {"curves": 2, "differences": 0}.get(tab, 1)
     if tab == "curves":
-        losses = [series for series in reader.series(4, ["train/loss"]) if series.ids]
+        losses = [series for series in reader.curves.series(4, ["train/loss"]) if series.ids]
         table = list(csv.DictReader(io.StringIO(offered["compare-training-loss-against-step.csv"]().decode())))
         of_run = [
             [float(row["value"]) for row in table if row["run"] == "4" and row["rank"] == str(series.rank)]

@@ -26,8 +26,8 @@ from engine.notices.notice import notice_of
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, RankBatch, Reader, RunRow, Store
+from engine.store.notices.delivery import Due
 from engine.store.records import Status
-from engine.store.sending import Due
 from engine.system.processes import me
 from tests.app.test_pages import opened, said
 from tests.stand_in import worker
@@ -50,22 +50,22 @@ def seeds(home: Home) -> list[int]:
 def finished(
     store: Store, trainers: int, seed: int, accuracy: float, status: Status = "finished", experiment: str = "hogwild"
 ) -> int:
-    run_id = store.add_run(
+    run_id = store.runs.add(
         experiment,
         {"trainers": trainers, "seed": seed},
         owner="Ada" if seed else "Bea",
         demand=Demand(2, 0, 2, 1),
         preset="quick",
     )
-    store.claim(run_id, me(), [])
-    store.begin(run_id, me(), {})
-    store.mark_running(run_id, 0.5)
-    store.write(
+    store.claims.claim(run_id, me(), [])
+    store.worker.begin(run_id, me(), {})
+    store.worker.mark_running(run_id, 0.5)
+    store.worker.write(
         run_id,
         [],
         run_points=[Point("test/accuracy", step, accuracy - (10 - step), float(step)) for step in (5, 10, 8)],
     )
-    store.end(run_id, status, "It ended.", execution_time_s=10.0 * trainers)
+    store.claims.end(run_id, status, "It ended.", execution_time_s=10.0 * trainers)
     return run_id
 
 
@@ -131,9 +131,9 @@ def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(
 
 
 def test_what_every_run_has_can_be_a_column_beside_numbers(home: Home, seeds: list[int], store: Store) -> None:
-    store.set_note(seeds[0], "look at this", by="Ada")
-    store.tag(seeds[:2], "thesis", by="Ada")
-    store.star(seeds[:1], by="Ada")
+    store.annotations.set_note(seeds[0], "look at this", by="Ada")
+    store.annotations.tag(seeds[:2], "thesis", by="Ada")
+    store.annotations.star(seeds[:1], by="Ada")
     every = list(RUN_FIELDS)
     frame = page(show=["trainers", *every], filter=f"id == {seeds[0]}").dataframe[0].value
     assert [name for name in frame.columns if name in every] == every, "each once, in the order chosen"
@@ -177,7 +177,7 @@ def test_one_row_for_all_seeds_has_mean_and_sd_and_archived_runs_are_hidden(
         90.0,
         True,
     )
-    store.archive(seeds[:2], by="Ada")
+    store.annotations.archive(seeds[:2], by="Ada")
     assert rows(page()) == seeds[:1:-1]
     assert rows(page(archived="true")) == seeds[::-1]
     assert rows(page(filter="archived")) == [seeds[1], seeds[0]]
@@ -186,7 +186,7 @@ def test_one_row_for_all_seeds_has_mean_and_sd_and_archived_runs_are_hidden(
 
 
 def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: list[int], store: Store) -> None:
-    store.pin(seeds[1], by="Ada")
+    store.annotations.pin(seeds[1], by="Ada")
     other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
     frame = (
         page(show=["test/accuracy.best"], filter="test/accuracy.best > 40 and id != 2")
@@ -208,7 +208,7 @@ def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: li
 
 
 def test_groups_are_compared_with_the_whole_group_of_the_baseline(home: Home, seeds: list[int], store: Store) -> None:
-    store.pin(seeds[0], by="Ada")
+    store.annotations.pin(seeds[0], by="Ada")
     frame = page(group="true", show=["test/accuracy.best"], filter="trainers == 4 or seed == 0").dataframe[0].value
     assert list(frame["n"]) == [3, 2]
     assert frame["test/accuracy.best difference"][1] == pytest.approx(92.0 - 98.0)
@@ -228,7 +228,7 @@ def test_one_ticked_row_can_be_opened_and_pinned(home: Home, seeds: list[int], r
     test = ticked(page(), 1)
     assert [link.label for link in test.get("page_link") if link.label.startswith("Open")] == [f"Open run {seeds[4]}"]
     press(test, "Pin as baseline")
-    assert reader.pinned()["hogwild"].id == seeds[4]
+    assert reader.runs.pinned()["hogwild"].id == seeds[4]
 
 
 def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], reader: Reader) -> None:
@@ -237,7 +237,7 @@ def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], re
     press(test, "Star")
     test.text_input(key="mark.tag").set_value("thesis")
     press(ticked(test, 0, 2), "Add it")
-    assert [run.id for run in reader.runs(matching=reader.filter('starred and "thesis" in tags'))] == [
+    assert [run.id for run in reader.runs.find(matching=reader.fields.filter('starred and "thesis" in tags'))] == [
         seeds[5],
         seeds[3],
     ]
@@ -287,14 +287,14 @@ def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metr
     for label in ("Star", "Pin as baseline", "Archive"):
         test = press(test, label)
         assert not test.exception
-    run = reader.run(seeds[0])
+    run = reader.runs.one(seeds[0])
     assert run.starred_by and run.pinned_by and run.archived_by
     assert "star" in "".join(page(filter="starred", archived="true").dataframe[0].value["marks"])
     assert {"Take the star off", "Unpin", "Restore"} <= {button.label for button in test.button}
     test = opened("run", {"run": str(seeds[0]), "section": "Notes"})
     test.text_input(key=f"name-{seeds[0]}").set_value("first light")
     press(test, "Save")
-    assert reader.run(seeds[0]).name == "first light"
+    assert reader.runs.one(seeds[0]).name == "first light"
 
 
 @pytest.mark.parametrize(
@@ -332,10 +332,10 @@ def add(home: Home, name: str, points: dict[str, list[float]]) -> RunRow:
     """Add a finished run of two ranks that both recorded these values."""
     config = experiment(name).configure("quick").model_dump(mode="json")
     with Store.open(home) as store, Reader.open(home) as reader:
-        run_id = store.add_run(name, config, owner="ada", demand=Demand(2, 0, 1, 1), preset="quick")
-        store.claim(run_id, worker(), ())
-        store.begin(run_id, worker(), {})
-        store.mark_running(run_id, 0.5)
+        run_id = store.runs.add(name, config, owner="ada", demand=Demand(2, 0, 1, 1), preset="quick")
+        store.claims.claim(run_id, worker(), ())
+        store.worker.begin(run_id, worker(), {})
+        store.worker.mark_running(run_id, 0.5)
         batches = [
             [
                 Point(metric, step, value, float(step))
@@ -343,9 +343,9 @@ def add(home: Home, name: str, points: dict[str, list[float]]) -> RunRow:
                 for step, value in enumerate(values, 1)
             ]
         ] * 2
-        store.write(run_id, [RankBatch(rank, batch) for rank, batch in enumerate(batches)])
-        store.end(run_id, "finished", "It finished.", execution_time_s=200.0)
-        return reader.entry(run_id)
+        store.worker.write(run_id, [RankBatch(rank, batch) for rank, batch in enumerate(batches)])
+        store.claims.end(run_id, "finished", "It finished.", execution_time_s=200.0)
+        return reader.runs.entry(run_id)
 
 
 def plain(html: str) -> str:
@@ -374,7 +374,7 @@ def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
     assert (found.value, found.words) == (number, said)
     label, _, statistic = said.partition(f" {number:g}")
     statistic = statistic.rpartition("(")[2].rstrip(")")
-    top = plain(tiles(reader.summaries(run.id), run))
+    top = plain(tiles(reader.details.summaries(run.id), run))
     assert top.strip().startswith(f"Result: {label} {number:g}") and statistic in top
     best = plain(best_html(reader))
     assert f"{number:g}" in best and f"{label}, {statistic}" in best
@@ -391,7 +391,7 @@ def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
 
 def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(home: Home, reader: Reader) -> None:
     run = add(home, "dppo", {REWARD: [20.0, 100.0, 500.0], "test/episodic_return": [480.0]})
-    assert "Episode reward 206.7 mean over the run; best 500" in plain(tiles(reader.summaries(run.id), run))
+    assert "Episode reward 206.7 mean over the run; best 500" in plain(tiles(reader.details.summaries(run.id), run))
     assert [name for name in usual([REWARD, "test/accuracy"]) if "/" in name] == [
         "test/accuracy.last",
         "test/accuracy.best",
@@ -399,7 +399,9 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(ho
         f"{REWARD}.best",
     ]
     run = add(home, "hogwild", {"test/accuracy": [90.0]})
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET experiment = 'gone'")
-    assert ranked(reader.entry(run.id)) is None
-    assert "Test accuracy 90 % last; best 90" in plain(tiles(reader.summaries(run.id), reader.entry(run.id)))
+    assert ranked(reader.runs.entry(run.id)) is None
+    assert "Test accuracy 90 % last; best 90" in plain(
+        tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
+    )

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from engine.access.rules import PersonStanding
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.sign_ins import key_of
+from engine.store.access.sign_ins import key_of
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
 from tests.labs import people
@@ -134,7 +134,7 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(
         from engine.store import Reader
 
         with Reader.open(Home.find()) as reader:
-            runs = reader.some(ids)
+            runs = reader.runs.some(ids)
             mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
 
     def marks(*ids: int) -> tuple[AppTest, dict[str, bool]]:
@@ -151,7 +151,7 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(
         .startswith("One of these 2 runs is mia's, and a member may star a run only")
     )
     assert marks(mine)[1]["Pin as baseline"]
-    store.pin(others, by="mia")
+    store.annotations.pin(others, by="mia")
     assert not marks(mine)[1]["Pin as baseline"], "it would take the mark off mia's"
     sign_in(home, monkeypatch, "ada")
     assert all(marks(mine, others)[1].values())
@@ -162,16 +162,16 @@ def test_what_slips_through_is_a_sentence_and_a_sign_out_ends_the_next_script_ru
 ) -> None:
     secret = sign_in(home, monkeypatch, "mo")
     test = opened("runs")
-    store.sign_out(key_of(secret))
+    store.sign_ins.end(key_of(secret))
     test.run()
     assert [title.value for title in test.title] == ["Signed out"]
     assert not test.get("html") or "mia" not in html(test)
     sign_in(home, monkeypatch, "mo")
     test = opened("run", {"run": str(roles.queued["mo"])})
-    store.set_role("mo", "viewer", by=SETUP)
+    store.people.set_role("mo", "viewer", by=SETUP)
     monkeypatch.setattr("app.ui.permissions.current_user.why_not", lambda *_: None)
     next(button for button in test.button if button.label == "Hold").click().run()
     assert not test.exception
     assert "mo is a viewer, and to hold a run back takes a member." in words(test)
-    assert reader.run(roles.queued["mo"]).held_by is None
-    assert reader.audit(refused=True)[0].command == "hold"
+    assert reader.runs.one(roles.queued["mo"]).held_by is None
+    assert reader.audit.entries(refused=True)[0].command == "hold"

@@ -26,8 +26,8 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.store import RankBatch, RankRow, Reader, Store
-from engine.store.clock import now
 from engine.store.records import RunRow
+from engine.store.timestamps import now
 from engine.sweep.plan import launch_sweep
 from tests.app.test_pages import opened, said
 from tests.labs import sweeps
@@ -50,7 +50,7 @@ def hogwild(
         home, "hogwild", {name: value for name, value in settings.items() if name not in grid}, grid, seeds, owner="Ada"
     )
     with Reader.open(home) as reader:
-        runs = reader.sweep_runs(sweep_id)
+        runs = reader.sweeps.runs(sweep_id)
     for run in runs:
         end(home, run, speed_up)
     return sweep_id
@@ -61,24 +61,24 @@ def end(home: Home, run: RunRow, speed_up: Callable[[int], float]) -> None:
     work = trainers * 1000
     time_s = work / (100 * speed_up(trainers) * (1 + run.config["seed"] / 200))
     with Store.open(home) as store:
-        store.claim(run.id, worker(), [])
-        store.begin(run.id, worker(), HERE | {"cores": 4})
-        store.add_ranks(
+        store.claims.claim(run.id, worker(), [])
+        store.worker.begin(run.id, worker(), HERE | {"cores": 4})
+        store.worker.add_ranks(
             run.id,
             [RankRow(rank, f"trainer{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(trainers)],
         )
-        store.mark_running(run.id, 1.0)
+        store.worker.mark_running(run.id, 1.0)
         phases = {"compute": 10.0, "communicate": time_s - 10.0}
         points = [
             Point("test/accuracy", 10 * place, 80.0 + 5 * place, place * time_s / 4, float(place))
             for place in range(1, 4)
         ]
-        store.write(
+        store.worker.write(
             run.id,
             [RankBatch(rank, points if rank == 0 else [], phases) for rank in range(trainers)],
             progress=(work, work, "samples"),
         )
-        store.end(run.id, "finished", "It finished.", execution_time_s=time_s)
+        store.claims.end(run.id, "finished", "It finished.", execution_time_s=time_s)
 
 
 def words(test: AppTest) -> str:
@@ -119,7 +119,7 @@ def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words
 
 def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4]})
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET environment = json_set(environment, '$.cores', 8) WHERE id = 2")
     shown = words(view(sweep_id, "Scaling"))
     assert (
@@ -154,10 +154,10 @@ def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_secon
         home, {"trainers": [1, 2]}, speed_up=float
     )  # twice the work in the same time; the target is reached in half of it
     with Reader.open(home) as reader, Store.open(home) as store:
-        for run in reader.sweep_runs(sweep_id):
+        for run in reader.sweeps.runs(sweep_id):
             end_s = run.execution_time_s or 0.0
             for rank in range(run.config["trainers"]):
-                store.write(
+                store.worker.write(
                     run.id,
                     [RankBatch(rank, [Point("train/loss", step, 1.0, step * end_s / 40) for step in range(1, 41)])],
                 )
@@ -180,10 +180,10 @@ def test_where_time_went_tells_shares_and_break_even(home: Home, reader: Reader)
     shown = words(view(sweep_id, "Where the time went"))
     assert "Break-even at about" in shown
     assert "<td>trainer</td>" in shown
-    sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+    sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
     found = of_sweep(sweep, runs, reader)
     assert not isinstance(found, str)
-    each = bars(found.timings, reader.phases_of([run.id for run in runs]), each_rank=True)
+    each = bars(found.timings, reader.studies.phases_of([run.id for run in runs]), each_rank=True)
     figure, colours = stacked(found, each)
     assert len(figure.data) == len(colours) == 2
     assert list(figure.data[0].x[0]) == ["1", "2", "2", *["4"] * 4, *["8"] * 8]
@@ -196,7 +196,7 @@ def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_
     sweep_id, runs = sweeps.pipeline(home, {"mode": ["gpipe", "1f1b"], "splits": [1, 2, 4]}, 2)
     for run in runs:
         sweeps.drive(home, run)
-    found = of_sweep(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), reader)
+    found = of_sweep(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id), reader)
     assert not isinstance(found, str)
     assert (found.field, found.line_keys()) == ("splits", [("gpipe",), ("1f1b",)])
     lines = {line[0]: sizes(found.of(line), 2) for line in found.line_keys()}
@@ -210,7 +210,7 @@ def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_
 
 def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1], "learning_rate": [0.01, 0.02]}, seeds=1)
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
     for name in ("Scaling", "Where the time went"):
         assert "This sweep varies learning_rate, which is no count of ranks or splits." in words(view(sweep_id, name))
@@ -296,7 +296,7 @@ def asynchronous(home: Home, trainers: list[int], seeds: int = 3, name: str = "a
     }
     sweep_id = launch_sweep(home, name, settings, {"trainers": trainers, **grid}, seeds, owner="Ada")
     with Reader.open(home) as reader:
-        runs = reader.sweep_runs(sweep_id)
+        runs = reader.sweeps.runs(sweep_id)
     for run in runs:
         _end(home, run)
     return sweep_id
@@ -305,20 +305,20 @@ def asynchronous(home: Home, trainers: list[int], seeds: int = 3, name: str = "a
 def _end(home: Home, run: RunRow) -> None:
     trainers, seed = int(run.config["trainers"]), int(run.config["seed"])
     with Store.open(home) as store:
-        store.claim(run.id, worker(), [])
-        store.begin(run.id, worker(), {"host": "lab"})
-        store.add_ranks(
+        store.claims.claim(run.id, worker(), [])
+        store.worker.begin(run.id, worker(), {"host": "lab"})
+        store.worker.add_ranks(
             run.id,
             [
                 RankRow(rank, f"trainer{rank}" if rank else "ps", None, "cpu", "running", 9, now(), None)
                 for rank in range(trainers + 1)
             ],
         )
-        store.mark_running(run.id, 1.0)
+        store.worker.mark_running(run.id, 1.0)
         tests = RankBatch(0, [Point("test/accuracy", 100, 98.0 - 0.5 * (trainers - 1) + seed / 10, 9.0, 1.0)])
         pushes = {("staleness", trainers - 1): 60, ("staleness", trainers): 20, ("staleness", max(0, trainers - 2)): 20}
-        store.write(run.id, [tests, *(RankBatch(rank, histograms=pushes) for rank in range(1, trainers + 1))])
-        store.end(run.id, "finished", "It finished.", execution_time_s=10.0)
+        store.worker.write(run.id, [tests, *(RankBatch(rank, histograms=pushes) for rank in range(1, trainers + 1))])
+        store.claims.end(run.id, "finished", "It finished.", execution_time_s=10.0)
 
 
 def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
@@ -362,7 +362,7 @@ def test_one_seed_one_size_and_runs_without_staleness_say_so(home: Home) -> None
     assert "All runs are of one size, so there is nothing to hold it against." in words(
         opened("scaling", {"runs": "1", "view": "Staleness"})
     )
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM histograms")
     assert "None of these runs recorded staleness." in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
 

@@ -85,7 +85,7 @@ def test_sweeps_are_listed_linked_and_cancelled_after_a_question(home: Home, rea
     test = opened("sweep", {"sweep": str(sweep_id)})
     test.button(key=f"cancel-sweep-{sweep_id}").click().run()
     assert "2 of its 2 runs have not ended." in words(test)
-    assert reader.sweep(sweep_id).statuses == {"queued": 2}
+    assert reader.sweeps.one(sweep_id).statuses == {"queued": 2}
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "Cancel all" in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
     for run in runs:
@@ -97,7 +97,7 @@ def test_a_sweeps_token_is_served(home: Home) -> None:
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     before = Client().get(f"/api/token?sweep={sweep_id}").json()["token"]
     with Store.open(home) as store:
-        store.add_run("hogwild", {}, owner="ada", demand=store_demand(home, runs[0].id))
+        store.runs.add("hogwild", {}, owner="ada", demand=store_demand(home, runs[0].id))
     assert Client().get(f"/api/token?sweep={sweep_id}").json()["token"] == before
     sweeps.drive(home, runs[0])
     assert Client().get(f"/api/token?sweep={sweep_id}").json()["token"] > before
@@ -107,7 +107,7 @@ def test_a_sweeps_token_is_served(home: Home) -> None:
 def test_a_sweep_of_an_experiment_that_is_gone_is_still_shown(home: Home) -> None:
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     sweeps.drive(home, runs[0])
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE sweeps SET experiment = 'gone'")
         connection.execute("UPDATE runs SET experiment = 'gone'")
     test = opened("sweep", {"sweep": str(sweep_id)})
@@ -117,13 +117,13 @@ def test_a_sweep_of_an_experiment_that_is_gone_is_still_shown(home: Home) -> Non
 
 def store_demand(home: Home, run_id: int) -> Any:
     with Reader.open(home) as reader:
-        return reader.run(run_id).demand
+        return reader.runs.one(run_id).demand
 
 
 def test_a_matrix_that_would_be_too_wide_is_turned_round(home: Home) -> None:
     sweep_id, _ = sweeps.pipeline(home, {"splits": range(1, 21)}, 2)
     with Reader.open(home) as reader:
-        shown = matrix(reader.sweep(sweep_id), reader.sweep_runs(sweep_id))
+        shown = matrix(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id))
     assert shown.count("<tr>") == 21
     assert 'scope="col">seed 1<' in shown
 
@@ -195,7 +195,7 @@ def test_without_a_name_a_sweep_asks_for_it_and_queues_nothing(home: Home, reade
     test.toggle(key="sweep.on.hogwild").set_value(True).run()
     test.button(key="launch").click().run()
     assert not test.exception
-    assert (reader.count(), reader.count_sweeps()) == (0, 0)
+    assert (reader.runs.count(), reader.sweeps.count()) == (0, 0)
 
 
 def test_a_launch_queues_the_sweep_under_the_persons_name(home: Home, reader: Reader) -> None:
@@ -204,7 +204,7 @@ def test_a_launch_queues_the_sweep_under_the_persons_name(home: Home, reader: Re
     test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
     test.text_input(key="launch.title").set_value("speed").run()
     test.button(key="launch").click().run()
-    sweep, runs = reader.sweep(1), reader.sweep_runs(1)
+    sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
     assert (sweep.owner, sweep.name, sweep.grid) == ("Ada", "speed", {"trainers": (1, 2), "seed": (0, 1)})
     assert [(run.config["trainers"], run.config["seed"], run.preset, run.config["dataset"]) for run in runs] == [
         *((1, 0, "quick", "digits"), (2, 0, "quick", "digits")),
@@ -216,7 +216,7 @@ def test_a_changed_preset_is_no_longer_what_the_runs_began_as(home: Home, reader
     test = form()
     test.number_input(key="form.hogwild.epochs").set_value(2).run()
     test.button(key="launch").click().run()
-    assert {(run.preset, run.config["epochs"]) for run in reader.sweep_runs(1)} == {(None, 2)}
+    assert {(run.preset, run.config["epochs"]) for run in reader.sweeps.runs(1)} == {(None, 2)}
 
 
 def labels(test: AppTest) -> list[str]:
@@ -231,7 +231,7 @@ def page(sweep_id: int) -> AppTest:
 
 def read(home: Home, sweep_id: int = 1) -> Sweep:
     with Reader.open(home) as reader:
-        return reader.sweep(sweep_id)
+        return reader.sweeps.one(sweep_id)
 
 
 def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Home) -> None:
@@ -261,7 +261,7 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
 
 def held_for(home: Home, seconds: float) -> None:
     """Let all runs that have ended have held their slots for so long."""
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute(
             "UPDATE runs SET claimed_at = strftime('%Y-%m-%dT%H:%M:%fZ', ended_at, ?) WHERE ended_at IS NOT NULL",
             [f"-{seconds} seconds"],
@@ -304,11 +304,11 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
         told,
     )
     with Store.open(home) as store:
-        store.hold_sweep(sweep_id, by="Ada")
+        store.sweeps.hold(sweep_id, by="Ada")
     st.cache_data.clear()
     assert "Let go on now, it would end at about" in words(page(sweep_id))
     with Store.open(home) as store:
-        store.request_cancel(runs[2].id, by="Ada")
+        store.runs.cancel(runs[2].id, by="Ada")
     assert "left" not in words(page(sweep_id))
 
 
@@ -350,7 +350,7 @@ def dialog(name: str) -> AppTest:
         from app.ui.store_access import reading
 
         with reading() as reader:
-            getattr(actions, name)(reader.sweep(1), reader.sweep_runs(1))
+            getattr(actions, name)(reader.sweeps.one(1), reader.sweeps.runs(1))
 
     return AppTest.from_function(script, args=(name,), default_timeout=PATIENCE_S).run()
 
@@ -363,8 +363,8 @@ def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home, reader: Re
     test.button(key=f"retry-sweep-{sweep_id}").click().run()
     assert "1 of 3 cells failed or was lost." in words(test)
     dialog("ask_retry").button(key="retry-order").click().run()
-    again = reader.sweep_runs(sweep_id)
-    shown = matrix(reader.sweep(sweep_id), again)
+    again = reader.sweeps.runs(sweep_id)
+    shown = matrix(reader.sweeps.one(sweep_id), again)
     assert [run.config["splits"] for run in again] == [1, 2, 4, 1]
     assert "queued, try 2" in shown
     assert "Tried before by run 1." in shown
@@ -376,10 +376,10 @@ def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home, reader: Re
 def test_a_sweep_that_stopped_itself_says_so_on_its_runs(home: Home, reader: Reader) -> None:
     settings = experiment("pipeline").preset("quick").settings
     sweep_id = launch_sweep(home, "pipeline", settings, {"splits": [1, 2]}, owner="Ada", stop_after=1)
-    first, second = reader.sweep_runs(sweep_id)
+    first, second = reader.sweeps.runs(sweep_id)
     sweeps.drive(home, first, "failed")
     with Store.open(home) as store:
-        assert store.next_queued() is None
+        assert store.read.queue.next() is None
     shown = html(page(sweep_id))
     assert "1 failure" in shown
     assert (
@@ -395,12 +395,12 @@ def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(
 ) -> None:
     settings = experiment("pipeline").preset("quick").settings
     sweep_id = launch_sweep(home, "pipeline", settings, {}, 2, owner="Ada", preset="quick", draw=Draw(4, 0, over))
-    for run in reader.sweep_runs(sweep_id):
+    for run in reader.sweeps.runs(sweep_id):
         sweeps.drive(home, run)
     shown = html(page(sweep_id))
     assert '<th scope="col">seed 0</th><th scope="col">seed 1</th>' in shown
     assert "4 at random, seed 0" in shown
-    sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+    sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
     figure, _ = chart(groups_of(sweep, runs, EXECUTION), EXECUTION, sweep, "Learning rate")
     (measured,) = [trace for trace in figure.data if trace.name == "measured"]
     assert list(measured.x) == list(sweep.grid["learning_rate"])
@@ -411,7 +411,7 @@ def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(
 def drawn(home: Home, sweep_id: int, name: str = EXECUTION) -> tuple[go.Figure, list[int], str]:
     """Return the figure of a number with its colours, and the sentence about lines that it lacks."""
     with Reader.open(home) as reader:
-        sweep, runs = reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+        sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
         lines, lacking = references(sweep, runs, name, reader)
         groups = (
             rank_groups_of(sweep, runs, name, reader) if name.startswith("perf/peak") else groups_of(sweep, runs, name)
@@ -491,16 +491,16 @@ def test_only_finished_runs_count_and_the_whole_axis_is_there_from_the_first_poi
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4, 8]}, 2)
     for run, status in zip(runs, STATUSES, strict=False):
         sweeps.drive(home, run, status)
-    groups = groups_of(reader.sweep(sweep_id), reader.sweep_runs(sweep_id), EXECUTION)
+    groups = groups_of(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id), EXECUTION)
     assert [list(group.values) for group in groups] == [[runs[STATUSES.index("finished")].id]]
 
 
 def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(home: Home, reader: Reader) -> None:
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
-    assert metric_choices(reader.sweep_runs(sweep_id)) == [EXECUTION, "perf/startup_time_s"]
+    assert metric_choices(reader.sweeps.runs(sweep_id)) == [EXECUTION, "perf/startup_time_s"]
     for run in runs:
         sweeps.drive(home, run)
-    names = metric_choices(reader.sweep_runs(sweep_id))
+    names = metric_choices(reader.sweeps.runs(sweep_id))
     assert names[:2] == [EXECUTION, "test/accuracy"]
     assert {"perf/activations_held", "perf/peak_memory"} < set(names)
     accuracy = named(drawn(home, sweep_id, "test/accuracy")[0])["measured"]
@@ -520,7 +520,7 @@ def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader
     sweep_id = launch_sweep(
         home, "reference", settings, {"threads_per_rank": [None, 1], "dataset": ["digits", "synthetic"]}, owner="Ada"
     )
-    runs = reader.sweep_runs(sweep_id)
+    runs = reader.sweeps.runs(sweep_id)
     for run in runs:
         drive_plainly(home, run.id)
     test = opened("sweep", {"sweep": str(sweep_id)})
@@ -532,7 +532,7 @@ def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader
 
 def drive_plainly(home: Home, run_id: int) -> None:
     with Store.open(home) as store:
-        store.claim(run_id, me(), [])
-        store.begin(run_id, me(), {})
-        store.mark_running(run_id, 0.1)
-        store.end(run_id, "finished", "Done.", execution_time_s=1.0 + run_id)
+        store.claims.claim(run_id, me(), [])
+        store.worker.begin(run_id, me(), {})
+        store.worker.mark_running(run_id, 0.1)
+        store.claims.end(run_id, "finished", "Done.", execution_time_s=1.0 + run_id)

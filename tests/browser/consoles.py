@@ -105,18 +105,18 @@ class Members(Console):
         with Store.open(home) as store:
             self.running, _ = basic.add(store, "ada"), basic.add(store, "ada")
             basic.drive(store, home, self.running, "running")
-            store.tag([row["id"] for row in store.rows("SELECT id FROM runs")], TAG, by=people.SETUP)
-            store.set_note(self.running, f"{NAME}\n\n# {NAME}", by=people.SETUP)
-            with store.change() as connection:
+            store.annotations.tag([row["id"] for row in store.db.rows("SELECT id FROM runs")], TAG, by=people.SETUP)
+            store.annotations.set_note(self.running, f"{NAME}\n\n# {NAME}", by=people.SETUP)
+            with store.db.change() as connection:
                 for table in ("runs", "sweeps", "duels", "views"):
                     connection.execute(f"UPDATE {table} SET owner = ?, name = ?", [PERSON, NAME])
                 connection.execute("UPDATE events SET who = ?", [PERSON])
                 connection.execute("UPDATE runs SET pinned_by = ? WHERE pinned_by IS NOT NULL", [PERSON])
         self.people = people.fill(home, passwords=True)
         with Store.open(home) as store:
-            store.add_person(PERSON, "member", by=people.SETUP)
+            store.people.add(PERSON, "member", by=people.SETUP)
             for owner in (PERSON, "ada"):
-                store.make_token(owner, NAME[:60], "read", by=people.SETUP)
+                store.tokens.make(owner, NAME[:60], "read", by=people.SETUP)
 
 
 def _fill(home: Home) -> small.Lab:

@@ -30,4 +30,4 @@ def launch_sweep(page: Page, address: str, settings: str, values: str, runs: int
 
 def runs_of(lab: Lab, sweep: int) -> list[RunRow]:
     with Reader.open(lab.home) as reader:
-        return reader.sweep_runs(sweep)
+        return reader.sweeps.runs(sweep)

@@ -161,7 +161,7 @@ def recorded(home: Home, run_id: int) -> Recorded:
     """
     found: Recorded = {}
     with Reader.open(home) as reader:
-        for series in reader.series(run_id, [summary.metric for summary in reader.summaries(run_id)]):
+        for series in reader.curves.series(run_id, [summary.metric for summary in reader.details.summaries(run_id)]):
             for axis, column in AXES.items():
                 along = getattr(series, column)
                 found.setdefault(series.metric, {}).setdefault(axis, []).append(

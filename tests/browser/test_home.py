@@ -33,7 +33,7 @@ def test_what_ends_while_home_is_open_appears_without_a_script_run_and_a_new_vie
     expect(best.get_by_role("link", name=f"{ahead}, quick")).to_be_visible()
     expect(page.locator("[data-slot='home-machine']")).to_contain_text("CPU")
     assert best.evaluate("element => element.drawn_once === true"), "the script ran again"
-    store.save_view("Speed by trainers", "compare", "runs=1-2&v=1", owner="Ada")
+    store.views.save("Speed by trainers", "compare", "runs=1-2&v=1", owner="Ada")
     page.get_by_role("link", name="Speed by trainers").click()
     page.wait_for_url(
         re.compile(r"/compare\?runs=1(-|%2C)2&v=1")

@@ -58,8 +58,8 @@ def run(lab: Lab, store: Store) -> Iterator[int]:
     made = basic.add(store, "Ada")
     basic.drive(store, lab.home, made, "running")
     yield made
-    if store.run(made).status == "running":
-        store.end(made, "finished", "All ranks ended their work.")
+    if store.read.runs.one(made).status == "running":
+        store.claims.end(made, "finished", "All ranks ended their work.")
 
 
 def path_of(lab: Lab, run: int, section: str = "") -> str:
@@ -127,9 +127,9 @@ def test_a_hidden_tab_asks_nothing_and_one_that_is_seen_follows_its_run_to_the_e
     page.evaluate("() => { window.tabHidden = false; document.dispatchEvent(new Event('visibilitychange')); }")
     wait_until(lambda: points(page) == before + 20, "the points of the meantime were drawn")
     assert not is_silent(page)
-    store.write(run, [], progress=(9_600, 12_800, "samples"))
+    store.worker.write(run, [], progress=(9_600, 12_800, "samples"))
     expect(page.get_by_text("75% done")).to_be_visible()  # the page's scripts may still be on their way
-    store.end(run, "finished", "All ranks ended their work.", execution_time_s=3.0)
+    store.claims.end(run, "finished", "All ranks ended their work.", execution_time_s=3.0)
     expect(page.get_by_text("All ranks ended their work.")).to_be_visible()
     wait_until(lambda: is_silent(page), "a page asks nothing of a run that has ended")
 
@@ -180,7 +180,7 @@ def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(
     bars.locator(".nsewdrag").first.wait_for()
     before = len(sent)
     basic.record(store, run, steps=100, first=101)
-    store.write(run, [RankBatch(0, phases={"compute": 800.0, "wait": 0.5})], progress=(9_600, 12_800, "samples"))
+    store.worker.write(run, [RankBatch(0, phases={"compute": 800.0, "wait": 0.5})], progress=(9_600, 12_800, "samples"))
     expect(page.get_by_text("75% done")).to_be_visible()
     expect(page.locator("[data-slot='ranks']")).to_contain_text("200")
     wait_until(
@@ -188,7 +188,7 @@ def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(
         "the bar of trainer1 grew",
     )
     assert len(sent) == before
-    store.add_tag(run, "odd", by="Ada")
+    store.annotations.add_tag(run, "odd", by="Ada")
     expect(page.locator("[data-slot='facts']")).to_contain_text("odd")
 
     def ran_again() -> bool:
@@ -205,7 +205,7 @@ def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(
     page.goto(path_of(lab, run))
     facts = page.locator("[data-slot='facts']")
     facts.wait_for()
-    store.add_tag(run, "odd", by="Ada")
+    store.annotations.add_tag(run, "odd", by="Ada")
     page.get_by_role("radio", name="Time").click()
     expect(facts).to_contain_text("odd")
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
@@ -214,7 +214,7 @@ def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(
     drawn(page)
     before, bars = points(page), page.locator(".pl-figure").last
     basic.record(store, run, steps=100, first=101)
-    store.write(run, [RankBatch(0, phases={"compute": 800.0})], progress=(9_600, 12_800, "samples"))
+    store.worker.write(run, [RankBatch(0, phases={"compute": 800.0})], progress=(9_600, 12_800, "samples"))
     wait_until(lambda: points(page) == before + 100, "the new points were drawn")
     expect(page.locator(LOSS)).to_have_count(1)
     expect(page.get_by_text("75% done")).to_be_visible()
@@ -242,7 +242,7 @@ def test_the_log_follows_finds_and_offers_its_file(lab: Lab, page: Page, run: in
 def test_a_histogram_grows_with_its_run_on_the_same_node(lab: Lab, page: Page, store: Store, run: int) -> None:
     def push(value: int, count: int) -> None:
         points = [Point("perf/staleness", step, float(value), step / 50) for step in range(count)]
-        store.write(run, [RankBatch(0, points, histograms={("staleness", value): count})])
+        store.worker.write(run, [RankBatch(0, points, histograms={("staleness", value): count})])
 
     page.goto(path_of(lab, run))
     page.locator(LOSS).locator(".nsewdrag").wait_for()
@@ -266,7 +266,7 @@ def test_a_histogram_grows_with_its_run_on_the_same_node(lab: Lab, page: Page, s
         "plot => { const draw = Plotly.react; Plotly.react = (node, ...more) => { node.redrawn = true; return "
         "draw(node, ...more); }; }"
     )
-    store.write(run, [], progress=(9_600, 12_800, "samples"))
+    store.worker.write(run, [], progress=(9_600, 12_800, "samples"))
     expect(page.get_by_text("75% done")).to_be_visible()
     settle(page)
     assert heat.evaluate("plot => plot.redrawn") is None, "nothing was pushed, so nothing is drawn"

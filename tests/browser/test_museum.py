@@ -24,7 +24,7 @@ def test_an_exhibit_is_launched_from_its_page_and_shows_what_caught_the_fault(la
     page.get_by_role("button", name="Save and launch").click()
     expect(page.get_by_text("queued", exact=True).first).to_be_visible()
     with Reader.open(lab.home) as reader:
-        run = reader.runs(limit=1)[0]
+        run = reader.runs.find(limit=1)[0]
     assert (run.experiment, run.config["exhibit"]) == ("fault_museum", EXHIBIT)
     museum.visit(lab.home, run.id, [EXHIBIT], wrong=1.0)
     expect(page.get_by_text("It <must> be 7.")).to_be_visible()  # nobody touched the page

@@ -63,7 +63,7 @@ def test_a_report_opens_without_a_network_shows_the_same_numbers_lays_them_out_a
     page.goto(path.as_uri())
     page.wait_for_function(f"{DRAWN} !== undefined")
     with Reader.open(lab.home) as reader:
-        losses = [series for series in reader.series(run, ["train/loss"]) if series.ids]
+        losses = [series for series in reader.curves.series(run, ["train/loss"]) if series.ids]
     drawn = page.evaluate(TRACES)[0]
     assert page.evaluate(OFFERED) == []
     assert [(trace["name"], trace["x"]) for trace in drawn] == [

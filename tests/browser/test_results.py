@@ -14,7 +14,7 @@ ROW_PX = 33
 @pytest.mark.parametrize("width", [1300, 390])
 def test_ticks_never_move_the_table(lab: Lab, page: Page, width: int) -> None:
     with Store.open(lab.home) as store:
-        store.star(lab.compared[:1], by="Ada")
+        store.annotations.star(lab.compared[:1], by="Ada")
     page.set_viewport_size({"width": width, "height": 1300})
     page.goto(f"{lab.address}/results")
     table = page.locator("[data-testid=stDataFrame]").first

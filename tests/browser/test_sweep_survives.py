@@ -45,11 +45,11 @@ def test_a_sweep_of_20_runs_survives_a_kill_of_console_and_runner_half_way(conso
     expect(page.locator("a.pl-cell.pl-finished")).to_have_count(20, timeout=WHOLE_S * 1000)
     assert sweep(console).statuses == {"finished": 20}
     with Reader.open(console.home) as reader:
-        starts = {run.id: reader.run(run.id).starts for run in reader.sweep_runs(1)}
+        starts = {run.id: reader.runs.one(run.id).starts for run in reader.sweeps.runs(1)}
         wait_until(lambda: leftovers(console.home, reader) == [], "nothing is left over")
     assert sum(starts.values()) <= 21, "at most the run that was being handed over was started twice"
 
 
 def sweep(console: Console) -> Sweep:
     with Reader.open(console.home) as reader:
-        return reader.sweep(1)
+        return reader.sweeps.one(1)

@@ -62,8 +62,11 @@ def test_a_sweep_is_paused_let_go_on_and_cancelled_while_the_machine_page_shows_
         page.get_by_role("button", name="Cancel all").click()
         page.get_by_role("button", name="Cancel all runs").click()
         expect(page.locator("a.pl-cell.pl-cancelled")).to_have_count(1)  # the queued one
-        assert (store.run(first.id).status, store.run(second.id).status) == ("stopping", "cancelled")
-        store.end(first.id, "cancelled", "Cancelled by Ada.")
+        assert (store.read.runs.one(first.id).status, store.read.runs.one(second.id).status) == (
+            "stopping",
+            "cancelled",
+        )
+        store.claims.end(first.id, "cancelled", "Cancelled by Ada.")
     expect(page.locator("a.pl-cell.pl-cancelled")).to_have_count(2)
     expect(page.get_by_text("No run of this sweep finished, so there is nothing to draw.")).to_be_visible()
     expect(other.get_by_role("link", name=f"run {first.id}", exact=True)).to_have_count(0)

@@ -41,7 +41,7 @@ def watch(page: Page, address: str, lab: Lab) -> None:
     run = by_hand(page, "Launch", to="run")
     if not FOR_PICTURES:
         with Reader.open(Home.find()) as reader:
-            small.finish(reader.home, reader.entry(run), work=20_000, time_s=4.0)
+            small.finish(reader.db.home, reader.runs.entry(run), work=20_000, time_s=4.0)
     page.wait_for_function(
         "() => document.querySelector('[data-metric=\"test/accuracy\"]')?._fullData?.[0]?.x?.length >= 4",
         timeout=RUN_MS,

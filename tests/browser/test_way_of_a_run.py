@@ -85,16 +85,16 @@ def test_an_agents_run_is_watched_with_its_queue_and_a_drawn_episode_and_cancell
             for name in ("charts/episodic_return", "perf/queue_depth")
             for step in range(20)
         ]
-        store.write(run, [RankBatch(0, points)])
+        store.worker.write(run, [RankBatch(0, points)])
         drawn(page, "charts/episodic_return", "perf/queue_depth|0")
         episode(page)
         page.get_by_role("button", name="Cancel", exact=True).click()
         expect(page.get_by_role("button", name="Cancel the run")).to_be_visible()
-        store.write(run, [], progress=(9_600, 12_800, "steps"))
+        store.worker.write(run, [], progress=(9_600, 12_800, "steps"))
         expect(page.get_by_text("75% done")).to_be_visible()  # behind the dialog
         page.get_by_role("button", name="Cancel the run").click()
         expect(page.get_by_text("stopping", exact=True).first).to_be_visible()
-        store.end(run, "cancelled", "Cancelled by Ada.")
+        store.claims.end(run, "cancelled", "Cancelled by Ada.")
         expect(page.get_by_text("Cancelled by Ada.")).to_be_visible()
 
 

@@ -99,7 +99,7 @@ def queued(store: Store) -> Callable[..., int]:
     """Queue a run that no runner takes, since none is there."""
 
     def add(name: str = "", *, experiment: str = "hogwild", owner: str = "ada") -> int:
-        return store.add_run(
+        return store.runs.add(
             experiment, {"seed": 3, "trainers": 2}, owner=owner, demand=Demand(2, 0, 2, 1), preset="quick", name=name
         )
 
@@ -112,13 +112,13 @@ def live(store: Store, queued: Callable[..., int], home: Home) -> int:
     a log.
     """
     run_id = queued("first light")
-    store.claim(run_id, me(), [])
-    store.begin(run_id, me(), {"git_commit": "abc123", "host": "lab"})
-    store.add_ranks(
+    store.claims.claim(run_id, me(), [])
+    store.worker.begin(run_id, me(), {"git_commit": "abc123", "host": "lab"})
+    store.worker.add_ranks(
         run_id,
         [RankRow(rank, f"trainer{rank + 1}", 100 + rank, "cpu", "running", None, None, None) for rank in range(2)],
     )
-    store.mark_running(run_id, 1.25)
+    store.worker.mark_running(run_id, 1.25)
     losses = [
         Point("train/loss", step, value, step / 10, step / 4)
         for step, value in enumerate((2.5, float("nan"), float("inf"), 0.5), 1)
@@ -135,7 +135,7 @@ def live(store: Store, queued: Callable[..., int], home: Home) -> int:
         RankBatch(1, losses[:1], phases={"compute": 1.0}, last_step=1),
     ]
     accuracy = [Point("test/accuracy", 4, 97.5, 0.4, 1.0), Point("test/accuracy", 8, 96.0, 0.8, 2.0)]
-    store.write(
+    store.worker.write(
         run_id,
         batches,
         run_points=accuracy,
@@ -143,14 +143,14 @@ def live(store: Store, queued: Callable[..., int], home: Home) -> int:
         samples=[MachineSample("2026-01-01T00:00:00.000Z", "host", "cpu_percent", 83.0)],
     )
     write_log(home, run_id, "worker", "the worker speaks\n")
-    store.add_log(run_id, "worker", "logs/worker.log")
+    store.worker.add_log(run_id, "worker", "logs/worker.log")
     return run_id
 
 
 @pytest.fixture
 def ended(store: Store, live: int) -> int:
     """Give the same run, finished."""
-    store.end(live, "finished", "All 2 ranks finished.", execution_time_s=4.5, who="worker")
+    store.claims.end(live, "finished", "All 2 ranks finished.", execution_time_s=4.5, who="worker")
     return live
 
 

@@ -18,7 +18,7 @@ def three(store: Store, queued: Callable[..., int]) -> None:
     for name in ("first", "second", "third"):
         queued(name)
     for run_id in (1, 2):
-        store.request_cancel(run_id, by="ada")
+        store.runs.cancel(run_id, by="ada")
 
 
 def listed(parallab: Parallab, *words: str) -> list[int]:
@@ -39,19 +39,26 @@ def test_runs_are_marked_by_number_and_by_filter(parallab: Parallab, home: Home,
     assert parallab("note", "1", "It diverged.").stdout == "Run 1 is noted.\n"
     assert parallab("rename", "1", "a wide net").stdout == "Run 1 is named a wide net.\n"
     with Reader.open(home) as reader:
-        run = reader.run(1)
-        assert (run.tags, run.note, run.name, run.archived_by, reader.run(2).starred_by, reader.run(3).pinned_by) == (
+        run = reader.runs.one(1)
+        assert (
+            run.tags,
+            run.note,
+            run.name,
+            run.archived_by,
+            reader.runs.one(2).starred_by,
+            reader.runs.one(3).pinned_by,
+        ) == (
             ("thesis",),
             *("It diverged.", "a wide net", "ada", "ada", "ada"),
         )
     assert listed(parallab) == [3, 2]
     parallab("unarchive", "1"), parallab("unstar", "2"), parallab("unpin", "3")
     with Reader.open(home) as reader:
-        assert (reader.count(archived=True), reader.run(2).starred_by, reader.pinned()) == (0, None, {})
+        assert (reader.runs.count(archived=True), reader.runs.one(2).starred_by, reader.runs.pinned()) == (0, None, {})
 
 
 def test_a_list_is_filtered_and_sorted(parallab: Parallab, store: Store, three: None) -> None:
-    store.archive([1], by="ada")
+    store.annotations.archive([1], by="ada")
     assert listed(parallab, "--filter", 'name contains "T"', "--sort", "name") == [3]
     assert listed(parallab, "--archived", "--sort", "name") == [1, 2, 3]
     assert listed(parallab, "--filter", "archived") == [1]

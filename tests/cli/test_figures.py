@@ -23,7 +23,7 @@ def test_a_figure_is_launched_and_told_in_full(home: Home, parallab: Parallab) -
     launched = json.loads(parallab("figures", "hogwild", "--launch", "reduced", "--no-runner", "--json").stdout)
     assert launched == {"sweep": 1, "figure": "hogwild", "size": "reduced"}
     with Reader.open(home) as reader:
-        sweep, runs = reader.sweep(1), reader.sweep_runs(1)
+        sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
     assert (sweep.figure, sweep.owner) == ("hogwild/reduced", "ada")
     for run, accuracy in zip(runs, (98.0, 98.1, 98.2, 98.05, 98.15), strict=True):
         figures.end(home, run, 3.0, points={4.0: 96.0, 8.0: accuracy})

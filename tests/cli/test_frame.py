@@ -100,7 +100,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert (told.stdout, len(told.stderr.splitlines()), "Traceback" in told.stderr) == ("", 1, False)
     assert not home.runner_lock.exists(), "no runner was started"
     with Reader.open(home) as reader:
-        assert (reader.count(), reader.count_sweeps()) == (0, 0)
+        assert (reader.runs.count(), reader.sweeps.count()) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
     parallab("limits", "set", "--person", "ada", "--queued", "usual")
     assert limits(home).people == {}
     with Reader.open(home) as reader:
-        assert [run.terms.max_run_time_s for run in map(reader.run, (1, 2))] == [None, 3600.0]
+        assert [run.terms.max_run_time_s for run in map(reader.runs.one, (1, 2))] == [None, 3600.0]
 
 
 def test_what_is_wrong_with_a_limit_is_a_sentence(parallab: Parallab, home: Home) -> None:
@@ -73,8 +73,8 @@ def test_what_is_wrong_with_a_limit_is_a_sentence(parallab: Parallab, home: Home
 
 
 def test_only_an_admin_sets_limits_whichever_command_it_is(parallab: Parallab, home: Home, store: Store) -> None:
-    store.add_person("bea", "admin", by="root")
-    store.add_person("ada", "member", by="bea")
+    store.people.add("bea", "admin", by="root")
+    store.people.add("ada", "member", by="bea")
     for words in (("limits", "set", "--running", "3"), ("queue", "--max-per-person", "3")):
         told = parallab(*words)
         assert told.returncode == 2 and "to set limits takes an admin" in told.stderr
@@ -87,6 +87,8 @@ def test_only_an_admin_sets_limits_whichever_command_it_is(parallab: Parallab, h
     )
     found = [
         (row["who"], row["detail"])
-        for row in store.rows("SELECT who, detail FROM audit WHERE command = 'set limits' AND refused = '' ORDER BY id")
+        for row in store.db.rows(
+            "SELECT who, detail FROM audit WHERE command = 'set limits' AND refused = '' ORDER BY id"
+        )
     ]
     assert found == [("bea", "max_running_per_person=3")] * 2

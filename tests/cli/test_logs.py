@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 
 def test_logs_carry_the_name_of_their_source(parallab: Parallab, store: Store, home: Home, ended: int) -> None:
     write_log(home, ended, "trainer1", "one\ntwo\nwithout an end")
-    store.add_log(ended, "trainer1", "logs/trainer1.log")
+    store.worker.add_log(ended, "trainer1", "logs/trainer1.log")
     lines = parallab("logs", str(ended)).stdout.splitlines()
     assert "worker    | the worker speaks" in lines
     assert lines[:3] == ["trainer1  | one", "trainer1  | two", "trainer1  | without an end"]
@@ -57,10 +57,10 @@ def test_following_prints_what_comes_and_ends_with_the_run(
     reading.start()
     wait_until(lambda: "worker    | the worker speaks\n" in seen, "the first line is printed")
     write_log(home, live, "trainer1", "a source that comes later\n")
-    store.add_log(live, "trainer1", "logs/trainer1.log")
+    store.worker.add_log(live, "trainer1", "logs/trainer1.log")
     wait_until(lambda: "trainer1  | a source that comes later\n" in seen, "the line of the new source is printed")
     write_log(home, live, "worker", "last words")
-    store.end(live, "finished", "Done.")
+    store.claims.end(live, "finished", "Done.")
     assert process.wait() == 0
     reading.join()
     assert seen[-1] == "worker    | last words\n"

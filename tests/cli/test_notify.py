@@ -56,7 +56,7 @@ def test_a_channel_is_added_tried_changed_paused_and_removed(notify: Notify, sto
 
 def test_hosts_are_listed_allowed_and_refused_by_admins_alone(notify: Notify, store: Store) -> None:
     for name, role in (("root", "admin"), ("ada", "member")):
-        store.add_person(name, role, by=Program("first"))  # type: ignore[arg-type]
+        store.people.add(name, role, by=Program("first"))  # type: ignore[arg-type]
     assert "to say whom messages may go to takes an admin" in notify("hosts", "--add", "hooks.example.org").stderr
     notify("hosts", "--add", "hooks.example.org", "--add-internal", "10.0.0.5:8080", owner="root")
     assert notify("hosts").stdout.splitlines()[-1].split()[:5] == ["10.0.0.5:8080", "webhooks", "of", "kind", "json"]

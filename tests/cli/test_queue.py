@@ -16,14 +16,14 @@ SUBMIT = ("submit", "hogwild", "--preset", "quick", "--no-runner")
 
 def order(home: Home) -> list[int]:
     with Reader.open(home) as reader:
-        return [run.id for run in reader.queue()]
+        return [run.id for run in reader.queue.waiting()]
 
 
 def test_the_queue_is_listed_in_order_with_reasons(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
     queued()
     parallab(*SUBMIT, "--priority", "high", "--oversubscribe", "--set", "trainers=1")
     with Store.open(home) as store:
-        store.hold(1, by="bea")
+        store.queue.hold(1, by="bea")
     told = json.loads(parallab("queue", "--json").stdout)
     assert (told["max_running_per_person"], told["queued"]) == (None, 2)
     assert [(run["id"], run["priority"], run["oversubscribe"], run["reason"]) for run in told["runs"]] == [
@@ -61,7 +61,7 @@ def test_runs_are_held_released_and_moved(parallab: Parallab, home: Home, queued
     )
     assert order(home) == [2, 3, 4, 1]
     with Reader.open(home) as reader:
-        assert (reader.run(1).held_by, reader.run(2).held_by) == (None, "ada")
+        assert (reader.runs.one(1).held_by, reader.runs.one(2).held_by) == (None, "ada")
 
 
 def test_the_share_of_a_person_is_set_and_told(parallab: Parallab) -> None:

@@ -68,13 +68,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 def read(home: Home, run_id: int) -> Run:
     with Reader.open(home, timeout_s=60.0) as reader:
-        return reader.run(run_id)
+        return reader.runs.one(run_id)
 
 
 def newest(home: Home, *statuses: Status) -> int:
     """Return the newest run where it has one of these statuses, else 0."""
     with Reader.open(home, timeout_s=60.0) as reader:  # the command may be making the store this moment
-        rows = reader.runs(limit=1)
+        rows = reader.runs.find(limit=1)
     return rows[0].id if rows and rows[0].status in statuses else 0
 
 
@@ -133,15 +133,15 @@ def test_the_first_interrupt_cancels_the_run_which_resumes_where_its_checkpoint_
     at = json.loads((home.run_folder(first) / "checkpoint.json").read_text())["step"]
     epochs = at // BATCHES + 2
     with (
-        store.change() as connection
+        store.db.change() as connection
     ):  # it was to be long, so that the cancel finds it on its way; the rest is to be short
         connection.execute("UPDATE runs SET config = json_set(config, '$.epochs', ?) WHERE id = ?", [epochs, first])
     second = first + 1
     assert json.loads(parallab("resume", str(first), "--json").stdout) == {"id": second, "parent_id": first}
     wait_until(lambda: not read(home, second).active, "the resumed run ends")
     with Reader.open(home) as reader:
-        run, events = reader.run(second), {event.kind: event.detail for event in reader.events(second)}
-        (loss,) = reader.series(second, ["train/loss"])
+        run, events = reader.runs.one(second), {event.kind: event.detail for event in reader.details.events(second)}
+        (loss,) = reader.curves.series(second, ["train/loss"])
     assert (run.status, run.cause) == ("finished", "All ranks ended their work.")
     assert events["resumes"] == f"run {first} at step {at:,}"
     kept = loss.steps.index(at + 1)
@@ -222,7 +222,7 @@ def test_submit_cancel_and_stop_while_two_runs_are_on_each_on_cores_of_its_own(p
         shown = json.loads(parallab("show", str(run_id), "--json").stdout)
         assert shown["pid"] == shown["worker"]["pid"] > 0
         with Reader.open(home) as reader:
-            (rank,) = reader.ranks(run_id)
+            (rank,) = reader.details.ranks(run_id)
         assert [psutil.Process(pid).cpu_affinity() for pid in (shown["pid"], rank.pid)] == [[core]] * 2
     assert json.loads(parallab("cancel", str(first), "--wait", "--json").stdout) == {"id": first, "status": "cancelled"}
     waiting = parallab("stop", "--timeout", "1")
@@ -240,7 +240,7 @@ def test_a_second_runner_is_refused_and_sigterm_ends_the_first(
 ) -> None:
     parallab_process("stop", "--cancel-runs")
     first = begun("serve")
-    wait_until(lambda: store.registered_runner() is not None, "the runner registers")
+    wait_until(lambda: store.read.runner.process() is not None, "the runner registers")
     second = parallab_process("serve")
     assert (second.returncode, f"pid {first.pid}" in second.stderr) == (4, True)
     first.send_signal(signal.SIGTERM)

@@ -20,7 +20,7 @@ SETTINGS = {"learning_rate": 0.025, "seed": 3}
 
 def sweep(home: Home, sweep_id: int) -> tuple[Sweep, list[RunRow]]:
     with Reader.open(home) as reader:
-        return reader.sweep(sweep_id), reader.sweep_runs(sweep_id)
+        return reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_a_run_is_launched_again_by_its_line(parallab: Parallab, home: Home) -> 
     _, (run,) = sweep(home, 1)
     assert parallab("submit", *shlex.split(run_line(run))[4:], "--no-runner").returncode == 0
     with Reader.open(home) as reader:
-        assert reader.run(2).config == run.config
+        assert reader.runs.one(2).config == run.config

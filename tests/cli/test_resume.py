@@ -26,15 +26,15 @@ def left(store: Store) -> Callable[..., int]:
 
     def leave(status: Status, experiment_name: str = "reference") -> int:
         config = experiment(experiment_name).configure("quick").model_dump(mode="json")
-        run_id = store.add_run(
+        run_id = store.runs.add(
             experiment_name, config, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine"
         )
         if status != "queued":
-            store.claim(run_id, me(), [])
-            store.begin(run_id, me(), {})
-            store.mark_running(run_id, 1.0)
+            store.claims.claim(run_id, me(), [])
+            store.worker.begin(run_id, me(), {})
+            store.worker.mark_running(run_id, 1.0)
         if status in ("finished", "failed", "cancelled", "lost"):
-            store.end(run_id, status, "It ended.")
+            store.claims.end(run_id, status, "It ended.")
         return run_id
 
     return leave
@@ -56,7 +56,7 @@ def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: C
     }
     with Reader.open(home) as reader:
         for run_id, words in cases.items():
-            refusal = why_not_resumable(home, reader.run(run_id))
+            refusal = why_not_resumable(home, reader.runs.one(run_id))
             assert str(refusal).startswith(f"Run {run_id} can't be resumed: ")
             assert words in str(refusal)
     told = parallab("resume", str(max(cases)), "--no-runner")
@@ -68,7 +68,7 @@ def test_a_run_that_drew_by_another_rule_is_retried_not_resumed(
 ) -> None:
     run_id = left("cancelled")
     save(home, run_id)
-    with store.change() as connection:  # an older version carried it out
+    with store.db.change() as connection:  # an older version carried it out
         connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [run_id])
     refused = parallab("resume", str(run_id), "--no-runner")
     assert refused.returncode == 2
@@ -76,7 +76,7 @@ def test_a_run_that_drew_by_another_rule_is_retried_not_resumed(
     assert "Retry it" in refused.stderr
     assert parallab("retry", str(run_id), "--no-runner").returncode == 0
     with Reader.open(home) as reader:
-        assert (reader.run(run_id + 1).seeding, reader.run(run_id + 1).resumes) == (SEEDING, False)
+        assert (reader.runs.one(run_id + 1).seeding, reader.runs.one(run_id + 1).resumes) == (SEEDING, False)
 
 
 def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(
@@ -84,13 +84,13 @@ def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(
 ) -> None:
     parent = left("cancelled")
     save(home, parent)
-    child = store.add_run(
-        "reference", store.run(parent).config, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=parent
+    child = store.runs.add(
+        "reference", store.read.runs.one(parent).config, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=parent
     )
-    with store.change() as connection:
+    with store.db.change() as connection:
         connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [parent])
     with pytest.raises(NoCheckpoint, match="Retry it, which repeats it from the start"):
-        _resumed(store.run(child), home.run_folder(child), store)
+        _resumed(store.read.runs.one(child), home.run_folder(child), store)
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled", "lost"])
@@ -101,7 +101,7 @@ def test_a_run_with_a_checkpoint_is_queued_anew_with_the_same_settings(
     save(home, run_id)
     assert resume(home, run_id, owner="bea") == run_id + 1
     with Reader.open(home) as reader:
-        old, new = reader.run(run_id), reader.run(run_id + 1)
+        old, new = reader.runs.one(run_id), reader.runs.one(run_id + 1)
     assert (new.config, new.preset, new.name, new.experiment) == (old.config, old.preset, old.name, old.experiment)
     assert (new.parent_id, new.owner, new.status, old.status) == (run_id, "bea", "queued", status)
 
@@ -112,10 +112,10 @@ def test_a_run_with_a_checkpoint_is_queued_anew_with_the_same_settings(
 def test_a_launch_keeps_its_limits_and_a_retry_has_them_too(parallab: Parallab, home: Home, store: Store) -> None:
     options = ("--set", "dataset=synthetic", "--max-run-time", "90", "--max-retries", "2", "--no-runner", "--json")
     assert json.loads(parallab("submit", "reference", *options).stdout) == {"id": 1}
-    store.request_cancel(1, by="ada")
+    store.runs.cancel(1, by="ada")
     assert json.loads(parallab("retry", "1", "--no-runner", "--json").stdout) == {"id": 2, "parent_id": 1}
     with Reader.open(home) as reader:
-        old, new = reader.run(1), reader.run(2)
+        old, new = reader.runs.one(1), reader.runs.one(2)
     assert (old.terms, new.terms) == (
         Terms(max_run_time_s=90.0, max_retries=2),
         Terms(max_run_time_s=90.0, max_retries=2),
@@ -140,4 +140,4 @@ def test_limits_out_of_bounds_are_refused(parallab: Parallab, home: Home) -> Non
     assert "max_run_time_s must be from 1 to" in told.stderr
     assert "max_retries must be from 0 to 10" in told.stderr
     with Reader.open(home) as reader:
-        assert reader.count() == 0
+        assert reader.runs.count() == 0

@@ -61,7 +61,7 @@ def test_a_queued_run_says_how_many_wait_before_it(parallab: Parallab, home: Hom
     assert (told["status"], told["queue_position"], told["pid"]) == ("queued", 1, None)
     parallab("hold", "1")
     with Reader.open(home) as reader:
-        assert [progress_line(reader.run(run_id), ahead=reader.queue_position(run_id)) for run_id in (1, 2)] == [
+        assert [progress_line(reader.runs.one(run_id), ahead=reader.queue.position(run_id)) for run_id in (1, 2)] == [
             "queued, on hold",
             "queued, next",
         ]
@@ -85,7 +85,7 @@ def test_show_tells_a_person_what_matters(parallab: Parallab, ended: int) -> Non
 
 
 def test_a_failed_run_shows_the_end_of_its_traceback(parallab: Parallab, store: Store, live: int) -> None:
-    store.end(
+    store.claims.end(
         live,
         "failed",
         "trainer1 raised ValueError: seven is not eight.",
@@ -101,7 +101,7 @@ def test_a_queued_run_is_cancelled_at_once_by_name(parallab: Parallab, home: Hom
     told = parallab("cancel", str(run_id), "--owner", "bea", "--json")
     assert json.loads(told.stdout) == {"id": run_id, "status": "cancelled"}
     with Reader.open(home) as reader:
-        assert reader.run(run_id).cause == "Cancelled by bea."
+        assert reader.runs.one(run_id).cause == "Cancelled by bea."
     assert not home.runner_lock.exists(), "no runner is needed for that"
 
 

@@ -32,8 +32,8 @@ def test_a_sweep_is_queued_listed_and_cancelled(parallab: Parallab, home: Home, 
     ended = parallab("cancel", "--sweep", "1", "--owner", "bea", "--json")
     assert json.loads(ended.stdout) == {"id": 1, "runs": dict.fromkeys("2345", "cancelled")}
     with Reader.open(home) as reader:
-        assert reader.run(3).cause == "Cancelled by bea."
-        assert reader.run(alone).status == "queued"
+        assert reader.runs.one(3).cause == "Cancelled by bea."
+        assert reader.runs.one(alone).status == "queued"
     again = parallab("cancel", "--sweep", "1")
     assert (again.returncode, "all its 4 runs have ended already" in again.stderr) == (2, True)
 
@@ -57,22 +57,22 @@ def test_a_drawn_sweep_is_paused_resumed_tried_again_and_extended(parallab: Para
     assert json.loads(launched.stdout) == {"id": 1, "runs": [1, 2]}, launched.stderr
     assert "Sweep 1 is paused: its 2 queued runs wait until `sweep resume 1`." in parallab("sweep", "pause", "1").stdout
     with Store.open(home) as store:
-        assert store.next_queued() is None
+        assert store.read.queue.next() is None
         assert json.loads(parallab("sweep", "resume", "1", "--no-runner", "--json").stdout) == {
             "id": 1,
             "paused": False,
             "runs": [1, 2],
         }
-        assert store.claim(1, me(), [])
-        store.end(1, "failed", "It failed.")
-        store.request_cancel(2, by="ada")
+        assert store.claims.claim(1, me(), [])
+        store.claims.end(1, "failed", "It failed.")
+        store.runs.cancel(2, by="ada")
     again = parallab("sweep", "retry", "1", "--no-runner", "--also-cancelled")
     assert again.stdout.startswith("Sweep 1: 2 runs are queued.\n  run 3: learning_rate ")
     assert json.loads(
         parallab("sweep", "extend", "1", "--draw", "1", "--seeds", "1", "--no-runner", "--json").stdout
     ) == {"id": 1, "runs": [5, 6, 7, 8]}
     with Reader.open(home) as reader:
-        sweep = reader.sweep(1)
+        sweep = reader.sweeps.one(1)
     assert (sweep.draw, sweep.exclusive, sweep.stop_after, len(sweep.seeds)) == (
         {"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}},
         *(True, 3, 2),

@@ -27,7 +27,7 @@ def test_a_backup_and_the_way_back(
     assert done.returncode == 0, done.stderr
     assert "1 runs. What was there before lies in" in done.stdout
     with Reader.open(home) as reader:
-        assert [row.id for row in reader.runs()] == [ended]
+        assert [row.id for row in reader.runs.find()] == [ended]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_can_not_be_done_is_a_sentence_and_a_code(
 
 
 def test_fsck_says_mends_and_ends_with_its_code(home: Home, parallab: Parallab, store: Store, ended: int) -> None:
-    with store.change() as connection:
+    with store.db.change() as connection:
         connection.execute("UPDATE metrics SET count = 7 WHERE name = 'test/accuracy'")
     told = parallab("fsck")
     assert (told.returncode, "summary: The summary of test/accuracy of run 1 says 7 points" in told.stdout) == (
@@ -62,5 +62,5 @@ def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: 
     assert (told["dry_run"], [run["run_id"] for run in told["deleted"]], told["thinned"]) == (True, [ended], [])
     assert "Deleted 1 runs: 1" in parallab("gc", "--delete-after-days", "0").stdout
     with Reader.open(home) as reader:
-        assert reader.count() == 0
+        assert reader.runs.count() == 0
     assert "Nothing is old enough" in parallab("gc", "--thin-after-days", "0").stdout

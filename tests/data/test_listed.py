@@ -170,8 +170,8 @@ def test_an_environment_is_looked_at_before_it_can_be_chosen(home: Home) -> None
 def test_only_an_admin_extends_the_catalogue(home: Home, lay: Lay) -> None:
     lay()
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="root")
-        store.add_person("mo", "member", by="ada")
+        store.people.add("ada", "admin", by="root")
+        store.people.add("mo", "member", by="ada")
         for act in (
             lambda: add_dataset(home, "letters", "LETTERS", by="mo"),
             lambda: add_environment(home, "CliffWalking-v1", by="mo"),
@@ -185,7 +185,7 @@ def test_only_an_admin_extends_the_catalogue(home: Home, lay: Lay) -> None:
         add_dataset(home, "letters", "LETTERS", by="ada")
         assert [
             row["detail"]
-            for row in store.rows("SELECT detail FROM audit WHERE command = 'extend catalogue' AND refused = ''")
+            for row in store.db.rows("SELECT detail FROM audit WHERE command = 'extend catalogue' AND refused = ''")
         ] == ["dataset=letters, folder=LETTERS"]
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from app.web.server_config import ServerConfig
+from app.web.server_config import ConsoleAddress
 from deploy.dockerfile import pairs, read
 from deploy.root import sent
 from engine.home import ROOT, Home
@@ -66,7 +66,7 @@ def test_in_the_image_s_environment_the_console_listens_and_messages_are_sent(
     for name, value in (set_there | {"PARALLAB_HOME": str(home.path), "PARALLAB_PUBLIC_URL": url}).items():
         if name.startswith("PARALLAB_"):
             monkeypatch.setenv(name, value)
-    assert ServerConfig.of().address == "0.0.0.0"
+    assert ConsoleAddress.of().address == "0.0.0.0"
     with Receiver(200).serving() as receiver, Store.open(home) as store:
         run_id = tell(store, receiver)
         assert Delivering(home, me()).deliver(store) == 1

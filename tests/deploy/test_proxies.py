@@ -62,7 +62,7 @@ def run_id(home: Home) -> int:
     """Give the home a live run that nobody ends, and an account."""
     small.without_a_runner(home)
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="ada", password=WORDS)
+        store.people.add("ada", "admin", by="ada", password=WORDS)
         run_id = basic.add(store, "ada")
         basic.drive(store, home, run_id, "running")
     return run_id

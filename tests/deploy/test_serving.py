@@ -13,7 +13,7 @@ import pytest
 from app.auth.middleware import FAR, is_near
 from app.core.base_path import at, cookie_path, inside
 from app.core.visitor import safe_way
-from app.web.server_config import REFUSED, ServerConfig, refusal
+from app.web.server_config import REFUSED, ConsoleAddress, refusal
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.store import Store
@@ -74,7 +74,7 @@ def test_without_accounts_no_way_in_serves_beyond_loopback(home: Home, port: int
 @pytest.mark.processes
 def test_with_an_account_it_serves_by_the_names_it_was_given(home: Home, port: int) -> None:
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="ada", password=WORDS)
+        store.people.add("ada", "admin", by="ada", password=WORDS)
     with started(
         home, "app", PARALLAB_ADDRESS="0.0.0.0", PARALLAB_PORT=str(port), PARALLAB_HOSTS="lab.example.org"
     ) as console:
@@ -117,14 +117,14 @@ def _is_healthy(port: int) -> bool:
 )
 def test_a_value_that_cannot_be_is_told_with_its_rule(environment: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as error:
-        ServerConfig.of(environment)
+        ConsoleAddress.of(environment)
     assert said in str(error.value)
 
 
 def test_what_the_environment_asks_for_is_read(home: Home) -> None:
-    plain = ServerConfig.of({})
+    plain = ConsoleAddress.of({})
     assert (plain.address, plain.port, plain.base, plain.is_near) == ("127.0.0.1", 8501, "", True)
-    asked = ServerConfig.of(
+    asked = ConsoleAddress.of(
         {
             "PARALLAB_ADDRESS": "::",
             "PARALLAB_PORT": "9000",
@@ -135,17 +135,17 @@ def test_what_the_environment_asks_for_is_read(home: Home) -> None:
     assert (asked.address, asked.port, asked.base) == ("::", 9000, "/lab/one")
     assert asked.hosts == ("localhost", "127.0.0.1", "[::1]", "lab.example", "*.example.org")
     assert [
-        refusal(ServerConfig.of(each)) for each in ({}, {"PARALLAB_ADDRESS": "::1"}, {"PARALLAB_BASE": "/lab"})
+        refusal(ConsoleAddress.of(each)) for each in ({}, {"PARALLAB_ADDRESS": "::1"}, {"PARALLAB_BASE": "/lab"})
     ] == [
         "",
         "",
         "",
     ]
-    assert refusal(ServerConfig.of({"PARALLAB_HOSTS": "lab.example"})) == FAR, (
+    assert refusal(ConsoleAddress.of({"PARALLAB_HOSTS": "lab.example"})) == FAR, (
         "other names than this machine's are of no use to people of this machine"
     )
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="ada", password=WORDS)
+        store.people.add("ada", "admin", by="ada", password=WORDS)
     assert refusal(asked) == ""
 
 
@@ -189,7 +189,7 @@ def test_under_a_path_all_of_ours_is_there_and_nothing_beside_it(home: Home) -> 
         "/lab",
     )
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="ada", password=WORDS)
+        store.people.add("ada", "admin", by="ada", password=WORDS)
     client = Client()
     assert [client.get(path).status_code for path in ("/healthz", "/lab/healthz", "/lab/api/token", "/api/token")] == [
         200,

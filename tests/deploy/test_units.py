@@ -56,12 +56,12 @@ class Lab:
     def statuses(self) -> list[str]:
         """Return how all runs stand."""
         with Reader.open(self.home, timeout_s=30) as reader:
-            return [row.status for row in reader.runs(limit=1_000)]
+            return [row.status for row in reader.runs.find(limit=1_000)]
 
     def failures(self) -> list[str]:
         """Return why each run that did not finish has not."""
         with Reader.open(self.home, timeout_s=30) as reader:
-            runs = [reader.run(row.id) for row in reader.runs(limit=1_000) if row.status != "finished"]
+            runs = [reader.runs.one(row.id) for row in reader.runs.find(limit=1_000) if row.status != "finished"]
         return [f"run {run.id} is {run.status}: {run.cause} {run.error}" for run in runs]
 
 
@@ -111,7 +111,7 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
         known = committed(tmp_path / "commits.jsonl")
         with Reader.open(home, timeout_s=30) as reader:
             assert [words for run_id, curves in known.items() for words in lost(reader, run_id, curves)] == []
-            assert {reader.run(run_id).starts for run_id in runs} == {1}
+            assert {reader.runs.one(run_id).starts for run_id in runs} == {1}
         assert sum(points(curves.values()) for curves in known.values()) > 0
         kept = lab.runner.process
     assert kept is not None

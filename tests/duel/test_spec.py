@@ -166,8 +166,8 @@ def test_the_first_stage_leads_to_the_second_once(home: Home) -> None:
     queue = sorted((each.run.id, each.strategy) for each in judged if each.run)
     assert [place for _, place in queue] == [0, 1, 1, 0, 0, 1, 1, 0, 0, 1], "in turns"
     with Reader.open(home) as reader:
-        assert {run.exclusive for run in reader.queue()} == {True}
-        assert {reader.run(run_id).terms.max_retries for run_id, _ in queue} == {2}, (
+        assert {run.exclusive for run in reader.queue.waiting()} == {True}
+        assert {reader.runs.one(run_id).terms.max_retries for run_id, _ in queue} == {2}, (
             "on the terms of the runs that tuned"
         )
 
@@ -197,7 +197,7 @@ def test_a_run_that_was_ended_past_a_budget_of_seconds_is_whole_and_one_before_i
     with Store.open(home) as store:
         for each in found.of("tuning"):
             assert each.run
-            store.write(each.run.id, [RankBatch(0, [Point("train/loss", 99, 0.1, 8.2, 9.0)])])
+            store.worker.write(each.run.id, [RankBatch(0, [Point("train/loss", 99, 0.1, 8.2, 9.0)])])
     found = labs.gathered(home, duel_id)
     assert all(each.complete for each in found.of("tuning")) and tuned(found).rates == (0.1, 0.03)
 
@@ -248,7 +248,7 @@ def test_a_lost_run_halts_the_duel_until_it_was_tried_again(home: Home) -> None:
 
 def test_deleted_runs_are_gone_and_a_duel_of_none_is_told(home: Home) -> None:
     duel_id = labs.launched(home)
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs")
         connection.execute("DELETE FROM sweeps")
     found = labs.gathered(home, duel_id)
@@ -270,7 +270,7 @@ def test_a_launch_that_breaks_a_rule_queues_nothing(home: Home) -> None:
     with pytest.raises(ConfigError, match=r"Choose passes, updates or seconds\."):
         launch_duel(home, labs.duel_of("hogwild", "sync_sgd", kind="bytes"), owner="Ada")
     with Reader.open(home) as reader:
-        assert reader.duels() == [] and reader.count() == 0
+        assert reader.duels.recent() == [] and reader.runs.count() == 0
 
 
 def test_a_judged_run_that_failed_never_speaks_for_its_strategy(home: Home) -> None:

@@ -57,7 +57,7 @@ class Lab:
     def run(self, run_id: int) -> Run:
         """Return a run as it stands."""
         with Reader.open(self.home, timeout_s=30) as reader:
-            return reader.run(run_id)
+            return reader.runs.one(run_id)
 
     def launch(self, name: str = "sync_sgd", settings: Mapping[str, Any] = CALM, *, oversubscribe: bool = True) -> int:
         """Queue a run and return its id."""
@@ -106,12 +106,12 @@ class Lab:
     def ranks(self, run_id: int) -> dict[str, int]:
         """Return the pids of a run's ranks, by role."""
         with Reader.open(self.home, timeout_s=30) as reader:
-            return {row.role: row.pid for row in reader.ranks(run_id) if row.pid and row.state != "ended"}
+            return {row.role: row.pid for row in reader.details.ranks(run_id) if row.pid and row.state != "ended"}
 
     def points(self, run_id: int) -> int:
         """Return how many points of a run the store has."""
         with Reader.open(self.home, timeout_s=30) as reader:
-            return sum(summary.count for summary in reader.summaries(run_id))
+            return sum(summary.count for summary in reader.details.summaries(run_id))
 
     def hold(self, run_id: int) -> int:
         """Stop a rank of a run as soon as there is one; return its pid."""
@@ -123,7 +123,7 @@ class Lab:
     def cancel(self, run_id: int, by: str = "grace", *, force: bool = False) -> Status:
         """Ask for a run's end; return the status that it then has."""
         with Store.open(self.home, timeout_s=30) as store:
-            return store.request_cancel(run_id, by=by, force=force)
+            return store.runs.cancel(run_id, by=by, force=force)
 
     def ended(self, run_id: int) -> Run:
         """Return the run once it has ended, and nothing of it is left: no process, no shared memory."""
@@ -140,7 +140,7 @@ class Lab:
     def cancel_all(self) -> None:
         """End all runs by force."""
         with Reader.open(self.home, timeout_s=30) as reader:
-            left = [row.id for row in reader.runs(statuses=("queued", *ALIVE))]
+            left = [row.id for row in reader.runs.find(statuses=("queued", *ALIVE))]
         for run_id in left:
             self.cancel(run_id, "the test's end", force=True)
         wait_until(lambda: all(self.run(run_id).status in ENDED for run_id in left), "all runs have ended")
@@ -150,7 +150,7 @@ class Lab:
         if process := runner_process(self.home):
             self.cancel_all()
             with Store.open(self.home, timeout_s=30) as store:
-                store.ask_runner_to_stop()
+                store.runner.ask_to_stop()
             wait_until(lambda: not is_alive(process) and tree(process) == [], "nothing is left of the runner")
         end_processes_of(self.home)  # those of a test that failed half-way
 

@@ -79,7 +79,7 @@ def test_a_cancel_ends_a_stopped_rank_and_a_worker_that_hangs(lab: Lab) -> None:
 
 def test_a_raising_rank_fails_the_run_with_its_traceback(lab: Lab) -> None:
     with Reader.open(lab.home) as reader:
-        expected = max((row.id for row in reader.runs()), default=0) + 1
+        expected = max((row.id for row in reader.runs.find()), default=0) + 1
     (lab.home.run_folder(expected) / "weights.lock").mkdir(parents=True)  # where the ranks want a file
     run_id = lab.launch(
         "hogwild", {"dataset": "digits", "trainers": 2, "device": "cpu", "threads_per_rank": 1, "lock": True}
@@ -158,5 +158,5 @@ def _reaped(pid: int) -> bool:
 
 def _warm(home: Home) -> bool:
     with Reader.open(home) as reader:
-        row = reader.runner()
+        row = reader.runner.current()
     return bool(row and row.warm)

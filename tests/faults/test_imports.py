@@ -10,7 +10,8 @@ import pytest
 
 from engine.home import ROOT, Home
 from engine.recorder import Point
-from engine.store import RankBatch, Reader, Store, checks
+from engine.store import RankBatch, Reader, Store
+from engine.store.maintenance import integrity
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
 from tests.labs import basic
@@ -38,7 +39,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
         for _ in range(RUNS):
             run_id = basic.add(store, "Ada")
             basic.drive(store, home, run_id, "running")
-            store.write(
+            store.worker.write(
                 run_id,
                 [
                     RankBatch(
@@ -50,7 +51,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float]:
                     )
                 ],
             )
-            store.end(run_id, "finished", "It finished.", execution_time_s=1.0)
+            store.claims.end(run_id, "finished", "It finished.", execution_time_s=1.0)
         write_bundle(reader, range(1, RUNS + 1), folder / "runs.zip", by="Ada")
     begun = time.monotonic()
     with Store.open(Home(folder / "timing")) as store:
@@ -70,16 +71,16 @@ def test_a_killed_import_has_taken_in_all_or_nothing(home: Home, bundle: tuple[P
         time.sleep(takes_s * share)
         process.send_signal(signal.SIGKILL)
     with Store.open(home) as store, Reader.open(home) as reader:
-        assert reader.count() in (1, 1 + RUNS)
+        assert reader.runs.count() in (1, 1 + RUNS)
         assert (
-            not checks.damage(store)
-            + checks.strangers(store)
-            + checks.unlike_summaries(store)
-            + checks.unlike_corners(store)
+            not integrity.damage(store)
+            + integrity.strangers(store)
+            + integrity.unlike_summaries(store)
+            + integrity.unlike_corners(store)
         )
-        if reader.count() == 1:
+        if reader.runs.count() == 1:
             folders = {int(path.name) for path in home.path.glob("runs/*")}
             assert len(import_path(store, path, by="Lin").ids) == RUNS
-            assert not folders & {run.id for run in reader.runs()}, (
+            assert not folders & {run.id for run in reader.runs.find()}, (
                 "a folder of the killed import belongs to another run now"
             )

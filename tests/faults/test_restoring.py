@@ -22,7 +22,7 @@ def test_a_restore_from_a_backup_made_during_a_sweep_passes_fsck_and_goes_on(hom
 
     def going_on() -> bool:
         with Reader.open(home) as reader:
-            return reader.count(statuses=["finished"]) >= 1 and reader.count(statuses=["running"]) >= 1
+            return reader.runs.count(statuses=["finished"]) >= 1 and reader.runs.count(statuses=["running"]) >= 1
 
     wait_until(going_on, "one run has finished and another is on")
     made = Path(json.loads(parallab("backup", "--json").stdout)["path"])
@@ -34,11 +34,11 @@ def test_a_restore_from_a_backup_made_during_a_sweep_passes_fsck_and_goes_on(hom
     assert mended.returncode == 0, mended.stdout
     assert parallab("fsck").returncode == 0
     with Reader.open(home) as reader:
-        statuses = [row.status for row in reader.runs()]
+        statuses = [row.status for row in reader.runs.find()]
         assert len(statuses) == 6, sweep
         assert (statuses.count("lost") >= 1, statuses.count("finished") >= 1) == (True, True)
-        waiting = [row.id for row in reader.runs(statuses=["queued"])]
+        waiting = [row.id for row in reader.runs.find(statuses=["queued"])]
     begun = parallab("run", "hogwild", "--preset", "quick")
     assert begun.returncode == 0, begun.stderr
     with Reader.open(home) as reader:
-        assert {reader.run(run_id).status for run_id in waiting} == {"finished"}
+        assert {reader.runs.one(run_id).status for run_id in waiting} == {"finished"}

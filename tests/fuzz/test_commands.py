@@ -127,4 +127,4 @@ def test_no_words_get_a_traceback_out_of_a_command(home: Home, count: int) -> No
     with FileLock(home.runner_lock):  # as if a runner served this home, so that none is started
         holds()
     with Reader.open(home) as reader:
-        assert not [row for row in reader.rows("PRAGMA integrity_check") if row[0] != "ok"]
+        assert not [row for row in reader.db.rows("PRAGMA integrity_check") if row[0] != "ok"]

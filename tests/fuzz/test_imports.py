@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engine.store import Store, checks
+from engine.store import Store
+from engine.store.maintenance import integrity
 from tests.fuzz.hostile import JSON, WORDS
 from tests.inputs import counts, inputs
 from tests.transfer.bundles.bundle_files import changed, refusal
@@ -40,8 +41,8 @@ class Lab:
             assert {**now, "audit": 0} == {**self.before, "audit": 0}
             return
         self.came += 1
-        assert not checks.unlike_summaries(self.store) + checks.strangers(self.store)
-        with self.store.change() as connection:  # the next one finds the store as it was
+        assert not integrity.unlike_summaries(self.store) + integrity.strangers(self.store)
+        with self.store.db.change() as connection:  # the next one finds the store as it was
             connection.execute("DELETE FROM runs WHERE id IN (SELECT run_id FROM origins)")
             connection.execute("DELETE FROM sweeps WHERE NOT EXISTS (SELECT 1 FROM runs WHERE sweep_id = sweeps.id)")
         assert {**rows_of(self.store), "audit": 0, "sqlite_sequence": 0} == {

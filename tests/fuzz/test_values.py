@@ -170,10 +170,10 @@ def test_no_filter_or_search_gets_past_a_sentence(home: Home, count: int) -> Non
         order=some.one_of(WORDS, words),
     )
     def holds(text: str, search: str, order: str) -> None:
-        sentence_of(lambda: reader.runs(matching=read_filter(text), limit=5))
-        sentence_of(lambda: reader.runs(search=search, order=reader.order(order), limit=5))
-        sentence_of(lambda: reader.runs(search=search, owner=text, experiment=text, limit=5))
-        assert reader.count() == 8
+        sentence_of(lambda: reader.runs.find(matching=read_filter(text), limit=5))
+        sentence_of(lambda: reader.runs.find(search=search, order=reader.fields.order(order), limit=5))
+        sentence_of(lambda: reader.runs.find(search=search, owner=text, experiment=text, limit=5))
+        assert reader.runs.count() == 8
 
     with Reader.open(home) as reader:
         holds()
@@ -213,7 +213,7 @@ def test_no_file_of_limits_or_catalogue_gets_past_a_sentence(home: Home, count: 
         if count < 1_000:
             with Store.open(home) as store:
                 sentence_of(
-                    lambda: store.add_run(
+                    lambda: store.runs.add(
                         "hogwild",
                         {},
                         owner="ada",

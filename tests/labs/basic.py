@@ -9,8 +9,9 @@ from engine.pipelining.schedules import Schedule
 from engine.recorder import Point, Span
 from engine.registry import experiment
 from engine.store import Store
-from engine.store.clock import now
-from engine.store.records import MachineSample, RankBatch, RankRow, Status
+from engine.store.curve_records import MachineSample
+from engine.store.records import RankBatch, RankRow, Status
+from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.analysis.traces import made
 from tests.stand_in import worker
@@ -32,7 +33,7 @@ def fill(home: Home) -> dict[Status, int]:
 def add(store: Store, owner: str) -> int:
     """Queue one quick run."""
     config = experiment("hogwild").configure("quick")
-    return store.add_run(
+    return store.runs.add(
         "hogwild",
         config.model_dump(mode="json"),
         owner=owner,
@@ -44,29 +45,31 @@ def add(store: Store, owner: str) -> int:
 
 def drive(store: Store, home: Home, run_id: int, status: Status) -> None:
     """Take a queued run to `status`, with points, ranks, phases and a log where it gets that far."""
-    store.claim(run_id, worker(), [])
+    store.claims.claim(run_id, worker(), [])
     if status == "starting":
         return
-    store.begin(run_id, worker(), {"python": "3.11", "packages": {"torch": "2.15"}, "gpus": [], "git_commit": "abc"})
-    store.add_ranks(
+    store.worker.begin(
+        run_id, worker(), {"python": "3.11", "packages": {"torch": "2.15"}, "gpus": [], "git_commit": "abc"}
+    )
+    store.worker.add_ranks(
         run_id,
         [
             RankRow(rank, role, 4000 + rank, "cpu", "running", 99, now(), None, 480.0, 97.0)
             for rank, role in enumerate(ROLES)
         ],
     )
-    store.mark_running(run_id, 1.25)
+    store.worker.mark_running(run_id, 1.25)
     record(store, run_id, steps=100)
     (home.run_folder(run_id) / "logs").mkdir(parents=True)
     (home.run_folder(run_id) / "logs" / "worker.log").write_text("first line\nsecond line\n")
-    store.add_log(run_id, "worker", "logs/worker.log")
+    store.worker.add_log(run_id, "worker", "logs/worker.log")
     if status == "stopping":
-        store.request_cancel(run_id, by="Ada")
+        store.runs.cancel(run_id, by="Ada")
     elif status == "cancelled":
-        store.request_cancel(run_id, by="Ada")
-        store.end(run_id, "cancelled", "Cancelled by Ada.")
+        store.runs.cancel(run_id, by="Ada")
+        store.claims.end(run_id, "cancelled", "Cancelled by Ada.")
     elif status != "running":
-        store.end(
+        store.claims.end(
             run_id,
             status,
             f"It {status}.",
@@ -107,7 +110,7 @@ def record(store: Store, run_id: int, *, steps: int, first: int = 1) -> None:
         )
     at = now()
     samples = [MachineSample(at, "host", "cpu_percent", 93.0), MachineSample(at, "host", "memory_mb", 4000.0)]
-    store.write(run_id, batches, progress=(steps * 64, 200 * 64, "samples"), samples=samples)
+    store.worker.write(run_id, batches, progress=(steps * 64, 200 * 64, "samples"), samples=samples)
 
 
 def pipeline_run(
@@ -126,18 +129,18 @@ def pipeline_run(
     """
     changes = {"stages": len(shares), "splits": splits, "mode": mode, "batch_size": max(32, splits)}
     config = experiment("pipeline").configure(changes=changes | settings)
-    run_id = store.add_run("pipeline", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()))
-    store.claim(run_id, worker(), [])
-    store.begin(run_id, worker(), {"python": "3.11", "host": "lab"})
-    store.add_ranks(
+    run_id = store.runs.add("pipeline", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()))
+    store.claims.claim(run_id, worker(), [])
+    store.worker.begin(run_id, worker(), {"python": "3.11", "host": "lab"})
+    store.worker.add_ranks(
         run_id,
         [
             RankRow(rank, role, 5000 + rank, "cpu", "running", 19, now(), None, 480.0, 97.0)
             for rank, role in enumerate(config.roles)
         ],
     )
-    store.mark_running(run_id, 1.25)
-    store.add_event(
+    store.worker.mark_running(run_id, 1.25)
+    store.runs.add_event(
         run_id,
         "cut",
         "worker",
@@ -154,19 +157,19 @@ def pipeline_run(
             Point("perf/activations_held", 19, 96.5 / (stage + 1), 10.0),
             Point("perf/peak_memory", 19, 900.0 + 50 * stage, 10.0),
         ]
-        store.write(
+        store.worker.write(
             run_id,
             [RankBatch(config.roles.index(role), points, {"compute": 8.0, "wait": 2.0})],
             progress=(640, 640, "images"),
         )
     if ended:
-        store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=12.5)
+        store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=12.5)
     return run_id
 
 
 def write_spans(store: Store, run_id: int, spans: Sequence[Span]) -> None:
     """Write spans as the worker does, a batch a stage."""
-    store.write(
+    store.worker.write(
         run_id,
         [
             RankBatch(stage, spans=[span for span in spans if span.stage == stage])

@@ -10,7 +10,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.store import RankBatch, RankRow, Store
-from engine.store.clock import now
+from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.stand_in import worker
 
@@ -35,30 +35,30 @@ def add(
     first; return its id.
     """
     config = experiment(name).configure("quick", settings)
-    run_id = store.add_run(
+    run_id = store.runs.add(
         name, config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()), preset="quick"
     )
-    store.claim(run_id, worker(), [])
-    store.begin(
+    store.claims.claim(run_id, worker(), [])
+    store.worker.begin(
         run_id,
         worker(),
         environment or {"python": "3.11", "packages": {"torch": "2.15", "numpy": "2.4"}, "host": "lab"},
     )
-    store.add_ranks(
+    store.worker.add_ranks(
         run_id,
         [
             RankRow(rank, role, 6000 + rank, "cpu", "running", steps, now(), None, 480.0, 97.0)
             for rank, role in enumerate(config.roles)
         ],
     )
-    store.mark_running(run_id, 1.25)
+    store.worker.mark_running(run_id, 1.25)
     noise = np.random.default_rng(run_id).normal(0, 0.1 * level, (ranks, steps))
     for rank in range(ranks):
-        store.write(
+        store.worker.write(
             run_id, [RankBatch(rank, _points(noise[rank].tolist(), level, steps, every, nan_at, tests=rank == 0))]
         )
     if ended:
-        store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=10.0 * level)
+        store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=10.0 * level)
     return run_id
 
 

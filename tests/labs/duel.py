@@ -15,9 +15,9 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.store import Demand, RankBatch, RankRow, Reader, Store
-from engine.store.clock import now
-from engine.store.duels import Stage
 from engine.store.records import RunRow, Status
+from engine.store.sweeps.duels import Stage
+from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.labs.figures import HERE
 from tests.stand_in import worker
@@ -117,14 +117,16 @@ def end(
             Point("train/loss", step, 1.0 / number, passes * (0.4 if duel.budget.kind != "seconds" else 1.0), passes)
         )
     with Store.open(home) as store:
-        store.claim(each.run.id, worker(), [])
-        store.begin(each.run.id, worker(), dict(HERE))
-        store.add_ranks(each.run.id, [RankRow(0, "trainer1", None, "cpu", "running", 9, now(), None)])
-        store.mark_running(each.run.id, 1.0)
-        store.write(each.run.id, [RankBatch(0, [*points, *losses], {"compute": 3.0})], progress=(10, 10, "samples"))
+        store.claims.claim(each.run.id, worker(), [])
+        store.worker.begin(each.run.id, worker(), dict(HERE))
+        store.worker.add_ranks(each.run.id, [RankRow(0, "trainer1", None, "cpu", "running", 9, now(), None)])
+        store.worker.mark_running(each.run.id, 1.0)
+        store.worker.write(
+            each.run.id, [RankBatch(0, [*points, *losses], {"compute": 3.0})], progress=(10, 10, "samples")
+        )
         if status == "cancelled":
-            store.request_cancel(each.run.id, by="Grace")
-        store.end(each.run.id, status, f"It {status}.", execution_time_s=4.0)
+            store.runs.cancel(each.run.id, by="Grace")
+        store.claims.end(each.run.id, status, f"It {status}.", execution_time_s=4.0)
 
 
 def continued(home: Home, duel_id: int) -> bool:

@@ -11,8 +11,8 @@ from engine.published import Size, figure
 from engine.published.launch import launch_figure
 from engine.recorder import Point
 from engine.store import RankBatch, RankRow, Reader, Store
-from engine.store.clock import now
 from engine.store.records import RunRow, Status
+from engine.store.timestamps import now
 from tests.stand_in import worker
 
 HERE = {"host": socket.gethostname(), "cpu": "Xeon", "cores": 2, "gpus": [], "git_commit": "abc"}
@@ -22,7 +22,7 @@ def figure_sweep(home: Home, name: str, size: Size = "reduced") -> tuple[int, li
     """Queue the sweep of a figure; return its id and its runs."""
     sweep_id = launch_figure(home, name, size, owner="Ada")
     with Reader.open(home) as reader:
-        return sweep_id, reader.sweep_runs(sweep_id)
+        return sweep_id, reader.sweeps.runs(sweep_id)
 
 
 def end(
@@ -35,16 +35,16 @@ def end(
 ) -> None:
     """Take a queued run to its end; `points` are test accuracies by passes over the data."""
     with Store.open(home) as store:
-        store.claim(run.id, worker(), [])
-        store.begin(run.id, worker(), dict(about))
-        store.add_ranks(run.id, [RankRow(0, "trainer1", None, "cpu", "running", 9, now(), None)])
-        store.mark_running(run.id, 1.0)
+        store.claims.claim(run.id, worker(), [])
+        store.worker.begin(run.id, worker(), dict(about))
+        store.worker.add_ranks(run.id, [RankRow(0, "trainer1", None, "cpu", "running", 9, now(), None)])
+        store.worker.mark_running(run.id, 1.0)
         tests = [
             Point("test/accuracy", place, value, float(place), passes)
             for place, (passes, value) in enumerate((points or {}).items(), 1)
         ]
-        store.write(run.id, [RankBatch(0, tests, {"compute": time_s})], progress=(10, 10, "samples"))
-        store.end(run.id, status, f"It {status}.", execution_time_s=time_s)
+        store.worker.write(run.id, [RankBatch(0, tests, {"compute": time_s})], progress=(10, 10, "samples"))
+        store.claims.end(run.id, status, f"It {status}.", execution_time_s=time_s)
 
 
 def pipeline(home: Home, time_s: Callable[[int], float], size: Size = "reduced") -> tuple[int, list[RunRow]]:

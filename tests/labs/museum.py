@@ -9,7 +9,7 @@ from engine.recorder import Point
 from engine.registry import experiment
 from engine.signs.catalogue import sign
 from engine.store import RankBatch, RankRow, Store
-from engine.store.clock import now
+from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.stand_in import worker
 
@@ -18,7 +18,7 @@ def queued(home: Home, exhibit: str, owner: str = "Ada") -> int:
     """Queue a run of the museum and return its id."""
     config = experiment("fault_museum").configure(changes={"exhibit": exhibit})
     with Store.open(home) as store:
-        return store.add_run(
+        return store.runs.add(
             "fault_museum", config.model_dump(mode="json"), owner=owner, demand=demand(config, machine())
         )
 
@@ -56,12 +56,12 @@ def visit(
 ) -> None:
     """Have a queued run show exhibits, as `visited` says."""
     with Store.open(home) as store:
-        store.claim(run_id, worker(), [])
-        store.begin(run_id, worker(), {"python": "3.11"})
-        store.add_ranks(
+        store.claims.claim(run_id, worker(), [])
+        store.worker.begin(run_id, worker(), {"python": "3.11"})
+        store.worker.add_ranks(
             run_id, [RankRow(rank, way, None, "cpu", "running", 9, now(), None) for rank, way in enumerate(WAYS)]
         )
-        store.mark_running(run_id, 1.0)
+        store.worker.mark_running(run_id, 1.0)
         for name in shown:
             found = sign(name)
             for rank, value in enumerate((7.0, wrong)):
@@ -69,17 +69,17 @@ def visit(
                     Point(f"{found.metric}.gone" if older else found.metric_of(number), 1, value, 1.0)
                     for number in found.numbers
                 ]
-                store.write(
+                store.worker.write(
                     run_id, [RankBatch(rank, [*numbers, *(Point(found.metric, x, value * x, 1.0) for x in (1, 2, 4))])]
                 )
-            store.add_event(run_id, HELD, "worker", told(found, "The invariant held in 1 of 1."))
-            store.add_event(
+            store.runs.add_event(run_id, HELD, "worker", told(found, "The invariant held in 1 of 1."))
+            store.runs.add_event(
                 run_id,
                 BROKEN if caught else UNSEEN,
                 "worker",
                 told(found, "It <must> be 7." if caught else "The fault did not show in 1 of 1."),
             )
             if caught:
-                store.add_event(run_id, ERROR, "worker", told(found, "TypeError: of the wrong way"))
+                store.runs.add_event(run_id, ERROR, "worker", told(found, "TypeError: of the wrong way"))
         if ended:
-            store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=2.0)
+            store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=2.0)

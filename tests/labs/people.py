@@ -36,7 +36,7 @@ def people(home: Home, *, passwords: bool = False) -> None:
     """Give everyone an account, with a password where it is asked for: a hash takes its time."""
     with Store.open(home) as store:
         for name, role in sorted(PEOPLE.items(), key=lambda pair: pair[1] != "admin"):
-            store.add_person(name, role, by=SETUP, password=PASSWORD if passwords else None, email=f"{name}@lab.org")
+            store.people.add(name, role, by=SETUP, password=PASSWORD if passwords else None, email=f"{name}@lab.org")
 
 
 def fill(home: Home, *, passwords: bool = False) -> Lab:
@@ -61,7 +61,7 @@ def fill(home: Home, *, passwords: bool = False) -> Lab:
     }
     with Store.open(home) as store:
         views = {
-            name: store.save_view(f"Losses of {name}", "compare", f"runs={running[name]}", owner=name)
+            name: store.views.save(f"Losses of {name}", "compare", f"runs={running[name]}", owner=name)
             for name in members
         }
     return Lab(running, queued, failed, sweeps, views)
@@ -76,6 +76,6 @@ def _driven(store: Store, home: Home, owner: str, status: Status) -> int:
 def sign_in(home: Home, monkeypatch: pytest.MonkeyPatch, name: str) -> str:
     """Let pages see the cookie of a new sign-in; return the secret that it holds."""
     with Store.open(home) as store:
-        secret = store.begin_sign_in(name, "password", browser="Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
+        secret = store.sign_ins.begin(name, "password", browser="Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
     monkeypatch.setattr("app.ui.current_user._cookies", lambda: {COOKIE: secret})
     return secret

@@ -15,8 +15,8 @@ from engine.published.launch import launch_figure
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
-from engine.store.clock import now
 from engine.store.records import RunRow
+from engine.store.timestamps import now
 from engine.sweep.plan import launch_sweep
 from engine.system.processes import me
 from tests.labs import basic
@@ -79,10 +79,10 @@ def fill(home: Home) -> Lab:
     with Store.open(home) as store:
         pipeline = basic.pipeline_run(store, shares=(0.6, 0.4), splits=4)
         basic.drive(store, home, failed.id, "failed")
-        store.tag([failed.id], "thesis", by="Ada")
-        store.pin(1, by="Ada")
-        store.save_view("Losses by trainers", "compare", "runs=1-12&group=trainers", owner="Ada")
-        store.add_machine_samples(_hour())
+        store.annotations.tag([failed.id], "thesis", by="Ada")
+        store.annotations.pin(1, by="Ada")
+        store.views.save("Losses by trainers", "compare", "runs=1-12&group=trainers", owner="Ada")
+        store.machine.add(_hour())
     ids = [run.id for run in _runs(home, sweep)]
     return Lab(sweep, f"{ids[0]}-{ids[-1]}", stale.id, pipeline, failed.id)
 
@@ -92,7 +92,7 @@ def without_a_runner(home: Home) -> None:
     as it is.
     """
     with Store.open(home) as store:
-        store.register_runner(me(), cores=8, gpus=0)
+        store.runner.register(me(), cores=8, gpus=0)
 
 
 def finish(
@@ -116,16 +116,16 @@ def finish(
             for at, share in enumerate((0.25, 0.5, 0.75, 1.0))
         }
     with Store.open(home) as store:
-        store.claim(run.id, worker(), [])
-        store.begin(run.id, worker(), dict(ABOUT))
-        store.add_ranks(
+        store.claims.claim(run.id, worker(), [])
+        store.worker.begin(run.id, worker(), dict(ABOUT))
+        store.worker.add_ranks(
             run.id,
             [
                 RankRow(rank, role, 4000 + rank, "cpu", "running", STEPS, now(), None, 480.0, 97.0)
                 for rank, role in enumerate(roles)
             ],
         )
-        store.mark_running(run.id, 1.25)
+        store.worker.mark_running(run.id, 1.25)
         batches = [
             _of_rank(rank, rank in trainers, noise[rank].tolist(), len(trainers), time_s, staleness)
             for rank in range(len(roles))
@@ -138,13 +138,13 @@ def finish(
         batches[trainers[0]] = RankBatch(
             first.rank, [*first.points, *tested], first.phases, histograms=first.histograms, last_step=STEPS
         )
-        store.write(
+        store.worker.write(
             run.id,
             batches,
             progress=(work, work, "samples"),
             run_points=[Point("perf/samples_per_second", STEPS, work / time_s, time_s)],
         )
-        store.end(
+        store.claims.end(
             run.id,
             "finished",
             "All ranks ended their work.",
@@ -182,12 +182,12 @@ def _of_rank(rank: int, trains: bool, noise: list[float], trainers: int, time_s:
 def _queued(home: Home, name: str, owner: str, title: str) -> RunRow:
     run_id = launch(home, name, experiment(name).configure("quick"), owner=owner, preset="quick", title=title)
     with Reader.open(home) as reader:
-        return reader.entry(run_id)
+        return reader.runs.entry(run_id)
 
 
 def _runs(home: Home, sweep: int) -> list[RunRow]:
     with Reader.open(home) as reader:
-        return reader.sweep_runs(sweep)
+        return reader.sweeps.runs(sweep)
 
 
 def _hour() -> list[MachineSample]:

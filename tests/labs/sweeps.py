@@ -8,8 +8,8 @@ from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
 from engine.store import RankBatch, RankRow, Reader, Store
-from engine.store.clock import now
 from engine.store.records import RunRow, Status
+from engine.store.timestamps import now
 from engine.sweep.plan import launch_sweep
 from tests.stand_in import worker
 
@@ -34,31 +34,31 @@ def pipeline(
         title=title,
     )
     with Reader.open(home) as reader:
-        return sweep_id, reader.sweep_runs(sweep_id)
+        return sweep_id, reader.sweeps.runs(sweep_id)
 
 
 def drive(home: Home, run: RunRow, status: Status = "finished") -> None:
     """Take a queued run of a pipeline to a status, with ranks, phases, memory and accuracy."""
     splits, mode, seed = (run.config[name] for name in ("splits", "mode", "seed"))
     with Store.open(home) as store:
-        store.claim(run.id, worker(), [])
+        store.claims.claim(run.id, worker(), [])
         if status == "starting":
             return
-        store.begin(run.id, worker(), {"host": socket.gethostname()})
-        store.add_ranks(
+        store.worker.begin(run.id, worker(), {"host": socket.gethostname()})
+        store.worker.add_ranks(
             run.id, [RankRow(rank, f"stage{rank + 1}", None, "cpu", "running", 9, now(), None) for rank in range(2)]
         )
-        store.mark_running(run.id, 0.5)
-        store.write(
+        store.worker.mark_running(run.id, 0.5)
+        store.worker.write(
             run.id,
             [_of_stage(rank, splits, mode) for rank in range(2)],
             run_points=_of_run(splits, seed),
             progress=(45, 120, "batches"),
         )
         if status == "stopping":
-            store.request_cancel(run.id, by="Ada")
+            store.runs.cancel(run.id, by="Ada")
         elif status != "running":
-            store.end(run.id, status, f"It {status}.", execution_time_s=execution_time_s(splits, mode, seed))
+            store.claims.end(run.id, status, f"It {status}.", execution_time_s=execution_time_s(splits, mode, seed))
 
 
 def execution_time_s(splits: int, mode: str, seed: int) -> float:

@@ -18,8 +18,8 @@ from engine.home import ROOT, Home
 from engine.notices import delivery
 from engine.notices.delivery import FIRST_S, LONGEST_S, Delivering, wait_before_next
 from engine.store import Demand, Reader, Store
-from engine.store.channels import Channel
-from engine.store.outbox import Sent
+from engine.store.notices.channels import Channel
+from engine.store.notices.outbox import Sent
 from engine.system.processes import me
 from tests.notices.receivers import Answer, Receiver, hangs
 from tests.waiting import PATIENCE_S, wait_until
@@ -34,25 +34,25 @@ def serve() -> Iterator[Callable[..., Receiver]]:
 
 def tell(store: Store, receiver: Receiver, owner: str = "ada") -> int:
     """Have a receiver told of a run that could not be placed; return the run."""
-    store.allow_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
-    store.add_channel("json", receiver.address, owner=owner)
-    run_id = store.add_run("hogwild", {}, owner=owner, demand=Demand(1, 0, 1, 1), preset="quick")
-    store.refuse(run_id, "It asks for more than the machine has.")
+    store.channels.allow_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
+    store.channels.add("json", receiver.address, owner=owner)
+    run_id = store.runs.add("hogwild", {}, owner=owner, demand=Demand(1, 0, 1, 1), preset="quick")
+    store.claims.refuse(run_id, "It asks for more than the machine has.")
     return run_id
 
 
 def sent(home: Home) -> Sent:
     with Reader.open(home) as reader:
-        return reader.sent()[0]
+        return reader.outbox.sent()[0]
 
 
 def channel(home: Home) -> Channel:
     with Reader.open(home) as reader:
-        return reader.channels()[0]
+        return reader.channels.of()[0]
 
 
 def let_it_be_due(store: Store) -> None:
-    store.connection.execute("UPDATE outbox SET due_at = '2000-01-01T00:00:00.000Z'")
+    store.db.connection.execute("UPDATE outbox SET due_at = '2000-01-01T00:00:00.000Z'")
 
 
 def test_a_message_is_tried_until_it_arrives_each_time_with_its_key(
@@ -99,15 +99,15 @@ def test_a_receiver_that_wants_no_more_pauses_its_channel(
 def test_a_host_that_is_listed_no_more_gets_nothing(home: Home, store: Store, serve: Callable[..., Receiver]) -> None:
     receiver = serve()
     tell(store, receiver)
-    store.refuse_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
+    store.channels.refuse_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
     Delivering(home, me()).deliver(store)
     assert receiver.bodies == []
     assert "has to begin with https" in channel(home).paused_because
 
 
 def test_without_a_mail_server_email_waits_and_says_so(home: Home, store: Store) -> None:
-    store.allow_receiver("mail", "lab.org", by="root")
-    store.test_channel(store.add_channel("email", "ada@lab.org", owner="ada"), by="ada")
+    store.channels.allow_receiver("mail", "lab.org", by="root")
+    store.channels.test(store.channels.add("email", "ada@lab.org", owner="ada"), by="ada")
     Delivering(home, me()).deliver(store)
     assert "has no mail server" in sent(home).last_error
 
@@ -123,7 +123,10 @@ def test_one_that_hangs_holds_up_no_other_and_the_thread_ends_when_it_is_told(
     with Delivering(home, me()) as sender:
         wait_until(lambda: sent(home).state == "arrived", "the quick one got its message")
         with Reader.open(home) as reader:
-            assert [(each.state, each.last_error) for each in reader.sent()] == [("arrived", ""), ("tried 1 time", "")]
+            assert [(each.state, each.last_error) for each in reader.outbox.sent()] == [
+                ("arrived", ""),
+                ("tried 1 time", ""),
+            ]
     go_on.set()
     sender._thread.join(PATIENCE_S)
     assert not sender._thread.is_alive()
@@ -178,5 +181,5 @@ class runner:  # noqa: N801 -- reads as what it is
 
 def heartbeat(home: Home) -> str:
     with Reader.open(home) as reader:
-        row = reader.runner()
+        row = reader.runner.current()
     return row.heartbeat_at if row else ""

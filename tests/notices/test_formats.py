@@ -13,7 +13,7 @@ from engine.notices.public_url import public_url
 from engine.recorder import Point
 from engine.runner.runner import serve
 from engine.store import Demand, Reader, Store
-from engine.store.sending import Due
+from engine.store.notices.delivery import Due
 from tests.stand_in import worker
 
 HOSTILE = (
@@ -26,18 +26,18 @@ HOSTILE = (
 def notice(home: Home) -> Notice:
     """A run with a hostile name that failed, as its owner is told of it."""
     with Store.open(home) as store:
-        store.add_channel("slack", "https://hooks.slack.com/services/T/B/secret12345", owner="ada")
-        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name=HOSTILE)
-        store.claim(run_id, worker(), ())
-        store.begin(run_id, worker(), {})
-        store.mark_running(run_id, 0.5)
-        store.write(
+        store.channels.add("slack", "https://hooks.slack.com/services/T/B/secret12345", owner="ada")
+        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name=HOSTILE)
+        store.claims.claim(run_id, worker(), ())
+        store.worker.begin(run_id, worker(), {})
+        store.worker.mark_running(run_id, 0.5)
+        store.worker.write(
             run_id,
             [],
             run_points=[Point("test/accuracy", step, value, 1.0) for step, value in enumerate((90.0, 97.25, 95.0))],
         )
-        store.end(run_id, "failed", f"trainer2 raised ValueError: {HOSTILE}", execution_time_s=200.0)
-        (due,) = store.take_due("me")
+        store.claims.end(run_id, "failed", f"trainer2 raised ValueError: {HOSTILE}", execution_time_s=200.0)
+        (due,) = store.delivery.take_due("me")
     with Reader.open(home) as reader:
         return notice_of(reader, due, "https://lab.example.org")
 

@@ -138,11 +138,11 @@ def test_an_end_arrives_in_the_mailbox_of_the_owners_account(
         for name, value in settings.items():
             monkeypatch.setenv(f"PARALLAB_MAIL_{name.upper()}", str(value))
         monkeypatch.setenv("PARALLAB_PUBLIC_URL", "https://lab.example.org")
-        store.add_person("root", "admin", by=Program("first"))
-        store.add_person("ada", "member", by="root", email="ada@lab.org")
-        store.add_channel("email", "", owner="ada", ends="bad")
-        store.refuse(
-            store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), name="first light"),
+        store.people.add("root", "admin", by=Program("first"))
+        store.people.add("ada", "member", by="root", email="ada@lab.org")
+        store.channels.add("email", "", owner="ada", ends="bad")
+        store.claims.refuse(
+            store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), name="first light"),
             "It asks for more than the machine has.",
         )
         assert Delivering(home, me()).deliver(store) == 1

@@ -26,7 +26,7 @@ EACH = pytest.mark.parametrize("found", FIGURES, ids=lambda found: found.name)
 def test_a_figure_is_launched_in_both_sizes_each_with_rules_to_judge(home: Home, found: Figure, size: Size) -> None:
     sweep_id = launch_figure(home, found.name, size, owner="Ada")
     with Reader.open(home) as reader:
-        sweep, runs = reader.figure_sweeps([found.key(size)])[0], reader.sweep_runs(sweep_id)
+        sweep, runs = reader.sweeps.of_figures([found.key(size)])[0], reader.sweeps.runs(sweep_id)
     version = found.versions[size]
     assert (sweep.id, sweep.exclusive, len(sweep.seeds)) == (sweep_id, found.timed, version.seeds)
     assert len(runs) == len(order_of(found, size).plan().cells)

@@ -13,7 +13,7 @@ from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
-from engine.store.queue import PastRun
+from engine.store.queue.queue import PastRun
 from engine.system.gpus import FakeGpus
 from engine.system.machine import Gpu, Machine
 
@@ -36,7 +36,7 @@ def store(home: Home) -> Iterator[Store]:
 @pytest.fixture
 def add(store: Store) -> Callable[..., int]:
     def add(cores: int = 1, gpus: int = 0, owner: str = "ada", epochs: int = 1, seed: int = 0, **more: Any) -> int:
-        return store.add_run(
+        return store.runs.add(
             "hogwild", {"epochs": epochs, "seed": seed}, owner=owner, demand=Demand(cores, gpus, cores, 1), **more
         )
 
@@ -49,13 +49,13 @@ def finished(store: Store, add: Callable[..., int]) -> Callable[..., int]:
 
     def finish(seconds: float, host: str = "lab", **settings: Any) -> int:
         run_id = add(**settings)
-        store.claim(run_id, WORKER, ())
-        store.begin(run_id, WORKER, {"host": host})
-        store.mark_running(run_id, 0.5)
-        store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=seconds)
-        ended = datetime.fromisoformat(str(store.run(run_id).ended_at))
+        store.claims.claim(run_id, WORKER, ())
+        store.worker.begin(run_id, WORKER, {"host": host})
+        store.worker.mark_running(run_id, 0.5)
+        store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=seconds)
+        ended = datetime.fromisoformat(str(store.read.runs.one(run_id).ended_at))
         claimed = (ended - timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        with store.change() as connection:
+        with store.db.change() as connection:
             connection.execute("UPDATE runs SET claimed_at = ? WHERE id = ?", [claimed, run_id])
         return run_id
 
@@ -71,7 +71,7 @@ def test_like_runs_of_this_machine_alone_tell_how_long_a_run_takes(
     finished(400.0, epochs=9)
     finished(20.0, terms=Terms(oversubscribe=True))
     found = prospect(
-        store,
+        store.read,
         home,
         "hogwild",
         {"epochs": 1, "seed": 3},
@@ -90,7 +90,7 @@ def test_like_runs_of_this_machine_alone_tell_how_long_a_run_takes(
     )
     assert (found.starts_in_s, found.reason) == (0.0, "")
     alone = prospect(
-        store,
+        store.read,
         home,
         "hogwild",
         {"epochs": 2, "seed": 3},
@@ -108,8 +108,8 @@ def test_each_waiting_run_has_its_reason_and_its_start(
 ) -> None:
     finished(100.0, cores=3)
     on, large, behind, kept = add(cores=3), add(cores=4), add(cores=2), add()
-    store.claim(on, WORKER, (), (0, 1, 2))
-    store.hold(kept, by="grace")
+    store.claims.claim(on, WORKER, (), (0, 1, 2))
+    store.queue.hold(kept, by="grace")
     with Reader.open(home) as reader:
         found = outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")
     assert list(found) == [large, behind, kept]
@@ -123,10 +123,10 @@ def test_the_expected_end_of_a_run_follows_from_its_progress(
     home: Home, store: Store, add: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on, waiting = add(cores=4), add()
-    store.claim(on, WORKER, (), (0, 1, 2, 3))
-    store.begin(on, WORKER, {"host": "lab"})
-    store.mark_running(on, 0.5)
-    store.write(on, [], progress=(25, 100, "samples"))
+    store.claims.claim(on, WORKER, (), (0, 1, 2, 3))
+    store.worker.begin(on, WORKER, {"host": "lab"})
+    store.worker.mark_running(on, 0.5)
+    store.worker.write(on, [], progress=(25, 100, "samples"))
     monkeypatch.setattr("engine.queue.forecast.seconds_since", lambda _: 30.0)
     with Reader.open(home) as reader:
         assert outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting].starts_in_s == pytest.approx(
@@ -139,15 +139,15 @@ def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plai
 ) -> None:
     run_id, gpus = add(gpus=2), FakeGpus(2)
     gpus.occupy(1, used_mb=9_000.0, pids=(4711,))
-    found = outlook(store, home, here=HERE, gpus=gpus)
+    found = outlook(store.read, home, here=HERE, gpus=gpus)
     assert found[run_id].reason == "waits for 2 GPUs: another program uses GPU 1"
     gpus.clear(1)
-    assert outlook(store, home, here=HERE, gpus=gpus)[run_id].reason == "starts next"
+    assert outlook(store.read, home, here=HERE, gpus=gpus)[run_id].reason == "starts next"
     on, next_one = add(), add()
-    store.claim(on, WORKER, (), (0,))
+    store.claims.claim(on, WORKER, (), (0,))
     set_limits(home, Limits(1))
     assert (
-        outlook(store, home, here=HERE, gpus=FakeGpus(2))[next_one].reason
+        outlook(store.read, home, here=HERE, gpus=FakeGpus(2))[next_one].reason
         == "ada has 1 run on, the most a person may have"
     )
     assert [start_in_words(seconds) for seconds in (None, 0.0, 40.2)] == ["", "at once", "in about 40 s"]
@@ -166,12 +166,12 @@ def test_a_run_is_seen_ahead_where_its_priority_would_put_it(
 ) -> None:
     finished(60.0, cores=4)
     on, _ = add(cores=4), add(cores=4)
-    store.claim(on, WORKER, (), (0, 1, 2, 3))
+    store.claims.claim(on, WORKER, (), (0, 1, 2, 3))
 
     def starts(priority: Any) -> float | None:
         asked = {"epochs": 1, "seed": 1}
         return prospect(
-            store,
+            store.read,
             home,
             "hogwild",
             asked,
@@ -207,7 +207,7 @@ def rest(home: Home, sweep_id: int) -> Outlay:
 
 def swept(store: Store, epochs: list[int], cores: int = 1, **more: Any) -> int:
     runs = [NewRun({"epochs": count, "seed": 0}, Demand(cores, 0, cores, 1), "") for count in epochs]
-    return store.add_sweep("hogwild", {"epochs": epochs, "seed": [0]}, runs, owner="ada", **more)
+    return store.sweeps.add("hogwild", {"epochs": epochs, "seed": [0]}, runs, owner="ada", **more)
 
 
 def test_what_fits_goes_side_by_side_and_gpus_shares_and_exclusive_sweeps_wait(
@@ -236,11 +236,11 @@ def test_what_is_on_and_what_waits_comes_first_unless_the_priority_is_higher(
 ) -> None:
     finished(100.0, epochs=1, cores=4)
     on, waiting = add(cores=4), add(cores=4)
-    store.claim(on, WORKER, ())
+    store.claims.claim(on, WORKER, ())
     found = asked(home, [1, 1], cores=4)
     assert (found.idle_s, found.ends_in_s) == (pytest.approx(200.0, abs=1), pytest.approx(400.0, abs=2))
     assert asked(home, [1, 1], cores=4, terms=Terms(priority="high")).ends_in_s == pytest.approx(300.0, abs=2)
-    store.hold(waiting, by="grace")
+    store.queue.hold(waiting, by="grace")
     assert asked(home, [1, 1], cores=4).ends_in_s == pytest.approx(300.0, abs=2)
 
 
@@ -271,7 +271,7 @@ def test_nothing_is_said_where_nothing_is_known_and_an_end_behind_it_neither(
         None,
     )
     finished(100.0, epochs=1)
-    store.claim(add(cores=4, epochs=77), WORKER, ())
+    store.claims.claim(add(cores=4, epochs=77), WORKER, ())
     found = asked(home, [1])
     assert (found.idle_s, found.ends_in_s) == (pytest.approx(100.0, abs=1), None)
 
@@ -284,18 +284,18 @@ def test_what_is_left_counts_queued_and_live_runs_from_now(
 ) -> None:
     finished(100.0, epochs=1, cores=2)
     sweep_id = swept(store, [1, 1, 1, 5], cores=2)
-    ids = [run.id for run in store.queue()]
+    ids = [run.id for run in store.read.queue.waiting()]
     for run_id in ids[:2]:
-        store.claim(run_id, WORKER, ())
+        store.claims.claim(run_id, WORKER, ())
     add(cores=2)
     found = rest(home, sweep_id)
     assert (found.runs, found.like, found.near, found.held) == (4, 3, 1, 0)
     assert found.core_hours == pytest.approx(4 * 2 * 100 / 3600, rel=0.02)
     assert found.idle_s == found.ends_in_s == pytest.approx(200.0, abs=3), "the stranger behind it delays nothing"
     for run_id in ids:
-        store.request_cancel(run_id, by="ada")
+        store.runs.cancel(run_id, by="ada")
     for run_id in ids[:2]:
-        store.end(run_id, "cancelled", "Cancelled by ada.")
+        store.claims.end(run_id, "cancelled", "Cancelled by ada.")
     assert rest(home, sweep_id) == Outlay(0, 0, None, 0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -305,7 +305,7 @@ def test_a_live_run_uses_its_own_estimate_not_the_median_of_its_sweep(
     finished(100.0, epochs=1, cores=2)
     finished(300.0, epochs=5, cores=2)
     sweep_id = swept(store, [1], cores=2)
-    store.claim(store.queue()[0].id, WORKER, ())
+    store.claims.claim(store.read.queue.waiting()[0].id, WORKER, ())
     found = rest(home, sweep_id)
     assert found.near == 2
     assert found.core_hours == pytest.approx(2 * 100 / 3600, rel=0.02)
@@ -316,9 +316,9 @@ def test_a_paused_sweep_is_seen_as_if_it_were_let_go_on_and_runs_on_hold_are_nam
 ) -> None:
     finished(100.0, epochs=1, cores=4)
     sweep_id = swept(store, [1, 1, 1], cores=4)
-    store.hold_sweep(sweep_id, by="ada")
+    store.sweeps.hold(sweep_id, by="ada")
     assert (rest(home, sweep_id).ends_in_s, rest(home, sweep_id).held) == (pytest.approx(300.0, abs=1), 0)
-    store.hold(store.queue()[0].id, by="grace")
+    store.queue.hold(store.read.queue.waiting()[0].id, by="grace")
     found = rest(home, sweep_id)
     assert (found.runs, found.held, found.ends_in_s) == (3, 1, pytest.approx(200.0, abs=1))
     assert found.core_hours == pytest.approx(3 * 4 * 100 / 3600, rel=0.01)
@@ -331,10 +331,10 @@ def test_runs_of_an_exclusive_sweep_follow_each_other_and_say_what_they_wait_for
     sweep_id = swept(store, [1, 1, 1], exclusive=True)
     found = rest(home, sweep_id)
     assert (found.ends_in_s, found.core_hours) == (pytest.approx(300.0, abs=1), pytest.approx(300 / 3600, rel=0.01))
-    first = store.queue()[0].id
+    first = store.read.queue.waiting()[0].id
     other = add()
-    store.move(other, "front", by="ada")
-    store.claim(other, WORKER, (), (0,))
+    store.queue.move(other, "front", by="ada")
+    store.claims.claim(other, WORKER, (), (0,))
     with Reader.open(home) as reader:
         assert outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[first].reason.startswith(
             f"waits for an idle machine: run {other} holds 1 until about"

@@ -18,7 +18,7 @@ HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0, (2, 3, 6, 7))
 @pytest.fixture
 def blank(home: Home) -> Run:
     with Store.open(home) as store:
-        return store.run(store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1)))
+        return store.read.runs.one(store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1)))
 
 
 def asking(blank: Run, want_cores: int = 1, want_gpus: int = 0, /, **more: Any) -> Run:

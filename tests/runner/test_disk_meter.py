@@ -21,15 +21,15 @@ def test_folders_and_points_are_measured_once_and_again_when_they_change(
     with Store.open(home) as store, Reader.open(home) as reader:
         meter = Usage()
         assert [meter.look(store) for _ in range(4)] == [3, 3, 2, 0]
-        owner = reader.run(ids["finished"]).owner
-        points = sum(summary.count + summary.nonfinite for summary in reader.summaries(ids["finished"]))
-        before = reader.held(owner).disk_bytes
+        owner = reader.runs.one(ids["finished"]).owner
+        points = sum(summary.count + summary.nonfinite for summary in reader.details.summaries(ids["finished"]))
+        before = reader.quotas.held(owner).disk_bytes
         assert before >= 5_000_000 + folder_bytes(folder / "logs") + 48 * points
         (folder / "checkpoint.pt").write_bytes(bytes(9_000_000))
-        store.add_tag(ids["finished"], "a", by=owner)
+        store.annotations.add_tag(ids["finished"], "a", by=owner)
         meter._next_at = 0.0
         assert meter.look(store) == 1
-        assert reader.held(owner).disk_bytes == before + 4_000_000
+        assert reader.quotas.held(owner).disk_bytes == before + 4_000_000
 
 
 def test_a_folder_is_measured_without_following_links(tmp_path: Path) -> None:

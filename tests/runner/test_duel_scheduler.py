@@ -38,7 +38,7 @@ def test_a_duel_that_can_not_go_on_is_looked_at_again_only_when_it_has_news(home
     referee.look([])
     seen = dict(referee._seen)
     assert set(seen) == {duel_id} and stage(home, duel_id) == ("tuning", 0)
-    again = store.add_run(
+    again = store.runs.add(
         first.experiment, first.config, owner="Ada", demand=labs.demand_of(first), parent_id=first.id, resumes=False
     )
     labs.drive(home, duel_id, "tuning")
@@ -54,17 +54,17 @@ def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(
     monkeypatch.setattr("engine.runner.duel_scheduler.uptime_s", lambda: now_s)
     labs.launched(home, kind="seconds", amount=5.0)
     labs.launched(home, amount=5.0)
-    ids = [row.id for row in store.queue()]
+    ids = [row.id for row in store.read.queue.waiting()]
     assert len(ids) == 12
     for run_id, ago_s in ((ids[0], 5.0 + MARGIN_S + 1.1), (ids[1], 5.0), (ids[6], 500.0)):
-        store.claim(run_id, me(), ())
-        store.begin(run_id, me(), {}, now_s - ago_s)
-        store.mark_running(run_id, 1.0)
+        store.claims.claim(run_id, me(), ())
+        store.worker.begin(run_id, me(), {}, now_s - ago_s)
+        store.worker.mark_running(run_id, 1.0)
     referee = Referee(home, store)
     for _ in range(2):
         referee.looked_at = float("-inf")
-        referee.look(store.alive())
-    assert {run.id: (run.status, run.stop_requested_by) for run in store.alive()} == {
+        referee.look(store.read.queue.alive())
+    assert {run.id: (run.status, run.stop_requested_by) for run in store.read.queue.alive()} == {
         ids[0]: ("stopping", "the budget of duel 1"),
         ids[1]: ("running", None),
         ids[6]: ("running", None),

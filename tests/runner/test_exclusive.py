@@ -21,16 +21,16 @@ MACHINE = Machine(8, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 
 def sweep(store: Store, count: int = 2) -> None:
     runs = [NewRun({"splits": number}, Demand(1, 0, 1, 1), "") for number in range(count)]
-    store.add_sweep("pipeline", {"splits": list(range(count))}, runs, owner="ada", exclusive=True)
+    store.sweeps.add("pipeline", {"splits": list(range(count))}, runs, owner="ada", exclusive=True)
 
 
 def single(store: Store) -> int:
-    return store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    return store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
 
 
 def runs(home: Home) -> dict[int, Run]:
     with Reader.open(home) as reader:
-        return {row.id: reader.run(row.id) for row in reader.runs()}
+        return {row.id: reader.runs.one(row.id) for row in reader.runs.find()}
 
 
 def test_an_exclusive_run_fits_an_idle_machine_alone_and_nothing_fits_beside_it(home: Home, store: Store) -> None:
@@ -53,18 +53,18 @@ def test_nobody_passes_a_run_that_waits_for_an_idle_machine(home: Home, store: S
         runner.step()
         runner.placement._passed_at = 0.0
     with Reader.open(home) as reader:
-        assert [row.id for row in reader.runs() if row.status != "queued"] == [first]
+        assert [row.id for row in reader.runs.find() if row.status != "queued"] == [first]
 
 
 def test_runs_of_a_paused_sweep_are_passed_over_and_their_reason_says_so(home: Home, store: Store) -> None:
     sweep(store, 1)
     free = single(store)
-    store.hold_sweep(1, by="Ada")
-    head = store.next_queued()
+    store.sweeps.hold(1, by="Ada")
+    head = store.read.queue.next()
     assert head is not None and head.id == free
-    assert not store.claim(1, me(), [])
+    assert not store.claims.claim(1, me(), [])
     with Reader.open(home) as reader:
-        assert [run.held_by for run in reader.queue()] == ["the pause of sweep 1", None]
+        assert [run.held_by for run in reader.queue.waiting()] == ["the pause of sweep 1", None]
         assert outlook(reader, home)[1].reason == "held by the pause of sweep 1"
 
 
@@ -81,13 +81,13 @@ def test_the_runner_starts_exclusive_runs_one_by_one_on_an_idle_machine(home: Ho
         new = [run_id for run_id in launcher.submitted if run_id not in started]
         started += new
         assert len(new) == 1, "nothing beside an exclusive run, and no exclusive run beside another"
-        store.begin(new[0], launcher.submitted[new[0]], {})
-        store.mark_running(new[0], 0.1)
+        store.worker.begin(new[0], launcher.submitted[new[0]], {})
+        store.worker.mark_running(new[0], 0.1)
         launcher.reserved = 0
         runner.spare_at = 0.0
         runner.step()
         assert launcher.reserved == (0 if new[0] in (2, 3) else 1), "no spare loads beside a run that is timed"
-        store.end(new[0], "finished", "Done.")
+        store.claims.end(new[0], "finished", "Done.")
     assert started == [before, 2, 3, after]
 
 
@@ -111,6 +111,6 @@ def test_the_runner_samples_the_machine_every_few_seconds(
     runner = Runner(home, store, PaperLauncher(), MACHINE, gpus=FakeGpus(2), sampler=sampler)
     runner.step()
     with Reader.open(home) as reader:
-        found = {(sample.source, sample.name): sample.value for sample in reader.machine_samples()}
+        found = {(sample.source, sample.name): sample.value for sample in reader.machine.samples()}
     assert found["host", "memory_mb"] > 0
     assert 0 <= found["host", "cpu_percent"] <= 100

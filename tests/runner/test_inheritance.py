@@ -15,8 +15,8 @@ from engine.runner import run_supervisor
 from engine.runner.inheritance import inherit
 from engine.runner.runner import Runner
 from engine.store import RankRow, Reader, Store
-from engine.store.clock import now
 from engine.store.records import Demand, ProcessIdentity
+from engine.store.timestamps import now
 from engine.system.processes import boot_id, identity, is_alive, session_members
 from engine.system.runner_process import ensure_running, runner_process
 from tests.runner.test_runner import paper, runner
@@ -58,10 +58,10 @@ def segment() -> Iterator[Path]:
 
 def begun(store: Store, worker: ProcessIdentity, segment: Path) -> int:
     """Bring a run to `starting` whose one rank made the segment."""
-    run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
-    store.claim(run_id, worker, ())
-    store.begin(run_id, worker, {})
-    store.add_ranks(run_id, [RankRow(0, "trainer1", maker_of(segment), "cpu", "running", 1, now(), None)])
+    run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    store.claims.claim(run_id, worker, ())
+    store.worker.begin(run_id, worker, {})
+    store.worker.add_ranks(run_id, [RankRow(0, "trainer1", maker_of(segment), "cpu", "running", 1, now(), None)])
     segment.touch()  # made while the run was on
     return run_id
 
@@ -78,7 +78,7 @@ def maker_of(segment: Path) -> int:
 
 def cleanings(home: Home, run_id: int) -> list[tuple[str, str]]:
     with Reader.open(home) as reader:
-        return [(event.who, event.detail) for event in reader.events(run_id) if event.kind == "cleaned up"]
+        return [(event.who, event.detail) for event in reader.details.events(run_id) if event.kind == "cleaned up"]
 
 
 def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
@@ -90,7 +90,7 @@ def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run_id = begun(store, of(worker), segment)
-    store.end(run_id, "finished", "All ranks ended their work.")
+    store.claims.end(run_id, "finished", "All ranks ended their work.")
     inherit(home, runner.endings)
     assert cleanings(home, run_id) == [("runner", f"shared memory {segment} of run {run_id}")]
     assert not segment.exists()
@@ -119,8 +119,8 @@ def test_a_new_runner_ends_what_the_killed_one_left(
     known = of(worker)
     with Store.open(home) as store:
         run_id = begun(store, known, segment)
-        store.register_runner(ProcessIdentity(boot_id(), 2**22 + 7, 1), cores=2, gpus=0)
-        store.end(run_id, "finished", "All ranks ended their work.")
+        store.runner.register(ProcessIdentity(boot_id(), 2**22 + 7, 1), cores=2, gpus=0)
+        store.claims.end(run_id, "finished", "All ranks ended their work.")
     worker.communicate()
     (left,) = session_members(known)
     assert ensure_running(home)
@@ -130,7 +130,7 @@ def test_a_new_runner_ends_what_the_killed_one_left(
     )
     serving = runner_process(home)
     with Store.open(home) as store:
-        store.ask_runner_to_stop()
+        store.runner.ask_to_stop()
     assert serving
     wait_until(lambda: not is_alive(serving), "the runner ends")
     assert (f"shared memory {segment} of run {run_id}") in cleanings(home, run_id)[0][1]

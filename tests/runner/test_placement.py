@@ -27,31 +27,31 @@ class Scene:
     gpus: FakeGpus
 
     def add(self, cores: int = 1, gpus: int = 0, owner: str = "ada", epochs: int = 1, **more: Any) -> int:
-        return self.store.add_run(
+        return self.store.runs.add(
             "hogwild", {"epochs": epochs}, owner=owner, demand=Demand(cores, gpus, cores, 1), **more
         )
 
     def started(self) -> list[int]:
         """Have the runner look once, as if a while after its last look; return who started."""
         self.placement._passed_at = self.placement._looked_at = float("-inf")
-        return [run.id for run in self.placement.claim(self.store.alive())]
+        return [run.id for run in self.placement.claim(self.store.read.queue.alive())]
 
     def run(self, run_id: int) -> Run:
-        return self.store.run(run_id)
+        return self.store.read.runs.one(run_id)
 
     def end(self, run_id: int, *, after_s: float = 0.0) -> None:
         """Finish a run that held its slots for some seconds."""
         worker = self.run(run_id).worker
         assert worker is not None
-        self.store.begin(run_id, worker, {"host": socket.gethostname()})
-        self.store.mark_running(run_id, 0.1)
-        self.store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=after_s)
+        self.store.worker.begin(run_id, worker, {"host": socket.gethostname()})
+        self.store.worker.mark_running(run_id, 0.1)
+        self.store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=after_s)
         if after_s:
             self.claimed(run_id, after_s)
 
     def claimed(self, run_id: int, ago_s: float) -> None:
         at = (datetime.now(UTC) - timedelta(seconds=ago_s)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        with self.store.change() as connection:
+        with self.store.db.change() as connection:
             connection.execute("UPDATE runs SET claimed_at = ? WHERE id = ?", [at, run_id])
 
 
@@ -117,7 +117,7 @@ def test_a_person_holds_at_most_their_cores_and_gpus(scene: Scene, home: Home) -
     set_limits(
         home, Limits(max_cores_per_person=2, max_gpus_per_person=1, people={"grace": {"max_cores_per_person": 3}})
     )
-    with scene.store.change() as connection:
+    with scene.store.db.change() as connection:
         first, second, third, hers = (
             scene.add(cores, gpus, owner)
             for cores, gpus, owner in ((1, 1, "ada"), (1, 1, "ada"), (1, 0, "ada"), (2, 1, "grace"))
@@ -181,7 +181,7 @@ def test_a_run_that_needs_no_gpu_passes_one_that_waits_for_them(scene: Scene) ->
 
 def test_a_run_on_hold_holds_nobody_up(scene: Scene) -> None:
     kept, other = scene.add(4), scene.add(4)
-    scene.store.hold(kept, by="grace")
+    scene.store.queue.hold(kept, by="grace")
     assert scene.started() == [other]
 
 

@@ -31,12 +31,12 @@ def begin(runner: Runner, store: Store) -> Begin:
     """Bring a run to `running` under the runner and return its id."""
 
     def start(terms: Terms = Terms(), experiment: str = "hogwild") -> int:  # noqa: B008
-        run_id = store.add_run(
+        run_id = store.runs.add(
             experiment, {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine", terms=terms
         )
         runner.step()
-        store.begin(run_id, paper(runner).submitted[run_id], {}, uptime_s())
-        store.mark_running(run_id, 0.1)
+        store.worker.begin(run_id, paper(runner).submitted[run_id], {}, uptime_s())
+        store.worker.mark_running(run_id, 0.1)
         return run_id
 
     return start
@@ -66,7 +66,7 @@ def checkpoint(home: Home, run_id: int) -> None:
 
 def test_force_kills_without_asking_first_and_the_cause_says_so(runner: Runner, store: Store, begin: Begin) -> None:
     run_id = begin()
-    store.request_cancel(run_id, by="grace", force=True)
+    store.runs.cancel(run_id, by="grace", force=True)
     runner.step()
     assert paper(runner).cancelled == [(worker_of(runner, run_id).pid, True)]
     runner.step()
@@ -78,10 +78,10 @@ def test_force_kills_without_asking_first_and_the_cause_says_so(runner: Runner, 
 
 def test_a_second_cancel_with_force_need_not_wait_for_the_deadline(runner: Runner, store: Store, begin: Begin) -> None:
     run_id = begin()
-    store.request_cancel(run_id, by="grace")
+    store.runs.cancel(run_id, by="grace")
     runner.step()
     assert paper(runner).cancelled == [(worker_of(runner, run_id).pid, False)]
-    assert store.request_cancel(run_id, by="ada", force=True) == "stopping"
+    assert store.runs.cancel(run_id, by="ada", force=True) == "stopping"
     runner.step()
     runner.step()
     assert run_of(runner, run_id).cause == "Cancelled by ada, by force."
@@ -92,7 +92,7 @@ def test_a_worker_that_outstays_the_deadline_is_killed_and_the_cause_says_so(
 ) -> None:
     run_id = begin()
     worker = worker_of(runner, run_id)
-    assert store.request_cancel(run_id, by="grace") == "stopping"
+    assert store.runs.cancel(run_id, by="grace") == "stopping"
     monkeypatch.setattr(run_supervisor, "STOP_DEADLINE_S", 600.0)
     runner.step()
     runner.step()
@@ -132,7 +132,7 @@ def test_what_could_not_be_removed_is_said_in_the_cause(
     runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = begin()
-    store.request_cancel(run_id, by="grace")
+    store.runs.cancel(run_id, by="grace")
     kill(runner, run_id)
     found = Cleared(["process 41 (python)", "512 MB on GPU 0 of process 41"], ["shared memory psm_1"])
     monkeypatch.setattr(run_supervisor, "clear", lambda *_: found)
@@ -142,7 +142,9 @@ def test_what_could_not_be_removed_is_said_in_the_cause(
         == "Cancelled by grace. Could not be removed: process 41 (python), 512 MB on GPU 0 of process 41."
     )
     with Reader.open(runner.home) as reader:
-        assert ("cleaned up", "shared memory psm_1") in [(event.kind, event.detail) for event in reader.events(run_id)]
+        assert ("cleaned up", "shared memory psm_1") in [
+            (event.kind, event.detail) for event in reader.details.events(run_id)
+        ]
 
 
 def test_a_worker_that_survives_the_kill_does_not_keep_its_run_stopping_for_ever(
@@ -153,7 +155,7 @@ def test_a_worker_that_survives_the_kill_does_not_keep_its_run_stopping_for_ever
     monkeypatch.setattr(paper(runner), "cancel", lambda worker, force=False: None)
     monkeypatch.setattr(run_supervisor, "clear", lambda *_: Cleared([f"process {worker.pid} (python)"]))
     monkeypatch.setattr(run_supervisor, "KILL_DEADLINE_S", -1.0)
-    store.request_cancel(run_id, by="grace", force=True)
+    store.runs.cancel(run_id, by="grace", force=True)
     runner.step()
     runner.step()
     assert run_of(runner, run_id).status == "cancelled"
@@ -172,7 +174,7 @@ def test_what_a_finished_run_leaves_behind_is_removed_when_its_worker_is_gone(
         return Cleared(removed=["shared memory torch_1_2_3"])
 
     monkeypatch.setattr(run_supervisor, "clear", clear)
-    store.end(run_id, "finished", "All ranks ended their work.", who="worker")
+    store.claims.end(run_id, "finished", "All ranks ended their work.", who="worker")
     runner.step()
     assert cleared == [], "its worker still lives"
     kill(runner, run_id)
@@ -180,7 +182,7 @@ def test_what_a_finished_run_leaves_behind_is_removed_when_its_worker_is_gone(
     runner.step()
     assert cleared == [worker_of(runner, run_id)]
     with Reader.open(runner.home) as reader:
-        assert reader.events(run_id)[-1].kind == "cleaned up"
+        assert reader.details.events(run_id)[-1].kind == "cleaned up"
     assert run_of(runner, run_id).status == "finished"
 
 
@@ -190,18 +192,18 @@ def test_what_a_finished_run_leaves_behind_is_removed_when_its_worker_is_gone(
 def earlier_boot(runner: Runner, store: Store) -> tuple[int, ProcessIdentity]:
     """Leave a run of an earlier boot whose pid is in use again, as a machine does that went down."""
     earlier = replace(me(), boot_id="the boot before")
-    run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
-    store.claim(run_id, earlier, ())
-    store.begin(run_id, earlier, {}, 10.0)
-    store.mark_running(run_id, 0.1)
+    run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    store.claims.claim(run_id, earlier, ())
+    store.worker.begin(run_id, earlier, {}, 10.0)
+    store.worker.mark_running(run_id, 0.1)
     paper(runner).ended[earlier.pid] = "is gone"
     return run_id, earlier
 
 
 def test_a_restart_of_the_machine_is_told_by_its_boot(runner: Runner, store: Store) -> None:
     run_id, _ = earlier_boot(runner, store)
-    store.register_runner(me(), cores=1, gpus=0)
-    store.remove_runner()  # it was asked to end, and signed off
+    store.runner.register(me(), cores=1, gpus=0)
+    store.runner.remove()  # it was asked to end, and signed off
     runner.endings.note_last_runner()
     runner.step()
     assert run_of(runner, run_id).status == "lost"
@@ -213,7 +215,7 @@ def test_a_restart_of_the_machine_is_told_by_its_boot(runner: Runner, store: Sto
 
 def test_a_power_cut_is_told_by_a_runner_that_never_signed_off(runner: Runner, store: Store) -> None:
     run_id, earlier = earlier_boot(runner, store)
-    store.register_runner(earlier, cores=1, gpus=0)
+    store.runner.register(earlier, cores=1, gpus=0)
     runner.endings.note_last_runner()
     runner.step()
     assert run_of(runner, run_id).status == "lost"
@@ -224,7 +226,7 @@ def test_a_power_cut_is_told_by_a_runner_that_never_signed_off(runner: Runner, s
 
 def test_a_killed_runner_of_this_boot_is_no_power_cut(runner: Runner, store: Store, begin: Begin) -> None:
     run_id = begin()
-    store.register_runner(replace(me(), started_ticks=1), cores=1, gpus=0)
+    store.runner.register(replace(me(), started_ticks=1), cores=1, gpus=0)
     kill(runner, run_id)
     successor = Runner(runner.home, store, runner.launcher, runner.machine)
     successor.endings.note_last_runner()
@@ -237,9 +239,9 @@ def test_a_killed_runner_of_this_boot_is_no_power_cut(runner: Runner, store: Sto
 
 def test_a_pid_that_is_in_use_again_is_not_taken_for_the_worker(runner: Runner, store: Store) -> None:
     reused = replace(me(), started_ticks=me().started_ticks - 1)  # this very process has the pid now
-    run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
-    store.claim(run_id, reused, ())
-    store.begin(run_id, reused, {}, uptime_s())
+    run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    store.claims.claim(run_id, reused, ())
+    store.worker.begin(run_id, reused, {}, uptime_s())
     paper(runner).ended[reused.pid] = "is gone"
     runner.step()
     assert run_of(runner, run_id).status == "lost"
@@ -259,7 +261,7 @@ def test_a_clock_that_jumps_ends_no_run(
         runner.beaten_at = float("-inf")
         runner.step()
     assert [run_of(runner, run_id).status for run_id in (limited, plain)] == ["running", "running"]
-    store.write(limited, [])
+    store.worker.write(limited, [])
     heartbeat = run_of(runner, limited).heartbeat_at
     assert heartbeat is not None
     assert abs((datetime.fromisoformat(heartbeat) - datetime.now(UTC)).total_seconds() / 3600) > 29, (
@@ -275,7 +277,7 @@ def _jump(monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
         def now(cls, tz: Any = None) -> Any:
             return datetime.now(tz) + timedelta(hours=hours)
 
-    monkeypatch.setattr("engine.store.clock.datetime", Jumped)
+    monkeypatch.setattr("engine.store.timestamps.datetime", Jumped)
 
 
 def test_a_time_limit_is_counted_on_by_the_next_runner_and_not_after_a_reboot(
@@ -317,13 +319,13 @@ def test_a_lost_run_is_tried_again_up_to_its_retries_with_the_chain_visible(
         )
         assert (again.owner, again.preset, again.name) == ("ada", "quick", "mine")
         ids.append(again.id)
-        store.begin(again.id, paper(runner).submitted[again.id], {}, uptime_s())
+        store.worker.begin(again.id, paper(runner).submitted[again.id], {}, uptime_s())
     kill(runner, ids[-1])
     runner.step()
     with Reader.open(runner.home) as reader:
-        assert reader.count() == 3, "no retry is left"
-        assert reader.chain(ids[1]) == [(run_id, "lost") for run_id in ids]
-        assert [event.detail for event in reader.events(ids[1]) if event.kind in ("retries", "retried")] == [
+        assert reader.runs.count() == 3, "no retry is left"
+        assert reader.runs.chain(ids[1]) == [(run_id, "lost") for run_id in ids]
+        assert [event.detail for event in reader.details.events(ids[1]) if event.kind in ("retries", "retried")] == [
             f"run {first} from the start, retry 1 of at most 2",
             f"as run {ids[2]}",
         ]
@@ -342,20 +344,20 @@ def test_a_lost_run_goes_on_from_its_last_checkpoint(runner: Runner, store: Stor
 
 def test_a_run_that_was_cancelled_or_failed_is_not_tried_again(runner: Runner, store: Store, begin: Begin) -> None:
     cancelled, failed = begin(Terms(max_retries=3)), begin(Terms(max_retries=3))
-    store.request_cancel(cancelled, by="grace")
+    store.runs.cancel(cancelled, by="grace")
     kill(runner, cancelled)
-    store.end(failed, "failed", "trainer1 raised ValueError: no.", who="worker")
+    store.claims.end(failed, "failed", "trainer1 raised ValueError: no.", who="worker")
     runner.step()
     runner.step()
     assert (run_of(runner, cancelled).status, run_of(runner, failed).status) == ("cancelled", "failed")
     with Reader.open(runner.home) as reader:
-        assert reader.count() == 2
+        assert reader.runs.count() == 2
 
 
 def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, store: Store) -> None:
     from engine.store import NewRun
 
-    sweep = store.add_sweep(
+    sweep = store.sweeps.add(
         "hogwild",
         {"seed": [1]},
         [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "seed 1")],
@@ -363,7 +365,7 @@ def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, stor
         terms=Terms(max_retries=1),
     )
     runner.step()
-    store.begin(1, paper(runner).submitted[1], {}, uptime_s())
+    store.worker.begin(1, paper(runner).submitted[1], {}, uptime_s())
     kill(runner, 1)
     runner.step()
     assert (run_of(runner, 1).status, run_of(runner, 2).sweep_id) == ("lost", sweep)
@@ -372,16 +374,16 @@ def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, stor
 def test_a_run_whose_ranks_fail_after_a_cancel_is_cancelled(
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = store.add_run("hogwild", {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine")
-    store.claim(run_id, me(), [])
+    run_id = store.runs.add("hogwild", {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine")
+    store.claims.claim(run_id, me(), [])
 
     def fail(*_given: object) -> None:
-        store.request_cancel(run_id, by="ada")
+        store.runs.cancel(run_id, by="ada")
         raise RankFailed("trainer1", "trainer1 was killed by signal 9 (SIGKILL).")
 
     monkeypatch.setattr(worker, "_execute", fail)
     monkeypatch.setattr(worker, "_write_own_log", lambda _path: None)  # it would take over the output of this process
     monkeypatch.setattr(worker.signal, "signal", lambda *_given: None)
     worker.carry_out(store, home, run_id, {}, worker.StopSwitch())
-    run = store.run(run_id)
+    run = store.read.runs.one(run_id)
     assert (run.status, run.cause) == ("cancelled", "Cancelled by ada.")

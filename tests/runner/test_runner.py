@@ -59,14 +59,14 @@ def runner(home: Home, store: Store) -> Runner:
 @pytest.fixture
 def queue(store: Store) -> Callable[..., int]:
     def add(cores: int = 1, gpus: int = 0) -> int:
-        return store.add_run("hogwild", {}, owner="ada", demand=Demand(cores, gpus, cores, 1))
+        return store.runs.add("hogwild", {}, owner="ada", demand=Demand(cores, gpus, cores, 1))
 
     return add
 
 
 def run_of(runner: Runner, run_id: int) -> Run:
     with Reader.open(runner.home) as reader:
-        return reader.run(run_id)
+        return reader.runs.one(run_id)
 
 
 def paper(runner: Runner) -> PaperLauncher:
@@ -81,8 +81,8 @@ def test_the_queue_is_first_in_first_out_where_nothing_tells_how_long_runs_take(
     runner.step()
     assert list(paper(runner).submitted) == [small]
     assert run_of(runner, later).status == "queued"  # it would fit, but the large one is first
-    store.begin(small, paper(runner).submitted[small], {})
-    store.end(small, "finished", "All ranks ended their work.")
+    store.worker.begin(small, paper(runner).submitted[small], {})
+    store.claims.end(small, "finished", "All ranks ended their work.")
     runner.step()
     assert list(paper(runner).submitted) == [small, large, later]
 
@@ -136,8 +136,8 @@ def test_a_spare_loads_beside_a_run_only_on_free_cores(
 ) -> None:
     run_id = queue(cores=cores)
     runner.step()
-    store.begin(run_id, paper(runner).submitted[run_id], {})
-    store.mark_running(run_id, 0.1)
+    store.worker.begin(run_id, paper(runner).submitted[run_id], {})
+    store.worker.mark_running(run_id, 0.1)
     paper(runner).reserved = 0
     runner.step()
     assert paper(runner).reserved == spares
@@ -156,9 +156,9 @@ def test_a_stopping_runner_claims_nothing_and_ends_with_its_last_run(
     runner: Runner, store: Store, queue: Callable[..., int]
 ) -> None:
     first = queue(cores=4)
-    store.register_runner(me(), cores=4, gpus=2)
+    store.runner.register(me(), cores=4, gpus=2)
     assert runner.step()
-    store.ask_runner_to_stop()
+    store.runner.ask_to_stop()
     runner.beaten_at = 0.0
     second = queue()
     assert runner.step()
@@ -174,11 +174,11 @@ def test_a_runner_that_was_asked_to_stop_sees_off_the_worker_of_a_run_that_has_e
     run_id = queue()
     runner.step()
     worker = paper(runner).submitted[run_id]
-    store.begin(run_id, worker, {})
+    store.worker.begin(run_id, worker, {})
     runner.step()
-    store.end(run_id, "failed", "trainer1 was killed.", who="worker")
-    store.register_runner(me(), cores=4, gpus=2)
-    store.ask_runner_to_stop()
+    store.claims.end(run_id, "failed", "trainer1 was killed.", who="worker")
+    store.runner.register(me(), cores=4, gpus=2)
+    store.runner.ask_to_stop()
     runner.beaten_at = 0.0
     assert runner.step(), "its worker is still there"
     watched = runner.endings.watched[run_id]

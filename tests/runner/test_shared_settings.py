@@ -30,7 +30,7 @@ def runner(home: Home) -> Iterator[Started]:
         process = identity(started[-1].pid)
         assert process
         with Store.open(home) as store:
-            store.register_runner(process, cores=1, gpus=0)
+            store.runner.register(process, cores=1, gpus=0)
         return process.pid
 
     yield start

@@ -31,7 +31,7 @@ def add(store: Store) -> Callable[..., int]:
     """Queue a run and return its id."""
 
     def add(experiment: str = "hogwild", owner: str = "ada", **more: object) -> int:
-        return store.add_run(experiment, {"trainers": 2}, owner=owner, demand=Demand(2, 0, 2, 1), **more)  # type: ignore[arg-type]
+        return store.runs.add(experiment, {"trainers": 2}, owner=owner, demand=Demand(2, 0, 2, 1), **more)  # type: ignore[arg-type]
 
     return add
 
@@ -42,9 +42,9 @@ def running(store: Store, add: Callable[..., int]) -> Callable[..., int]:
 
     def run(**more: object) -> int:
         run_id = add(**more)
-        assert store.claim(run_id, WORKER, ())
-        store.begin(run_id, WORKER, {"host": "lab"})
-        store.mark_running(run_id, 1.5)
+        assert store.claims.claim(run_id, WORKER, ())
+        store.worker.begin(run_id, WORKER, {"host": "lab"})
+        store.worker.mark_running(run_id, 1.5)
         return run_id
 
     return run

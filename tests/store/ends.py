@@ -17,19 +17,19 @@ def finish(
     name: str = "test/accuracy",
 ) -> int:
     """Take a run to its end, with a metric that came to `value` after a better and a worse one."""
-    run_id = store.add_run(experiment, config, owner=owner, demand=Demand(1, 0, 1, 1), preset="quick")
+    run_id = store.runs.add(experiment, config, owner=owner, demand=Demand(1, 0, 1, 1), preset="quick")
     return end(store, run_id, value, name)
 
 
 def end(store: Store, run_id: int, value: float | None, name: str = "test/accuracy") -> int:
-    assert store.claim(run_id, WORKER, ())
-    store.begin(run_id, WORKER, {})
-    store.mark_running(run_id, 0.5)
+    assert store.claims.claim(run_id, WORKER, ())
+    store.worker.begin(run_id, WORKER, {})
+    store.worker.mark_running(run_id, 0.5)
     if value is not None:
-        store.write(
+        store.worker.write(
             run_id,
             [],
             run_points=[Point(name, step, each, 1.0) for step, each in enumerate((value + 50, value - 50, value))],
         )
-    store.end(run_id, "finished", "It ended.", execution_time_s=1.0)
+    store.claims.end(run_id, "finished", "It ended.", execution_time_s=1.0)
     return run_id

@@ -18,7 +18,7 @@ with Store.open(home) as store:
     wait()
     for at in range(batches):
         points = [Point("train/loss", at * 50 + step, float(at), 0.1) for step in range(50)]
-        store.write(run_id, [RankBatch(0, points)], run_points=[Point("perf/samples_per_second", at, 1.0, 0.1)], progress=(at + 1, batches, "batches"))
+        store.worker.write(run_id, [RankBatch(0, points)], run_points=[Point("perf/samples_per_second", at, 1.0, 0.1)], progress=(at + 1, batches, "batches"))
         print(at + 1, flush=True)
 """  # noqa: E501
 READER = """
@@ -26,15 +26,15 @@ import itertools
 wait()
 polls = last = 0
 with Reader.open(home) as reader:
-    while reader.count(statuses=["running"]):
-        for row in reader.runs():
-            with reader.snapshot():
-                series, summary = reader.series(row.id, ["train/loss"]), [s for s in reader.summaries(row.id) if s.metric == "train/loss"]
-                done = reader.run(row.id).progress_done
+    while reader.runs.count(statuses=["running"]):
+        for row in reader.runs.find():
+            with reader.db.snapshot():
+                series, summary = reader.curves.series(row.id, ["train/loss"]), [s for s in reader.details.summaries(row.id) if s.metric == "train/loss"]
+                done = reader.runs.one(row.id).progress_done
             assert [(len(s.ids), s.total) for s in series] == [(s.count, s.count) for s in summary]
             assert sum(s.total for s in series) == 50 * done, (series, done)
-        assert reader.token() >= last
-        last, polls = reader.token(), polls + 1
+        assert reader.runs.token() >= last
+        last, polls = reader.runs.token(), polls + 1
         if polls == 4:
             print("has read", flush=True)
 print(polls)
@@ -56,10 +56,11 @@ def test_writers_and_readers_share_a_store_without_a_lock_error_or_a_torn_read(
         each.line()  # the runs are on until each has read them a few times
     for writer, run_id in zip(writers, runs, strict=True):
         assert writer.rest().splitlines()[-1] == "60"
-        assert store.end(run_id, "finished", "All ranks ended their work.")
+        assert store.claims.end(run_id, "finished", "All ranks ended their work.")
     assert all(int(each.rest()) > 3 for each in readers)
     assert [
-        [series.total for series in reader.series(run_id, ["train/loss", "perf/samples_per_second"])] for run_id in runs
+        [series.total for series in reader.curves.series(run_id, ["train/loss", "perf/samples_per_second"])]
+        for run_id in runs
     ] == [[60, 3000]] * 3
 
 
@@ -77,14 +78,16 @@ def test_a_killed_writer_loses_no_point_that_it_had_committed(
     rest, _ = writer.process.communicate(timeout=PATIENCE_S)
     said = max([40, *(int(line) for line in rest.splitlines(keepends=True) if line.endswith("\n"))])
     with Reader.open(home) as fresh:
-        found = {series.metric: series for series in fresh.series(run_id, ["train/loss", "perf/samples_per_second"])}
+        found = {
+            series.metric: series for series in fresh.curves.series(run_id, ["train/loss", "perf/samples_per_second"])
+        }
         batches = found["perf/samples_per_second"].total
         assert batches >= said
         assert found["train/loss"].steps == list(range(50 * batches))
-        assert fresh.run(run_id).progress_done == batches
-        assert fresh.rows("PRAGMA integrity_check")[0][0] == "ok"
-    assert store.end(run_id, "lost", "The worker was killed.")  # the lock went with its holder
-    assert reader.run(run_id).status == "lost"
+        assert fresh.runs.one(run_id).progress_done == batches
+        assert fresh.db.rows("PRAGMA integrity_check")[0][0] == "ok"
+    assert store.claims.end(run_id, "lost", "The worker was killed.")  # the lock went with its holder
+    assert reader.runs.one(run_id).status == "lost"
 
 
 @pytest.mark.long

@@ -17,7 +17,10 @@ from engine.recorder import Point
 from engine.runtime.worker.retry import patiently
 from engine.runtime.worker.sink import StoreSink
 from engine.store import RankBatch, Reader, Store
-from engine.store.schema import bring_up_to_date, known, steps
+from engine.store.connection import ReadConnection
+from engine.store.schema.migrations import steps
+from engine.store.schema.sqlite_library import STEPS_FIELD
+from engine.store.schema.upgrade import bring_up_to_date, known
 
 
 def raw(home: Home) -> closing[sqlite3.Connection]:
@@ -29,15 +32,21 @@ def test_a_home_without_a_store_reads_as_empty_until_there_is_one(
     home: Home, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     with Reader.open(home) as reader:
-        assert (reader.runs(), reader.count(), reader.owners(), reader.token(), reader.runner()) == ([], 0, [], 0, None)
-        assert reader.series(1, ["train/loss"]) == []
+        assert (
+            reader.runs.find(),
+            reader.runs.count(),
+            reader.runs.owners(),
+            reader.runs.token(),
+            reader.runner.current(),
+        ) == ([], 0, [], 0, None)
+        assert reader.curves.series(1, ["train/loss"]) == []
     assert not home.database.exists()
     with Reader.open(Home(tmp_path / "nowhere")) as reader:
-        assert reader.runs() == []
+        assert reader.runs.find() == []
     with Reader.open(home) as reader:
-        assert reader.runs() == []
+        assert reader.runs.find() == []
         run_id = request.getfixturevalue("add")()
-        assert [row.id for row in reader.runs()] == [run_id]
+        assert [row.id for row in reader.runs.find()] == [run_id]
 
 
 def test_a_store_in_the_making_reads_as_empty(home: Home) -> None:
@@ -47,7 +56,7 @@ def test_a_store_in_the_making_reads_as_empty(home: Home) -> None:
             "CREATE TABLE _sqlite_migrations (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT)"
         )
     with Reader.open(home) as reader:
-        assert reader.runs() == []
+        assert reader.runs.find() == []
 
 
 def test_a_store_restored_without_its_write_ahead_log_gets_one_again(home: Home, store: Store) -> None:
@@ -55,7 +64,7 @@ def test_a_store_restored_without_its_write_ahead_log_gets_one_again(home: Home,
     with raw(home) as connection:
         assert connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0] == "delete"
     with Store.open(home) as opened:
-        assert opened.rows("PRAGMA journal_mode")[0][0] == "wal"
+        assert opened.db.rows("PRAGMA journal_mode")[0][0] == "wal"
 
 
 def test_whoever_reads_while_the_steps_are_applied_sees_none_of_them(home: Home) -> None:
@@ -66,7 +75,7 @@ def test_whoever_reads_while_the_steps_are_applied_sees_none_of_them(home: Home)
 
             def look(statement: str) -> None:  # what a trace callback raises goes nowhere
                 try:
-                    seen.append(reader.runs())
+                    seen.append(reader.runs.find())
                 except StoreError as error:
                     seen.append(error)
 
@@ -78,7 +87,7 @@ def test_whoever_reads_while_the_steps_are_applied_sees_none_of_them(home: Home)
 
 
 def test_steps_that_fail_leave_the_store_as_it_was(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "_migrations", list(steps._migrations))
+    monkeypatch.setattr(steps, STEPS_FIELD, list(getattr(steps, STEPS_FIELD)))
 
     @steps()
     def broken_step(db: Any) -> None:
@@ -93,7 +102,7 @@ def test_steps_that_fail_leave_the_store_as_it_was(home: Home, monkeypatch: pyte
 @pytest.mark.processes
 def test_many_processes_make_one_schema_at_once(home: Home, program: Callable[..., Any]) -> None:
     makers = [
-        program("wait()\nwith Store.open(home) as store: print(store.rows('PRAGMA journal_mode')[0][0])", home.path)
+        program("wait()\nwith Store.open(home) as store: print(store.db.rows('PRAGMA journal_mode')[0][0])", home.path)
         for _ in range(6)
     ]
     assert [maker.line() for maker in makers] == ["ready"] * 6
@@ -126,7 +135,7 @@ def test_a_store_of_an_older_version_is_read_by_none_and_mended_by_the_first_wri
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.close()
-    monkeypatch.setattr(steps, "_migrations", list(steps._migrations))
+    monkeypatch.setattr(steps, STEPS_FIELD, list(getattr(steps, STEPS_FIELD)))
 
     @steps()
     def later_step(db: Any) -> None:
@@ -136,7 +145,7 @@ def test_a_store_of_an_older_version_is_read_by_none_and_mended_by_the_first_wri
         Reader.open(home)
     Store.open(home).close()
     with Reader.open(home) as reader:
-        assert reader.runs() == []
+        assert reader.runs.find() == []
 
 
 def test_a_step_that_fails_leaves_the_store_as_it_was(
@@ -144,7 +153,7 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(
 ) -> None:
     store.close()
     with monkeypatch.context() as patch:
-        patch.setattr(steps, "_migrations", list(steps._migrations))
+        patch.setattr(steps, STEPS_FIELD, list(getattr(steps, STEPS_FIELD)))
 
         @steps()
         def broken_step(db: Any) -> None:
@@ -161,15 +170,15 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(
 def test_a_reader_can_not_write_and_reads_on_while_a_writer_holds_the_store(
     home: Home, store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    with pytest.raises(StoreError, match=r"can't be written to"), reader.told():
-        reader.connection.execute("UPDATE runs SET owner = 'mallory'")
+    with pytest.raises(StoreError, match=r"can't be written to"), reader.db.told():
+        reader.db.connection.execute("UPDATE runs SET owner = 'mallory'")
     run_id = add()
     with raw(home) as holder:
         holder.execute("BEGIN IMMEDIATE")
         holder.execute("UPDATE runs SET name = 'half done'")
-        assert reader.run(run_id).name == ""
+        assert reader.runs.one(run_id).name == ""
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        reader.rows("SELECT * FROM no_such_table")
+        reader.db.rows("SELECT * FROM no_such_table")
 
 
 def test_a_held_store_is_busy_within_the_timeout_and_says_the_cure(home: Home, add: Callable[..., int]) -> None:
@@ -178,10 +187,10 @@ def test_a_held_store_is_busy_within_the_timeout_and_says_the_cure(home: Home, a
         holder.execute("BEGIN IMMEDIATE")
         start = time.monotonic()
         with pytest.raises(StoreBusy, match=r"held by another program for 0\.3 s\. Try again"):
-            page.request_cancel(run_id, by="ada")
+            page.runs.cancel(run_id, by="ada")
         assert time.monotonic() - start > 0.25
         holder.execute("ROLLBACK")
-        assert page.request_cancel(run_id, by="ada") == "cancelled"  # the connection is as good as before
+        assert page.runs.cancel(run_id, by="ada") == "cancelled"  # the connection is as good as before
 
 
 @pytest.mark.parametrize("opening", [Store, Reader])
@@ -198,8 +207,8 @@ def test_a_home_of_any_name_is_opened_and_one_that_can_not_be_made_is_said(tmp_p
     home = Home(tmp_path / "a?mode=rw#b%20c 'd\"")
     Store.open(home).close()
     with Reader.open(home) as reader:
-        assert reader.rows("SELECT count(*) FROM runs")[0][0] == 0
-        assert not reader._waits
+        assert reader.db.rows("SELECT count(*) FROM runs")[0][0] == 0
+        assert isinstance(reader.db, ReadConnection) and not reader.db._waits
 
 
 Running = Callable[..., int]
@@ -212,7 +221,7 @@ def batch(first: int, count: int = 100) -> list[RankBatch]:
 def write_on(store: Store, run_id: int, first: int) -> None:
     """Write batches until the store takes no more."""
     for start in range(first, 100_000, 100):
-        store.write(run_id, batch(start))
+        store.worker.write(run_id, batch(start))
 
 
 @pytest.mark.parametrize("held_s", [0.3, pytest.param(10.0, marks=pytest.mark.long)])
@@ -228,57 +237,57 @@ def test_a_store_held_by_another_program_costs_a_worker_time_and_a_page_a_senten
                 StoreBusy, match=r"held by another program for 0\.2 s\. Try again; if it lasts, end the program"
             ),
         ):
-            page.set_note(run_id, "now", by="ada")
-        assert reader.run(run_id).status == "running", "readers read on"
+            page.annotations.set_note(run_id, "now", by="ada")
+        assert reader.runs.one(run_id).status == "running", "readers read on"
         start = time.monotonic()
         letting_go = threading.Timer(held_s, other.execute, ["ROLLBACK"])
         letting_go.start()
-        store.write(run_id, batch(0))
+        store.worker.write(run_id, batch(0))
         assert time.monotonic() - start > held_s / 2
         letting_go.join()
-    assert reader.series(run_id, ["train/loss"])[0].steps == list(range(100))
+    assert reader.curves.series(run_id, ["train/loss"])[0].steps == list(range(100))
 
 
 def test_a_full_disk_is_said_keeps_what_there_is_and_takes_the_rest_once_there_is_room(
     home: Home, store: Store, reader: Reader, running: Running
 ) -> None:
     run_id = running()
-    store.write(run_id, batch(0))
-    pages = store.rows("PRAGMA page_count")[0][0]
-    store.rows(f"PRAGMA max_page_count = {pages + 3}")
+    store.worker.write(run_id, batch(0))
+    pages = store.db.rows("PRAGMA page_count")[0][0]
+    store.db.rows(f"PRAGMA max_page_count = {pages + 3}")
     with pytest.raises(
         StoreFull, match=r"is on a disk that is full\. Free some space; what was recorded so far is kept\."
     ):
         write_on(store, run_id, 100)
-    (held,) = reader.series(run_id, ["train/loss"])
+    (held,) = reader.curves.series(run_id, ["train/loss"])
     taken = held.total
     assert taken % 100 == 0
     assert held.steps == list(range(taken)), "whole batches or none"
-    assert reader.summaries(run_id)[0].count == taken
-    assert reader.rows("PRAGMA integrity_check")[0][0] == "ok"
-    store.rows("PRAGMA max_page_count = 1000000")
-    store.write(run_id, batch(taken))
-    assert reader.series(run_id, ["train/loss"])[0].total == taken + 100
+    assert reader.details.summaries(run_id)[0].count == taken
+    assert reader.db.rows("PRAGMA integrity_check")[0][0] == "ok"
+    store.db.rows("PRAGMA max_page_count = 1000000")
+    store.worker.write(run_id, batch(taken))
+    assert reader.curves.series(run_id, ["train/loss"])[0].total == taken + 100
 
 
 def test_a_runs_last_words_wait_for_room(
     home: Home, store: Store, reader: Reader, running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id, sink = running(), StoreSink(store, running())
-    store.rows(f"PRAGMA max_page_count = {store.rows('PRAGMA page_count')[0][0]}")
+    store.db.rows(f"PRAGMA max_page_count = {store.db.rows('PRAGMA page_count')[0][0]}")
     tries: list[float] = []
 
     def last_words() -> None:
         tries.append(time.monotonic())
         if len(tries) == 3:
-            store.rows("PRAGMA max_page_count = 1000000")
+            store.db.rows("PRAGMA max_page_count = 1000000")
         sink.write([RankBatch(0, batch(0, 5_000)[0].points)], [], (1, 1, "samples"), [])
 
     with caplog.at_level(logging.WARNING):
         patiently(last_words, for_s=30, pause_s=0.01)
     assert len(tries) == 3
     assert "is on a disk that is full" in caplog.text
-    assert reader.series(run_id + 1, ["train/loss"])[0].total == 5_000
+    assert reader.curves.series(run_id + 1, ["train/loss"])[0].total == 5_000
     with pytest.raises(StoreBusy):
         patiently(lambda: _raise(StoreBusy("held")), for_s=0.05, pause_s=0.01)
 

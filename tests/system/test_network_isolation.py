@@ -26,7 +26,7 @@ ROLES = ("ps", "trainer1")
 NOT_ON_A_NETWORK = {
     "engine/system/network_isolation.py",
     "engine/runtime/transport/shared_memory.py",
-    "engine/store/guarding.py",
+    "engine/store/access/authorization.py",
 }
 """Modules whose words look alike: a probe of loopback, a Unix socket in a folder of its owner's, a signature."""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="Only root can act as another user.")

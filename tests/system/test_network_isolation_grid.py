@@ -62,7 +62,7 @@ def running(home: Home, name: str, settings: dict[str, Any]) -> Run:
 
     def read() -> Run:
         with Reader.open(home) as reader:
-            return reader.run(run_id)
+            return reader.runs.one(run_id)
 
     wait_until(lambda: read().status not in ("queued", "starting"), "the run has started")
     assert read().status == "running", read().cause
@@ -74,15 +74,15 @@ def test_no_other_user_reaches_a_running_system(lab: Home, name: str, settings: 
     run = running(lab, name, settings)
     try:
         with Reader.open(lab) as reader:
-            pids = [rank.pid for rank in reader.ranks(run.id)]
-            assert reader.run(run.id).environment["network"] == "namespace"
+            pids = [rank.pid for rank in reader.details.ranks(run.id)]
+            assert reader.runs.one(run.id).environment["network"] == "namespace"
         found = [functions.listeners(pid) for pid in pids]
         ports, names = [port for ports, _ in found for port in ports], [name for _, names in found for name in names]
         assert bool(ports) == experiment(name).config.check(settings).listens(gpus=0) == ((name, settings) in LISTENING)
         assert functions.as_nobody(functions.reached, ports, names) == "reached nothing"
     finally:
         with Store.open(lab) as store:
-            store.request_cancel(run.id, by="ada", force=True)
+            store.runs.cancel(run.id, by="ada", force=True)
 
 
 def test_a_config_that_listens_is_known_for_every_exhibit() -> None:

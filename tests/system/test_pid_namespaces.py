@@ -45,7 +45,7 @@ from engine.runner.runner import taken
 from engine.store import Store
 held = taken(home)
 with Store.open(home) as store:
-    store.register_runner(me(), cores=1, gpus=0)
+    store.runner.register(me(), cores=1, gpus=0)
 """
 Elsewhere = Callable[..., tuple["subprocess.Popen[bytes]", ProcessIdentity]]
 
@@ -80,17 +80,17 @@ def elsewhere(home: Home) -> Iterator[Elsewhere]:
 
 
 def begun(store: Store, worker: ProcessIdentity) -> int:
-    run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
-    store.claim(run_id, worker, ())
-    store.begin(run_id, worker, {})
+    run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    store.claims.claim(run_id, worker, ())
+    store.worker.begin(run_id, worker, {})
     return run_id
 
 
 def test_an_identity_holds_the_pid_namespace_through_the_store(store: Store) -> None:
     assert me().pid_namespace == pid_namespace() == Path("/proc/self/ns/pid").stat().st_ino
     run_id = begun(store, me())
-    store.register_runner(me(), cores=1, gpus=0)
-    (worker, runner) = (store.run(run_id).worker, store.registered_runner())
+    store.runner.register(me(), cores=1, gpus=0)
+    (worker, runner) = (store.read.runs.one(run_id).worker, store.read.runner.process())
     assert worker and runner and asdict(worker) == asdict(runner) == asdict(me())
 
 
@@ -114,7 +114,7 @@ def test_a_live_run_of_another_pid_namespace_is_neither_lost_nor_served_beside(
     program.kill()
     program.communicate()
     wait_until(lambda: not endings.holders(), "the run is lost")
-    run = store.run(run_id)
+    run = store.read.runs.one(run_id)
     assert run.status == "lost"
     assert run.cause.startswith(f"The worker (pid {worker.pid} of another PID namespace) is gone while the run was on.")
 
@@ -155,7 +155,7 @@ def test_a_process_with_the_pid_of_a_run_of_another_namespace_is_left_alone(
     assert here
     worker = replace(here, pid_namespace=1)
     run_id = begun(store, worker)
-    store.end(run_id, "finished", "All ranks ended their work.")
+    store.claims.end(run_id, "finished", "All ranks ended their work.")
     with Reader.open(home) as reader:
         assert leftovers(home, reader, home.path / "none", grace_s=0.0) == []
     launcher = LocalLauncher(home)
@@ -172,15 +172,15 @@ def test_a_run_recorded_without_a_namespace_is_taken_over(
     here = identity(sleeper.pid)
     assert here
     run_id = begun(store, here)
-    store.connection.execute("UPDATE runs SET worker_pid_namespace = NULL")
-    store.connection.execute(
+    store.db.connection.execute("UPDATE runs SET worker_pid_namespace = NULL")
+    store.db.connection.execute(
         (
             "INSERT INTO runner (id, boot_id, pid, started_ticks, started_at, heartbeat_at, cores, gpus) VALUES "
             "(1, ?, ?, ?, '', '', 1, 0)"
         ),
         [here.boot_id, here.pid, here.started_ticks],
     )
-    before = store.run(run_id).worker
+    before = store.read.runs.one(run_id).worker
     assert before == here and before.pid_namespace is None
     assert runner_process(home) == here
     endings = Endings(store, LocalLauncher(home))
@@ -188,7 +188,7 @@ def test_a_run_recorded_without_a_namespace_is_taken_over(
     sleeper.kill()
     sleeper.wait()
     assert endings.holders() == []
-    assert store.run(run_id).status == "lost"
+    assert store.read.runs.one(run_id).status == "lost"
 
 
 def test_a_process_that_announced_itself_can_ask_for_others_and_keeps_its_own_lock(

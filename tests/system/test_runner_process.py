@@ -54,7 +54,7 @@ def held(home: Home, then: Callable[[], object] | None = None) -> Iterator[None]
 def register(home: Home, runner: ProcessIdentity | None) -> None:
     if runner:
         with Store.open(home) as store:
-            store.register_runner(runner, cores=1, gpus=0)
+            store.runner.register(runner, cores=1, gpus=0)
 
 
 @pytest.fixture(autouse=True)

@@ -18,13 +18,13 @@ def theirs(tmp_path: Path) -> Home:
     home = Home(tmp_path / "theirs").create()
     ids = basic.fill(home)
     with Store.open(home) as store:
-        store.add_tag(ids["finished"], "=cmd", by="Ada")
-        store.set_note(ids["finished"], "the one to keep", by="Ada")
+        store.annotations.add_tag(ids["finished"], "=cmd", by="Ada")
+        store.annotations.set_note(ids["finished"], "the one to keep", by="Ada")
         child = basic.add(store, "Ada")
         basic.drive(store, home, child, "running")
         batch = RankBatch(0, spans=[Span("forward", 0, 1, 10, 20, 30, "trainer2")], histograms={("staleness", 2): 7})
-        store.write(child, [batch])
-        store.end(child, "finished", "It finished.", execution_time_s=3.5)
+        store.worker.write(child, [batch])
+        store.claims.end(child, "finished", "It finished.", execution_time_s=3.5)
     return home
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from engine.access.quotas import Limits, set_limits
 from engine.errors import ImportRefused, LimitReached
-from engine.store import Store, arrivals
+from engine.store import Store
+from engine.store.imports import bundle_import
 from engine.transfer import archives
 from engine.transfer.archives import members
 from engine.transfer.import_bounds import MOST_SETTINGS, ImportBudget
@@ -90,7 +91,7 @@ def test_a_repeated_log_is_no_bomb_and_training_is_far_from_any_bound(tmp_path: 
     params = {f"params/group/p{number}": b"0.001" for number in range(300)}
     curve = "".join(f"{1_700_000_000_000 + step} {1 / (step + 1):.6f} {step}\n" for step in range(20_000)).encode()
     (run_id,) = import_path(ours, zipped(tmp_path, params | {"metrics/curve": curve}), by="Lin").ids
-    assert len(ours.run(run_id).config) == 301
+    assert len(ours.read.runs.one(run_id).config) == 301
     assert archives.DENSEST >= 100
 
 
@@ -163,7 +164,7 @@ def test_an_import_has_one_measure_for_all_of_its_runs(
 
 
 def test_metrics_of_a_run_in_a_bundle_are_bounded(ours: Store, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrivals, "MOST_CURVES", 2)
+    monkeypatch.setattr(bundle_import, "MOST_CURVES", 2)
     assert "Its run 1 has more than 2 metrics" in refused(ours, bundle)[0]
 
 
@@ -171,7 +172,7 @@ def test_metrics_of_a_run_in_a_bundle_are_bounded(ours: Store, bundle: Path, mon
 def test_an_import_that_would_pass_a_persons_disk_limit_is_refused_before_it_is_written(
     ours: Store, bundle: Path, tmp_path: Path, kind: str
 ) -> None:
-    set_limits(ours.home, Limits(max_disk_gb=0.001))
+    set_limits(ours.db.home, Limits(max_disk_gb=0.001))
     curve = "".join(f"{1_700_000_000_000 + step} 0.5 {step}\n" for step in range(25_000)).encode()
     path = (
         zipped(tmp_path, {"metrics/curve": curve})

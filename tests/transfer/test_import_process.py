@@ -55,12 +55,12 @@ def importers() -> list[psutil.Process]:
 def test_what_comes_of_it_is_what_an_import_gives(bundle: Path, ours: Store, tmp_path: Path) -> None:
     with Store.open(Home(tmp_path / "another")) as another:
         wanted = import_path(another, bundle, by="Lin")
-        found = import_in_child(ours.home, bundle, by="Lin")
+        found = import_in_child(ours.db.home, bundle, by="Lin")
         assert (len(found.ids), found.notes, found.sweeps) == (len(wanted.ids), wanted.notes, wanted.sweeps)
         for here, there in zip(found.ids, wanted.ids, strict=True):
-            assert told(ours.home, here) == told(another.home, there)
+            assert told(ours.db.home, here) == told(another.db.home, there)
     with pytest.raises(ImportRefused, match=f"All 5 runs in bundle are here already, as runs {found.ids[0]}, "):
-        import_in_child(ours.home, bundle, by="Lin", name="bundle")
+        import_in_child(ours.db.home, bundle, by="Lin", name="bundle")
 
 
 def test_only_the_process_of_an_import_reads_files_of_runs() -> None:
@@ -73,10 +73,10 @@ def test_only_the_process_of_an_import_reads_files_of_runs() -> None:
 
 
 def test_who_may_not_import_is_told_so(bundle: Path, ours: Store) -> None:
-    ours.add_person("ada", "admin", by="ada")
-    ours.add_person("vi", "viewer", by="ada")
+    ours.people.add("ada", "admin", by="ada")
+    ours.people.add("vi", "viewer", by="ada")
     with pytest.raises(Forbidden, match="vi"):
-        import_in_child(ours.home, bundle, by="vi")
+        import_in_child(ours.db.home, bundle, by="vi")
 
 
 def test_a_process_that_ends_without_an_answer_is_a_sentence(
@@ -86,13 +86,13 @@ def test_a_process_that_ends_without_an_answer_is_a_sentence(
     with pytest.raises(
         EngineError, match=r"The process that imported runs\.zip exited with code 1\. Nothing was imported"
     ):
-        import_in_child(ours.home, bundle, by="Lin")
+        import_in_child(ours.db.home, bundle, by="Lin")
 
 
 def test_only_one_import_goes_on_in_a_lab(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_process, "WAIT_S", 0.2)
-    with FileLock(ours.home.import_lock):
-        assert "Another import into this lab has been running for more than 0.2 s" in refusal(ours.home, bundle)
+    with FileLock(ours.db.home.import_lock):
+        assert "Another import into this lab has been running for more than 0.2 s" in refusal(ours.db.home, bundle)
 
 
 def test_an_import_that_needs_more_memory_than_it_may_is_a_sentence(ours: Store, tmp_path: Path) -> None:
@@ -102,26 +102,30 @@ def test_an_import_that_needs_more_memory_than_it_may_is_a_sentence(ours: Store,
             r"mlruns\.zip needs more than 0\.0002 GB of memory to be imported\. Nothing was imported\. Import "
             r"fewer runs at a time\."
         ),
-        refusal(ours.home, path, memory_bytes=200_000),
+        refusal(ours.db.home, path, memory_bytes=200_000),
     )
 
 
 @contextmanager
 def held(store: Store) -> Iterator[None]:
     """Hold the store's write lock."""
-    with store.change():
+    with store.db.change():
         yield
 
 
 def test_an_import_that_takes_too_long_is_killed_and_leaves_nothing(bundle: Path, ours: Store) -> None:
     before = counts(ours)
-    with Store.open(ours.home) as other, held(other), pytest.raises(ImportRefused) as refused:  # it waits for the lock
-        import_in_child(ours.home, bundle, by="Lin", allowance=Allowance(time_s=3))
+    with (
+        Store.open(ours.db.home) as other,
+        held(other),
+        pytest.raises(ImportRefused) as refused,
+    ):  # it waits for the lock
+        import_in_child(ours.db.home, bundle, by="Lin", allowance=Allowance(time_s=3))
     assert (
         str(refused.value)
         == "Importing runs.zip took longer than 3 s. Nothing was imported. Import fewer runs at a time."
     )
-    assert (counts(ours), importers(), list(ours.home.path.glob("runs/*"))) == (before, [], [])
+    assert (counts(ours), importers(), list(ours.db.home.path.glob("runs/*"))) == (before, [], [])
 
 
 ENDLESS = """
@@ -132,12 +136,12 @@ CREATE TRIGGER waits BEFORE INSERT ON runs BEGIN SELECT count(*) FROM endless; E
 
 def test_an_import_that_is_killed_between_its_files_and_its_rows_leaves_no_folder(bundle: Path, ours: Store) -> None:
     """Its first row takes for ever; it is killed once a folder is there."""
-    ours.connection.executescript(ENDLESS)
+    ours.db.connection.executescript(ENDLESS)
     seen: list[list[Path]] = []
 
     def kill() -> None:
-        wait_until(lambda: list(ours.home.path.glob("runs/*")), "the folder of the run is there")
-        seen.append(list(ours.home.path.glob("runs/*")))
+        wait_until(lambda: list(ours.db.home.path.glob("runs/*")), "the folder of the run is there")
+        seen.append(list(ours.db.home.path.glob("runs/*")))
         for process in importers():
             process.send_signal(signal.SIGKILL)
 
@@ -145,10 +149,10 @@ def test_an_import_that_is_killed_between_its_files_and_its_rows_leaves_no_folde
     before = counts(ours)
     killing.start()
     with pytest.raises(ImportRefused, match=r"runs\.zip was killed by signal 9 .* Nothing was imported"):
-        import_in_child(ours.home, bundle, by="Lin", name="runs.zip")
+        import_in_child(ours.db.home, bundle, by="Lin", name="runs.zip")
     killing.join()
     assert seen
-    assert (counts(ours), list(ours.home.path.glob("runs/*"))) == (before, [])
+    assert (counts(ours), list(ours.db.home.path.glob("runs/*"))) == (before, [])
 
 
 COST = """

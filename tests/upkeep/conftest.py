@@ -8,7 +8,7 @@ import pytest
 
 from engine.home import Home
 from engine.store import ProcessIdentity, RankRow, Reader, Store
-from engine.store.clock import now
+from engine.store.timestamps import now
 from engine.system.processes import boot_id
 from engine.upkeep.leftover import Leftover
 from engine.upkeep.leftovers import leftovers
@@ -35,13 +35,13 @@ def run_with(store: Store, add: Callable[..., int]) -> Callable[..., int]:
     def begin(worker: ProcessIdentity | None = None, *rank_pids: int) -> int:
         run_id = add()
         worker = worker or ProcessIdentity(boot_id(), GONE + 1, 1)
-        store.claim(run_id, worker, ())
-        store.begin(run_id, worker, {})
+        store.claims.claim(run_id, worker, ())
+        store.worker.begin(run_id, worker, {})
         rows = [
             RankRow(rank, f"trainer{rank + 1}", pid, "cpu", "running", 1, now(), None)
             for rank, pid in enumerate(rank_pids or (GONE,))
         ]
-        store.add_ranks(run_id, rows)
+        store.worker.add_ranks(run_id, rows)
         return run_id
 
     return begin

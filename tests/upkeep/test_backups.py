@@ -14,8 +14,8 @@ from engine.errors import RunnerError, StoreBusy, StoreError, StoreTooNew, Wrong
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
-from engine.store.clock import now
-from engine.store.schema import steps
+from engine.store.schema.migrations import steps
+from engine.store.timestamps import now
 from engine.system.processes import me
 from engine.upkeep import fsck
 from engine.upkeep.backups import back_up, backups, check_sum
@@ -36,7 +36,7 @@ def test_a_backup_taken_while_others_write_is_one_moment_of_the_store_and_holds_
 ) -> None:
     filler, run_id = running(), running()
     for part in range(20):
-        store.write(
+        store.worker.write(
             filler,
             [RankBatch(0, [Point("train/loss", step, 1.0, 0.1) for step in range(part * 5_000, part * 5_000 + 5_000)])],
         )
@@ -84,22 +84,22 @@ def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(
     home: Home, store: Store, running: Running
 ) -> None:
     kept = running()
-    store.write(kept, [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
-    store.end(kept, "finished", "All ranks ended their work.")
+    store.worker.write(kept, [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
+    store.claims.end(kept, "finished", "All ranks ended their work.")
     made = back_up(home, by="ada")
     later = running()
-    store.end(later, "finished", "All ranks ended their work.")
+    store.claims.end(later, "finished", "All ranks ended their work.")
     for run_id in (kept, later):
         (home.run_folder(run_id) / "logs").mkdir(parents=True)
     store.close()
     done = restore(home, made.path, by="ada")
     assert (done.runs, done.folders) == (1, 1)
     with Reader.open(home) as reader:
-        assert [row.id for row in reader.runs()] == [kept]
-        assert reader.series(kept, ["train/loss"])[0].values == [0.5]
-        assert reader.rows("PRAGMA journal_mode")[0][0] == "wal"
+        assert [row.id for row in reader.runs.find()] == [kept]
+        assert reader.curves.series(kept, ["train/loss"])[0].values == [0.5]
+        assert reader.db.rows("PRAGMA journal_mode")[0][0] == "wal"
     with Reader.open(Home(done.aside)) as reader:
-        assert [row.id for row in reader.runs()] == [later, kept]
+        assert [row.id for row in reader.runs.find()] == [later, kept]
     assert (done.aside / "runs" / str(later) / "logs").is_dir()
     assert home.run_folder(kept).is_dir()
     assert made.path.is_file()
@@ -149,7 +149,7 @@ def test_a_backup_of_a_newer_version_is_refused(home: Home, store: Store) -> Non
 
 def test_the_way_back_from_a_newer_version_is_the_backup_made_before(home: Home, store: Store) -> None:
     made = back_up(home, by="ada")
-    store.connection.execute(
+    store.db.connection.execute(
         "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, 'from_the_future', '')",
         [steps.name],
     )
@@ -158,7 +158,7 @@ def test_the_way_back_from_a_newer_version_is_the_backup_made_before(home: Home,
         Store.open(home)
     done = restore(home, made.path, by="ada")
     with Reader.open(home) as reader:
-        assert reader.count() == 0
+        assert reader.runs.count() == 0
     with closing(sqlite3.connect(done.aside / home.database.name)) as before:
         assert before.execute("SELECT count(*) FROM _sqlite_migrations WHERE name = 'from_the_future'").fetchone() == (
             1,
@@ -171,11 +171,11 @@ def test_a_restore_waits_for_no_one_while_a_runner_serves_or_a_run_is_on(
     made, run_id = back_up(home, by="ada"), add()
     with FileLock(home.runner_lock), pytest.raises(RunnerError, match=r"A runner serves .* stop --cancel-runs"):
         restore(home, made.path, by="ada")
-    store.claim(run_id, me(), ())
+    store.claims.claim(run_id, me(), ())
     with pytest.raises(WrongStatus, match=f"Run {run_id} is still carried out"):
         restore(home, made.path, by="ada")
     assert not home.aside.exists()
-    store.end(run_id, "failed", "It failed.")
+    store.claims.end(run_id, "failed", "It failed.")
     store.close()
     assert restore(home, made.path, by="ada").runs == 0
 

@@ -50,7 +50,7 @@ def events(home: Home, run_id: int) -> list[tuple[str, str, str]]:
     with Reader.open(home) as reader:
         return [
             (event.kind, event.who, event.detail)
-            for event in reader.events(run_id)
+            for event in reader.details.events(run_id)
             if event.kind in ("cleaned up", "left behind")
         ]
 
@@ -71,7 +71,7 @@ def test_all_that_was_listed_goes_and_who_asked_is_kept(
     os.utime(orphan, (HOUR_AGO, HOUR_AGO))
     scrap.write_text("half")
     segment.write_bytes(bytes(64))
-    store.end(run_id, "lost", "The worker is gone.")
+    store.claims.end(run_id, "lost", "The worker is gone.")
     cleared = clean(home, found(home, memory), by="Ada", shared_memory=memory)
     mine = [
         f"process {process.pid} of run {run_id}",
@@ -93,7 +93,7 @@ def test_what_was_not_listed_or_is_not_ours_stays(
 ) -> None:
     process = start()
     run_id = run_with(worker_in(process))
-    store.end(run_id, "lost", "The worker is gone.")
+    store.claims.end(run_id, "lost", "The worker is gone.")
     strange = memory / f"torch_{GONE + 2}_1_0"
     strange.write_bytes(b"x")
     notes = home.path / "runs" / "notes"
@@ -113,7 +113,7 @@ def test_a_pid_that_names_another_process_by_now_is_passed_over(
 ) -> None:
     process = start()
     run_id = run_with(worker_in(process))
-    store.end(run_id, "lost", "The worker is gone.")
+    store.claims.end(run_id, "lost", "The worker is gone.")
     (listed,) = found(home, memory)
     assert listed.process
     earlier = replace(listed, process=replace(listed.process, started_ticks=listed.process.started_ticks - 100))
@@ -128,7 +128,7 @@ def test_what_came_to_belong_to_a_live_run_since_it_was_listed_is_passed_over(
     first = run_with(worker_in(process))
     segment = memory / f"torch_{GONE}_1_0"
     segment.write_bytes(b"x")
-    store.end(first, "lost", "The worker is gone.")
+    store.claims.end(first, "lost", "The worker is gone.")
     listed = found(home, memory)
     assert {one.kind for one in listed} == {"process", "shared memory"}
     run_with(worker_in(process), GONE)
@@ -151,7 +151,7 @@ def test_memory_that_only_the_ended_processes_had_mapped_goes_with_them(
     process.stdout.readline()
     run_id = run_with(worker_in(process))
     segment.touch()  # while the run is on
-    store.end(run_id, "lost", "The worker is gone.")
+    store.claims.end(run_id, "lost", "The worker is gone.")
     listed = found(home, memory)
     assert [one.kind for one in listed] == ["process"], "the segment is in use"
     cleared = clean(home, listed, by="Ada", shared_memory=memory)
@@ -165,7 +165,7 @@ def test_what_can_not_be_removed_is_said_and_kept(
     run_id = run_with()
     segment = memory / f"torch_{GONE}_1_0"
     segment.write_bytes(b"x")
-    store.end(run_id, "lost", "The worker is gone.")
+    store.claims.end(run_id, "lost", "The worker is gone.")
     listed = found(home, memory)
 
     def refuse(path: Path) -> None:

@@ -80,10 +80,10 @@ def ended(store: Store, running: Running, home: Home) -> int:
     """A finished run with points of two metrics and a folder."""
     run_id = running()
     points = [Point("train/loss", step, 1.0 / (step + 1), step / 10) for step in range(600)]
-    store.write(run_id, [RankBatch(0, [*points, Point("test/loss", 600, float("nan"), 60.0)])])
-    store.add_log(run_id, "worker", "logs/worker.log")
+    store.worker.write(run_id, [RankBatch(0, [*points, Point("test/loss", 600, float("nan"), 60.0)])])
+    store.worker.add_log(run_id, "worker", "logs/worker.log")
     home.run_folder(run_id).mkdir(parents=True)
-    store.end(run_id, "finished", "All ranks ended their work.")
+    store.claims.end(run_id, "finished", "All ranks ended their work.")
     return run_id
 
 
@@ -117,27 +117,27 @@ def test_a_home_in_order_has_nothing_to_say(home: Home, ended: int, running: Run
 def test_what_does_not_fit_together_is_found_and_mended(
     home: Home, store: Store, ended: int, damage: str, kind: str, words: str
 ) -> None:
-    store.connection.execute("PRAGMA foreign_keys = OFF")
-    store.connection.execute(damage)
+    store.db.connection.execute("PRAGMA foreign_keys = OFF")
+    store.db.connection.execute(damage)
     told = found(home)
     assert told.keys() == {kind}
     assert re.search(words, told[kind]), told
     mend(home)
     assert found(home) == {}
     with Reader.open(home) as reader:
-        assert reader.run(ended).parent_id is None
-        store.write(ended, [RankBatch(0, [Point("train/loss", 600, 0.5, 60.0)])])
-        assert reader.series(ended, ["train/loss"], max_points=5)[0].steps[-1] == 600
+        assert reader.runs.one(ended).parent_id is None
+        store.worker.write(ended, [RankBatch(0, [Point("train/loss", 600, 0.5, 60.0)])])
+        assert reader.curves.series(ended, ["train/loss"], max_points=5)[0].steps[-1] == 600
 
 
 def test_a_run_whose_worker_is_gone_becomes_lost_unless_a_runner_is_there_to_see(
     home: Home, store: Store, add: Callable[..., int]
 ) -> None:
     alive, gone, asked = add(), add(), add()
-    store.claim(alive, me(), ())
+    store.claims.claim(alive, me(), ())
     for run_id in (gone, asked):
-        store.claim(run_id, ProcessIdentity(boot_id(), 10_000_000, 1), ())
-    store.request_cancel(asked, by="ada")
+        store.claims.claim(run_id, ProcessIdentity(boot_id(), 10_000_000, 1), ())
+    store.runs.cancel(asked, by="ada")
     with FileLock(home.runner_lock):
         assert found(home) == {}
     told = [trouble.sentence for trouble in fsck.examine(home)]
@@ -147,7 +147,7 @@ def test_a_run_whose_worker_is_gone_becomes_lost_unless_a_runner_is_there_to_see
     ]
     mend(home)
     with Reader.open(home) as reader:
-        assert [reader.run(run_id).status for run_id in (alive, gone, asked)] == ["starting", "lost", "cancelled"]
+        assert [reader.runs.one(run_id).status for run_id in (alive, gone, asked)] == ["starting", "lost", "cancelled"]
 
 
 def test_folders_without_a_run_go_aside_and_runs_without_a_folder_are_named(
@@ -174,7 +174,7 @@ def test_half_written_files_sockets_and_locks_of_ended_runs_go_and_those_of_a_li
     home: Home, store: Store, ended: int, add: Callable[..., int]
 ) -> None:
     run_id = add()
-    store.claim(run_id, me(), ())
+    store.claims.claim(run_id, me(), ())
     live = home.run_folder(run_id)
     live.mkdir()
     home.backups.mkdir()
@@ -197,8 +197,8 @@ def test_half_written_files_sockets_and_locks_of_ended_runs_go_and_those_of_a_li
 
 
 def test_a_damaged_store_is_said_to_be_and_no_mending_is_tried(home: Home, store: Store, ended: int) -> None:
-    store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-    size = store.rows("PRAGMA page_size")[0][0]
+    store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    size = store.db.rows("PRAGMA page_size")[0][0]
     store.close()
     with home.database.open("r+b") as file:
         for page in range(6, home.database.stat().st_size // size):
@@ -227,7 +227,7 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
         home.run_folder(run_id).mkdir(parents=True)
         segment.write_bytes(bytes(4096))
         assert found(home) == {}
-        store.end(run_id, "failed", "It broke.")
+        store.claims.end(run_id, "failed", "It broke.")
         told = found(home)
         assert told["processes"] == f"Processes that no live run needs are still there: {process.pid} (run {run_id})."
         assert re.fullmatch(
@@ -240,7 +240,7 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
         process.kill()
         segment.unlink(missing_ok=True)
     with Reader.open(home) as reader:
-        (event,) = (event for event in reader.events(run_id) if event.kind == "cleaned up")
+        (event,) = (event for event in reader.details.events(run_id) if event.kind == "cleaned up")
     assert (event.who, event.detail) == (
         "fsck",
         f"process {process.pid} of run {run_id}, shared memory {segment} of run {run_id}",

@@ -41,11 +41,11 @@ def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
     home: Home, tmp_path: Path, worker: ProcessIdentity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(home) as store:
-        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
-        store.claim(run_id, worker, ())
+        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        store.claims.claim(run_id, worker, ())
         monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
         assert found(home, tmp_path) == [], "its run is still on"
-        store.end(run_id, "lost", "The worker is gone.")
+        store.claims.end(run_id, "lost", "The worker is gone.")
         monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 60.0)
         assert found(home, tmp_path) == [], "it may just be ending"
         monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
@@ -63,9 +63,9 @@ def test_a_pid_that_another_process_has_by_now_is_not_taken_for_a_worker(
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     leader = os.getsid(0)
     with Store.open(home) as store:
-        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
-        store.claim(run_id, ProcessIdentity(me().boot_id, leader, 1), ())
-        store.end(run_id, "lost", "The worker is gone.")
+        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        store.claims.claim(run_id, ProcessIdentity(me().boot_id, leader, 1), ())
+        store.claims.end(run_id, "lost", "The worker is gone.")
     assert found(home, tmp_path) == []
 
 
@@ -85,7 +85,7 @@ def test_a_worker_without_run_and_runner_is_left_over(
                     (str(process.pid), "A worker that has no run, and whose runner is gone.")
                 ]
             with Store.open(home) as store:
-                store.register_runner(me(), cores=2, gpus=0)
+                store.runner.register(me(), cores=2, gpus=0)
             assert found(home, tmp_path) == [], "its parent serves the store"
         finally:
             process.kill()
@@ -98,14 +98,14 @@ def test_a_process_that_left_its_session_is_known_by_its_mark(
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     leader = ProcessIdentity(me().boot_id, GONE, 77)
     with Store.open(home) as store:
-        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
-        store.claim(run_id, leader, ())
+        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        store.claims.claim(run_id, leader, ())
         with subprocess.Popen(
             ["sleep", "600"], start_new_session=True, env=os.environ | {MARK: mark(leader)}
         ) as process:
             try:
                 assert found(home, tmp_path) == [], "its run is still on"
-                store.end(run_id, "lost", "The worker is gone.")
+                store.claims.end(run_id, "lost", "The worker is gone.")
                 (only,) = found(home, tmp_path)
                 assert (only.name, only.run_id, only.process) == (str(process.pid), run_id, identity(process.pid))
             finally:
@@ -116,7 +116,7 @@ def test_a_folder_without_a_run_is_left_over_and_what_no_run_is_named_like_is_on
     home: Home, tmp_path: Path
 ) -> None:
     with Store.open(home) as store:
-        run_id = store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
     runs = home.run_folder(run_id).parent
     for name in (str(run_id), "99", "100", "notes"):
         (runs / name / "logs").mkdir(parents=True)
@@ -135,8 +135,8 @@ def test_a_folder_without_a_run_is_left_over_and_what_no_run_is_named_like_is_on
 
 def test_half_written_files_of_ended_runs_and_of_the_store_are_left_over(home: Home, tmp_path: Path) -> None:
     with Store.open(home) as store:
-        on, ended = (store.add_run("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1)) for _ in range(2))
-        store.request_cancel(ended, by="ada")
+        on, ended = (store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1)) for _ in range(2))
+        store.runs.cancel(ended, by="ada")
     for run_id in (on, ended):
         home.run_folder(run_id).mkdir(parents=True)
         for name in ("checkpoint.pt", "checkpoint.pt.part", "weights.lock", "rpc.rendezvous", "lines"):
@@ -158,7 +158,7 @@ def test_half_written_files_of_ended_runs_and_of_the_store_are_left_over(home: H
 
 def end(home: Home, run_id: int) -> None:
     with Store.open(home) as store:
-        store.end(run_id, "lost", "The worker was killed.")
+        store.claims.end(run_id, "lost", "The worker was killed.")
 
 
 def segments(home: Home, memory: Path) -> dict[str, bool]:
@@ -192,7 +192,7 @@ def test_a_segment_is_ours_when_a_run_that_has_ended_made_it_and_any_other_is_on
     assert segments(home, memory) == {ours: True, strange: False, old: False}
     assert (first.name, first.size_bytes, first.run_id) == (str(memory / ours), 4096, run_id)
     assert first.why == f"Made by process {GONE} of run {run_id}, which has ended; no process has it mapped."
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET worker_boot_id = 'another boot'")
     assert segments(home, memory) == {ours: False, strange: False, old: False}
 

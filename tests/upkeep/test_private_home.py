@@ -35,7 +35,7 @@ def test_the_stores_log_and_shared_memory_are_as_private_as_the_store(home: Home
     before = os.umask(0o022)
     try:
         with Store.open(home) as store:
-            store.add_person("ada", "admin", by="ada")
+            store.people.add("ada", "admin", by="ada")
             found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in home.path.glob("parallab.db*")}
     finally:
         os.umask(before)
@@ -48,7 +48,7 @@ def open_lab(home: Home) -> Home:
     lead out of it.
     """
     with Store.open(home) as store:
-        store.add_person("ada", "admin", by="ada")
+        store.people.add("ada", "admin", by="ada")
     (home.run_folder(1) / "logs").mkdir(parents=True)
     (home.run_folder(1) / "logs" / "worker.log").write_text("hello")
     (home.path / "notes.txt").write_text("not Parallab's")

@@ -12,7 +12,7 @@ from engine.config_values import value_in_words
 from engine.registry import experiments, known_experiment
 from engine.store import Surroundings
 from engine.store.records import RunRow
-from engine.store.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED
 
 THREADS = "threads_per_rank"
 """The count that every experiment has."""

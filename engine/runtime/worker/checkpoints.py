@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from engine.errors import DataError
-from engine.store.clock import now
+from engine.store.timestamps import now
 
 TENSORS = "checkpoint.pt"
 ABOUT = "checkpoint.json"

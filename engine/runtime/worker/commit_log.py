@@ -14,7 +14,8 @@ from pathlib import Path
 from engine.recorder import Point
 from engine.runtime.worker.sink import Sink
 from engine.store import Reader
-from engine.store.records import MachineSample, RankBatch, RankRow
+from engine.store.curve_records import MachineSample
+from engine.store.records import RankBatch, RankRow
 from engine.system.network_isolation import Network
 
 VARIABLE = "PARALLAB_COMMITS"
@@ -90,7 +91,9 @@ def committed(path: Path) -> dict[int, dict[Curve, Committed]]:
 
 def lost(reader: Reader, run_id: int, curves: dict[Curve, Committed]) -> list[str]:
     """Return which of a run's committed points its store no longer holds, in words."""
-    stored = {(one.metric, one.rank): one for one in reader.series(run_id, sorted({metric for metric, _ in curves}))}
+    stored = {
+        (one.metric, one.rank): one for one in reader.curves.series(run_id, sorted({metric for metric, _ in curves}))
+    }
     missing = []
     for (metric, rank), known in curves.items():
         one = stored.get((metric, rank))

@@ -20,8 +20,8 @@ from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import PATIENCE_S, patiently
 from engine.runtime.worker.sink import Sink
 from engine.runtime.worker.telemetry import Telemetry
-from engine.store.clock import now
 from engine.store.records import RankBatch
+from engine.store.timestamps import now
 from engine.system.log_files import trim
 from engine.system.out_of_memory import memory_cause
 from engine.system.processes import describe_exit

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from engine.recorder import Point
-from engine.store.records import MachineSample, RankBatch, RankRow
+from engine.store.curve_records import MachineSample
+from engine.store.records import RankBatch, RankRow
 from engine.system.network_isolation import Network
 
 if TYPE_CHECKING:
@@ -48,18 +49,18 @@ class StoreSink:
     def ranks(self, rows: Sequence[RankRow]) -> None:
         new = [row for row in rows if row.rank not in self._known]
         if new:
-            self._store.add_ranks(self._run_id, new)
+            self._store.worker.add_ranks(self._run_id, new)
             self._known |= {row.rank for row in new}
             for row in new:
-                self._store.add_log(self._run_id, row.role, f"logs/{row.role}.log")
+                self._store.worker.add_log(self._run_id, row.role, f"logs/{row.role}.log")
         if old := [row for row in rows if row not in new]:
-            self._store.update_ranks(self._run_id, old)
+            self._store.worker.update_ranks(self._run_id, old)
 
     def network(self, network: Network) -> None:
-        self._store.note_environment(self._run_id, "network", network.level)
+        self._store.worker.note_environment(self._run_id, "network", network.level)
 
     def running(self, startup_time_s: float) -> None:
-        self._store.mark_running(self._run_id, startup_time_s)
+        self._store.worker.mark_running(self._run_id, startup_time_s)
 
     def write(
         self,
@@ -68,10 +69,10 @@ class StoreSink:
         progress: tuple[int, int, str],
         samples: Sequence[MachineSample],
     ) -> None:
-        self._store.write(self._run_id, batches, run_points=run_points, progress=progress, samples=samples)
+        self._store.worker.write(self._run_id, batches, run_points=run_points, progress=progress, samples=samples)
 
     def event(self, kind: str, detail: str) -> None:
-        self._store.add_event(self._run_id, kind, "worker", detail)
+        self._store.runs.add_event(self._run_id, kind, "worker", detail)
 
 
 @dataclass

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import psutil
 
-from engine.store.clock import now
-from engine.store.records import MachineSample
+from engine.store.curve_records import MachineSample
+from engine.store.timestamps import now
 from engine.system.machine import gpu_load
 
 EVERY_S = 1.0

@@ -108,21 +108,21 @@ def _warm_up() -> None:
 def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, object], switch: StopSwitch) -> None:
     """Take the run, execute its method, and leave a status and a cause whatever happens."""
     began = time.monotonic()
-    run = store.begin(run_id, me(), surroundings, uptime_s())
+    run = store.worker.begin(run_id, me(), surroundings, uptime_s())
     folder = home.run_folder(run_id)
     _write_own_log(folder / "logs" / "worker.log")
-    store.add_log(run_id, "worker", "logs/worker.log")
+    store.worker.add_log(run_id, "worker", "logs/worker.log")
     if run.cores and not run.terms.oversubscribe:
         bind_session(run.cores)
     ranks: list[Ranks] = []
     status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
-    if status == "failed" and (now := store.run(run_id)).stop_requested_by:
+    if status == "failed" and (now := store.read.runs.one(run_id)).stop_requested_by:
         status, cause = "cancelled", stop_reason(now)  # it was to end, whatever became of its ranks on the way
     took = ranks[0].execution_time_s if ranks else None
     _close_up_logs(folder / "logs")
-    if status == "cancelled" and (runner := store.registered_runner()) and lives(store.home, runner):
+    if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):
         return  # it looks whether all of the run is gone before it says so
-    patiently(lambda: store.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
+    patiently(lambda: store.claims.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
 
 
 def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: float, made: list[Ranks]) -> None:
@@ -147,7 +147,7 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
         switch.asked,
         began,
         *_resumed(run, folder, store),
-        store.why_no_listening("host"),
+        store.read.quotas.why_no_listening("host"),
         config.server_roles,
     )
     made.append(ranks)
@@ -159,9 +159,9 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
 
 def _note_data(config: Config, run: Run, store: Store) -> bool:
     """Write down which files the run learns from; False where they are not there yet."""
-    if config.trains_on is None or not (files := files_used(config.trains_on, store.home)):
+    if config.trains_on is None or not (files := files_used(config.trains_on, store.db.home)):
         return False
-    store.note_environment(run.id, "data_files", dict(files))
+    store.worker.note_environment(run.id, "data_files", dict(files))
     return True
 
 
@@ -176,15 +176,15 @@ def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
     """
     if run.parent_id is None or not run.resumes:
         return None, 0.0
-    if other_rule := seeding.why_not_resumable(store.run(run.parent_id).seeding):
+    if other_rule := seeding.why_not_resumable(store.read.runs.one(run.parent_id).seeding):
         raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
-    taken = take_checkpoint(store.home.run_folder(run.parent_id), folder)
+    taken = take_checkpoint(store.db.home.run_folder(run.parent_id), folder)
     if taken is None:
         raise NoCheckpoint(
             f"The checkpoint of run {run.parent_id}, which this run resumes, is no longer there. Launch the run anew."
         )
     path, found = taken
-    store.go_on_from_parent(run.id, step=found.step, time_s=found.time_s)
+    store.worker.go_on_from_parent(run.id, step=found.step, time_s=found.time_s)
     return path, found.time_s
 
 
@@ -193,7 +193,7 @@ def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[St
     try:
         execute()
     except StopRequested:
-        return _stopped(store.run(run_id))
+        return _stopped(store.read.runs.one(run_id))
     except RankFailed as failure:
         return "failed", str(failure), failure.traceback
     except EngineError as failure:

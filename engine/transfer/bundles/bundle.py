@@ -18,10 +18,11 @@ from engine import __version__
 from engine.errors import ConfigError, ImportRefused, Problem, WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.arrivals import admit, origin_of, reserve
-from engine.store.clock import now
-from engine.store.parcels import TABLES, Part, parts_of
-from engine.store.points import POINT_BYTES
+from engine.store.curves.ingest import POINT_BYTES
+from engine.store.imports.bundle_import import admit, origin_of
+from engine.store.imports.bundle_tables import TABLES, TableRows, parts_of
+from engine.store.imports.run_ids import reserve
+from engine.store.timestamps import now
 from engine.system.log_files import has_hole, pieces
 from engine.transfer.archives import Members, opened
 from engine.transfer.bundles.dedup import MatchedRuns, match_runs
@@ -66,7 +67,7 @@ def write_bundle(reader: Reader, run_ids: Sequence[int], file: Path | IO[bytes],
     ConfigError for none.
     """
     run_ids = sorted(set(run_ids))
-    with reader.snapshot():
+    with reader.db.snapshot():
         _check_ended(reader, run_ids)
         if isinstance(file, Path):
             with _aside(file) as part:
@@ -78,7 +79,7 @@ def _check_ended(reader: Reader, run_ids: Sequence[int]) -> None:
     if not run_ids:
         raise ConfigError([Problem("runs", "A bundle holds one run at least, got none.")])
     for run_id in run_ids:
-        if (run := reader.run(run_id)).active:
+        if (run := reader.runs.one(run_id)).active:
             raise WrongStatus(
                 f"Run {run_id} is {run.status}; a bundle holds runs that ended. Wait for it, cancel it, or "
                 "leave it out."
@@ -105,7 +106,7 @@ def _write(reader: Reader, run_ids: Sequence[int], file: IO[bytes], by: str) -> 
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as packed:
         for part in parts_of(reader, run_ids):
             if part.table == "logs":
-                logs = list(_write_logs(reader.home, part, packed))
+                logs = list(_write_logs(reader.db.home, part, packed))
                 continue
             with packed.open(f"{part.table}.jsonl", "w", force_zip64=True) as member:
                 sheets[part.table] = write_sheet(part, member)
@@ -116,7 +117,7 @@ def _write(reader: Reader, run_ids: Sequence[int], file: IO[bytes], by: str) -> 
     return sheets["points"].rows
 
 
-def _write_logs(home: Home, part: Part, packed: zipfile.ZipFile) -> Iterator[Log]:
+def _write_logs(home: Home, part: TableRows, packed: zipfile.ZipFile) -> Iterator[Log]:
     """Write the logs that are there; one that is gone, or lies outside its run's folder, is left out."""
     for number, (run_id, source, path) in enumerate(part.rows):
         folder = home.run_folder(run_id).resolve()
@@ -141,7 +142,7 @@ def import_bundle(
     """
     about = manifest_of(source)
     _check_members(source, about)
-    with Reader.open(store.home) as reader:
+    with Reader.open(store.db.home) as reader:
         found = match_runs(reader, source, about)
     if not found.fresh:
         raise ImportRefused(_all_here(found, file))
@@ -149,11 +150,11 @@ def import_bundle(
     ids = dict(zip(found.fresh, reserve(store, len(found.fresh)), strict=True))
     origins = {ids[old]: origin_of(origin, file, by) for old, origin in found.fresh.items()}
     try:
-        _write_texts(store.home, source, about, ids)
+        _write_texts(store.db.home, source, about, ids)
         sweeps = admit(store, _parts(source, about), {**dict.fromkeys(found.known), **ids}, origins)
     except BaseException:
         for run_id in ids.values():
-            shutil.rmtree(store.home.run_folder(run_id), ignore_errors=True)
+            shutil.rmtree(store.db.home.run_folder(run_id), ignore_errors=True)
         raise
     return ImportResult(tuple(ids.values()), {str(old): here for old, here in found.known.items()}, sweeps=sweeps)
 
@@ -185,11 +186,11 @@ def _check_members(source: Members, about: Manifest) -> None:
         check_digest(source, log.member, log.sha256)
 
 
-def _parts(source: Members, about: Manifest) -> Iterator[Part]:
+def _parts(source: Members, about: Manifest) -> Iterator[TableRows]:
     for table in TABLES:
         if table == "logs":
             rows: list[Sequence[Any]] = [(log.run_id, log.source, _log_path(log)) for log in about.logs]
-            yield Part("logs", ("run_id", "source", "path"), iter(rows))
+            yield TableRows("logs", ("run_id", "source", "path"), iter(rows))
         elif table in about.tables:
             yield read_sheet(source, table, about.tables[table])
 

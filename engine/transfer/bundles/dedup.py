@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.errors import ImportRefused, NoSuchRun
 from engine.store import Reader
-from engine.store.origins import Origin, fingerprint_of
+from engine.store.runs.origins import Origin, fingerprint_of
 from engine.transfer.archives import Members, shown
 from engine.transfer.bundles.config_kinds import odd_setting
 from engine.transfer.bundles.manifest import Manifest
@@ -99,10 +99,10 @@ def _told(run: Mapping[str, Any]) -> dict[str, Any]:
 
 def _here(reader: Reader, run: Mapping[str, Any], fingerprint: str) -> int | None:
     """Return the run here that is this one: imported before, or launched here and come back."""
-    if (imported := reader.run_of(fingerprint)) is not None:
+    if (imported := reader.origins.run_of(fingerprint)) is not None:
         return imported
     try:
-        own = reader.run(run["id"])
+        own = reader.runs.one(run["id"])
     except NoSuchRun:
         return None
     same = fingerprint_of(

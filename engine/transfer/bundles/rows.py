@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import IO, Any, NoReturn
 
 from engine.errors import ImportRefused
-from engine.store.parcels import Part
+from engine.store.imports.bundle_tables import TableRows
 from engine.store.records import ENDED
 from engine.transfer.archives import Members, opened
 from engine.transfer.bundles.manifest import Sheet
@@ -46,7 +46,7 @@ class DigestWriter:
         self.digest.update(data)
 
 
-def write_sheet(part: Part, file: IO[bytes]) -> Sheet:
+def write_sheet(part: TableRows, file: IO[bytes]) -> Sheet:
     """Write a table's rows and return what the manifest says of them."""
     into, rows = DigestWriter(file), 0
     for row in part.rows:
@@ -74,11 +74,11 @@ def check_digest(source: Members, name: str, expected: str) -> None:
         )
 
 
-def read_sheet(source: Members, table: str, sheet: Sheet) -> Part:
+def read_sheet(source: Members, table: str, sheet: Sheet) -> TableRows:
     """Return a table of the bundle; its rows are read and looked at one by one."""
     if len(set(sheet.columns)) < len(sheet.columns):
         raise refusal(table, 0, "a column stands twice")
-    return Part(table, sheet.columns, _rows(source, table, sheet))
+    return TableRows(table, sheet.columns, _rows(source, table, sheet))
 
 
 def _rows(source: Members, table: str, sheet: Sheet) -> Iterator[Sequence[Any]]:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.config_values import MOST_RUNS
-from engine.store.configs import MOST_LISTED
-from engine.store.sweeps import SEED
+from engine.store.schema.config_text import MOST_LISTED
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import MOST_FIELDS
 from engine.sweep.random_search import MOST_FIELDS as MOST_DRAWN
 from engine.transfer.archives import shown

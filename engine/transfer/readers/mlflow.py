@@ -11,9 +11,9 @@ from pathlib import PurePosixPath
 
 from engine.errors import ImportRefused
 from engine.registry import EXPERIMENTS
-from engine.store.origins import fingerprint
-from engine.store.recorded import IMPORTED_EXPERIMENT, Recorded
+from engine.store.imports.external_import import IMPORTED_EXPERIMENT, ExternalRun
 from engine.store.records import Status
+from engine.store.runs.origins import fingerprint
 from engine.transfer.archives import Members, lines, read, shown
 from engine.transfer.import_bounds import ImportBudget, Values
 from engine.transfer.readers.tensorboard import LATEST_S, moment
@@ -58,11 +58,11 @@ def run_folders(names: Sequence[str]) -> dict[str, _Files]:
     return {folder: files for folder, files in found.items() if files.metrics or files.params or files.tags}
 
 
-def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Recorded], list[str]]:
+def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[ExternalRun], list[str]]:
     """Return the runs, with sentences on what was left out; raises ImportRefused for a file that can't be understood,
     with its line.
     """
-    runs: list[Recorded] = []
+    runs: list[ExternalRun] = []
     notes: list[str] = []
     room = ImportBudget()
     for folder, files in sorted(folders.items()):
@@ -74,7 +74,7 @@ def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Re
     return runs, notes
 
 
-def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], room: ImportBudget) -> Recorded:
+def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], room: ImportBudget) -> ExternalRun:
     where = f"'{shown(folder)}/{META}'"
     run_id = about.get("run_id") or about.get("run_uuid")
     if not run_id:
@@ -99,7 +99,7 @@ def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], 
         "program": tags.get("mlflow.source.name", ""),
         "host": tags.get("mlflow.host", ""),
     }
-    return Recorded(
+    return ExternalRun(
         "mlflow",
         original_id=run_id[:200],
         fingerprint=fingerprint("mlflow", run_id),

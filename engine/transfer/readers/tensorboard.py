@@ -13,8 +13,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 
 from engine.errors import ImportRefused
-from engine.store.origins import fingerprint
-from engine.store.recorded import Recorded
+from engine.store.imports.external_import import ExternalRun
+from engine.store.runs.origins import fingerprint
 from engine.transfer.archives import Members, opened, shown
 from engine.transfer.import_bounds import LONGEST_NAME, ImportBudget, Values
 from engine.transfer.readers.event_messages import message
@@ -31,14 +31,14 @@ def event_files(names: Sequence[str]) -> list[str]:
     return [name for name in names if MARK in PurePosixPath(name).name and not name.startswith("__MACOSX/")]
 
 
-def read_tensorboard(source: Members, names: Sequence[str], *, top: str = "") -> tuple[list[Recorded], list[str]]:
+def read_tensorboard(source: Members, names: Sequence[str], *, top: str = "") -> tuple[list[ExternalRun], list[str]]:
     """Return a run for each folder, with sentences on what was left out; raises ImportRefused for a file that is
     damaged or is no event file.
     """
     folders: dict[str, list[str]] = {}
     for name in names:
         folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
-    runs: list[Recorded] = []
+    runs: list[ExternalRun] = []
     notes: list[str] = []
     room = ImportBudget()
     for folder, files in folders.items():
@@ -102,13 +102,13 @@ class _Folder:
     def _sizes(self) -> dict[str, int]:
         return {name: len(str(value)) for name, value in self.config.items()}
 
-    def run(self) -> Recorded:
+    def run(self) -> ExternalRun:
         """Return the run of the folder."""
         begin, end = min(self.values.moments), max(self.values.moments)
         name = self.name[:LONGEST_NAME] or "events"
         self.values.done()
         self.room.take_config(f"'{shown(self.name)}'", self._sizes())
-        return Recorded(
+        return ExternalRun(
             "tensorboard",
             original_id=name,
             fingerprint=fingerprint("tensorboard", self.digest.hexdigest()),

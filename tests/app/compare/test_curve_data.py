@@ -19,6 +19,7 @@ from engine.analysis.statistics.resample import MOST_CELLS, Aligned
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
+from engine.store.curves.multi_run import MultiRunReader
 from tests.labs import compare
 from tests.labs.compare import ACCURACY, LOSS
 
@@ -45,11 +46,11 @@ def reader(home: Home, ids: list[int]) -> Iterator[Reader]:
 
 
 def raw(reader: Reader, run_id: int) -> np.ndarray:
-    return np.array(reader.series(run_id, [LOSS])[0].values)
+    return np.array(reader.curves.series(run_id, [LOSS])[0].values)
 
 
 def test_a_groups_band_and_a_stretch_of_it_are_scipys_on_the_raw_points(reader: Reader, ids: list[int]) -> None:
-    runs = reader.some(ids[:3])
+    runs = reader.runs.some(ids[:3])
     edges = np.linspace(0, STEPS - 1, MOST_CELLS + 1)
     cell = np.minimum(np.searchsorted(edges, np.arange(STEPS), side="right") - 1, MOST_CELLS - 1)
     points = [raw(reader, run.id) for run in runs]
@@ -58,7 +59,7 @@ def test_a_groups_band_and_a_stretch_of_it_are_scipys_on_the_raw_points(reader: 
     assert values.values == pytest.approx(means)
     assert line.centre == pytest.approx(means.mean(axis=0))
     assert line.high - line.centre == pytest.approx(stats.sem(means, axis=0))
-    groups = groups_of(reader.some(ids[:3]), ["trainers"])
+    groups = groups_of(reader.runs.some(ids[:3]), ["trainers"])
     (whole,) = lines_of(reader, groups, LOSS, "step", "mean", "se", log=False)
     (fine,) = lines_of(reader, groups, LOSS, "step", "mean", "se", log=False, within=(1000.0, 1200.0))
     assert whole and fine
@@ -84,7 +85,7 @@ def test_a_group_does_not_change_with_what_else_is_shown(
 ) -> None:
     def two_trainers(shown: list[int]) -> list[list[float]]:
         curve_data.forget()
-        groups = groups_of(reader.some(shown), ["trainers"])
+        groups = groups_of(reader.runs.some(shown), ["trainers"])
         lines = lines_of(reader, groups, LOSS, "step", statistic, spread, log=False)
         (line,) = [line for line, group in zip(lines, groups, strict=True) if group.name == "trainers 2"]
         assert line is not None
@@ -100,32 +101,32 @@ def test_what_is_kept_gives_way_to_news_and_to_a_narrower_share(
     home: Home, reader: Reader, ids: list[int], store: Store
 ) -> None:
     on = compare.add(store, trainers=2, ended=False, steps=50)
-    runs = reader.some([on])
+    runs = reader.runs.some([on])
     before = group_line(reader, runs, LOSS, "step", "mean", "none")[0]
-    assert group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0] is before
-    store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
-    after = group_line(reader, reader.some([on]), LOSS, "step", "mean", "none")[0]
+    assert group_line(reader, reader.runs.some([on]), LOSS, "step", "mean", "none")[0] is before
+    store.worker.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
+    after = group_line(reader, reader.runs.some([on]), LOSS, "step", "mean", "none")[0]
     assert (len(before.x), len(after.x), after.values[0, -1]) == (50, 51, 7.5)
     on = compare.add(store, trainers=2, ended=False, steps=50)
-    (before,) = curves(reader, reader.some([on]), LOSS, "step")
-    assert curves(reader, reader.some([on]), LOSS, "step")[0].y is before.y
-    assert not np.array_equal(curves(reader, reader.some([on]), LOSS, "time")[0].x, before.x)
-    store.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
-    (after,) = curves(reader, reader.some([on]), LOSS, "step")
+    (before,) = curves(reader, reader.runs.some([on]), LOSS, "step")
+    assert curves(reader, reader.runs.some([on]), LOSS, "step")[0].y is before.y
+    assert not np.array_equal(curves(reader, reader.runs.some([on]), LOSS, "time")[0].x, before.x)
+    store.worker.write(on, [RankBatch(0, [Point(LOSS, 50, 7.5, 3.0, 1.2)])])
+    (after,) = curves(reader, reader.runs.some([on]), LOSS, "step")
     assert (len(before.y), len(after.y), after.y[-1], after.total) == (50, 51, 7.5, 51)
     alone, among = (
-        curves(reader, reader.some([ids[0]]), LOSS, "step")[0],
-        curves(reader, reader.some(ids), LOSS, "step")[0],
+        curves(reader, reader.runs.some([ids[0]]), LOSS, "step")[0],
+        curves(reader, reader.runs.some(ids), LOSS, "step")[0],
     )
     assert len(alone.x) > len(among.x) and alone.run_id == among.run_id == ids[0]
 
 
 def test_ranks_are_one_member_of_their_group_and_a_curve_each_alone(reader: Reader, ids: list[int]) -> None:
-    values, _ = group_line(reader, reader.some([ids[3]]), LOSS, "step", "mean", "none")
-    both = [np.array(series.values) for series in reader.series(ids[3], [LOSS])]
+    values, _ = group_line(reader, reader.runs.some([ids[3]]), LOSS, "step", "mean", "none")
+    both = [np.array(series.values) for series in reader.curves.series(ids[3], [LOSS])]
     assert len(both) == 2
     assert values.values == pytest.approx(np.mean(both, axis=0)[None])
-    found = curves(reader, reader.some(ids), LOSS, "step")
+    found = curves(reader, reader.runs.some(ids), LOSS, "step")
     assert [(curve.run_id, curve.rank) for curve in found] == [
         (ids[0], 0),
         (ids[1], 0),
@@ -141,8 +142,8 @@ def test_ranks_are_one_member_of_their_group_and_a_curve_each_alone(reader: Read
     whole = raw(reader, ids[0])
     assert all(whole[int(step)] == value for step, value in zip(found[0].x, found[0].y, strict=True))
     assert (found[0].y.min(), found[0].y.max()) == (whole.min(), whole.max())
-    (curve,) = curves(reader, reader.some([ids[5]]), LOSS, ACCURACY)
-    tests = reader.series(ids[5], [ACCURACY])[0]
+    (curve,) = curves(reader, reader.runs.some([ids[5]]), LOSS, ACCURACY)
+    tests = reader.curves.series(ids[5], [ACCURACY])[0]
     whole = raw(reader, ids[5])
     assert len(curve.x) == 200 - tests.steps[0]
     assert curve.x[0] == tests.values[0] and curve.x[-1] == tests.values[3]
@@ -153,7 +154,7 @@ def test_ranks_are_one_member_of_their_group_and_a_curve_each_alone(reader: Read
     ("axis", "last"), [("step", 119), ("time", 119 / 20), ("passes", 119 / 50), ("updates", 2 * 119)]
 )
 def test_the_same_points_lie_along_every_axis(reader: Reader, ids: list[int], axis: str, last: float) -> None:
-    runs = reader.some([ids[3]])
+    runs = reader.runs.some([ids[3]])
     for curve in curves(reader, runs, LOSS, axis):
         assert curve.x[-1] == pytest.approx(last)
         assert len(curve.x) == 120
@@ -164,12 +165,12 @@ def test_what_is_not_finite_or_not_recorded_is_a_gap_and_has_no_part_in_its_grou
     home: Home, reader: Reader, ids: list[int], store: Store
 ) -> None:
     run_id = compare.add(store, trainers=2, nan_at=7)
-    (curve,) = curves(reader, reader.some([run_id]), LOSS, "step")
+    (curve,) = curves(reader, reader.runs.some([run_id]), LOSS, "step")
     assert (np.isnan(curve.y).nonzero()[0].tolist(), curve.nonfinite) == ([7], 1)
-    values, line = group_line(reader, reader.some([run_id]), LOSS, "step", "mean", "sd")
+    values, line = group_line(reader, reader.runs.some([run_id]), LOSS, "step", "mean", "sd")
     assert np.isnan(values.values[0, 7]) and np.isfinite(values.values[0, 8]) and line.count[7] == 0
     bare = compare.add(store, trainers=2, steps=0)
-    groups = groups_of(reader.some([ids[0], bare]), ["trainers"])
+    groups = groups_of(reader.runs.some([ids[0], bare]), ["trainers"])
     (line,) = lines_of(reader, groups, LOSS, "step", "mean", "sd", log=False)
     assert line is not None and list(line.members) == [ids[0]]
     assert lines_of(reader, groups, "no/such", "step", "mean", "sd", log=False) == [None]
@@ -183,8 +184,8 @@ def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(
         [Point("perf/exchanged", 9, value, time_s) for time_s, value in points]
         for points in (((2, 4), (4, 8)), ((2, 6), (3, 1), (4, 3)))
     )
-    store.write(run_id, [RankBatch(1, list(whole)), RankBatch(2, list(resumed))])
-    runs = reader.some([run_id])
+    store.worker.write(run_id, [RankBatch(1, list(whole)), RankBatch(2, list(resumed))])
+    runs = reader.runs.some([run_id])
     curve, *_ = curves(reader, runs, LOSS, "bytes")
     assert curve.x[[0, 20, 40, 60, 80, 119]].tolist() == pytest.approx([0, 5, 10, 6 + 7, 8 + 9, 8 + 9])
     values, _ = group_line(reader, runs, LOSS, "bytes", "mean", "none")
@@ -195,7 +196,7 @@ def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(
 def test_a_stretch_brings_every_point_in_it_and_what_lies_outside_stays(
     reader: Reader, ids: list[int], axis: str
 ) -> None:
-    runs = reader.some(ids[:1])
+    runs = reader.runs.some(ids[:1])
     (whole,) = curves(reader, runs, LOSS, axis)
     low, high = 0.5 * whole.x[-1], 0.55 * whole.x[-1]
     (fine,) = curves(reader, runs, LOSS, axis, (float(low), float(high)))
@@ -222,7 +223,7 @@ def write(
     points = [
         Point(LOSS, step, value_of(step), time_of(step), step / passes if passes else None) for step in range(LENGTH)
     ]
-    store.write(run_id, [RankBatch(rank, points)])
+    store.worker.write(run_id, [RankBatch(rank, points)])
 
 
 @pytest.fixture
@@ -249,7 +250,7 @@ def odd_ids(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def both(home: Home, odd_ids: list[int], axis: str, *, log: bool = False) -> tuple[Aligned | None, Aligned]:
     """Return a group as the store adds it up, and as its raw points give it."""
     with Reader.open(home) as reader:
-        runs = reader.some(odd_ids)
+        runs = reader.runs.some(odd_ids)
         who = curve_data.recorded(reader, runs, LOSS)
         added = in_cells(reader, runs, who, curve_data.PLAIN[axis], log=log)
         long, binned_sums.LONG = binned_sums.LONG, 10**9
@@ -281,9 +282,11 @@ def test_points_that_were_read_lately_are_not_asked_for_again(
     home: Home, odd_ids: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Reader.open(home) as reader:
-        runs = reader.some(odd_ids[:2])
+        runs = reader.runs.some(odd_ids[:2])
         curve_data.group(reader, runs, LOSS, "step", within=(100.0, 200.0))  # a zoom reads the points
-        monkeypatch.setattr(Reader, "cells", lambda *_: pytest.fail("the store was asked to add up what is here"))
+        monkeypatch.setattr(
+            MultiRunReader, "cells", lambda *_: pytest.fail("the store was asked to add up what is here")
+        )
         assert curve_data.group(reader, runs, LOSS, "step").values.shape == (2, MOST_CELLS)
 
 

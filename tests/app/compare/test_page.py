@@ -38,7 +38,7 @@ def test_an_empty_lab_is_sent_to_launch_something(home: Home) -> None:
 
 
 def test_runs_without_a_single_number_are_said(home: Home, store: Store) -> None:
-    store.add_run("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+    store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
     for tab in ("bars", "parallel"):
         assert "These runs have no number to compare yet." in words(opened_at(runs="1", tab=tab))
     assert "No run shown" not in words(opened_at(runs="1", tab="scatter"))
@@ -159,7 +159,7 @@ def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_
     assert "Runs 77-79 are not in this lab (any more)" in shown
     assert "'x' was left out" in shown
     assert '<a href="/run?run=2"' in html(test)
-    with Store.open(home) as store, store.change() as connection:
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = 2")
     assert "Runs 2,77-79 are not in this lab" in words(test.run())
 
@@ -180,7 +180,7 @@ def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids
     test.session_state["person"] = "Ada"
     test.text_input(key="compare.name").set_value("Speed <b> by trainers")
     test.button(key="compare.save").click().run()
-    (view,) = reader.views()
+    (view,) = reader.views.find()
     assert (view.name, view.owner, view.query) == ("Speed <b> by trainers", "Ada", "runs=1-5&group=trainers&v=1")
     other = opened_at()
     assert '<a href="/compare?runs=1-5&amp;group=trainers&amp;v=1">Speed &lt;b&gt; by trainers</a>' in html(other)
@@ -199,10 +199,10 @@ def test_saving_asks_for_the_persons_name_first_and_then_saves(
     monkeypatch.setattr("app.ui.dialogs.open_soon", lambda ask, *words: asked.append(words))
     test.text_input(key="compare.name").set_value("one")
     test.button(key="compare.save").click().run()
-    assert (len(asked), reader.views()) == (1, [])
+    assert (len(asked), reader.views.find()) == (1, [])
     test.session_state["person"] = "Ada"
     test.run()
-    assert [(view.name, view.owner, view.query) for view in reader.views()] == [("one", "Ada", "runs=1&v=1")]
+    assert [(view.name, view.owner, view.query) for view in reader.views.find()] == [("one", "Ada", "runs=1&v=1")]
 
 
 def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart_by_their_ends(
@@ -218,10 +218,10 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart
     assert asked == [False, True]
     with Store.open(home) as store, Reader.open(home) as reader:
         for run_id in ids[:2]:
-            store.rename(
+            store.annotations.rename(
                 run_id, f"Does Hogwild! pay on the machine of our whole lab?: trainers 2, seed {run_id}", by="Ada"
             )
-        found = names(reader.some(ids[:2]))
+        found = names(reader.runs.some(ids[:2]))
     assert [name.endswith(f"trainers 2, seed {run_id}") for run_id, name in found.items()] == [True, True]
     assert {len(name) for name in found.values()} == {len("1: ") + LONGEST_NAME}
 

@@ -18,8 +18,8 @@ from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
-from engine.store.clock import now
 from engine.store.records import Status
+from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.app.browsing import BASE, Client
 from tests.app.test_pages import opened
@@ -47,7 +47,7 @@ def test_tokens_change_with_their_run_and_series_bring_only_what_is_new(
     before = {
         status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()
     }
-    store.set_note(lab["finished"], "well done", by="Ada")
+    store.annotations.set_note(lab["finished"], "well done", by="Ada")
     after = {status: client.get("/api/token", params={"run": run_id}).json()["token"] for status, run_id in lab.items()}
     assert [status for status in lab if before[status] != after[status]] == ["finished"]
     assert client.get("/api/token").json()["token"] == max(after.values())
@@ -131,7 +131,7 @@ def test_a_log_is_read_on_by_its_offset_downloaded_whole_and_begins_with_a_whole
 
 def test_a_log_outside_the_runs_folder_is_not_shown(client: Client, lab: Lab, home: Home, store: Store) -> None:
     (home.path / "secret").write_text("secret\n")
-    store.add_log(lab["running"], "evil", "../../secret")
+    store.worker.add_log(lab["running"], "evil", "../../secret")
     answer = client.get("/api/log", params={"run": lab["running"], "source": "evil"})
     assert answer.status_code == 404
     assert "does not lie in the run's folder" in answer.json()["error"]
@@ -179,12 +179,12 @@ def test_a_name_that_is_none_is_refused(client: Client, body: bytes) -> None:
 
 def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, home: Home, store: Store) -> None:
     config = experiment("dppo").configure("quick")
-    run_id = store.add_run(
+    run_id = store.runs.add(
         "dppo", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick", name=""
     )
     basic.drive(store, home, run_id, "running")
     for step, reward in enumerate((10.0, 20.0, 30.0)):
-        store.write(run_id, [RankBatch(step % 2, [Point("charts/episodic_return", step, reward, 0.5 * step)])])
+        store.worker.write(run_id, [RankBatch(step % 2, [Point("charts/episodic_return", step, reward, 0.5 * step)])])
     answer = series(client, run_id, metrics="charts/episodic_return,train/loss")
     assert {curve["metric"] for curve in answer["series"]} == {"train/loss"}
     assert [
@@ -242,9 +242,9 @@ def test_a_token_is_that_of_the_store_which_is_in_its_place(home: Home, tmp_path
     with Store.open(home) as store, Reader.open(home) as reader:
         for _ in range(3):
             run_id = basic.add(store, "Ada")
-            store.set_note(1, f"after run {run_id}", by="Ada")
-            assert latest.token(home, 1) == reader.token(1)
-            assert latest.token(home) == reader.token()
+            store.annotations.set_note(1, f"after run {run_id}", by="Ada")
+            assert latest.token(home, 1) == reader.runs.token(1)
+            assert latest.token(home) == reader.runs.token()
     assert latest.token(home, 99) == 0
     latest.close()
     latest, other = Latest(), Home(tmp_path / "other").create()
@@ -252,7 +252,7 @@ def test_a_token_is_that_of_the_store_which_is_in_its_place(home: Home, tmp_path
         with Store.open(one) as store:
             for _ in range(runs):
                 basic.add(store, "Ada")
-            store.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     before = latest.token(home)
     expected = latest.token(other)
     assert latest.token(home) == before != expected
@@ -266,7 +266,7 @@ TICKING = ("Ranks", "Machine", "Events", "Log", "Config", "Environment", "Notes"
 
 def frame_of(home: Home, run_id: int, section: str = "Ranks") -> int:
     with Reader.open(home) as reader:
-        return frame(reader.run(run_id), reader, section, has_picture(reader.home, run_id))
+        return frame(reader.runs.one(run_id), reader, section, has_picture(reader.db.home, run_id))
 
 
 @pytest.mark.parametrize("section", TICKING)
@@ -276,8 +276,8 @@ def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(
     run_id = lab["running"]
     before = frame_of(home, run_id, section)
     basic.record(store, run_id, steps=20, first=101)
-    store.update_ranks(run_id, [RankRow(0, "trainer1", 4000, "cpu", "running", 120, now(), None, 500.0, 50.0)])
-    store.write(
+    store.worker.update_ranks(run_id, [RankRow(0, "trainer1", 4000, "cpu", "running", 120, now(), None, 500.0, 50.0)])
+    store.worker.write(
         run_id, [], progress=(9_600, 12_800, "samples"), samples=[MachineSample(now(), "host", "cpu_percent", 12.0)]
     )
     assert frame_of(home, run_id, section) == before
@@ -296,14 +296,18 @@ def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(
 
 
 CHANGES: dict[str, Callable[[Store, int], object]] = {
-    "note": lambda store, run_id: store.set_note(run_id, "look at this", by="Ada"),
-    "tag": lambda store, run_id: store.add_tag(run_id, "odd", by="Ada"),
-    "event": lambda store, run_id: store.add_event(run_id, "cut", "worker", "The net was cut."),
-    "log": lambda store, run_id: store.add_log(run_id, "trainer1", "logs/trainer1.log"),
-    "histogram": lambda store, run_id: store.write(run_id, [RankBatch(0, histograms={("staleness", 1): 3})]),
-    "span": lambda store, run_id: store.write(run_id, [RankBatch(0, spans=[Span("forward", 0, 0, 1, 2, 0, "")])]),
-    "cancel": lambda store, run_id: store.request_cancel(run_id, by="Ada"),
-    "end": lambda store, run_id: store.end(run_id, "finished", "All ranks ended their work.", execution_time_s=3.0),
+    "note": lambda store, run_id: store.annotations.set_note(run_id, "look at this", by="Ada"),
+    "tag": lambda store, run_id: store.annotations.add_tag(run_id, "odd", by="Ada"),
+    "event": lambda store, run_id: store.runs.add_event(run_id, "cut", "worker", "The net was cut."),
+    "log": lambda store, run_id: store.worker.add_log(run_id, "trainer1", "logs/trainer1.log"),
+    "histogram": lambda store, run_id: store.worker.write(run_id, [RankBatch(0, histograms={("staleness", 1): 3})]),
+    "span": lambda store, run_id: store.worker.write(
+        run_id, [RankBatch(0, spans=[Span("forward", 0, 0, 1, 2, 0, "")])]
+    ),
+    "cancel": lambda store, run_id: store.runs.cancel(run_id, by="Ada"),
+    "end": lambda store, run_id: store.claims.end(
+        run_id, "finished", "All ranks ended their work.", execution_time_s=3.0
+    ),
 }
 
 
@@ -335,11 +339,11 @@ def test_the_route_says_how_a_run_stands_in_text_alone_and_then_that_nothing_cha
         "version": first["version"],
         "unchanged": True,
     }
-    store.write(lab["running"], [], progress=(9_600, 12_800, "samples"))
+    store.worker.write(lab["running"], [], progress=(9_600, 12_800, "samples"))
     news = client.get("/api/standing", params=query | {"version": first["version"]}).json()
     assert "75% done" in news["slots"]["cause"]
     assert news["token"] == first["token"]
-    store.add_tag(lab["running"], "<img src=x onerror=alert(1)>", by="Ada")
+    store.annotations.add_tag(lab["running"], "<img src=x onerror=alert(1)>", by="Ada")
     slots = Client().get("/api/standing", params={"run": lab["running"], "section": "Events"}).json()["slots"]
     assert "&lt;img" in slots["facts"]
     assert not [name for name, content in slots.items() if "<img" in content or "<b>" in content]

@@ -45,7 +45,7 @@ def test_a_killed_runner_is_started_again_and_a_stopped_one_is_not(home: Home) -
     assert look(home)
     wait_until(lambda: runner_process(home) not in (None, first), "the next runner is alive")
     with Store.open(home) as store:
-        store.ask_runner_to_stop()
+        store.runner.ask_to_stop()
     wait_until(lambda: runner_process(home) is None and not is_running(home), "the runner has stopped")
     assert not look(home)
 
@@ -53,7 +53,7 @@ def test_a_killed_runner_is_started_again_and_a_stopped_one_is_not(home: Home) -
 @pytest.mark.processes
 def test_a_dead_runner_whose_lock_lingers_is_started_again_at_once(home: Home, store: Store) -> None:
     """What a kill leaves for a moment: a thread of the dead, or a child it was about to start, still holds the lock."""
-    store.register_runner(replace(me(), started_ticks=1), cores=1, gpus=0)
+    store.runner.register(replace(me(), started_ticks=1), cores=1, gpus=0)
     lock = FileLock(home.runner_lock, thread_local=False)
     lock.acquire()
     release = threading.Timer(0.5, lock.release)
@@ -61,14 +61,14 @@ def test_a_dead_runner_whose_lock_lingers_is_started_again_at_once(home: Home, s
     assert look(home)
     release.join()
     wait_until(lambda: runner_process(home) is not None, "the runner is alive")
-    store.ask_runner_to_stop()
+    store.runner.ask_to_stop()
     wait_until(lambda: not is_running(home), "the runner has stopped")
 
 
 def test_a_store_of_an_older_version_is_brought_up_to_date(home: Home) -> None:
     with Store.open(home) as store:
-        store.register_runner(me(), cores=1, gpus=0)
-    with Store.open(home) as store, store.change() as connection:
+        store.runner.register(me(), cores=1, gpus=0)
+    with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DROP INDEX sweeps_fingerprint")
         connection.execute("ALTER TABLE sweeps DROP COLUMN fingerprint")
         connection.execute("DELETE FROM _sqlite_migrations WHERE name = 'sweeps_from_elsewhere'")

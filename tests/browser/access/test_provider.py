@@ -62,7 +62,7 @@ def test_the_first_people_of_a_lab_come_in_by_their_provider_and_a_sign_out_is_f
         )
         without_its_provider(console, provider, page)
         with Reader.open(still) as reader:
-            assert [(person.name, person.role) for person in reader.people()] == [("Ada", "admin")]
+            assert [(person.name, person.role) for person in reader.people.everyone()] == [("Ada", "admin")]
     assert [text for text in complaints if not REFUSED.match(text)] == []
 
 

@@ -93,7 +93,7 @@ def test_each_role_sees_exactly_what_the_rules_say(members: Members, page: Page)
 def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Members, page: Page) -> None:
     address, home = members.address, members.home
     with Store.open(home) as store:
-        store.add_person("max", "member", by=SETUP, password=PASSWORD)
+        store.people.add("max", "member", by=SETUP, password=PASSWORD)
         running, queued = (basic.add(store, "max") for _ in range(2))
         basic.drive(store, home, running, "running")
     sign_in(page, address, "max", "a quiet summer evening", f"/run?run={queued}")
@@ -113,13 +113,13 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Membe
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("button", name="Cancel the run").wait_for()
     with Store.open(home) as store:
-        store.set_role("max", "viewer", by=SETUP)
+        store.people.set_role("max", "viewer", by=SETUP)
         with pytest.raises(Forbidden, match="takes an admin"):
-            store.request_cancel(members.people.running["mia"], by="max")
+            store.runs.cancel(members.people.running["mia"], by="max")
     page.get_by_role("button", name="Cancel the run").click()
     expect(page.get_by_text("max is a viewer, and to cancel a run takes a member.", exact=False)).to_be_visible()
     with Reader.open(home) as reader:
-        assert {reader.run(each).status for each in (running, members.people.running["mia"])} == {"running"}
+        assert {reader.runs.one(each).status for each in (running, members.people.running["mia"])} == {"running"}
 
     other = page.context.new_page()
     other.goto(f"{address}/results")
@@ -137,4 +137,4 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Membe
     other.wait_for_timeout(500)  # what a click would have opened by now
     assert other.get_by_role("checkbox").count() == 0, "a click after the sign-out still opens the choice of columns"
     with Store.open(home) as store:
-        store.end(running, "failed", "It failed.")
+        store.claims.end(running, "failed", "It failed.")

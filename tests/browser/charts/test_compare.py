@@ -77,7 +77,7 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, p
     picture(page, 2)
 
     with Reader.open(lab.home) as reader:
-        before = len(reader.views(page="compare"))
+        before = len(reader.views.find(page="compare"))
     page.get_by_role("button", name="Save view").click()
     page.get_by_role("textbox", name="Name of the view").fill("Old against new")
     page.get_by_role("button", name="Save", exact=True).click()

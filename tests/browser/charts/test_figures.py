@@ -29,7 +29,7 @@ def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_with_a_verdict
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url(f"**/figures?figure={NAME}")
     with Reader.open(lab.home) as reader:
-        sweep = reader.sweeps(limit=1)[0].id
+        sweep = reader.sweeps.recent(limit=1)[0].id
     runs = runs_of(lab, sweep)
     expect(page.get_by_text(f"under way, 0 of {len(runs)} runs ended")).to_be_visible()
     expect(page.get_by_text("There is no verdict before a run has finished.")).to_be_visible()

@@ -46,7 +46,7 @@ def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page,
     wait_until(lambda: "batch 1:" in label(page), "the chart shows batch 1")
     expect(page).to_have_url(re.compile(r"[?&]batch=1(&|$)"))
     basic.write_spans(store, run, made("gpipe", SHARES, 4, batch=9))
-    store.write(run, [], progress=(320, 640, "images"))
+    store.worker.write(run, [], progress=(320, 640, "images"))
     expect(page.get_by_text("50% done")).to_be_visible()
     assert "batch 1:" in label(page)
     page.get_by_role("radio", name="Without waiting").click()
@@ -54,4 +54,4 @@ def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page,
         lambda: chart.evaluate("plot => plot.data.map(trace => trace.name)") == ["forward", "backward", "update"],
         "transfers are gone",
     )
-    store.end(run, "finished", "All ranks ended their work.")
+    store.claims.end(run, "finished", "All ranks ended their work.")

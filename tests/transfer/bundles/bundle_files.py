@@ -33,9 +33,9 @@ OF_ITS_STORE = {
 
 def counts(store: Store) -> dict[str, int]:
     """Return how many rows each table has, but the audit log, which keeps what was refused too."""
-    tables = [row[0] for row in store.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    tables = [row[0] for row in store.db.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
     return {
-        table: store.rows(f"SELECT count(*) FROM {table}")[0][0]
+        table: store.db.rows(f"SELECT count(*) FROM {table}")[0][0]
         for table in tables
         if table not in ("sqlite_sequence", "audit")
     }
@@ -47,11 +47,11 @@ def told(home: Home, run_id: int) -> dict[str, Any]:
         found = {name: value for name, value in in_full(reader, run_id).items() if name not in OF_ITS_STORE}
         found["events"] = [event for event in found["events"] if event["kind"] != "imported"]
         found["ranks"] = [{**rank, "pid": None} for rank in found["ranks"]]
-        names = {summary.metric for summary in reader.summaries(run_id)}
+        names = {summary.metric for summary in reader.details.summaries(run_id)}
         return {
             **found,
-            "series": repr(reader.series(run_id, sorted(names))),
-            "drawn": repr(reader.series(run_id, sorted(names), max_points=10)),
+            "series": repr(reader.curves.series(run_id, sorted(names))),
+            "drawn": repr(reader.curves.series(run_id, sorted(names), max_points=10)),
         }
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as some
 
 from engine.errors import ImportRefused, WrongStatus
 from engine.home import Home
-from engine.store import Demand, Reader, Store, checks
+from engine.store import Demand, Reader, Store
+from engine.store.maintenance import integrity
 from engine.transfer import archives
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
@@ -25,22 +26,22 @@ def test_a_run_and_a_long_config_come_whole_to_another_store(
     arrived = import_path(ours, bundle, by="Lin")
     assert len(arrived.ids) == 5 and not arrived.known
     for old, new in zip([1, 2, 3, 4, 9], arrived.ids, strict=True):
-        assert told(ours.home, new) == told(theirs, old)
+        assert told(ours.db.home, new) == told(theirs, old)
     config = {f"p{number}": "x" * 400 for number in range(200)} | {"seed": 3}
     with Store.open(theirs) as store, Reader.open(theirs) as reader:
-        run_id = store.add_run("hogwild", config, owner="Ada", demand=Demand(1, 0, 1, 1))
-        store.request_cancel(run_id, by="Ada")
+        run_id = store.runs.add("hogwild", config, owner="Ada", demand=Demand(1, 0, 1, 1))
+        store.runs.cancel(run_id, by="Ada")
         write_bundle(reader, [run_id], tmp_path / "long.zip", by="Ada")
     (here,) = import_path(ours, tmp_path / "long.zip", by="Lin").ids
-    assert ours.run(here).config == config
-    with Reader.open(ours.home) as reader:
-        assert len(reader.entry(here).config) < 50
+    assert ours.read.runs.one(here).config == config
+    with Reader.open(ours.db.home) as reader:
+        assert len(reader.runs.entry(here).config) < 50
 
 
 def test_an_imported_run_says_where_it_comes_from(bundle: Path, ours: Store) -> None:
     first = import_path(ours, bundle, by="Lin").ids[0]
-    with Reader.open(ours.home) as reader:
-        origin = reader.origin(first)
+    with Reader.open(ours.db.home) as reader:
+        origin = reader.origins.of(first)
         assert origin and (origin.kind, origin.original_id, origin.owner, origin.file, origin.imported_by) == (
             "parallab",
             "1",
@@ -48,23 +49,23 @@ def test_an_imported_run_says_where_it_comes_from(bundle: Path, ours: Store) -> 
             "runs.zip",
             "Lin",
         )
-        assert reader.run(first).owner == origin.owner
-        assert [event.kind for event in reader.events(first)][-1] == "imported"
+        assert reader.runs.one(first).owner == origin.owner
+        assert [event.kind for event in reader.details.events(first)][-1] == "imported"
 
 
 def test_logs_come_along_under_names_of_our_own(bundle: Path, ours: Store) -> None:
     first = import_path(ours, bundle, by="Lin").ids[0]
-    assert (ours.home.run_folder(first) / "logs" / "worker.log").read_text() == "first line\nsecond line\n"
+    assert (ours.db.home.run_folder(first) / "logs" / "worker.log").read_text() == "first line\nsecond line\n"
 
 
 def test_an_import_leaves_the_store_sound(bundle: Path, ours: Store) -> None:
     import_path(ours, bundle, by="Lin")
     assert (
-        not checks.damage(ours)
-        + checks.strangers(ours)
-        + checks.unlike_summaries(ours)
-        + checks.unlike_corners(ours)
-        + checks.behind(ours)
+        not integrity.damage(ours)
+        + integrity.strangers(ours)
+        + integrity.unlike_summaries(ours)
+        + integrity.unlike_corners(ours)
+        + integrity.behind(ours)
     )
 
 
@@ -83,17 +84,17 @@ def test_only_what_is_new_comes_of_a_larger_bundle(theirs: Home, tmp_path: Path,
     (first,) = import_path(ours, tmp_path / "one.zip", by="Lin").ids
     arrived = import_path(ours, tmp_path / "two.zip", by="Lin")
     assert arrived.known == {"1": first} and len(arrived.ids) == 1
-    assert told(ours.home, arrived.ids[0]) == told(theirs, 9)
+    assert told(ours.db.home, arrived.ids[0]) == told(theirs, 9)
 
 
 def test_a_run_keeps_its_first_origin_over_two_stores(bundle: Path, ours: Store, tmp_path: Path) -> None:
     ids = import_path(ours, bundle, by="Lin").ids
-    with Reader.open(ours.home) as reader:
+    with Reader.open(ours.db.home) as reader:
         write_bundle(reader, ids, tmp_path / "again.zip", by="Lin")
     with Store.open(Home(tmp_path / "third")) as third:
         (first, *_) = import_path(third, tmp_path / "again.zip", by="Ken").ids
-        with Reader.open(third.home) as reader:
-            origin = reader.origin(first)
+        with Reader.open(third.db.home) as reader:
+            origin = reader.origins.of(first)
             assert origin and (origin.original_id, origin.imported_by) == ("1", "Ken")
         with pytest.raises(ImportRefused, match="here already"):
             import_path(third, bundle, by="Ken")
@@ -167,7 +168,7 @@ def test_what_is_wrong_is_a_sentence_and_nothing_is_imported(
         import_path(ours, changed(bundle, change, resigned=resigned), by="Lin")
     assert sentence in str(refused.value) and len(str(refused.value)) < 1_000
     assert counts(ours) == before
-    assert not list(ours.home.path.glob("runs/*"))
+    assert not list(ours.db.home.path.glob("runs/*"))
 
 
 def test_flipped_bits_are_found_and_quotes_cut_short(bundle: Path, ours: Store) -> None:
@@ -198,7 +199,7 @@ def test_a_file_with_any_byte_changed_or_cut_off_comes_whole_or_not_at_all(
             assert counts(ours) == before
         else:
             before = counts(ours)
-            assert not checks.unlike_summaries(ours) + checks.strangers(ours)
+            assert not integrity.unlike_summaries(ours) + integrity.strangers(ours)
 
 
 @pytest.mark.parametrize("name", ["../../evil.txt", "/etc/evil", "a/../../evil", "C:/evil", "a\\..\\evil"])

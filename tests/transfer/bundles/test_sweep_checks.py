@@ -10,9 +10,10 @@ from engine.errors import ImportRefused
 from engine.home import Home
 from engine.published import figure
 from engine.published.judgement import Judgement, judge, sweeps_of
-from engine.store import Reader, Store, checks
+from engine.store import Reader, Store
+from engine.store.maintenance import integrity
 from engine.store.records import BAD_ENDS
-from engine.store.sweeps import Sweep
+from engine.store.sweeps.sweeps import Sweep
 from engine.sweep.extend import extend_sweep
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
@@ -80,7 +81,7 @@ def planned(sweep: Sweep) -> list[Any]:
 
 def sweeps(home: Home) -> list[Sweep]:
     with Reader.open(home) as reader:
-        return reader.sweeps()
+        return reader.sweeps.recent()
 
 
 def test_a_figure_has_the_same_verdict_in_the_other_lab(theirs: Home, bundle: Path, home: Home) -> None:
@@ -102,7 +103,7 @@ def test_runs_that_come_later_join_their_sweep_and_a_third_lab_knows_it(
     with Store.open(home) as store:
         import_path(store, exported(theirs, range(1, 5), tmp_path / "first.zip"), by="Lin")
         import_path(store, exported(theirs, range(1, RUNS + 1), tmp_path / "all.zip"), by="Lin")
-        assert not checks.damage(store) + checks.strangers(store)
+        assert not integrity.damage(store) + integrity.strangers(store)
     assert [sweep.total for sweep in sweeps(home)] == [RUNS]
     assert judged(home).checks == judged(theirs).checks
     third = Home(tmp_path / "third").create()
@@ -119,10 +120,10 @@ def test_a_sweep_that_was_extended_elsewhere_comes_home(home: Home, tmp_path: Pa
     other = Home(tmp_path / "other").create()
     with Store.open(other) as store:
         import_path(store, exported(home, [1, 2], tmp_path / "out.zip"), by="Lin")
-        again = list(store.retry_sweep(sweep_id, by="Lin", statuses=BAD_ENDS).values())
+        again = list(store.sweeps.retry(sweep_id, by="Lin", statuses=BAD_ENDS).values())
     new = [*again, *extend_sweep(other, sweep_id, {"splits": [4]}, owner="Lin")]
     with Reader.open(other) as reader:
-        added = [run for run in reader.sweep_runs(sweep_id) if run.id in new]
+        added = [run for run in reader.sweeps.runs(sweep_id) if run.id in new]
     for run in added:
         sweep_labs.drive(other, run)
     with Store.open(home) as store:
@@ -154,13 +155,13 @@ def test_a_bundle_of_before_comes_in_without_its_sweep(bundle: Path, home: Home)
 
 def test_a_baseline_elsewhere_is_none_here(theirs: Home, home: Home, tmp_path: Path) -> None:
     with Store.open(theirs) as store:
-        store.pin(1, by="Ada")
+        store.annotations.pin(1, by="Ada")
     with Store.open(home) as store:
         import_path(store, exported(theirs, [1], tmp_path / "one.zip"), by="Lin")
-        store.pin(1, by="Lin")
+        store.annotations.pin(1, by="Lin")
         import_path(store, exported(theirs, [1, 2], tmp_path / "two.zip"), by="Lin")
     with Reader.open(home) as reader:
-        assert {name: run.id for name, run in reader.pinned().items()} == {"pipeline": 1}
+        assert {name: run.id for name, run in reader.runs.pinned().items()} == {"pipeline": 1}
 
 
 def grid(**values: Any) -> Change:

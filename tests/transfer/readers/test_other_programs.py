@@ -19,8 +19,8 @@ def test_a_folder_of_event_files_is_a_run_each(ours: Store, tmp_path: Path) -> N
     events.write(tmp_path / "board" / "first" / "events.out.tfevents.1.lab")
     events.write(tmp_path / "board" / "second" / "events.out.tfevents.2.lab", steps=3)
     arrived = import_path(ours, tmp_path / "board", by="Lin")
-    with Reader.open(ours.home) as reader:
-        first, second = (reader.run(run_id) for run_id in arrived.ids)
+    with Reader.open(ours.db.home) as reader:
+        first, second = (reader.runs.one(run_id) for run_id in arrived.ids)
         assert (first.experiment, first.name, first.status, dict(first.config), first.created_at) == (
             "imported",
             "first",
@@ -29,14 +29,14 @@ def test_a_folder_of_event_files_is_a_run_each(ours: Store, tmp_path: Path) -> N
             "2023-11-14T22:13:20.000Z",
         )
         assert (second.execution_time_s, first.execution_time_s) == (2.0, 4.0)
-        accuracy, loss = reader.series(first.id, ["loss/train", "accuracy"])
+        accuracy, loss = reader.curves.series(first.id, ["loss/train", "accuracy"])
         assert (accuracy.values, accuracy.steps, accuracy.times_s) == (
             [0, 0.5, 1, 1.5, 2],
             [0, 1, 2, 3, 4],
             [0, 1, 2, 3, 4],
         )
         assert loss.values == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5], rel=1e-6)
-        origin = reader.origin(first.id)
+        origin = reader.origins.of(first.id)
         assert origin and (origin.kind, origin.file) == ("tensorboard", "board")
 
 
@@ -51,8 +51,11 @@ def test_event_files_are_known_again_read_up_to_a_cut_or_said_to_be_unknown(ours
     path.write_bytes(path.read_bytes()[:-3])
     arrived = import_path(ours, path, by="Lin")
     assert "ends within a record" in arrived.notes[0]
-    with Reader.open(ours.home) as reader:
-        assert [len(series.ids) for series in reader.series(arrived.ids[0], ["accuracy", "loss/train"])] == [4, 5]
+    with Reader.open(ours.db.home) as reader:
+        assert [len(series.ids) for series in reader.curves.series(arrived.ids[0], ["accuracy", "loss/train"])] == [
+            4,
+            5,
+        ]
     (tmp_path / "holiday.jpg").write_bytes(b"\xff\xd8")
     with pytest.raises(ImportRefused, match=r"It can be a bundle of this program .* TensorBoard .* MLflow"):
         import_path(ours, tmp_path / "holiday.jpg", by="Lin")
@@ -110,8 +113,8 @@ def mlruns(top: Path, *, experiment: str = "baselines", status: str = "3") -> Pa
 
 def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(ours: Store, tmp_path: Path) -> None:
     (run_id,) = import_path(ours, mlruns(tmp_path), by="Lin").ids
-    with Reader.open(ours.home) as reader:
-        run = reader.run(run_id)
+    with Reader.open(ours.db.home) as reader:
+        run = reader.runs.one(run_id)
         assert (run.experiment, run.name, run.owner, run.status, run.execution_time_s) == (
             "baselines",
             "it's a run",
@@ -125,19 +128,19 @@ def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(ours: Store, tmp_path
             "an old result",
             "abc",
         )
-        (loss,) = reader.series(run_id, ["train/loss"])
+        (loss,) = reader.curves.series(run_id, ["train/loss"])
         assert (loss.steps, loss.times_s) == ([0, 1, 2], [1.0, 2.0, 3.0]) and (loss.values[0], loss.values[2]) == (
             2.5,
             0.5,
         )
-        assert reader.entry(run_id).best["test/accuracy"] == 97.5
+        assert reader.runs.entry(run_id).best["test/accuracy"] == 97.5
 
 
 @pytest.mark.parametrize(
     ("status", "ours_is"), [("4", "failed"), ("KILLED", "cancelled"), ("1", "lost"), ("99", "finished")]
 )
 def test_its_status_is_one_of_ours(ours: Store, tmp_path: Path, status: str, ours_is: str) -> None:
-    assert ours.run(import_path(ours, mlruns(tmp_path, status=status), by="Lin").ids[0]).status == ours_is
+    assert ours.read.runs.one(import_path(ours, mlruns(tmp_path, status=status), by="Lin").ids[0]).status == ours_is
 
 
 BROKEN = [
@@ -168,12 +171,12 @@ def test_links_in_a_folder_are_not_followed(ours: Store, tmp_path: Path) -> None
     (tmp_path / "secret").write_text("of the machine")
     (folder / "42" / "0a1b2c" / "params" / "secret").symlink_to(tmp_path / "secret")
     (run_id,) = import_path(ours, folder, by="Lin").ids
-    assert dict(ours.run(run_id).config) == {"learning_rate": "0.1"}
+    assert dict(ours.read.runs.one(run_id).config) == {"learning_rate": "0.1"}
 
 
 def test_the_name_of_one_of_our_experiments_is_not_taken(ours: Store, tmp_path: Path) -> None:
     (run_id,) = import_path(ours, mlruns(tmp_path, experiment="pipeline"), by="Lin").ids
-    assert ours.run(run_id).experiment == "imported"
+    assert ours.read.runs.one(run_id).experiment == "imported"
 
 
 @drawn(data=some.binary(max_size=200))

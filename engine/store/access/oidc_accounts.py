@@ -1,0 +1,148 @@
+"""Accounts of people whom an OpenID provider vouches for: found again, linked to one that an admin made, or
+made anew.
+"""
+
+from itertools import count
+
+from engine.access.confusables import looks
+from engine.access.rules import LOST, Role
+from engine.errors import SignInRefused
+from engine.store.access.accounts import PERSON, AccountChanges, Person, as_person
+from engine.store.access.accounts_mark import mark
+from engine.store.access.authorization import Authorization, command
+from engine.store.access.people import NAME_LENGTH, RESERVED
+from engine.store.access.standing import AccessReader
+from engine.store.connection import WriteConnection
+from engine.store.timestamps import now
+
+_NAMES = (
+    "SELECT owner FROM runs UNION SELECT owner FROM sweeps UNION SELECT owner FROM duels UNION SELECT owner FROM "
+    "views UNION SELECT name FROM people"
+)
+_AS = "program"
+"""As what the audit log keeps a provider."""
+
+
+class OidcCommands:
+    """What a provider's word writes; that it is the provider's was proved before (app/auth/oidc_routes.py)."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._access = AccessReader(db)
+        self._accounts = AccountChanges(db)
+        self._authorization = Authorization(db)
+
+    def known_by_provider(self, issuer: str, subject: str, name: str, email: str, role: Role | None) -> Person:
+        """Return the person that a provider has just vouched for; one that it names for the first time gets an account.
+
+        An `email` is one that the provider has verified: whom an admin added under it is that person. With a `role`
+        (from the provider's groups) the person has that one from now on, unless an admin gave them theirs. Raises
+        SignInRefused for somebody without a role, who is then signed out everywhere, somebody who is shut out, an
+        address that is another's here, and in a lab that has no admin yet, unless the provider names this one.
+        """
+        refusal = ""
+        with self.db.change():
+            if self._access.standing("").lost:
+                raise SignInRefused(LOST)
+            if role != "admin" and not self._has_admin():
+                raise SignInRefused(
+                    "This lab has no admin yet. Whoever runs it adds one: python -m engine users add NAME "
+                    "--role admin --email ADDRESS"
+                )
+            found = self.db.row("SELECT id FROM people WHERE issuer = ? AND subject = ?", [issuer, subject])
+            person_id = found["id"] if found else self._linked(issuer, subject, email)
+            if person_id is None:
+                return self._welcome(issuer, subject, name, email, role)
+            person = self._with_id(person_id)
+            if not person.active:
+                raise SignInRefused(f"{person.name} is shut out of this lab. An admin can let you in again.")
+            if role != person.role and person.role_from == "provider" and self._has_admin(beside=person.id):
+                refusal = self._follow(person, issuer, role)
+            if not refusal:
+                return self._with_id(person.id)
+        raise SignInRefused(refusal)
+
+    @command("unlink", "person")
+    def unlink(self, name: str, *, by: str) -> Person:
+        """Let the provider's identity that a person signs in with be theirs no more, and end where they are
+        signed in.
+        """
+        person = self._accounts.change(name, "UPDATE people SET issuer = NULL, subject = NULL WHERE id = ?")
+        self._accounts.end_sign_ins(person.id, by)
+        return person
+
+    def _follow(self, person: Person, issuer: str, role: Role | None) -> str:
+        """Give a person the role that the provider names now, inside a change; without one sign them out everywhere and
+        return the refusal.
+        """
+        if role is None:
+            self._accounts.end_sign_ins(person.id, issuer)
+            return (
+                f"{person.name} may not use this lab any more: the provider names no group of theirs that has a "
+                "role here. Ask an admin for one."
+            )
+        self.db.connection.execute("UPDATE people SET role = ? WHERE id = ?", [role, person.id])
+        self._authorization.audit("set role", issuer, _AS, "person", [person.name], f"role={role}")
+        return ""
+
+    def _linked(self, issuer: str, subject: str, email: str) -> int | None:
+        """Link the account that an admin made under a verified address, inside a change; None where there is none."""
+        rows = (
+            self.db.rows("SELECT id, name, issuer, subject FROM people WHERE email = ? COLLATE NOCASE", [email])
+            if email
+            else []
+        )
+        if not rows:
+            return None
+        if len(rows) > 1:
+            raise SignInRefused(
+                f"{len(rows)} accounts of this lab have the address {email}, so none of them is known to be "
+                "yours. Ask an admin."
+            )
+        if rows[0]["subject"] is not None:
+            raise SignInRefused(
+                f"The account {rows[0]['name']} has the address {email}, but signs in at {rows[0]['issuer']} "
+                "as somebody else."
+                " An admin can change that: python -m engine users unlink NAME"
+            )
+        self.db.connection.execute(
+            "UPDATE people SET issuer = ?, subject = ? WHERE id = ?", [issuer, subject, rows[0]["id"]]
+        )
+        self._authorization.audit("sign in", issuer, _AS, "person", [rows[0]["name"]], "linked by the verified address")
+        return int(rows[0]["id"])
+
+    def _welcome(self, issuer: str, subject: str, name: str, email: str, role: Role | None) -> Person:
+        """Give somebody whom a provider names for the first time an account, inside a change."""
+        if role is None:
+            raise SignInRefused(
+                f"{name or email or 'You'} may not use this lab yet: the provider names no group that has a "
+                "role here, and no verified address"
+                " of somebody whom an admin added. Ask an admin to add you."
+            )
+        kept = self._free_name(name, email)
+        sql = (
+            "INSERT INTO people (name, role, role_from, email, issuer, subject, created_at, created_by) VALUES (?, "
+            "?, 'provider', ?, ?, ?, ?, ?)"
+        )
+        made = self.db.connection.execute(sql, [kept, role, email, issuer, subject, now(), issuer]).lastrowid
+        self._authorization.audit("add person", issuer, _AS, "person", [kept], f"role={role}")
+        mark(self.db.home)
+        return self._with_id(made)
+
+    def _free_name(self, name: str, email: str) -> str:
+        """Return a name for a new account like the provider's: never one that has things here, since people choose what
+        they are called there.
+        """
+        base = name[:NAME_LENGTH].strip() or email.partition("@")[0][:NAME_LENGTH].strip() or "Somebody"
+        taken = {looks(str(row[0])) for row in self.db.rows(_NAMES)} | {looks(each) for each in RESERVED}
+        numbered = (base if number == 1 else f"{base[: NAME_LENGTH - 6].strip()} {number}" for number in count(1))
+        return next(each for each in numbered if looks(each) not in taken)
+
+    def _has_admin(self, beside: int = 0) -> bool:
+        return (
+            self.db.row("SELECT 1 FROM people WHERE role = 'admin' AND disabled_at IS NULL AND id <> ?", [beside])
+            is not None
+        )
+
+    def _with_id(self, person_id: int | None) -> Person:
+        return as_person(self.db.rows(f"{PERSON} WHERE id = ?", [person_id])[0])

@@ -1,0 +1,48 @@
+"""What each person has in the lab: runs, whether they are on, and when the person was last there."""
+
+from dataclasses import dataclass
+
+from engine.store.connection import Connection
+from engine.store.records import ALIVE
+
+_ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
+_HELD = f"""
+SELECT owner, count(*) AS runs, coalesce(sum(status IN ({_ALIVE})), 0) AS are_on, coalesce(sum(status = 'queued'),
+    0) AS wait FROM runs GROUP BY owner
+"""
+_SEEN = """
+SELECT name, max(at) AS at FROM (
+    SELECT person_id, seen_at AS at FROM sign_ins UNION ALL SELECT person_id, used_at FROM tokens
+        WHERE used_at IS NOT NULL
+) JOIN people ON people.id = person_id GROUP BY person_id
+"""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What one owner has."""
+
+    runs: int
+    on: int
+    queued: int
+
+
+class OwnershipReader:
+    """The questions about what people have; owners without an account are among the answers."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def holdings(self) -> dict[str, Holding]:
+        """Return what each owner has."""
+        return {row["owner"]: Holding(row["runs"], row["are_on"], row["wait"]) for row in self.db.rows(_HELD)}
+
+    def last_seen(self) -> dict[str, str]:
+        """Return when each person's browsers or scripts last asked for something, to a few minutes; without those who
+        never did.
+        """
+        return {row["name"]: row["at"] for row in self.db.rows(_SEEN)}
+
+    def owner_of_each(self) -> dict[int, str]:
+        """Return whose each run is."""
+        return {row["id"]: row["owner"] for row in self.db.rows("SELECT id, owner FROM runs")}

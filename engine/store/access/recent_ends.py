@@ -1,0 +1,59 @@
+"""What has ended since a moment, the runs of a sweep together; and a mark that changes when anything more has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engine.store.connection import Connection, Row
+from engine.store.records import ENDED, Status
+
+_COUNTS = ", ".join(f"count(*) FILTER (WHERE status = '{status}') AS {status}" for status in ENDED)
+_SINCE = "FROM runs WHERE ended_at > ? AND archived_by IS NULL"
+_MARK = (
+    "SELECT (SELECT max(ended_at) FROM runs WHERE ended_at IS NOT NULL) AS newest, (SELECT count(*) FROM runs) AS runs,"
+    " (SELECT count(*) FROM runs WHERE archived_by IS NOT NULL) AS archived"
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that has ended, or (with `sweep_id`) those of a sweep that have."""
+
+    sweep_id: int | None
+    run_id: int
+    """The run; of a sweep the newest of them."""
+    statuses: Mapping[Status, int]
+    """How many ended how; ends of none are left out."""
+    ended_at: str
+    """When the last of them ended."""
+
+
+class RecentEndReader:
+    """The questions about what is new. Runs that were archived are news to nobody."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def since(self, since: str, *, limit: int = 8) -> list[Ended]:
+        """Return what ended later than a moment, the newest first."""
+        of_each = f"SELECT sweep_id, max(id) AS run_id, max(ended_at) AS ended_at, {_COUNTS}"
+        sql = f"{of_each} {_SINCE} GROUP BY coalesce(sweep_id, -id) ORDER BY 3 DESC, 2 DESC LIMIT ?"
+        return [
+            Ended(row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"])
+            for row in self.db.rows(sql, [since, limit])
+        ]
+
+    def count_since(self, since: str) -> dict[Status, int]:
+        """Return how many runs ended later than a moment, by how they ended."""
+        row = self.db.row(f"SELECT {_COUNTS} {_SINCE}", [since])
+        return _statuses(row) if row else {}
+
+    def mark(self) -> tuple[str, int, int]:
+        """Return what changes when a run ends, is deleted, or goes to the archive or back; it costs no look at the runs
+        themselves.
+        """
+        row = self.db.row(_MARK)
+        return (str(row["newest"] or ""), row["runs"], row["archived"]) if row else ("", 0, 0)
+
+
+def _statuses(row: Row) -> dict[Status, int]:
+    return {status: row[status] for status in ENDED if row[status]}

@@ -1,0 +1,59 @@
+"""A resumed run takes over its parent's curves up to the checkpoint, so that whoever reads it sees one run from its
+beginning.
+"""
+
+import sqlite3
+from typing import Any
+
+from engine.metrics import HISTOGRAMS, METRICS
+from engine.store.schema.minmax_buckets import rebuild
+
+_ENDS = ", ".join(f"'{name}'" for name, known in METRICS.items() if not known.live)
+_WITHIN = (
+    f"old.run_id = :parent AND old.name NOT IN ({_ENDS}) AND p.time_s <= :time_s AND (old.rank IS NULL OR p.step "
+    "<= :step)"
+)
+"""What the checkpoint stands for; a metric of the whole run counts another kind of step, so time alone tells, and
+numbers of a run's end stay its own.
+"""
+
+_STATEMENTS = (
+    f"""INSERT INTO metrics (run_id, rank, name, count, nonfinite, low, high)
+        SELECT :child, old.rank, old.name, count(p.value), count(p.nonfinite), min(p.value), max(p.value)
+        FROM metrics AS old JOIN points AS p ON p.metric_id = old.id WHERE {_WITHIN} GROUP BY old.id""",
+    f"""INSERT INTO points (metric_id, id, step, time_s, passes, value, nonfinite)
+        SELECT new.id, p.id, p.step, p.time_s, p.passes, p.value, p.nonfinite
+        FROM metrics AS old JOIN metrics AS new ON new.run_id = :child AND new.name = old.name AND new.rank IS old.rank
+        JOIN points AS p ON p.metric_id = old.id WHERE {_WITHIN}""",
+    """UPDATE metrics SET
+        mean = (SELECT sum(p.value / metrics.count) FROM points AS p WHERE p.metric_id = metrics.id),
+        (last, last_step) = (SELECT p.value, p.step FROM points AS p WHERE p.metric_id = metrics.id
+            AND p.value IS NOT NULL ORDER BY p.id DESC LIMIT 1)
+        WHERE run_id = :child""",
+    """UPDATE runs SET last_point_id = (
+        SELECT coalesce(max(p.id), 0) FROM points AS p JOIN metrics ON metrics.id = p.metric_id
+            WHERE metrics.run_id = :child) WHERE id = :child""",
+)
+_HISTOGRAM = """INSERT INTO histograms (run_id, rank, name, bucket, count)
+    SELECT :child, m.rank, :histogram, CAST(p.value AS INTEGER), count(*) FROM metrics AS m JOIN points AS p
+        ON p.metric_id = m.id
+    WHERE m.run_id = :child AND m.name = :metric AND p.value IS NOT NULL
+        AND m.rank IN (SELECT rank FROM histograms WHERE run_id = :parent AND name = :histogram) GROUP BY m.rank, 4"""
+
+
+def take_over(connection: sqlite3.Connection, child: int, parent: int, *, step: int, time_s: float) -> None:
+    """Copy the parent's points up to a step and a time into a run that has none yet, with their summaries.
+
+    Points keep their ids, which count through a run. A histogram can't be cut at a time, so those whose numbers a
+    metric holds one by one are counted anew from it.
+    """
+    bounds: dict[str, Any] = {"child": child, "parent": parent, "step": step, "time_s": time_s}
+    for statement in _STATEMENTS:
+        connection.execute(statement, bounds)
+    for (metric_id,) in connection.execute("SELECT id FROM metrics WHERE run_id = ?", [child]).fetchall():
+        rebuild(connection, metric_id)
+    for known in HISTOGRAMS.values():
+        if known.metric:
+            connection.execute(
+                _HISTOGRAM, {"child": child, "parent": parent, "histogram": known.name, "metric": known.metric}
+            )

@@ -1,0 +1,73 @@
+"""Ids and values of the curves that were drawn lately: of one that grows, only what is new is read to draw it again.
+
+Points of a run are only ever added, so what was read of a curve once is the beginning of whatever it is later. One that
+retention thinned has no place here.
+"""
+
+import sqlite3
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+KEPT_BYTES = 16_000_000
+_FROM = "SELECT id, coalesce(value, nonfinite) FROM points WHERE metric_id = ? AND id >= ? ORDER BY id"
+_KINDS = np.dtype([("id", np.int64), ("value", np.float64)])
+
+
+@dataclass(frozen=True)
+class CachedCurve:
+    """Points in the order recorded: arrays of int64 and of float64, of one length."""
+
+    ids: np.ndarray
+    values: np.ndarray
+
+    @property
+    def nbytes(self) -> int:
+        """What both arrays take."""
+        return self.ids.nbytes + self.values.nbytes
+
+
+_lines: OrderedDict[Hashable, CachedCurve] = OrderedDict()
+_lock = threading.Lock()
+
+
+def line(cursor: sqlite3.Cursor, curve: Hashable, metric_id: int, total: int) -> CachedCurve:
+    """Return all points of a curve that the cursor's snapshot holds, `total` by its summary; `curve` names it among all
+    of all stores, for good.
+    """
+    with _lock:
+        known = _lines.get(curve)
+    found = (known and _continued(cursor, known, metric_id, total)) or _read(cursor, metric_id, 0)
+    if found.ids.size:
+        with _lock:
+            _lines[curve] = found
+            _lines.move_to_end(curve)
+            while sum(each.nbytes for each in _lines.values()) > KEPT_BYTES:
+                _lines.popitem(last=False)
+    return found
+
+
+def forget() -> None:
+    """Drop all that is kept."""
+    with _lock:
+        _lines.clear()
+
+
+def _continued(cursor: sqlite3.Cursor, known: CachedCurve, metric_id: int, total: int) -> CachedCurve | None:
+    """Return a line with what came after it, or the part of it that was there yet; None where it is not how the curve
+    begins.
+    """
+    ids, values = known.ids[:total], known.values[:total]  # the snapshot may be older than what another has read
+    again = _read(cursor, metric_id, int(ids[-1]))
+    same = np.array_equal(again.ids[:1], ids[-1:]) and np.array_equal(again.values[:1], values[-1:], equal_nan=True)
+    if not same or ids.size + again.ids.size - 1 != total:
+        return None
+    return CachedCurve(np.concatenate([ids, again.ids[1:]]), np.concatenate([values, again.values[1:]]))
+
+
+def _read(cursor: sqlite3.Cursor, metric_id: int, first_id: int) -> CachedCurve:
+    rows = np.fromiter(cursor.execute(_FROM, [metric_id, first_id]), dtype=_KINDS)
+    return CachedCurve(np.ascontiguousarray(rows["id"]), np.ascontiguousarray(rows["value"]))

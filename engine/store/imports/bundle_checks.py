@@ -1,0 +1,73 @@
+"""Checks of what an import brings: what the tables' own rules let through, and SQLite's errors in sentences."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.errors import ImportRefused
+
+MOST_BUCKET = 1_000_000
+_WRONG_VALUES = (
+    sqlite3.IntegrityError,
+    sqlite3.InterfaceError,
+    sqlite3.ProgrammingError,
+    sqlite3.DataError,
+    OverflowError,
+    UnicodeEncodeError,
+)
+_UNLIKE = """
+SELECT m.name FROM metrics AS m LEFT JOIN points AS p ON p.metric_id = m.id WHERE m.run_id = ? GROUP BY m.id
+HAVING min(m.count, m.nonfinite, m.thinned) < 0 OR count(p.id) <> m.count + m.nonfinite - m.thinned
+    OR (m.thinned = 0 AND (count(p.value) <> m.count OR m.low IS NOT min(p.value) OR m.high IS NOT max(p.value)))
+    OR (m.count > 0 AND (m.mean IS NULL OR m.mean < m.low - abs(m.low) / 1e6 OR m.mean > m.high + abs(m.high) / 1e6))
+    OR (m.count = 0 AND coalesce(m.low, m.high, m.mean, m.last) IS NOT NULL)
+"""
+_UNLIKE_LAST = """
+SELECT m.name FROM metrics AS m WHERE m.run_id = ?
+    AND (m.last IS NOT (SELECT value FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC LIMIT 1)
+        OR m.last_step IS NOT (SELECT step FROM points WHERE metric_id = m.id AND value IS NOT NULL ORDER BY id DESC
+            LIMIT 1))
+"""
+_NEITHER = """
+SELECT m.name FROM metrics AS m JOIN points AS p ON p.metric_id = m.id WHERE m.run_id = ?
+    AND ((p.value IS NULL) = (p.nonfinite IS NULL) OR p.id < 1)
+"""
+_OUT_OF_RANGE = (
+    f"SELECT name FROM histograms WHERE run_id = ? AND (bucket NOT BETWEEN 0 AND {MOST_BUCKET} OR count < 0)"
+)
+
+
+def check_run(connection: sqlite3.Connection, run_id: int) -> None:
+    """Raise ImportRefused for what the tables' own rules let through but no store would write."""
+    for sql, what in (
+        (_NEITHER, "a point of metric '{}' has neither a value nor a marker for one that is not finite"),
+        (_UNLIKE, "the summary of metric '{}' does not say what its points do"),
+        (_UNLIKE_LAST, "the summary of metric '{}' does not end where its points do"),
+        (_OUT_OF_RANGE, "histogram '{}' has a count or a bucket out of range"),
+    ):
+        if found := connection.execute(sql, [run_id]).fetchone():
+            raise ImportRefused(
+                f"It is damaged or was changed by hand: {what.format(found[0])}. Have it exported again."
+            )
+
+
+@contextmanager
+def refusing(where: str) -> Iterator[None]:
+    """Turn what SQLite says about values of a file into a sentence about the file."""
+    try:
+        yield
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ImportRefused(
+            f"It is damaged or was changed by hand: {where} holds text that is no JSON ({error}). Have it "
+            "exported again."
+        ) from error
+    except (KeyError, TypeError) as error:
+        raise ImportRefused(
+            f"It is damaged or was changed by hand: {where} refers to {error}, which it does not hold. Have it "
+            "exported again."
+        ) from error
+    except _WRONG_VALUES as error:
+        raise ImportRefused(
+            f"It is damaged or was changed by hand: {where} holds what a store can't ({error}). Have it exported again."
+        ) from error

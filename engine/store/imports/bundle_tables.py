@@ -1,0 +1,116 @@
+"""What of a run goes into a bundle: which tables and columns, and their rows as plain values.
+
+A run leaves without what only means something in its own store: its place in the queue, its processes, its change
+token, and that it is the baseline there. With it goes the sweep that it is part of, as that was planned.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.store.reader import Reader
+from engine.store.runs.origins import fingerprint_of_sweep
+
+TABLES = (
+    *("sweeps", "runs", "origins", "progress", "ranks", "metrics", "points", "phases", "spans", "histograms"),
+    *("machine_metrics", "logs", "events", "tags", "notes"),
+)
+"""In the order in which they are written and read: a row comes after what it refers to."""
+_LEFT_OUT = {
+    "runs": (
+        *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries"),
+        *(
+            "worker_boot_id",
+            "worker_pid",
+            "worker_started_ticks",
+            "worker_pid_namespace",
+            "data_folder",
+            "heartbeat_at",
+            "last_point_id",
+            "begun_uptime_s",
+        ),
+    ),
+    "ranks": ("pid",),
+    "spans": ("id",),
+    "events": ("id",),
+    "machine_metrics": ("id",),
+}
+SWEEP = (
+    "id",
+    "experiment",
+    "name",
+    "owner",
+    "grid",
+    "created_at",
+    "exclusive",
+    "stop_after",
+    "draw",
+    "figure",
+    "fingerprint",
+)
+"""What travels of a sweep; not whether it is paused, since none of its runs that travel waits."""
+NO_LONGER = {"runs": ("pinned_by",)}
+"""Columns that older bundles hold, and that nobody takes in."""
+_OF_POINTS = "metric_id IN (SELECT id FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)))"
+_ORDER = {
+    "spans": "id",
+    "events": "id",
+    "machine_metrics": "id",
+    "runs": "id",
+    "metrics": "id",
+    "points": "metric_id, id",
+}
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of one table; `rows` can be gone through once."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: Iterator[Sequence[Any]]
+
+
+def columns_of(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    """Return the columns of a table that travel."""
+    if table == "sweeps":
+        return SWEEP
+    left_out = _LEFT_OUT.get(table, ())
+    return tuple(row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] not in left_out)
+
+
+def parts_of(reader: Reader, run_ids: Sequence[int]) -> Iterator[TableRows]:
+    """Yield the tables with the rows of some runs, within the reader's snapshot."""
+    chosen = json.dumps(list(run_ids))
+    yield TableRows("sweeps", SWEEP, _sweeps(reader, chosen))
+    for table in TABLES[1:]:
+        columns = columns_of(reader.db.connection, table)
+        within = (
+            _OF_POINTS
+            if table == "points"
+            else f"{'id' if table == 'runs' else 'run_id'} IN (SELECT value FROM json_each(?))"
+        )
+        wanted = ", ".join(
+            "coalesce((SELECT long_configs.config FROM long_configs WHERE run_id = id), config)"
+            if name == "config"
+            else name
+            for name in columns
+        )
+        cursor = reader.db.connection.cursor()
+        cursor.row_factory = None
+        order = _ORDER.get(table, "run_id")
+        yield TableRows(
+            table, columns, cursor.execute(f"SELECT {wanted} FROM {table} WHERE {within} ORDER BY {order}", [chosen])
+        )
+
+
+def _sweeps(reader: Reader, run_ids: str) -> Iterator[Sequence[Any]]:
+    """Yield the sweeps that some runs (ids as JSON) are part of, each with what it is known by elsewhere."""
+    sql = (
+        "SELECT * FROM sweeps WHERE id IN (SELECT sweep_id FROM runs WHERE id IN (SELECT value FROM json_each(?))) "
+        "ORDER BY id"
+    )
+    for row in reader.db.rows(sql, [run_ids]):
+        yield [fingerprint_of_sweep(row) if name == "fingerprint" else row[name] for name in SWEEP]

@@ -1,0 +1,94 @@
+"""How runs that another program recorded come in: as finished runs with curves of the whole run, all of a file's in one
+transaction.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from engine.recorder import Point
+from engine.store.access.authorization import storable
+from engine.store.curves.ingest import POINT_BYTES, write_points
+from engine.store.imports.bundle_import import arriving, owner_here
+from engine.store.imports.run_ids import reserve
+from engine.store.records import Status
+from engine.store.runs.origins import Kind, Origin
+from engine.store.schema.config_text import keep_whole, listed
+from engine.store.store import Store
+from engine.store.timestamps import now
+
+IMPORTED_EXPERIMENT = "imported"
+"""The experiment of runs whose own program named none; it is in no registry."""
+
+BATCH = 50_000
+"""Points that are held in memory at a time while a run is written."""
+_RUN = (
+    "INSERT INTO runs (id, experiment, name, owner, status, cause, config, environment, cores, gpus, ranks, "
+    "threads_per_rank, created_at, started_at,"
+    " ended_at, execution_time_s, place, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?,"
+    " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))"
+)
+
+
+@dataclass(frozen=True)
+class ExternalRun:
+    """A run as another program recorded it; times are the store's texts."""
+
+    kind: Kind
+    original_id: str
+    fingerprint: str
+    points: Iterable[Point]
+    """Gone through once."""
+    created_at: str
+    ended_at: str
+    seconds: float
+    """From its first moment to its last."""
+    experiment: str = IMPORTED_EXPERIMENT
+    name: str = ""
+    owner: str = "unknown"
+    host: str = ""
+    status: Status = "finished"
+    cause: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    point_count: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """About what the run takes in the store."""
+        return POINT_BYTES * self.point_count + len(json.dumps(self.config))
+
+
+def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) -> list[int]:
+    """Write the runs and return their ids, all or none; raises ImportRefused where one of them is here already."""
+    ids = reserve(store, len(runs))
+    origins = {
+        run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by)
+        for run_id, run in zip(ids, runs, strict=True)
+    }
+    here = owner_here(store, origins)
+    with arriving(store, origins) as connection:
+        for run_id, run in zip(ids, runs, strict=True):
+            owner, config, environment = here or run.owner, json.dumps(run.config), json.dumps(run.environment)
+            texts = [
+                storable(text)
+                for text in (run.experiment, run.name, owner, run.status, run.cause, listed(config), environment)
+            ]
+            connection.execute(_RUN, [run_id, *texts, run.created_at, run.created_at, run.ended_at, run.seconds])
+            keep_whole(connection, run_id, config)
+            points = iter(run.points)
+            while batch := list(islice(points, BATCH)):
+                write_points(connection, run_id, [(None, batch)])
+            connection.executemany(
+                "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [(run_id, storable(tag)) for tag in run.tags]
+            )
+            if run.note:
+                connection.execute(
+                    "INSERT INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)",
+                    [run_id, storable(run.note), storable(run.owner), now()],
+                )
+    return list(ids)

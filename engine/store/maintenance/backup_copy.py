@@ -1,0 +1,78 @@
+"""Whole copies of the store: made while others write to it, and examined before one takes its place."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from engine.errors import StoreError
+from engine.home import Home
+from engine.store.connection import ReadConnection
+from engine.store.schema.upgrade import applied, known
+from engine.store.sqlite_errors import told
+from engine.umask import make_private
+
+STEP_PAGES = 500
+"""Pages (of 4 kB) copied at a time; writers and the disk get a pause after each."""
+PAUSE_S = 0.002
+
+
+def copy_store(
+    home: Home, target: Path, *, step_pages: int = STEP_PAGES, pause_s: float = PAUSE_S, timeout_s: float = 30.0
+) -> int:
+    """Write the store as it stands at this moment into the new file `target`; return how many runs it holds.
+
+    The copy is taken within one read transaction: writers go on, and none of them makes it begin again. It is one file
+    without a write-ahead log. Raises StoreError where there is no store, or no room for the copy.
+    """
+    if not home.database.exists():
+        raise StoreError(f"There is no store in {home.path} to copy: no run was launched there yet.")
+    make_private(target)
+    with (
+        ReadConnection.open(home, timeout_s) as source,
+        told(home, timeout_s),
+        closing(sqlite3.connect(target, timeout=timeout_s)) as copy,
+    ):
+        with source.snapshot():
+            runs = int(source.rows("SELECT count(*) FROM runs")[0][0])
+            source.connection.backup(copy, pages=step_pages, progress=lambda *_: time.sleep(pause_s))
+        copy.execute("PRAGMA journal_mode = DELETE")
+    return runs
+
+
+def examine_copy(path: Path) -> int:
+    """Return how many runs a copy holds; raises StoreError where it is none of ours or damaged, StoreTooNew where its
+    schema is.
+    """
+    with _opened(path) as copy:
+        if not applied(copy, path) & known():
+            raise StoreError(
+                f"{path} is an SQLite database, but no store of Parallab. Name a file that the backup command made."
+            )
+        problems = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
+        problems += [
+            f"a row of {row[0]} refers to a row of {row[2]} that is not there"
+            for row in copy.execute("PRAGMA foreign_key_check").fetchmany(3)
+        ]
+        if problems:
+            raise StoreError(f"{path} is damaged: {'; '.join(problems)}. Take another backup.")
+        return int(copy.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+
+def run_ids(path: Path) -> set[int]:
+    """Return the ids of the runs that a copy holds."""
+    with _opened(path) as copy:
+        return {row[0] for row in copy.execute("SELECT id FROM runs")}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a file that nobody writes to, leaving nothing beside it."""
+    if not path.is_file():
+        raise StoreError(f"There is no file {path}. `python -m engine backup --list` shows which backups there are.")
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
+            yield connection
+    except sqlite3.DatabaseError as error:
+        raise StoreError(f"{path} can't be read as an SQLite database ({error}). Take another backup.") from error

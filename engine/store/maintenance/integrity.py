@@ -1,0 +1,181 @@
+"""What a store can have wrong, each kind found by one question, and the change that puts it right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.store.reader import Reader
+from engine.store.records import ALIVE, ProcessIdentity
+from engine.store.schema.minmax_buckets import rebuild
+from engine.store.store import Store
+
+_COUNTED = """
+SELECT m.id, m.run_id, m.rank, m.name, m.count, m.nonfinite, m.thinned, m.last, m.last_step, m.low, m.high,
+    count(p.id) AS points, count(p.value) AS finite, min(p.value) AS least, max(p.value) AS greatest
+FROM metrics AS m LEFT JOIN points AS p ON p.metric_id = m.id
+WHERE m.run_id IN (SELECT id FROM runs WHERE status NOT IN ({})) GROUP BY m.id
+"""
+_LAST = "SELECT value, step FROM points WHERE metric_id = ? AND value IS NOT NULL ORDER BY id DESC LIMIT 1"
+_FROM_POINTS = """
+UPDATE metrics SET
+    (count, nonfinite, thinned) = (SELECT count(value), count(*) - count(value), 0 FROM points WHERE metric_id = :id),
+    (low, high) = (SELECT min(value), max(value) FROM points WHERE metric_id = :id),
+    (last, last_step) = (SELECT value, step FROM points WHERE metric_id = :id AND value IS NOT NULL ORDER BY id DESC
+        LIMIT 1)
+WHERE id = :id
+"""
+_MEAN = "UPDATE metrics SET mean = (SELECT sum(value / metrics.count) FROM points WHERE metric_id = :id) WHERE id = :id"
+_BEHIND = """
+SELECT id FROM runs WHERE last_point_id < (
+    SELECT coalesce(max((SELECT max(id) FROM points WHERE metric_id = metrics.id)), 0) FROM metrics
+        WHERE run_id = runs.id)
+"""
+_UNLIKE_BUCKETS = """
+SELECT m.id FROM metrics AS m WHERE m.thinned = 0 AND m.count + m.nonfinite > 0 AND (
+    (SELECT count(*) FROM buckets WHERE metric_id = m.id) <> (m.count + m.nonfinite + 255) / 256
+    OR (SELECT last_id FROM buckets WHERE metric_id = m.id ORDER BY bucket DESC LIMIT 1) IS NOT (SELECT max(id)
+        FROM points WHERE metric_id = m.id))
+"""
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A summary that does not say what its metric's points do."""
+
+    metric_id: int
+    run_id: int
+    name: str
+    rank: int | None
+    says: str
+    holds: str
+
+
+def damage(store: Store | Reader) -> list[str]:
+    """Return what SQLite finds wrong with the file, at most ten lines; empty for a sound one."""
+    return [str(row[0]) for row in store.db.rows("PRAGMA integrity_check(10)") if row[0] != "ok"]
+
+
+def strangers(store: Store | Reader) -> list[tuple[str, str, int]]:
+    """Return (table, table referred to, how many) of rows that refer to a row that is not there."""
+    found: dict[tuple[str, str], int] = {}
+    for row in store.db.rows("PRAGMA foreign_key_check"):
+        found[row[0], row[2]] = found.get((row[0], row[2]), 0) + 1
+    return [(table, other, count) for (table, other), count in found.items()]
+
+
+def remove_strangers(store: Store) -> None:
+    """Delete rows that refer to a row that is not there, as that row's end should have; a link to a run or sweep that
+    is gone is cut.
+    """
+    with store.db.change() as connection:
+        for table, rowid, other, key in [tuple(row) for row in connection.execute("PRAGMA foreign_key_check")]:
+            column, parent = next(
+                (row[3], row[4]) for row in connection.execute(f"PRAGMA foreign_key_list({table})") if row[0] == key
+            )
+            missing = f"{column} IS NOT NULL AND {column} NOT IN (SELECT {parent} FROM {other})"
+            if column in ("parent_id", "sweep_id"):
+                connection.execute(f"UPDATE {table} SET {column} = NULL WHERE {missing}")
+            else:
+                connection.execute(
+                    f"DELETE FROM {table} WHERE {'rowid = ' + str(rowid) if rowid is not None else missing}"
+                )
+
+
+def unlike_summaries(store: Store | Reader) -> list[Unlike]:
+    """Return the summaries of runs without a worker that disagree with their points in count, last, low or high; one
+    look at every point.
+    """
+    found = []
+    for row in store.db.rows(_COUNTED.format(", ".join(f"'{status}'" for status in ALIVE))):
+        last = store.db.row(_LAST, [row["id"]])
+        says = (
+            row["count"] + row["nonfinite"] - row["thinned"],
+            row["last"],
+            row["last_step"],
+            row["low"],
+            row["high"],
+        )
+        holds = (row["points"], *(last or (None, None)), row["least"], row["greatest"])
+        compared = 3 if row["thinned"] else 5  # beside an infinity the least finite value may be thinned away
+        if says[:compared] != holds[:compared] or (not row["thinned"] and row["count"] != row["finite"]):
+            found.append(Unlike(row["id"], row["run_id"], row["name"], row["rank"], _words(*says), _words(*holds)))
+    return found
+
+
+def mend_summaries(store: Store, unlike: Sequence[Unlike]) -> None:
+    """Write summaries, and the corners of their curves, anew from the points, one a transaction."""
+    for each in unlike:
+        with store.db.change() as connection:
+            connection.execute(_FROM_POINTS, {"id": each.metric_id})
+            connection.execute(_MEAN, {"id": each.metric_id})
+            rebuild(connection, each.metric_id)
+            store.db.touch(each.run_id)
+
+
+def unlike_corners(store: Store | Reader) -> list[int]:
+    """Return the metrics whose corners do not cover their points."""
+    return [row[0] for row in store.db.rows(_UNLIKE_BUCKETS)]
+
+
+def mend_corners(store: Store, metric_ids: Sequence[int]) -> None:
+    """Write the corners of curves anew, one a transaction."""
+    for metric_id in metric_ids:
+        with store.db.change() as connection:
+            rebuild(connection, metric_id)
+
+
+def behind(store: Store | Reader) -> list[int]:
+    """Return the runs that count fewer points than they have, so that their next one would be refused."""
+    return [row[0] for row in store.db.rows(_BEHIND)]
+
+
+def mend_behind(store: Store, run_ids: Sequence[int]) -> None:
+    """Let runs count on from their last point."""
+    sql = (
+        "UPDATE runs SET last_point_id = (SELECT max(p.id) FROM points AS p JOIN metrics ON metrics.id = "
+        "p.metric_id WHERE metrics.run_id = runs.id)"
+    )
+    with store.db.change() as connection:
+        connection.executemany(f"{sql} WHERE id = ?", [[run_id] for run_id in run_ids])
+
+
+def logs_of(store: Store | Reader) -> dict[int, int]:
+    """Return how many logs each run that has begun names."""
+    return {row[0]: row[1] for row in store.db.rows("SELECT run_id, count(*) FROM logs GROUP BY run_id")}
+
+
+def forget_logs(store: Store, run_id: int) -> None:
+    """Name no logs of a run any more: its folder is gone."""
+    with store.db.change() as connection:
+        connection.execute("DELETE FROM logs WHERE run_id = ?", [run_id])
+        store.db.touch(run_id)
+
+
+@dataclass(frozen=True)
+class Stint:
+    """When a process was of a run: from the run's begin to its end, None while it goes on."""
+
+    run_id: int
+    begun_at: str
+    ended_at: str | None
+    worker: ProcessIdentity
+
+
+def stints_of_pids(store: Store | Reader, boot_id: str) -> dict[int, list[Stint]]:
+    """Return by pid when it named the worker or a rank of a run in this boot of the machine, oldest first."""
+    worker = "worker_boot_id, worker_pid, worker_started_ticks, worker_pid_namespace"
+    sql = (
+        f"SELECT worker_pid AS pid, id, begun_at, ended_at, {worker} FROM runs WHERE worker_boot_id = ?1 AND "
+        "worker_pid IS NOT NULL AND begun_at IS NOT NULL"
+        f" UNION SELECT ranks.pid, id, begun_at, ended_at, {worker} FROM ranks JOIN runs ON runs.id = ranks.run_id"
+        " WHERE worker_boot_id = ?1 AND ranks.pid IS NOT NULL AND begun_at IS NOT NULL ORDER BY id"
+    )
+    found: dict[int, list[Stint]] = {}
+    for pid, run_id, begun_at, ended_at, *identity in store.db.rows(sql, [boot_id]):
+        found.setdefault(pid, []).append(Stint(run_id, begun_at, ended_at, ProcessIdentity(*identity)))
+    return found
+
+
+def _words(*numbers: object) -> str:
+    return "{} points, last {} at step {}, {} to {}".format(
+        *("none" if number is None else number for number in numbers)
+    )

@@ -1,0 +1,157 @@
+"""Retention: old curves thinned to their corners, older runs deleted, in transactions so short that nobody waits.
+
+Nothing calls this but the gc command: what was recorded stays until a person says otherwise.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from engine.store.curves.downsample import kept
+from engine.store.reader import Reader
+from engine.store.records import ENDED
+from engine.store.store import Store
+
+CHUNK = 10_000
+"""Rows that one transaction deletes at most."""
+VACUUM_PAGES = 2_000
+
+_ENDED = ", ".join(f"'{status}'" for status in ENDED)
+_UNPROTECTED = f"""
+runs.status IN ({_ENDED}) AND coalesce(runs.ended_at, runs.created_at) < ?
+AND runs.starred_by IS NULL AND runs.pinned_by IS NULL AND NOT EXISTS (SELECT 1 FROM tags WHERE tags.run_id = runs.id)
+AND NOT EXISTS (SELECT 1 FROM runs AS child WHERE child.parent_id = runs.id AND child.status NOT IN ({_ENDED}))
+AND NOT EXISTS (SELECT 1 FROM runs AS peer WHERE peer.sweep_id = runs.sweep_id AND peer.status NOT IN ({_ENDED}))
+"""
+"""Ended long enough ago, without a star, a pin or a tag, not gone on from by a run that is on, and of no sweep that
+goes on.
+"""
+_LONG = f"""
+SELECT metrics.id, metrics.run_id, count + nonfinite - thinned AS points FROM metrics JOIN runs
+    ON runs.id = metrics.run_id
+WHERE count + nonfinite - thinned > ? AND {_UNPROTECTED} ORDER BY metrics.run_id, metrics.id
+"""
+_SIZES = f"""
+SELECT runs.id, (SELECT coalesce(sum(count + nonfinite - thinned), 0) FROM metrics WHERE run_id = runs.id) AS points
+    FROM runs WHERE {_UNPROTECTED} ORDER BY runs.id
+"""
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """A metric's curve that is longer than an old one should be."""
+
+    metric_id: int
+    run_id: int
+    points: int
+    """Points stored now."""
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A run older than runs are kept."""
+
+    run_id: int
+    points: int
+
+
+def to_thin(reader: Reader, days: float, most: int) -> list[Thinning]:
+    """Return the curves of more than `most` points whose run ended more than `days` ago and that nothing protects."""
+    return [Thinning(*row) for row in reader.db.rows(_LONG, [most, _before(days)])]
+
+
+def to_delete(reader: Reader, days: float) -> list[Deletion]:
+    """Return the runs that ended more than `days` ago and that nothing protects."""
+    return [Deletion(*row) for row in reader.db.rows(_SIZES, [_before(days)])]
+
+
+def thin(store: Store, curve: Thinning, most: int) -> int:
+    """Leave first, last, least and greatest of each stretch of a curve, at most `most` points and its last finite one;
+    return how many went.
+
+    Killed half-way it leaves a curve that is in order and that the next call thins on. The summary row keeps what it
+    said.
+    """
+    rows = store.db.rows(
+        "SELECT id, coalesce(value, nonfinite), value FROM points WHERE metric_id = ? ORDER BY id", [curve.metric_id]
+    )
+    stay = {rows[position][0] for position in kept([float(row[1]) for row in rows], most)}
+    stay |= {next((row[0] for row in reversed(rows) if row[2] is not None), rows[-1][0])} if rows else set()
+    go = [row[0] for row in rows if row[0] not in stay]
+    for start in range(0, len(go), CHUNK):
+        with store.db.change() as connection:
+            connection.execute("DELETE FROM buckets WHERE metric_id = ?", [curve.metric_id])
+            ids = json.dumps(go[start : start + CHUNK])
+            gone = connection.execute(
+                "DELETE FROM points WHERE metric_id = ? AND id IN (SELECT value FROM json_each(?))",
+                [curve.metric_id, ids],
+            ).rowcount
+            connection.execute("UPDATE metrics SET thinned = thinned + ? WHERE id = ?", [gone, curve.metric_id])
+            store.db.touch(curve.run_id)
+    return len(go)
+
+
+def delete(store: Store, run_id: int, days: float) -> bool:
+    """Delete a run with all its rows; False, and nothing deleted, where something has come to protect it. Its folder is
+    the caller's.
+    """
+    if not _is_free(store, run_id, days):
+        return False
+    for (metric_id,) in store.db.rows("SELECT id FROM metrics WHERE run_id = ?", [run_id]):
+        for name in ("buckets", "points"):
+            key = "bucket" if name == "buckets" else "id"
+            part = f"SELECT {key} FROM {name} WHERE metric_id = ? ORDER BY {key} LIMIT {CHUNK}"
+            _in_chunks(store, f"DELETE FROM {name} WHERE metric_id = ? AND {key} IN ({part})", [metric_id, metric_id])
+        with store.db.change() as connection:
+            connection.execute("DELETE FROM metrics WHERE id = ?", [metric_id])
+    for name in ("spans", "machine_metrics"):
+        _in_chunks(
+            store, f"DELETE FROM {name} WHERE id IN (SELECT id FROM {name} WHERE run_id = ? LIMIT {CHUNK})", [run_id]
+        )
+    with store.db.change() as connection:
+        # The highest change token must never come back, so another run takes the next one before this one goes.
+        connection.execute(
+            (
+                "UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = (SELECT max(id) FROM "
+                "runs WHERE id <> ?)"
+            ),
+            [run_id],
+        )
+        (sweep_id,) = connection.execute("SELECT sweep_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
+        connection.execute("DELETE FROM runs WHERE id = ?", [run_id])
+        connection.execute(
+            "DELETE FROM sweeps WHERE id = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE sweep_id = sweeps.id)", [sweep_id]
+        )
+    return True
+
+
+def give_back(store: Store) -> Iterator[int]:
+    """Return free pages of the file to the disk, some at a time; yield the bytes each time. Yields nothing where the
+    file can't shrink.
+    """
+    size = int(store.db.rows("PRAGMA page_size")[0][0])
+    while (free := int(store.db.rows("PRAGMA freelist_count")[0][0])) and int(
+        store.db.rows("PRAGMA auto_vacuum")[0][0]
+    ) == 2:
+        store.db.rows(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+        left = int(store.db.rows("PRAGMA freelist_count")[0][0])
+        if left >= free:
+            return
+        yield (free - left) * size
+    store.db.rows("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def _is_free(store: Store, run_id: int, days: float) -> bool:
+    return store.db.row(f"SELECT 1 FROM runs WHERE id = ? AND {_UNPROTECTED}", [run_id, _before(days)]) is not None
+
+
+def _in_chunks(store: Store, sql: str, values: list[int]) -> None:
+    while True:
+        with store.db.change() as connection:
+            if connection.execute(sql, values).rowcount < CHUNK:
+                return
+
+
+def _before(days: float) -> str:
+    return (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,188 @@
+"""What the runner does: register, claim a run of the queue for one worker, put back, end."""
+
+import json
+from collections.abc import Sequence
+
+from engine.store.access.authorization import storable
+from engine.store.connection import WriteConnection
+from engine.store.notices.outbox import NoticeWriter
+from engine.store.records import ALIVE, BAD_ENDS, ENDED, RETRIED, RETRIES, ProcessIdentity, Run, Status
+from engine.store.runs.changes import RunChanges
+from engine.store.runs.reader import RunReader
+from engine.store.runs.rows import NOT_HELD
+from engine.store.sweeps.failures import SweepFailures
+from engine.store.timestamps import now
+
+TIME_LIMIT = "its time limit"
+"""Who asked for the end of a run that reached its time limit."""
+
+
+class ClaimCommands:
+    """What the runner writes about a run from its claim to its end."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._changes = RunChanges(db)
+        self._runs = RunReader(db)
+        self._failures = SweepFailures(db)
+        self._notices = NoticeWriter(db)
+
+    def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = ()) -> bool:
+        """Give a queued run to a worker, with its GPUs and CPU cores by number; False where it is no longer queued, or
+        on hold.
+        """
+        with self.db.change() as connection:
+            cursor = connection.execute(
+                "UPDATE runs SET status = 'starting', claimed_at = ?, starts = starts + 1, gpu_ids = ?, core_ids = ?,"
+                " worker_boot_id = ?, worker_pid = ?, worker_started_ticks = ?, worker_pid_namespace = ?"
+                f" WHERE id = ? AND status = 'queued' AND {NOT_HELD}",
+                [
+                    now(),
+                    json.dumps(list(gpus)),
+                    json.dumps(list(cores)),
+                    worker.boot_id,
+                    worker.pid,
+                    worker.started_ticks,
+                    worker.pid_namespace,
+                    run_id,
+                ],
+            )
+            if cursor.rowcount == 0:
+                return False
+            given = [f"{kind} {', '.join(map(str, ids))}" for kind, ids in (("GPUs", gpus), ("cores", cores)) if ids]
+            self._changes.note_event(run_id, "starting", "runner", ", ".join([f"worker pid {worker.pid}", *given]))
+            self.db.touch(run_id)
+        return True
+
+    def requeue(self, run_id: int, why: str) -> bool:
+        """Put back a claimed run that its worker never began; False where it has."""
+        with self.db.change() as connection:
+            cursor = connection.execute(
+                "UPDATE runs SET status = 'queued', claimed_at = NULL, gpu_ids = '[]', core_ids = '[]',"
+                " worker_boot_id = NULL, worker_pid = NULL, worker_started_ticks = NULL, worker_pid_namespace = NULL"
+                " WHERE id = ? AND status = 'starting' AND begun_at IS NULL",
+                [run_id],
+            )
+            if cursor.rowcount == 0:
+                return False
+            self._changes.note_event(run_id, "queued", "runner", why)
+            self.db.touch(run_id)
+        return True
+
+    def refuse(self, run_id: int, cause: str) -> bool:
+        """Fail a queued run that can never be placed; False where it is no longer queued."""
+        return self._to_end(run_id, ("queued",), "failed", cause, "", None, "runner")
+
+    def end(
+        self,
+        run_id: int,
+        status: Status,
+        cause: str,
+        *,
+        error: str = "",
+        execution_time_s: float | None = None,
+        who: str = "runner",
+    ) -> bool:
+        """Give a live run its last status and cause; False, and nothing written, where it has ended already."""
+        return self._to_end(run_id, ALIVE, status, cause, error, execution_time_s, who)
+
+    def stop_at_limit(self, run_id: int) -> bool:
+        """Ask for the end of a run that reached its time limit; False where it ends already."""
+        with self.db.change() as connection:
+            status = self._changes.status(run_id)
+            if status not in ("starting", "running"):
+                return False
+            (limit,) = connection.execute("SELECT max_run_time_s FROM runs WHERE id = ?", [run_id]).fetchone()
+            self._changes.cancel(run_id, status, TIME_LIMIT, "time limit", f"{limit:g} s")
+        return True
+
+    def lose(self, run_id: int, cause: str, *, resumes: bool) -> int | None:
+        """End a live run as lost and, in the same transaction, queue it anew where it has retries left; return that
+        run's id.
+
+        The new run goes on from this one's checkpoint where it `resumes`, else it begins anew. Where the run has ended
+        already, nothing is written.
+        """
+        with self.db.change():
+            run = self._runs.one(run_id)
+            if run.status not in ALIVE:
+                return None
+            next_id = None
+            if run.attempt < run.terms.max_retries and not run.stop_requested_by:
+                next_id = self._try_again(run, resumes)
+                cause = f"{cause} It is tried again as run {next_id}, {_way(resumes)}."
+            self._end(run_id, ALIVE, "lost", cause, "", None, "runner")
+        return next_id
+
+    def _try_again(self, run: Run, resumes: bool) -> int:
+        next_id = self._changes.queue(
+            run.experiment,
+            run.config,
+            owner=run.owner,
+            demand=run.demand,
+            preset=run.preset,
+            name=run.name,
+            parent_id=run.id,
+            sweep_id=run.sweep_id,
+            resumes=resumes,
+            terms=run.terms,
+            attempt=run.attempt + 1,
+            data_folder=run.data_folder,
+        )
+        self._changes.note_event(
+            next_id,
+            RETRIES,
+            "runner",
+            f"run {run.id} {_way(resumes)}, retry {run.attempt + 1} of at most {run.terms.max_retries}",
+        )
+        self._changes.note_event(run.id, RETRIED, "runner", f"as run {next_id}")
+        return next_id
+
+    def _to_end(
+        self,
+        run_id: int,
+        allowed: Sequence[Status],
+        status: Status,
+        cause: str,
+        error: str,
+        execution_time_s: float | None,
+        who: str,
+    ) -> bool:
+        if status not in ENDED:
+            raise ValueError(f"A run ends as one of {', '.join(ENDED)}, got '{status}'.")
+        with self.db.change():
+            return self._end(run_id, allowed, status, cause, error, execution_time_s, who)
+
+    def _end(
+        self,
+        run_id: int,
+        allowed: Sequence[Status],
+        status: Status,
+        cause: str,
+        error: str,
+        execution_time_s: float | None,
+        who: str,
+    ) -> bool:
+        """Write a run's end, inside a change; False where its status is none of those allowed."""
+        if self._changes.status(run_id) not in allowed:
+            return False
+        self.db.connection.execute(
+            (
+                "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?, execution_time_s = coalesce(?, "
+                "execution_time_s) WHERE id = ?"
+            ),
+            [status, storable(cause), storable(error), now(), execution_time_s, run_id],
+        )
+        self.db.connection.execute(
+            "UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ('done', 'failed', 'ended')", [run_id]
+        )
+        self._changes.note_event(run_id, status, who, cause)
+        self.db.touch(run_id)
+        if status in BAD_ENDS:
+            self._failures.stop(run_id)
+        self._notices.tell_end(run_id)
+        return True
+
+
+def _way(resumes: bool) -> str:
+    return "from its last checkpoint" if resumes else "from the start"

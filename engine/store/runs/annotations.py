@@ -1,0 +1,162 @@
+"""What people put on runs: names, notes, tags, stars, the archive, an experiment's baseline. Each command is
+one transaction with its events.
+
+The archive only puts runs out of sight; retention leaves runs with a star, a tag or a pin alone.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from engine.errors import WrongStatus
+from engine.store.access.authorization import command
+from engine.store.connection import WriteConnection
+from engine.store.records import ENDED
+from engine.store.runs.changes import RunChanges
+from engine.store.runs.commands import NOTE_LENGTH, checked_name, checked_tag, checked_text
+from engine.store.timestamps import now
+
+
+class AnnotationCommands:
+    """The commands of pages and command line."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._changes = RunChanges(db)
+
+    @command("tag", "run")
+    def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
+        """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or
+        too long.
+        """
+        tag = checked_tag(tag)
+        self._edit(run_id, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [run_id, tag])
+
+    @command("untag", "run")
+    def remove_tag(self, run_id: int, tag: str, *, by: str) -> None:
+        """Take a tag off a run; one that it does not have changes nothing."""
+        self._edit(
+            run_id, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag.strip()]
+        )
+
+    @command("note", "run")
+    def set_note(self, run_id: int, text: str, *, by: str) -> None:
+        """Write the run's note anew; raises ConfigError for one that is too long."""
+        sql = "INSERT OR REPLACE INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)"
+        self._edit(run_id, "noted", by, "", sql, [run_id, checked_text("note", text, NOTE_LENGTH), by, now()])
+
+    @command("rename", "run")
+    def rename(self, run_id: int, name: str, *, by: str) -> None:
+        """Give the run another name; raises ConfigError for one that is too long."""
+        name = checked_name(name)
+        self._edit(run_id, "renamed", by, name, "UPDATE runs SET name = ? WHERE id = ?", [name, run_id])
+
+    @command("tag", "run")
+    def tag(self, run_ids: Sequence[int], tag: str, *, by: str) -> list[int]:
+        """Tag runs; return those that did not have the tag. Raises ConfigError for a tag that is empty or too long."""
+        tag = checked_tag(tag)
+        return self._mark(run_ids, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?1, ?2)", tag)
+
+    @command("untag", "run")
+    def untag(self, run_ids: Sequence[int], tag: str, *, by: str) -> list[int]:
+        """Take a tag off runs; return those that had it."""
+        return self._mark(
+            run_ids, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ?1 AND tag = ?2", tag.strip()
+        )
+
+    @command("star", "run")
+    def star(self, run_ids: Sequence[int], *, by: str) -> list[int]:
+        """Give runs a star, one for the whole lab; return those that had none."""
+        return self._mark(
+            run_ids, "starred", by, "", "UPDATE runs SET starred_by = ?2 WHERE id = ?1 AND starred_by IS NULL", by
+        )
+
+    @command("unstar", "run")
+    def unstar(self, run_ids: Sequence[int], *, by: str) -> list[int]:
+        """Take the star off runs, whoever gave it; return those that had one."""
+        return self._mark(
+            run_ids, "unstarred", by, "", "UPDATE runs SET starred_by = NULL WHERE id = ?1 AND starred_by IS NOT NULL"
+        )
+
+    @command("archive", "run")
+    def archive(self, run_ids: Sequence[int], *, by: str) -> list[int]:
+        """Put runs out of the tables, where filters still find them; return those that were not. Raises WrongStatus for
+        one that has not ended.
+        """
+        sql = "UPDATE runs SET archived_by = ?2 WHERE id = ?1 AND archived_by IS NULL"
+        return self._mark(run_ids, "archived", by, "", sql, by, only_ended=True)
+
+    @command("unarchive", "run")
+    def unarchive(self, run_ids: Sequence[int], *, by: str) -> list[int]:
+        """Put runs back into the tables; return those that were archived."""
+        return self._mark(
+            run_ids,
+            "unarchived",
+            by,
+            "",
+            "UPDATE runs SET archived_by = NULL WHERE id = ?1 AND archived_by IS NOT NULL",
+        )
+
+    @command("pin", "run", lambda store, given: [given["run_id"], *store._baseline_beside(given["run_id"])])
+    def pin(self, run_id: int, *, by: str) -> int | None:
+        """Make a run its experiment's baseline, which others are compared with; return the run that was it before, if
+        another was.
+        """
+        with self.db.change():
+            self._changes.status(run_id)
+            if self._is_pinned(run_id):
+                return None
+            before = next(iter(self._baseline_beside(run_id)), None)
+            if before is not None:
+                self._mark_one(
+                    before, "unpinned", by, f"for run {run_id}", "UPDATE runs SET pinned_by = NULL WHERE id = ?1", []
+                )
+            self._mark_one(run_id, "pinned", by, "", "UPDATE runs SET pinned_by = ?2 WHERE id = ?1", [by])
+            return before
+
+    @command("unpin", "run")
+    def unpin(self, run_id: int, *, by: str) -> list[int]:
+        """Let a run be no baseline any more; return it where it was one."""
+        return self._mark(
+            [run_id], "unpinned", by, "", "UPDATE runs SET pinned_by = NULL WHERE id = ?1 AND pinned_by IS NOT NULL"
+        )
+
+    def _baseline_beside(self, run_id: int) -> list[int]:
+        """Return the other run that is the baseline of a run's experiment, if one is."""
+        sql = (
+            "SELECT id FROM runs WHERE experiment = (SELECT experiment FROM runs WHERE id = ?1) AND pinned_by IS "
+            "NOT NULL AND id <> ?1"
+        )
+        return [row["id"] for row in self.db.rows(sql, [run_id])]
+
+    def _is_pinned(self, run_id: int) -> bool:
+        return self.db.row("SELECT 1 FROM runs WHERE id = ? AND pinned_by IS NOT NULL", [run_id]) is not None
+
+    def _mark(
+        self, run_ids: Sequence[int], kind: str, by: str, detail: str, sql: str, *values: Any, only_ended: bool = False
+    ) -> list[int]:
+        """Change each run by `sql` (?1: its id); return those that it changed."""
+        with self.db.change():
+            for run_id in run_ids:
+                if (status := self._changes.status(run_id)) not in ENDED and only_ended:
+                    raise WrongStatus(
+                        f"Run {run_id} can't be archived while it is {status}. Cancel it, or wait until it has ended."
+                    )
+            return [
+                run_id
+                for run_id in dict.fromkeys(run_ids)
+                if self._mark_one(run_id, kind, by, detail, sql, list(values))
+            ]
+
+    def _mark_one(self, run_id: int, kind: str, by: str, detail: str, sql: str, values: list[Any]) -> bool:
+        if self.db.connection.execute(sql, [run_id, *values]).rowcount == 0:
+            return False
+        self._changes.note_event(run_id, kind, by, detail)
+        self.db.touch(run_id)
+        return True
+
+    def _edit(self, run_id: int, kind: str, by: str, detail: str, sql: str, values: list[Any]) -> None:
+        with self.db.change() as connection:
+            self._changes.status(run_id)
+            if connection.execute(sql, values).rowcount:
+                self._changes.note_event(run_id, kind, by, detail)
+                self.db.touch(run_id)

@@ -1,0 +1,136 @@
+"""Changes to one run that several commands make: queue it, cancel it, keep an event.
+
+All of it is inside the change of a command, which has asked before who may.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from engine.home import named_data
+from engine.launch_options import PRIORITIES, USUAL, Terms
+from engine.seeding import SEEDING
+from engine.store.access.authorization import Authorization, storable
+from engine.store.access.quotas import QuotaChecks
+from engine.store.connection import Row, WriteConnection
+from engine.store.notices.outbox import NoticeWriter
+from engine.store.records import Demand, Status, StopKind
+from engine.store.schema.config_text import keep_whole, listed
+from engine.store.timestamps import now
+
+
+class RunChanges:
+    """Changes to one run inside a change of somebody else's command; nothing here asks who may."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._quota_checks = QuotaChecks(db)
+        self._notices = NoticeWriter(db)
+        self._authorization = Authorization(db)
+
+    def status(self, run_id: int) -> Status:
+        found: Row | None = self.db.connection.execute("SELECT status FROM runs WHERE id = ?", [run_id]).fetchone()
+        if found is None:
+            raise self.db.no_such_run(run_id)
+        status: Status = found["status"]
+        return status
+
+    def note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
+        self.db.connection.execute(
+            "INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)",
+            [run_id, now(), kind, who, storable(detail)],
+        )
+
+    def queue(
+        self,
+        experiment: str,
+        config: Mapping[str, Any],
+        *,
+        owner: str,
+        demand: Demand,
+        preset: str | None,
+        name: str,
+        parent_id: int | None = None,
+        sweep_id: int | None = None,
+        resumes: bool = True,
+        terms: Terms = USUAL,
+        attempt: int = 0,
+        data_folder: str | None = None,
+    ) -> int:
+        """Put one run at the end of the queue, inside a change; its time limit is at most what its owner's limits
+        allow.
+
+        Its data folder is the one given, else the one that this process's environment names, else its parent's. No
+        request can name one.
+        """
+        terms = self._quota_checks.cut(terms, owner)
+        data_folder = data_folder or named_data() or self._data_folder(parent_id)
+        whole = json.dumps(dict(config))
+        cursor = self.db.connection.execute(
+            "INSERT INTO runs"
+            " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, "
+            "parent_id, sweep_id, created_at,"
+            " priority, oversubscribe, max_run_time_s, max_retries, resumes, attempt, seeding, data_folder, "
+            "place, version)"
+            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
+            [
+                *(experiment, preset, name, owner, listed(whole)),
+                *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
+                *(
+                    PRIORITIES.index(terms.priority),
+                    terms.oversubscribe,
+                    terms.max_run_time_s,
+                    terms.max_retries,
+                    resumes,
+                    attempt,
+                    SEEDING,
+                    data_folder,
+                ),
+            ],
+        )
+        run_id = cursor.lastrowid
+        assert run_id is not None
+        keep_whole(self.db.connection, run_id, whole)
+        self.note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
+        return run_id
+
+    def _data_folder(self, run_id: int | None) -> str | None:
+        row = self.db.row("SELECT data_folder FROM runs WHERE id = ?", [run_id])
+        return row["data_folder"] if row else None
+
+    def cancel(self, run_id: int, status: Status, by: str, kind: StopKind = "cancel", detail: str = "") -> Status:
+        """Cancel a run that is queued, or let a live one be stopping, inside a change; return its new status.
+
+        One that is stopping stays as it is, but for a force that was not asked for yet.
+        """
+        if status == "stopping":
+            if kind == "force":
+                self._force(run_id, by)
+            return status
+        if status == "queued":
+            sql = "UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?"
+            self.db.connection.execute(sql, [f"Cancelled by {by}.", now(), run_id])
+        else:
+            self.db.connection.execute("UPDATE runs SET status = 'stopping' WHERE id = ?", [run_id])
+        self.db.connection.execute(
+            "UPDATE runs SET stop_requested_at = ?, stop_requested_by = ?, stop_kind = ? WHERE id = ?",
+            [now(), by, kind, run_id],
+        )
+        new: Status = "cancelled" if status == "queued" else "stopping"
+        self.note_event(run_id, new, by, detail or ("by force" if kind == "force" else ""))
+        self.db.touch(run_id)
+        if new == "cancelled":
+            self._notices.tell_end(run_id)
+        return new
+
+    def _force(self, run_id: int, by: str) -> None:
+        sql = "UPDATE runs SET stop_kind = 'force', stop_requested_by = ? WHERE id = ? AND stop_kind <> 'force'"
+        if self.db.connection.execute(sql, [by, run_id]).rowcount:
+            self.note_event(run_id, "forced", by, "")
+            self.db.touch(run_id)
+
+    def may_prefer(self, terms: Terms, by: str) -> None:
+        """Raise Forbidden where runs are to pass others and the person may not let them."""
+        if terms.priority == PRIORITIES[-1]:
+            self._authorization.check("prefer", by, "", [])

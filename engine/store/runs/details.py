@@ -1,0 +1,125 @@
+"""What pages and the command line ask of one run: each question is one short read."""
+
+from engine.recorder import Span
+from engine.store.connection import Connection
+from engine.store.curve_records import MachineSample
+from engine.store.records import Event, RankRow, Summary
+from engine.store.runs.rows import as_summary
+
+_SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
+_NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
+_BATCHES = f"""
+WITH RECURSIVE found(batch) AS ({_NEXT} UNION ALL SELECT ({_NEXT} AND micro_batch >= (batch + 1) * ?2) FROM found
+    WHERE batch IS NOT NULL)
+SELECT batch FROM found WHERE batch IS NOT NULL
+"""
+
+
+class RunDetails:
+    """The questions about what one run recorded beside its curves."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def summaries(self, run_id: int) -> list[Summary]:
+        """Return each metric of a run in a row, the whole run's before its ranks'."""
+        return [
+            as_summary(row)
+            for row in self.db.rows(
+                "SELECT * FROM metrics WHERE run_id = ? ORDER BY name, coalesce(rank, -1)", [run_id]
+            )
+        ]
+
+    def counts_passes(self, run_id: int) -> bool:
+        """Say whether the run's points know how many passes over the data they stand at; the first of each metric
+        tells.
+        """
+        first = "(SELECT passes FROM points WHERE metric_id = metrics.id ORDER BY id LIMIT 1)"
+        return (
+            self.db.row(f"SELECT 1 FROM metrics WHERE run_id = ? AND {first} IS NOT NULL LIMIT 1", [run_id]) is not None
+        )
+
+    def phases(self, run_id: int) -> dict[int, dict[str, float]]:
+        """Return the seconds of each rank in each phase."""
+        found: dict[int, dict[str, float]] = {}
+        for row in self.db.rows(
+            "SELECT rank, name, seconds FROM phases WHERE run_id = ? ORDER BY rank, name", [run_id]
+        ):
+            found.setdefault(row["rank"], {})[row["name"]] = row["seconds"]
+        return found
+
+    def ranks(self, run_id: int) -> list[RankRow]:
+        """Return the run's ranks in order."""
+        columns = "rank, role, pid, device, state, last_step, heartbeat_at, exit_code, memory_mb, cpu_percent, dropped"
+        return [
+            RankRow(*row)
+            for row in self.db.rows(f"SELECT {columns} FROM ranks WHERE run_id = ? ORDER BY rank", [run_id])
+        ]
+
+    def events(self, run_id: int) -> list[Event]:
+        """Return what happened to a run, oldest first."""
+        return [
+            Event(*row)
+            for row in self.db.rows("SELECT at, kind, who, detail FROM events WHERE run_id = ? ORDER BY id", [run_id])
+        ]
+
+    def logs(self, run_id: int) -> list[tuple[str, str]]:
+        """Return the run's log files as (source, path below the run's folder)."""
+        return [
+            (row["source"], row["path"])
+            for row in self.db.rows("SELECT source, path FROM logs WHERE run_id = ? ORDER BY source", [run_id])
+        ]
+
+    def spans(self, run_id: int, limit: int = 10_000) -> list[tuple[int, Span]]:
+        """Return the run's first spans with their ranks."""
+        columns = "rank, name, stage, micro_batch, t0_ns, t1_ns, bytes, peer"
+        return [
+            (row[0], Span(*tuple(row)[1:]))
+            for row in self.db.rows(
+                f"SELECT {columns} FROM spans WHERE run_id = ? ORDER BY id LIMIT ?", [run_id, limit]
+            )
+        ]
+
+    def has_spans(self, run_id: int) -> bool:
+        """Say whether any rank of a run has recorded a span."""
+        return self.db.row("SELECT 1 FROM spans WHERE run_id = ? LIMIT 1", [run_id]) is not None
+
+    def recorded_batches(self, run_id: int, splits: int) -> list[int]:
+        """Return the batches of `splits` micro-batches of which spans are kept, in order; each costs one look into an
+        index.
+        """
+        return [row["batch"] for row in self.db.rows(_BATCHES, [run_id, splits])]
+
+    def batch_spans(self, run_id: int, batch: int, splits: int, limit: int = 20_000) -> list[Span]:
+        """Return the spans of one batch of `splits` micro-batches, the first `limit` in the order of their starts."""
+        within = [run_id, batch * splits, (batch + 1) * splits, limit]
+        return [
+            Span(*row)
+            for row in self.db.tuples(
+                f"{_SPANS} AND micro_batch >= ? AND micro_batch < ? ORDER BY t0_ns LIMIT ?", within
+            )
+        ]
+
+    def has_histograms(self, run_id: int) -> bool:
+        """Say whether any rank of a run has recorded a histogram."""
+        return self.db.row("SELECT 1 FROM histograms WHERE run_id = ? LIMIT 1", [run_id]) is not None
+
+    def histograms(self, run_id: int) -> dict[tuple[int, str], dict[int, int]]:
+        """Return the counts of each rank's histograms by bucket."""
+        found: dict[tuple[int, str], dict[int, int]] = {}
+        for row in self.db.rows(
+            "SELECT rank, name, bucket, count FROM histograms WHERE run_id = ? ORDER BY rank, name, bucket", [run_id]
+        ):
+            found.setdefault((row["rank"], row["name"]), {})[row["bucket"]] = row["count"]
+        return found
+
+    def machine(self, run_id: int, after: str = "") -> list[MachineSample]:
+        """Return the machine's numbers during a run, those later than `after`."""
+        sql = (
+            "SELECT at, source, name, coalesce(value, 'nan') FROM machine_metrics WHERE run_id = ? AND at > ? "
+            "ORDER BY at, id"
+        )
+        return [
+            MachineSample(at, source, name, float(value))
+            for at, source, name, value in self.db.rows(sql, [run_id, after])
+        ]

@@ -1,0 +1,92 @@
+"""What runs are in words, times and flags, for columns beside their numbers."""
+
+import json
+from collections.abc import Sequence
+
+from engine.errors import FilterError
+from engine.filter import Filter, Names, read_filter, read_order
+from engine.filter.tree import Field, SortOrder
+from engine.store.connection import Connection
+from engine.store.runs.metric_sql import OF, number_of, side
+
+Text = str | bool
+_TAGS = "(SELECT group_concat(tag, ', ') FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag))"
+
+
+class FieldReader:
+    """The questions about fields of runs: their names, and their values for many runs."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def names(self) -> Names:
+        """Return the settings, metrics and experiments that the store's runs have, beside those of this version."""
+        with self.db.snapshot():
+            settings = [row[0] for row in self.db.rows("SELECT DISTINCT key FROM runs, json_each(runs.config)")]
+            experiments = frozenset(row[0] for row in self.db.rows("SELECT DISTINCT experiment FROM runs"))
+            return Names.usual() | Names(dict.fromkeys(settings, "any"), frozenset(self.metric_names()), experiments)
+
+    def metric_names(self) -> list[str]:
+        """Return the names of all metrics that any run has recorded."""
+        return [row[0] for row in self.db.rows("SELECT DISTINCT name FROM metrics ORDER BY name")]
+
+    def filter(self, text: str) -> Filter:
+        """Return the filter that a text stands for, which may name what only this store has. Raises FilterError."""
+        try:
+            return read_filter(text)
+        except FilterError:
+            return read_filter(text, self.names())
+
+    def order(self, text: str) -> SortOrder:
+        """Return the order that a text stands for, such as `-test/accuracy.best`. Raises FilterError."""
+        try:
+            return read_order(text)
+        except FilterError:
+            return read_order(text, self.names())
+
+    def values(self, run_ids: Sequence[int], field: Field) -> dict[int, float]:
+        """Return a field that is a number for each of the runs that has it; a metric's from the summary rows alone."""
+        number, bound = number_of(field)
+        sql = f"SELECT runs.id, {number} AS number FROM runs WHERE runs.id IN (SELECT value FROM json_each(?))"
+        return {
+            row["id"]: row["number"]
+            for row in self.db.rows(sql, [*bound, json.dumps(list(run_ids))])
+            if row["number"] is not None
+        }
+
+    def values_of(self, run_ids: Sequence[int], fields: Sequence[Field]) -> dict[Field, dict[int, float]]:
+        """Return several fields that are numbers, as `values` does, those of one metric in one question."""
+        found: dict[Field, dict[int, float]] = {field: {} for field in fields}
+        ids = json.dumps(list(run_ids))
+        for name in dict.fromkeys(field.name for field in fields if field.source == "metric"):
+            of_it = [field for field in found if field.source == "metric" and field.name == name]
+            numbers = ", ".join(OF[side(name, field.of)] for field in of_it)
+            sql = (
+                f"SELECT run_id, {numbers} FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) AND name "
+                "= ? GROUP BY run_id"
+            )
+            with self.db.told():
+                cursor = self.db.connection.cursor()
+                cursor.row_factory = None
+                for run_id, *values in cursor.execute(sql, [ids, name]):
+                    for field, value in zip(of_it, values, strict=True):
+                        if value is not None:
+                            found[field][run_id] = value
+        return found | {field: self.values(run_ids, field) for field in fields if field.source != "metric"}
+
+    def texts(self, run_ids: Sequence[int], fields: Sequence[Field]) -> dict[Field, dict[int, Text]]:
+        """Return fields that every run has and that are no numbers: a time as the store writes it, a flag as a bool;
+        what a run lacks is left out.
+        """
+        if not fields:
+            return {}
+        parts = ", ".join(_TAGS if field.kind == "tags" else number_of(field)[0] for field in fields)
+        found: dict[Field, dict[int, Text]] = {field: {} for field in fields}
+        for run_id, *values in self.db.rows(
+            f"SELECT runs.id, {parts} FROM runs WHERE runs.id IN (SELECT value FROM json_each(?))",
+            [json.dumps(list(run_ids))],
+        ):
+            for field, value in zip(fields, values, strict=True):
+                if value not in (None, ""):
+                    found[field][run_id] = bool(value) if field.kind == "flag" else str(value)
+        return found

@@ -1,0 +1,91 @@
+"""The best finished run of an experiment on each of its tasks, with the other seeds of its config. Reads summary rows
+alone, never a point.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from engine.experiment.definition import Result
+from engine.filter.tree import Field
+from engine.metrics import metric
+from engine.store.connection import Connection
+from engine.store.runs.metric_sql import number_of
+
+_BESTS = """
+WITH found AS MATERIALIZED (
+    SELECT runs.id, {task} AS task, {number} AS value, json_extract(runs.config, '$.seed') AS seed,
+        runs.seeding || json_remove(runs.config, '$.seed') AS rest
+    FROM runs WHERE runs.experiment = ? AND runs.status = 'finished' AND runs.archived_by IS NULL
+), ranked AS (
+    SELECT *, row_number() OVER (PARTITION BY task ORDER BY value {order}, id) AS place FROM found
+        WHERE value IS NOT NULL
+)
+SELECT ranked.task, ranked.id, ranked.value, runs.owner, runs.preset, runs.name,
+    (SELECT json_array(count(DISTINCT coalesce(other.seed, '')), avg(other.value)) FROM found AS other
+     WHERE other.rest = ranked.rest AND other.value IS NOT NULL) AS others
+FROM ranked JOIN runs ON runs.id = ranked.id WHERE ranked.place = 1 ORDER BY ranked.task
+"""
+
+
+@dataclass(frozen=True)
+class LeaderboardEntry:
+    """The best run of one task, the oldest where several are equal."""
+
+    experiment: str
+    task: tuple[Any, ...]
+    """The values of the settings that say what was worked on."""
+    value: float
+    run_id: int
+    owner: str
+    preset: str | None
+    name: str
+    seeds: int
+    """How many seeds of its config have finished by the same rule of drawing, its own among them."""
+    mean: float
+    """The mean over these runs."""
+
+
+class LeaderboardReader:
+    """The question of who is ahead."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def bests(self, experiment: str, result: Result) -> list[LeaderboardEntry]:
+        """Return the best run on each task of an experiment, by task; archived runs, and tasks with nothing to learn,
+        are left out.
+        """
+        number, bound = number_of(Field("metric", result.metric, "number", result.of))
+        task, values = _task(result)
+        order = "ASC" if metric(result.metric).better == "min" else "DESC"
+        sql = _BESTS.format(task=task, number=number, order=order)
+        found = []
+        for row in self.db.rows(sql, [*values, *bound, experiment]):
+            tasks, (seeds, mean) = tuple(json.loads(row["task"])), json.loads(row["others"])
+            if not set(result.nothing_to_learn) & set(tasks):
+                found.append(
+                    LeaderboardEntry(
+                        experiment,
+                        tasks,
+                        row["value"],
+                        row["id"],
+                        row["owner"],
+                        row["preset"],
+                        row["name"],
+                        seeds,
+                        mean,
+                    )
+                )
+        return found
+
+
+def _task(result: Result) -> tuple[str, list[str]]:
+    """Return the JSON list of the settings that say what was worked on, as SQL with the values to bind."""
+    usual = f"json_array({', '.join('json_extract(runs.config, ?)' for _ in result.task)})"
+    values = [f'$."{name}"' for name in result.task]
+    cases, own = "", list[str]()
+    for name, value in result.own_tasks:
+        cases += " WHEN json_extract(runs.config, ?) = ? THEN json_array(?)"
+        own += [f'$."{name}"', value, value]
+    return (f"CASE{cases} ELSE {usual} END", [*own, *values]) if cases else (usual, values)

@@ -1,0 +1,85 @@
+"""Where imported runs come from, and by what a run is known again in whatever store it comes to."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
+
+from engine.store.connection import Connection, Row
+
+Kind = Literal["parallab", "tensorboard", "mlflow"]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a run was recorded, and how it came here."""
+
+    kind: Kind
+    host: str
+    """The machine that it ran on, empty where nobody wrote it down."""
+    original_id: str
+    owner: str
+    fingerprint: str
+    file: str
+    imported_at: str
+    imported_by: str
+
+    @property
+    def words(self) -> str:
+        """Return where the run comes from as one reads it."""
+        where = f" on {self.host}" if self.host else ""
+        program = {"parallab": "run", "tensorboard": "TensorBoard's", "mlflow": "MLflow's run"}[self.kind]
+        return f"{program} {self.original_id} of {self.owner}{where}, from {self.file}"
+
+
+class OriginReader:
+    """The questions about imports."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def of(self, run_id: int) -> Origin | None:
+        """Return where a run comes from; None for one that was launched here."""
+        row = self.db.row("SELECT * FROM origins WHERE run_id = ?", [run_id])
+        return as_origin(row) if row else None
+
+    def run_of(self, fingerprint: str) -> int | None:
+        """Return the imported run that has a fingerprint, None where there is none."""
+        row = self.db.row("SELECT run_id FROM origins WHERE fingerprint = ?", [fingerprint])
+        return int(row["run_id"]) if row else None
+
+
+def as_origin(row: Row) -> Origin:
+    """Return a row of the origins table as a record."""
+    return Origin(
+        **{
+            name: row[name]
+            for name in ("kind", "host", "original_id", "owner", "fingerprint", "file", "imported_at", "imported_by")
+        }
+    )
+
+
+def fingerprint(kind: Kind, *told: object) -> str:
+    """Return what a run is known by: a digest of whatever tells it from any other run."""
+    return sha256(
+        json.dumps([kind, *told], sort_keys=True, default=str).encode("utf-8", "backslashreplace")
+    ).hexdigest()
+
+
+def fingerprint_of(run: Mapping[str, Any]) -> str:
+    """Return what a run of ours is known by, from its row's id, experiment, created_at, config and environment (both as
+    values).
+    """
+    return fingerprint(
+        "parallab", run["environment"].get("host", ""), run["id"], run["experiment"], run["created_at"], run["config"]
+    )
+
+
+def fingerprint_of_sweep(sweep: Mapping[str, Any] | Row) -> str:
+    """Return what a sweep is known by, from its row: what came with it where it was imported, else what its launch
+    wrote and nothing changes.
+    """
+    return sweep["fingerprint"] or fingerprint(
+        "parallab", "sweep", sweep["id"], sweep["experiment"], sweep["created_at"], sweep["owner"]
+    )

@@ -1,0 +1,236 @@
+"""Lists of runs: filtered, searched, each with last and best of its metrics. Never reads a metric point, whatever the
+length of a run.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from engine.filter import Filter, SortOrder
+from engine.store.connection import Connection, Row
+from engine.store.records import Run, RunRow, Status
+from engine.store.runs.filter_sql import condition
+from engine.store.runs.metric_sql import OF, Sql, order_of
+from engine.store.runs.rows import RUN, RUN_ROW, as_run, as_run_row, best_of
+
+NUMBERS = f"""
+SELECT run_id, name, {OF["last"]} AS last, {OF["min"]} AS low, {OF["max"]} AS high, {OF["mean"]} AS mean
+FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, name
+"""
+"""The whole run's number where it has one, else what stands for its ranks (`numbers.OF`)."""
+
+_Numbers = tuple[dict[str, float], dict[str, float], dict[str, float]]
+
+_CHAIN = """
+WITH RECURSIVE
+before(id) AS (SELECT :run UNION SELECT runs.parent_id FROM runs JOIN before ON runs.id = before.id
+    WHERE runs.parent_id IS NOT NULL),
+after(id) AS (SELECT :run UNION SELECT runs.id FROM runs JOIN after ON runs.parent_id = after.id)
+SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id FROM after) ORDER BY id
+"""
+
+
+class RunReader:
+    """The questions about runs: one by its id, or a list of those that match."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def one(self, run_id: int) -> Run:
+        """Return one run; raises NoSuchRun."""
+        row = self.db.row(f"{RUN} WHERE runs.id = ?", [run_id])
+        if row is None:
+            raise self.db.no_such_run(run_id)
+        return as_run(row)
+
+    def find(
+        self,
+        *,
+        statuses: Sequence[Status] | None = None,
+        experiment: str | None = None,
+        owner: str | None = None,
+        sweep: int | None = None,
+        search: str = "",
+        matching: Filter | None = None,
+        archived: bool | None = None,
+        order: SortOrder | None = None,
+        before: int | None = None,
+        limit: int = 500,
+        offset: int = 0,
+    ) -> list[RunRow]:
+        """Return runs, newest first or in another order; those older than run `before` where asked.
+
+        Each word of `search` has to be in the name, owner, experiment, preset, a tag or the note, or be the id.
+        `archived` asks for archived runs alone (True) or leaves them out (False); by default both are there.
+        """
+        where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived, before)
+        by, bound = order_of(order)
+        with self.db.snapshot():
+            # First the ids, so that sorting carries nothing long along.
+            found = self.db.rows(
+                f"SELECT runs.id FROM runs {where} ORDER BY {by} LIMIT ? OFFSET ?", [*values, *bound, limit, offset]
+            )
+            return self._rows_of([row["id"] for row in found])
+
+    def some(self, run_ids: Sequence[int]) -> list[RunRow]:
+        """Return the runs of these ids that are there, in this order."""
+        with self.db.snapshot():
+            return self._rows_of(run_ids)
+
+    def pinned(self) -> dict[str, RunRow]:
+        """Return the baseline of each experiment that has one."""
+        with self.db.snapshot():
+            return {
+                row.experiment: row
+                for row in self._rows_of(
+                    [row["id"] for row in self.db.rows("SELECT id FROM runs WHERE pinned_by IS NOT NULL ORDER BY id")]
+                )
+            }
+
+    def entry(self, run_id: int) -> RunRow:
+        """Return one run as a list shows it; raises NoSuchRun."""
+        with self.db.snapshot():
+            row = self.db.row(f"{RUN_ROW} WHERE runs.id = ?", [run_id])
+            if row is None:
+                raise self.db.no_such_run(run_id)
+            return self.with_numbers([row])[0]
+
+    def count(
+        self,
+        *,
+        statuses: Sequence[Status] | None = None,
+        experiment: str | None = None,
+        owner: str | None = None,
+        sweep: int | None = None,
+        search: str = "",
+        matching: Filter | None = None,
+        archived: bool | None = None,
+    ) -> int:
+        """Return how many runs match."""
+        where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived)
+        row = self.db.row(f"SELECT count(*) AS n FROM runs {where}", values)
+        return int(row["n"]) if row else 0
+
+    def ids_of(self, matching: Filter) -> list[int]:
+        """Return the ids of all runs that a filter finds, oldest first."""
+        where, values = where_of(matching=matching)
+        return [row["id"] for row in self.db.rows(f"SELECT runs.id FROM runs {where} ORDER BY runs.id", values)]
+
+    def began_at(self) -> str | None:
+        """Return when the oldest run was queued; None where there is none."""
+        row = self.db.row("SELECT created_at FROM runs ORDER BY id LIMIT 1")
+        return str(row["created_at"]) if row else None
+
+    def owners(self) -> list[str]:
+        """Return the names that own runs."""
+        return [row["owner"] for row in self.db.rows("SELECT DISTINCT owner FROM runs ORDER BY owner")]
+
+    def experiments(self) -> list[str]:
+        """Return the experiments that runs are of, those that no registry has among them."""
+        return [row["experiment"] for row in self.db.rows("SELECT DISTINCT experiment FROM runs ORDER BY experiment")]
+
+    def token(self, run_id: int | None = None) -> int:
+        """Return the change token of a run, or the highest of all; 0 where there is none."""
+        if run_id is None:
+            row = self.db.row("SELECT max(version) AS version FROM runs")
+        else:
+            row = self.db.row("SELECT version FROM runs WHERE id = ?", [run_id])
+        return int(row["version"] or 0) if row else 0
+
+    def resumed_as(self, run_id: int) -> list[int]:
+        """Return the runs that resume this one, oldest first."""
+        return [
+            row["id"]
+            for row in self.db.rows("SELECT id FROM runs WHERE parent_id = ? AND resumes ORDER BY id", [run_id])
+        ]
+
+    def retried_as(self, run_id: int) -> list[int]:
+        """Return the runs that repeat this one from the start, oldest first."""
+        return [
+            row["id"]
+            for row in self.db.rows("SELECT id FROM runs WHERE parent_id = ? AND NOT resumes ORDER BY id", [run_id])
+        ]
+
+    def chain(self, run_id: int) -> list[tuple[int, Status]]:
+        """Return the run with all those that it goes back to and all that go back to it, oldest first, each with its
+        status.
+        """
+        with self.db.told():
+            return [(row["id"], row["status"]) for row in self.db.connection.execute(_CHAIN, {"run": run_id})]
+
+    def config(self, run_id: int) -> dict[str, Any] | None:
+        """Return a config that is longer than a run's row holds, whatever its length; None for any other."""
+        row = self.db.row("SELECT config FROM long_configs WHERE run_id = ?", [run_id])
+        return dict(json.loads(row["config"])) if row else None
+
+    def statuses(self) -> dict[int, Status]:
+        """Return the status of each run by its id."""
+        return {row["id"]: row["status"] for row in self.db.rows("SELECT id, status FROM runs")}
+
+    def _rows_of(self, run_ids: Sequence[int]) -> list[RunRow]:
+        """Return the runs of these ids that are there, in this order, inside a snapshot."""
+        rows = self.db.rows(f"{RUN_ROW} WHERE runs.id IN (SELECT value FROM json_each(?))", [json.dumps(list(run_ids))])
+        by_id = {run.id: run for run in self.with_numbers(rows)}
+        return [by_id[run_id] for run_id in run_ids if run_id in by_id]
+
+    def with_numbers(self, rows: Sequence[Row]) -> list[RunRow]:
+        """Return rows of `RUN_ROW` as records, with the numbers of each run's metrics."""
+        numbers = self._numbers([row["id"] for row in rows])
+        return [as_run_row(row, *numbers.get(row["id"], ({}, {}, {}))) for row in rows]
+
+    def _numbers(self, run_ids: Sequence[int]) -> dict[int, _Numbers]:
+        """Return last, best and mean of each metric of each run, from the summary rows alone."""
+        found: dict[int, _Numbers] = {}
+        for row in self.db.rows(NUMBERS, [json.dumps(run_ids)]):
+            last, best, mean = found.setdefault(row["run_id"], ({}, {}, {}))
+            if row["last"] is not None:
+                last[row["name"]] = row["last"]
+            if (value := best_of(row["name"], row["low"], row["high"])) is not None:
+                best[row["name"]] = value
+            if row["mean"] is not None:
+                mean[row["name"]] = row["mean"]
+        return found
+
+
+def where_of(
+    statuses: Sequence[Status] | None = None,
+    experiment: str | None = None,
+    owner: str | None = None,
+    sweep: int | None = None,
+    search: str = "",
+    matching: Filter | None = None,
+    archived: bool | None = None,
+    before: int | None = None,
+) -> Sql:
+    """Return the WHERE of all that is asked of runs, empty where nothing is."""
+    parts: list[str] = []
+    values: list[Any] = []
+    if statuses is not None:
+        parts.append(f"runs.status IN ({', '.join('?' * len(statuses))})")
+        values += statuses
+    for column, wanted in (("experiment", experiment), ("owner", owner), ("sweep_id", sweep)):
+        if wanted is not None:
+            parts.append(f"runs.{column} = ?")
+            values.append(wanted)
+    if before is not None:
+        parts.append("runs.id < ?")
+        values.append(before)
+    if archived is not None:
+        parts.append(f"runs.archived_by IS {'NOT ' if archived else ''}NULL")
+    for part, given in [*map(_has, search.split()), *([condition(matching)] if matching else [])]:
+        parts.append(part)
+        values += given
+    return (f"WHERE {' AND '.join(parts)}" if parts else ""), values
+
+
+def _has(word: str) -> Sql:
+    """Return the condition that a run has a word somewhere in its texts, taken as it stands: % and _ are no
+    patterns.
+    """
+    like = "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
+    texts = [f"{text} LIKE ? ESCAPE '\\'" for text in ("runs.name", "runs.owner", "runs.experiment", "runs.preset")]
+    texts += [
+        f"EXISTS (SELECT 1 FROM {table} WHERE run_id = runs.id AND {text} LIKE ? ESCAPE '\\')"
+        for table, text in (("tags", "tag"), ("notes", "text"))
+    ]
+    return f"({' OR '.join(texts)} OR runs.id = ?)", [like] * len(texts) + [word.removeprefix("#")]

@@ -1,0 +1,142 @@
+"""From rows to records: the one place that knows which column fills which field."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+
+from engine.launch_options import PRIORITIES, Terms
+from engine.metrics import metric
+from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
+from engine.store.schema.config_text import WHOLE
+from engine.store.timestamps import seconds_since
+
+_LISTED = (
+    *("id", "experiment", "preset", "name", "owner", "status", "cause"),
+    *(
+        "created_at",
+        "started_at",
+        "ended_at",
+        "execution_time_s",
+        "startup_time_s",
+        "version",
+        "time_before_s",
+        "sweep_id",
+    ),
+    *("starred_by", "pinned_by", "archived_by", "seeding"),
+)
+_TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
+_OF_SWEEP = ", ".join(
+    f"coalesce((SELECT {name} FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS sweep_{name}"
+    for name in ("exclusive", "held")
+)
+
+RUN = (
+    f"SELECT runs.*, progress.done, progress.total, progress.unit, notes.text AS note, {_TAGS}, {_OF_SWEEP}, "
+    f"{WHOLE} AS whole_config"
+    " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
+)
+RUN_ROW = (
+    f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, progress.done, progress.total, {_TAGS}"
+    " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
+)
+"""A list leaves out the columns that can be long: environment, error, and the whole of a long config."""
+NOT_PAUSED = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id AND sweeps.held)"
+"""A condition on runs: no paused sweep holds them back."""
+NOT_HELD = f"held_by IS NULL AND {NOT_PAUSED}"
+"""A condition on runs: neither a person nor a paused sweep holds them back."""
+
+
+def as_terms(row: sqlite3.Row) -> Terms:
+    """Return what a run was launched with beside its config, from its row."""
+    return Terms(PRIORITIES[row["priority"]], bool(row["oversubscribe"]), row["max_run_time_s"], row["max_retries"])
+
+
+def as_run(row: sqlite3.Row) -> Run:
+    """Return a row of `RUN` as a record."""
+    same = (
+        "id experiment preset name owner status cause error parent_id sweep_id created_at claimed_at starts "
+        "begun_at started_at ended_at"
+        " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version "
+        "time_before_s held_by"
+        " stop_kind attempt begun_uptime_s starred_by pinned_by archived_by seeding data_folder"
+    )
+    return Run(
+        **{name: row[name] for name in same.split()},
+        config=json.loads(row["whole_config"] or row["config"]),
+        demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
+        gpus=tuple(json.loads(row["gpu_ids"])),
+        worker=_worker(row),
+        progress_done=row["done"] or 0,
+        progress_total=row["total"] or 0,
+        progress_unit=row["unit"] or "",
+        environment=json.loads(row["environment"]),
+        tags=tuple(json.loads(row["tags"])),
+        note=row["note"] or "",
+        terms=as_terms(row),
+        resumes=bool(row["resumes"]),
+        cores=tuple(json.loads(row["core_ids"])),
+        exclusive=bool(row["sweep_exclusive"]),
+        is_held=bool(row["sweep_held"]),
+    )
+
+
+def _worker(row: sqlite3.Row) -> ProcessIdentity | None:
+    if row["worker_pid"] is None:
+        return None
+    return ProcessIdentity(
+        row["worker_boot_id"], row["worker_pid"], row["worker_started_ticks"], row["worker_pid_namespace"]
+    )
+
+
+def as_run_row(
+    row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, float], mean: Mapping[str, float]
+) -> RunRow:
+    """Return a row of `RUN_ROW` and its metrics as a record."""
+    share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
+    return RunRow(
+        **{name: row[name] for name in _LISTED},
+        progress=1.0 if row["status"] == "finished" else share,
+        time_left_s=_time_left_s(row, share),
+        config=json.loads(row["config"]),
+        last=last,
+        best=best,
+        mean=mean,
+        tags=tuple(json.loads(row["tags"])),
+    )
+
+
+def as_summary(row: sqlite3.Row) -> Summary:
+    """Return a row of the metrics table as a record."""
+    same = "rank count last last_step low high mean nonfinite"
+    return Summary(
+        metric=row["name"],
+        best=best_of(row["name"], row["low"], row["high"]),
+        **{name: row[name] for name in same.split()},
+    )
+
+
+def as_runner(row: sqlite3.Row) -> RunnerRow:
+    """Return a row of the runner table as a record."""
+    process = ProcessIdentity(row["boot_id"], row["pid"], row["started_ticks"], row["pid_namespace"])
+    return RunnerRow(
+        process,
+        row["heartbeat_at"],
+        row["started_at"],
+        bool(row["stopping"]),
+        row["cores"],
+        row["gpus"],
+        bool(row["warm"]),
+        row["network"],
+    )
+
+
+def best_of(name: str, low: float | None, high: float | None) -> float | None:
+    """Return which of a metric's extremes is the better one, None where neither is."""
+    return {"max": high, "min": low, None: None}[metric(name).better]
+
+
+def _time_left_s(row: sqlite3.Row, share: float) -> float | None:
+    """Return the time that the rest takes at the pace so far, None where there is no pace yet."""
+    if row["status"] != "running" or not row["started_at"] or share <= 0:
+        return None
+    return float(row["time_before_s"] + seconds_since(row["started_at"])) * (1 - share) / share

@@ -1,0 +1,95 @@
+"""docs/schema.md, written from the tables as they are: `python -m engine.store.schema.docs` after each change of the
+schema.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from engine.home import ROOT
+from engine.store.schema.first_tables import TABLES
+from engine.store.schema.later_tables import LATER, LATER_TABLES
+from engine.store.schema.migrations import steps
+from engine.store.schema.sqlite_library import Database, step_names
+
+PAGE = ROOT / "docs" / "schema.md"
+
+_HEAD = """# The store's schema
+
+One SQLite file, `parallab.db`, in write-ahead mode. Times are UTC texts of ISO 8601 with milliseconds and a Z. Only
+`engine/store` reads or writes it; everyone else speaks its records (`engine/store/records.py`). The schema is a list of
+steps ({steps}); a store with a step that the code does not know is refused.
+
+This page is written from the tables themselves by `python -m engine.store.schema.docs`,
+and a test holds it against them.
+"""
+
+
+@dataclass(frozen=True)
+class ColumnDoc:
+    """One column of a table in words, or (no name) a rule of the whole table."""
+
+    name: str
+    kind: str
+    words: str
+
+
+def page() -> str:
+    """Return the text of docs/schema.md for the schema of this version; raises KeyError for a column that
+    has no words.
+    """
+    with closing(sqlite3.connect(":memory:")) as connection:
+        steps.apply(Database(connection))
+        tables = [
+            row[0]
+            for row in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '*sqlite_*' ORDER BY name"
+            )
+        ]
+        parts = [_table(connection, name) for name in tables]
+        extras = (
+            "SELECT sql FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL AND tbl_name NOT "
+            "GLOB '*sqlite_*' ORDER BY name"
+        )
+        rules = [f"{row[0]};" for row in connection.execute(extras)]
+    names = ", ".join(f"`{name}`" for name in step_names(steps))
+    return "\n".join([_HEAD.format(steps=names), *parts, "## Indexes and rules\n", "```sql", *rules, "```", ""])
+
+
+def _table(connection: sqlite3.Connection, name: str) -> str:
+    """Return one table's part: its columns as they are, with the words of the step that made them."""
+    sql = next(text for text in (*TABLES, *LATER_TABLES) if text.startswith(f"CREATE TABLE {name} "))
+    first, last = sql.splitlines()[0], sql.splitlines()[-1]
+    said = {line.name: line for line in _lines(sql)}
+    columns = [
+        said.get(column) or ColumnDoc(column, kind, LATER[f"{name}.{column}"])
+        for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({name})")
+    ]
+    facts = "; ".join([*(line.kind for line in _lines(sql) if not line.name), last.strip(") ")])
+    words = first.partition("--")[2].strip()
+    rows = [f"| {line.name} | `{line.kind}` | {line.words} |" for line in columns]
+    return "\n".join(
+        [
+            f"## {name}\n",
+            f"{words[:1].upper()}{words[1:]}. (`{facts}`)\n",
+            "| column | type | what it holds |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _lines(sql: str) -> Iterator[ColumnDoc]:
+    """Yield what the lines of a CREATE TABLE say."""
+    for line in sql.splitlines()[1:-1]:
+        code, _, words = line.partition("--")
+        code = code.strip().rstrip(",")
+        found = re.fullmatch(r"([a-z]\w*) (.+)", code)
+        yield ColumnDoc(found[1], found[2], words.strip()) if found else ColumnDoc("", code, "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,203 @@
+"""The tables and columns that later steps of the schema added, each with its words: docs/schema.md is written from them."""
+
+from engine.store.schema.notice_tables import NOTICE_TABLES
+
+BUCKETS = """CREATE TABLE buckets ( -- the corners of each 256 neighbours of a metric, counted from its first point: what a long curve is drawn from
+    metric_id INTEGER NOT NULL REFERENCES metrics (id) ON DELETE CASCADE, -- the metric of one rank of one run
+    bucket INTEGER NOT NULL, -- its number, from 0
+    first_id INTEGER NOT NULL, -- the id of its first point
+    last_id INTEGER NOT NULL, -- and of its last
+    low REAL, -- the least value, NULL where all are NaN
+    low_id INTEGER, -- and its first point
+    high REAL, -- the greatest value, likewise
+    high_id INTEGER, -- and its first point
+    nan_id INTEGER, -- the first NaN, where there is one
+    PRIMARY KEY (metric_id, bucket)
+) STRICT, WITHOUT ROWID"""
+
+MACHINE_SAMPLES = """CREATE TABLE machine_samples ( -- the machine's numbers of the last hour, by the runner; older ones are deleted
+    at TEXT NOT NULL, -- when it was measured
+    source TEXT NOT NULL, -- host, gpu0, gpu1 and so on
+    name TEXT NOT NULL, -- such as cpu_percent or memory_mb
+    value REAL NOT NULL, -- the number
+    PRIMARY KEY (at, source, name)
+) STRICT, WITHOUT ROWID"""
+
+VIEWS = """CREATE TABLE views ( -- pages as somebody left them, under a name
+    id INTEGER PRIMARY KEY, -- its number
+    name TEXT NOT NULL, -- what its owner calls it
+    owner TEXT NOT NULL, -- who saved it, and alone may delete it
+    page TEXT NOT NULL, -- the page's path without the slash, such as compare
+    query TEXT NOT NULL, -- what stands behind the question mark of the page's address
+    saved_at TEXT NOT NULL, -- when it was last saved
+    UNIQUE (owner, page, name)
+) STRICT"""
+
+ORIGINS = """CREATE TABLE origins ( -- where the runs come from that another store or another program recorded
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run here
+    kind TEXT NOT NULL CHECK (kind IN ('parallab', 'tensorboard', 'mlflow')), -- the program that recorded it
+    host TEXT NOT NULL, -- the machine that it ran on, empty where nobody wrote it down
+    original_id TEXT NOT NULL, -- its id there
+    owner TEXT NOT NULL, -- who launched it there
+    fingerprint TEXT NOT NULL UNIQUE, -- what tells it from any other run, the same in every store
+    file TEXT NOT NULL, -- the name of the file that brought it
+    imported_at TEXT NOT NULL, -- when
+    imported_by TEXT NOT NULL -- and by whom
+) STRICT"""
+
+LOOKS = """CREATE TABLE looks ( -- when each person looked at the Home page
+    person TEXT PRIMARY KEY, -- the name that the person goes by
+    looked_at TEXT NOT NULL, -- when they last did
+    new_since TEXT NOT NULL -- from when on what ended was new to them then
+) STRICT, WITHOUT ROWID"""
+
+DUELS = """CREATE TABLE duels ( -- strategies compared on one budget
+    id INTEGER PRIMARY KEY, -- its number
+    name TEXT NOT NULL, -- what its owner calls it, may be empty
+    owner TEXT NOT NULL, -- who launched it
+    created_at TEXT NOT NULL, -- when
+    plan TEXT NOT NULL, -- all that makes it, as JSON
+    stage TEXT NOT NULL CHECK (stage IN ('tuning', 'judging')) -- how far it was launched
+) STRICT"""
+
+DUEL_SWEEPS = """CREATE TABLE duel_sweeps ( -- the sweeps that carry a duel out
+    sweep_id INTEGER PRIMARY KEY REFERENCES sweeps (id) ON DELETE CASCADE, -- the sweep
+    duel_id INTEGER NOT NULL REFERENCES duels (id) ON DELETE CASCADE, -- the duel
+    strategy INTEGER NOT NULL, -- the place of its strategy in the duel's plan, from 0
+    stage TEXT NOT NULL CHECK (stage IN ('tuning', 'judging')), -- what its runs are for
+    UNIQUE (duel_id, stage, strategy)
+) STRICT"""
+
+PEOPLE = """CREATE TABLE people ( -- who has an account; while there is nobody, everyone who reaches the console may do everything
+    id INTEGER PRIMARY KEY, -- its number
+    name TEXT NOT NULL UNIQUE COLLATE NOCASE, -- what the person goes by, and the owner of what they launch
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'member', 'admin')), -- what they may do
+    role_from TEXT NOT NULL DEFAULT 'admin' CHECK (role_from IN ('admin', 'provider')), -- who gave the role: an admin, or the provider at each sign-in
+    password TEXT, -- the argon2 hash of the password, none for one who signs in elsewhere
+    email TEXT NOT NULL DEFAULT '', -- as the provider or an admin gave it, may be empty
+    issuer TEXT, -- the OpenID provider that knows the person
+    subject TEXT, -- and the number that it knows them by
+    created_at TEXT NOT NULL, -- when the account was made
+    created_by TEXT NOT NULL, -- and by whom
+    disabled_at TEXT, -- since when they are shut out, none where they are not
+    UNIQUE (issuer, subject)
+) STRICT"""
+
+SIGN_INS = """CREATE TABLE sign_ins ( -- browsers that people are, or were, signed in on
+    key TEXT PRIMARY KEY, -- the SHA-256 of what the browser's cookie holds
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE, -- who
+    way TEXT NOT NULL CHECK (way IN ('password', 'provider')), -- how they proved it
+    browser TEXT NOT NULL, -- what the browser calls itself, shortened
+    began_at TEXT NOT NULL, -- when
+    seen_at TEXT NOT NULL, -- when it was last used, to a few minutes
+    expires_at TEXT NOT NULL, -- when it ends whatever happens
+    ended_at TEXT, -- when it was ended, none where it was not
+    ended_by TEXT NOT NULL DEFAULT '' -- and by whom
+) STRICT, WITHOUT ROWID"""
+
+TOKENS = """CREATE TABLE tokens ( -- what scripts show instead of a password
+    id INTEGER PRIMARY KEY, -- its number
+    key TEXT NOT NULL UNIQUE, -- the SHA-256 of the token, which is nowhere kept itself
+    person_id INTEGER NOT NULL REFERENCES people (id) ON DELETE CASCADE, -- whom it stands for
+    name TEXT NOT NULL, -- what it is for, in the person's words
+    scope TEXT NOT NULL CHECK (scope IN ('read', 'launch')), -- whether it may launch too
+    made_at TEXT NOT NULL, -- when
+    expires_at TEXT NOT NULL, -- when it ends
+    used_at TEXT, -- when it was last used, to a few minutes
+    revoked_at TEXT -- when it was taken back, none where it was not
+) STRICT"""
+
+AUDIT = """CREATE TABLE audit ( -- every command that anyone gave, done or refused; rows are only ever added
+    id INTEGER PRIMARY KEY, -- its place in time
+    at TEXT NOT NULL, -- when
+    who TEXT NOT NULL, -- the name that it was given under
+    role TEXT NOT NULL, -- what they were then: a role, anyone (a lab without accounts), program, or nobody
+    command TEXT NOT NULL, -- its name in engine/access/rules.py, or sign in and sign out
+    kind TEXT NOT NULL, -- what it was done to: run, sweep, duel, view, person, token; empty for none
+    targets TEXT NOT NULL, -- which of them, a JSON list of ids or names
+    detail TEXT NOT NULL, -- its short arguments
+    refused TEXT NOT NULL -- why it was refused, empty where it was done
+) STRICT"""
+
+DISK = """CREATE TABLE disk ( -- how much disk each run takes, as the runner last measured it; what people may take is held against it
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    version INTEGER NOT NULL, -- its change token when it was measured: one with a higher token is measured again
+    file_bytes INTEGER NOT NULL, -- what the files of its folder take
+    point_bytes INTEGER NOT NULL -- about what its points take in the store
+) STRICT"""
+
+LAUNCH_KEYS = """CREATE TABLE launch_keys ( -- launches that a script gave a key, so that a request that is sent twice launches once
+    owner TEXT NOT NULL, -- who launched
+    key TEXT NOT NULL, -- what the script calls the launch
+    asked TEXT NOT NULL, -- the SHA-256 of what it asked for
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run that came of it
+    made_at TEXT NOT NULL, -- when; it is forgotten after a week
+    PRIMARY KEY (owner, key)
+) STRICT, WITHOUT ROWID"""
+
+LONG_CONFIGS = """CREATE TABLE long_configs ( -- the whole of each config that a run's row holds a part of
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED, -- the run
+    bytes INTEGER NOT NULL, -- how long it is
+    config TEXT NOT NULL -- all settings, as JSON
+) STRICT"""
+
+LATER_TABLES = (
+    *(
+        BUCKETS,
+        MACHINE_SAMPLES,
+        VIEWS,
+        ORIGINS,
+        LOOKS,
+        DUELS,
+        DUEL_SWEEPS,
+        PEOPLE,
+        SIGN_INS,
+        TOKENS,
+        AUDIT,
+        DISK,
+        LAUNCH_KEYS,
+        LONG_CONFIGS,
+    ),
+    *NOTICE_TABLES,
+)
+"""Tables that later steps add."""
+LATER: dict[str, str] = {
+    "runs.time_before_s": "the training time of the runs that it goes on from",
+    "metrics.thinned": "points that the gc command took away; all that stands beside it is of the points before that",
+    "runs.priority": "0 low, 1 normal, 2 high: a higher one goes first",
+    "runs.place": "the order within a priority, the least first",
+    "runs.held_by": "who keeps it from starting while it is queued, none where it may",
+    "runs.oversubscribe": "1 where it may start on cores that other runs hold; it is bound to none then",
+    "runs.core_ids": "CPU cores that the runner gave, a JSON list",
+    "runs.starred_by": "who gave it a star, none where nobody did",
+    "runs.pinned_by": "who made it its experiment's baseline, none where it is not",
+    "runs.archived_by": "who put it out of the tables, none where it is in them",
+    "runs.seeding": (
+        "the rule that its ranks draw random numbers by (engine/seeding.py): 1 seed + rank, 2 a stream for each "
+        "purpose and rank"
+    ),
+    "sweeps.held": "1 while it is paused: its queued runs stay where they are",
+    "sweeps.exclusive": "1 where each of its runs has the machine to itself",
+    "sweeps.stop_after": "so many cells may end badly, then its queued runs are cancelled; none for no such limit",
+    "sweeps.draw": "count, seed and ranges of a random draw, as JSON; empty for a grid",
+    "runs.stop_kind": "how its end was asked for: cancel, force or time limit; empty where it was not",
+    "runs.max_run_time_s": "seconds that it may be on, none for no limit",
+    "runs.max_retries": "how often it is queued anew where it is lost",
+    "runs.attempt": "how many runs before it in its chain were lost and queued anew by the runner",
+    "runs.resumes": "1 where it goes on from its parent's checkpoint, 0 where it repeats its parent from the start",
+    "runs.begun_uptime_s": "the machine's uptime when its worker took it, which no change of the clock moves",
+    "runs.worker_pid_namespace": "the PID namespace that its worker's pid counts in; none where that was not recorded",
+    "runner.pid_namespace": "the PID namespace that its pid counts in; none where that was not recorded",
+    "runs.data_folder": (
+        "the data folder that the environment of whoever launched it named (PARALLAB_DATA); none where it named "
+        "none: the runner's then"
+    ),
+    "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
+    "disk.text_bytes": "what its config, its environment and its error take in the store",
+    "sweeps.fingerprint": (
+        "what tells one that was imported from any other sweep, the same in every store; empty for one that was "
+        "launched here"
+    ),
+    "runner.network": "what ranks listen on: namespace, container or host; empty where the runner did not say",
+}
+"""Words of the columns that later steps add, by 'table.column'."""

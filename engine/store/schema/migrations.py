@@ -1,0 +1,246 @@
+"""The schema, as a list of steps. Add a step; never edit one that shipped.
+
+Each column stands on a line of its own with its words behind it: docs/schema.md is written from them
+(engine/store/schema/docs.py). The tables that the first step makes are in tables.py.
+"""
+
+from engine.store.schema.config_text import TEXT_BYTES, move_out
+from engine.store.schema.first_tables import ENDS_ARE_LAST, INDEXES, TABLES
+from engine.store.schema.later_tables import (
+    AUDIT,
+    BUCKETS,
+    DISK,
+    DUEL_SWEEPS,
+    DUELS,
+    LAUNCH_KEYS,
+    LONG_CONFIGS,
+    LOOKS,
+    MACHINE_SAMPLES,
+    ORIGINS,
+    PEOPLE,
+    SIGN_INS,
+    TOKENS,
+    VIEWS,
+)
+from engine.store.schema.minmax_buckets import rebuild
+from engine.store.schema.notice_tables import FIRST_RECEIVERS, NOTICE_INDEXES, NOTICE_TABLES
+from engine.store.schema.sqlite_library import Database, Migrations
+from engine.store.timestamps import now
+
+steps = Migrations("parallab")
+
+
+@steps()
+def first_schema(db: Database) -> None:
+    """Make every table, those too whose display comes later."""
+    for statement in (*TABLES, *INDEXES, ENDS_ARE_LAST):
+        db.execute(statement)
+
+
+@steps()
+def index_of_parents(db: Database) -> None:
+    """Find the runs that resume a run without a look at all others."""
+    db.execute("CREATE INDEX runs_parent ON runs (parent_id) WHERE parent_id IS NOT NULL")
+
+
+@steps()
+def time_before_a_resumption(db: Database) -> None:
+    """Let a resumed run count its time from where its parent's checkpoint was."""
+    db.execute("ALTER TABLE runs ADD COLUMN time_before_s REAL NOT NULL DEFAULT 0")
+
+
+@steps()
+def index_of_micro_batches(db: Database) -> None:
+    """Find the spans of one batch of a pipeline without a look at its other batches."""
+    db.execute("CREATE INDEX spans_micro_batch ON spans (run_id, micro_batch)")
+
+
+@steps()
+def corners_of_long_curves(db: Database) -> None:
+    """Draw a curve of any length without reading all of it, and let the gc command say what it took away."""
+    db.execute("ALTER TABLE metrics ADD COLUMN thinned INTEGER NOT NULL DEFAULT 0")
+    db.execute(BUCKETS)
+    for (metric_id,) in db.execute("SELECT id FROM metrics").fetchall():
+        rebuild(db.conn, metric_id)
+
+
+@steps()
+def order_of_the_queue(db: Database) -> None:
+    """Let the queue have priorities and an order of its own, runs be on hold, and a run hold cores by number."""
+    for column in (
+        "priority INTEGER NOT NULL DEFAULT 1 CHECK (priority BETWEEN 0 AND 2)",
+        "place INTEGER NOT NULL DEFAULT 0",
+        "held_by TEXT",
+        "oversubscribe INTEGER NOT NULL DEFAULT 0",
+        "core_ids TEXT NOT NULL DEFAULT '[]'",
+    ):
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+    db.execute("UPDATE runs SET place = id")
+    db.execute("CREATE INDEX runs_place ON runs (place)")
+    db.execute("CREATE INDEX runs_queue ON runs (priority DESC, place) WHERE status = 'queued'")
+
+
+@steps()
+def machine_samples(db: Database) -> None:
+    """Keep what the machine did over the last hour, whether or not a run was on."""
+    db.execute(MACHINE_SAMPLES)
+
+
+@steps()
+def sweeps_that_change(db: Database) -> None:
+    """Let a sweep be paused, drawn, stopped after failures, and have the machine to itself."""
+    for column in (
+        "held INTEGER NOT NULL DEFAULT 0",
+        "exclusive INTEGER NOT NULL DEFAULT 0",
+        "stop_after INTEGER",
+        "draw TEXT NOT NULL DEFAULT ''",
+    ):
+        db.execute(f"ALTER TABLE sweeps ADD COLUMN {column}")
+
+
+@steps()
+def stops_and_retries(db: Database) -> None:
+    """Let a run have a time limit, be ended by force, and be tried again where it is lost."""
+    for column in (
+        "stop_kind TEXT NOT NULL DEFAULT '' CHECK (stop_kind IN ('', 'cancel', 'force', 'time limit'))",
+        "max_run_time_s REAL",
+        "max_retries INTEGER NOT NULL DEFAULT 0",
+        "attempt INTEGER NOT NULL DEFAULT 0",
+        "resumes INTEGER NOT NULL DEFAULT 1",
+        "begun_uptime_s REAL",
+    ):
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+    db.execute("UPDATE runs SET stop_kind = 'cancel' WHERE stop_requested_by IS NOT NULL")
+
+
+@steps()
+def sweeps_of_figures(db: Database) -> None:
+    """Find the sweeps that were launched as a published figure."""
+    db.execute("ALTER TABLE sweeps ADD COLUMN figure TEXT NOT NULL DEFAULT ''")
+    db.execute("CREATE INDEX sweeps_figure ON sweeps (figure) WHERE figure <> ''")
+
+
+@steps()
+def saved_views(db: Database) -> None:
+    """Keep pages as people left them, under names."""
+    db.execute(VIEWS)
+
+
+@steps()
+def marks_on_runs(db: Database) -> None:
+    """Let runs be starred, put away, and be the one baseline of their experiment."""
+    for column in ("starred_by TEXT", "pinned_by TEXT", "archived_by TEXT"):
+        db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
+    db.execute("CREATE UNIQUE INDEX runs_pinned ON runs (experiment) WHERE pinned_by IS NOT NULL")
+
+
+@steps()
+def origins_of_imported_runs(db: Database) -> None:
+    """Let a run say which store or program it comes from, and be known again."""
+    db.execute(ORIGINS)
+
+
+@steps()
+def sweeps_from_elsewhere(db: Database) -> None:
+    """Know a sweep of another store again when more of its runs come."""
+    db.execute("ALTER TABLE sweeps ADD COLUMN fingerprint TEXT NOT NULL DEFAULT ''")
+    db.execute("CREATE UNIQUE INDEX sweeps_fingerprint ON sweeps (fingerprint) WHERE fingerprint <> ''")
+
+
+@steps()
+def looks_at_the_home_page(db: Database) -> None:
+    """Say what is new to a person, and find what has ended since a moment without a look at all runs."""
+    db.execute(LOOKS)
+    db.execute("CREATE INDEX runs_ended ON runs (ended_at, archived_by, sweep_id, status) WHERE ended_at IS NOT NULL")
+    db.execute("CREATE INDEX runs_archived ON runs (archived_by) WHERE archived_by IS NOT NULL")
+
+
+@steps()
+def duels(db: Database) -> None:
+    """Keep duels, and find those that are to go on."""
+    db.execute(DUELS)
+    db.execute(DUEL_SWEEPS)
+    db.execute("CREATE INDEX duels_tuning ON duels (id) WHERE stage = 'tuning'")
+
+
+@steps()
+def people_and_their_commands(db: Database) -> None:
+    """Let people have accounts with roles, sign in, have tokens, and be asked about afterwards; what was written of
+    commands stays as it was.
+    """
+    for statement in (PEOPLE, SIGN_INS, TOKENS, AUDIT):
+        db.execute(statement)
+    db.execute("CREATE INDEX sign_ins_person ON sign_ins (person_id)")
+    db.execute("CREATE INDEX tokens_person ON tokens (person_id)")
+    db.execute("CREATE INDEX audit_who ON audit (who, command, at)")
+    for act in ("UPDATE", "DELETE"):
+        refusal = "SELECT RAISE(ABORT, 'rows of the audit log are only ever added')"
+        db.execute(f"CREATE TRIGGER audit_keeps_{act.lower()} BEFORE {act} ON audit BEGIN {refusal}; END")
+
+
+@steps()
+def notices_and_their_channels(db: Database) -> None:
+    """Let people be told, wherever they are, that something of theirs has ended."""
+    for statement in (*NOTICE_TABLES, *NOTICE_INDEXES):
+        db.execute(statement)
+    for host in FIRST_RECEIVERS:
+        db.execute(
+            "INSERT INTO receivers (kind, host, port, added_at, added_by) VALUES ('public', ?, 443, ?, 'parallab')",
+            [host, now()],
+        )
+
+
+@steps()
+def disk_that_runs_take(db: Database) -> None:
+    """Know how much disk each run takes, so that people can be held to a limit."""
+    db.execute(DISK)
+    db.execute("CREATE INDEX disk_version ON disk (version)")
+
+
+@steps()
+def launches_with_a_key(db: Database) -> None:
+    """Let a request that launches be sent twice and launch once."""
+    db.execute(LAUNCH_KEYS)
+    db.execute("CREATE INDEX launch_keys_run ON launch_keys (run_id)")
+    db.execute("CREATE INDEX launch_keys_made ON launch_keys (made_at)")
+
+
+@steps()
+def rule_of_random_numbers(db: Database) -> None:
+    """Know by which rule a run draws random numbers; a run that waits will draw by the rule of this version."""
+    db.execute("ALTER TABLE runs ADD COLUMN seeding INTEGER NOT NULL DEFAULT 1 CHECK (seeding > 0)")
+    db.execute("UPDATE runs SET seeding = 2 WHERE status = 'queued'")
+    db.execute(
+        "UPDATE runs SET resumes = 0 WHERE status = 'queued' AND attempt > 0"
+    )  # the runner's own retries: a checkpoint of the old rule resumes nothing
+
+
+@steps()
+def pid_namespaces(db: Database) -> None:
+    """Tell a process of another PID namespace from one that is gone; the namespace of those that were recorded before
+    is not known.
+    """
+    db.execute("ALTER TABLE runs ADD COLUMN worker_pid_namespace INTEGER")
+    db.execute("ALTER TABLE runner ADD COLUMN pid_namespace INTEGER")
+
+
+@steps()
+def data_folders_of_launches(db: Database) -> None:
+    """Let a run read its data sets where the person who launched it has them, whatever its runner was started with."""
+    db.execute("ALTER TABLE runs ADD COLUMN data_folder TEXT")
+
+
+@steps()
+def network_of_the_runner(db: Database) -> None:
+    """Know what ranks would listen on, so that a launch can be refused before it waits in the queue."""
+    db.execute("ALTER TABLE runner ADD COLUMN network TEXT NOT NULL DEFAULT ''")
+
+
+@steps()
+def long_configs(db: Database) -> None:
+    """Keep the rows of runs short, whatever an import brought, and count their texts in what they take of the disk."""
+    db.execute(LONG_CONFIGS)
+    for (run_id,) in db.execute("SELECT id FROM runs").fetchall():
+        move_out(db.conn, run_id)
+    db.execute("ALTER TABLE disk ADD COLUMN text_bytes INTEGER NOT NULL DEFAULT 0")
+    db.execute(f"UPDATE disk SET text_bytes = (SELECT {TEXT_BYTES} FROM runs WHERE runs.id = disk.run_id)")

@@ -1,0 +1,49 @@
+"""Which steps of the schema a store has, and bringing it up to date."""
+
+import sqlite3
+from pathlib import Path
+
+from engine.errors import StoreTooNew
+from engine.store.schema.migrations import steps
+from engine.store.schema.sqlite_library import Database, step_names
+
+
+def bring_up_to_date(connection: sqlite3.Connection) -> None:
+    """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after,
+    never between.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        steps.apply(Database(connection))
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def applied(connection: sqlite3.Connection, path: Path) -> set[str]:
+    """Return the names of the steps that a store has; raises StoreTooNew where it has one that this version does not
+    know.
+    """
+    table = steps.migrations_table
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchone() is None:
+        return set()
+    found = {
+        str(row[0]) for row in connection.execute(f"SELECT name FROM {table} WHERE migration_set = ?", [steps.name])
+    }
+    if ahead := sorted(found - known()):
+        raise StoreTooNew(
+            f"The store {path} was written by a newer Parallab (it has the schema step '{ahead[0]}'). Update "
+            "this checkout, or name another PARALLAB_HOME."
+        )
+    return found
+
+
+def known() -> set[str]:
+    """Return the names of all steps of this version."""
+    return set(step_names(steps))
+
+
+def newest() -> str:
+    """Return the name of the last step of this version."""
+    return step_names(steps)[-1]

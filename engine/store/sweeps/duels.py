@@ -1,0 +1,139 @@
+"""Duels as the store keeps them: a plan as JSON, and the sweeps that carry it out, one a strategy and stage; their
+questions and commands.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from engine.errors import NoSuchDuel
+from engine.store.connection import Connection, Row
+from engine.store.records import RunRow, Status
+from engine.store.runs.reader import RunReader
+from engine.store.runs.rows import RUN_ROW
+
+Stage = Literal["tuning", "judging"]
+STAGES: tuple[Stage, ...] = ("tuning", "judging")
+RATE = "learning_rate"
+SWEEPS_OF = "SELECT sweep_id FROM duel_sweeps WHERE duel_id = ?"
+_SAME = "id name owner created_at stage"
+_FURTHEST = (
+    "SELECT metrics.run_id, max(points.time_s), max(points.passes) FROM metrics"
+    " JOIN points ON points.metric_id = metrics.id AND points.id = (SELECT id FROM points WHERE metric_id = "
+    "metrics.id ORDER BY id DESC LIMIT 1)"
+    " WHERE metrics.run_id IN (SELECT value FROM json_each(?)) AND metrics.name = 'train/loss' GROUP BY metrics.run_id"
+)
+
+
+@dataclass(frozen=True)
+class DuelSweep:
+    """One sweep of a duel: a strategy, by its place, in one stage."""
+
+    strategy: int
+    stage: Stage
+    sweep_id: int
+
+
+@dataclass(frozen=True)
+class StoredDuel:
+    """A duel with the sweeps that were launched for it so far."""
+
+    id: int
+    name: str
+    owner: str
+    created_at: str
+    plan: Mapping[str, Any]
+    """The duel as JSON; `engine.duel.spec` reads it."""
+    stage: Stage
+    """How far it was launched."""
+    parts: tuple[DuelSweep, ...]
+    statuses: Mapping[Status, int]
+    """How many of its runs have each status."""
+
+
+class DuelReader:
+    """The questions about duels."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+        self._runs = RunReader(db)
+
+    def one(self, duel_id: int) -> StoredDuel:
+        """Return one duel; raises NoSuchDuel."""
+        with self.db.snapshot():
+            if row := self.db.row("SELECT * FROM duels WHERE id = ?", [duel_id]):
+                return self._with_parts([row])[0]
+        raise no_such_duel(duel_id)
+
+    def recent(self, *, limit: int = 50, stage: Stage | None = None) -> list[StoredDuel]:
+        """Return duels newest first, on request only those that were launched as far as `stage`."""
+        with self.db.snapshot():
+            which, values = ("WHERE stage = ? ", [stage]) if stage else ("", [])
+            return self._with_parts(
+                self.db.rows(f"SELECT * FROM duels {which}ORDER BY id DESC LIMIT ?", [*values, limit])
+            )
+
+    def runs(self, duel_id: int) -> dict[int, list[RunRow]]:
+        """Return the runs of each sweep of a duel, oldest first."""
+        found: dict[int, list[RunRow]] = {}
+        with self.db.snapshot():
+            for run in self._runs.with_numbers(
+                self.db.rows(f"{RUN_ROW} WHERE runs.sweep_id IN ({SWEEPS_OF}) ORDER BY runs.id", [duel_id])
+            ):
+                found.setdefault(run.sweep_id or 0, []).append(run)
+        return found
+
+    def token(self, duel_id: int) -> int:
+        """Return the highest change token of a duel's runs; 0 where it has none."""
+        row = self.db.row(f"SELECT max(version) AS version FROM runs WHERE sweep_id IN ({SWEEPS_OF})", [duel_id])
+        return int(row["version"] or 0) if row else 0
+
+    def of_sweep(self, sweep_id: int) -> int | None:
+        """Return the duel that a sweep carries out, None where there is none."""
+        row = self.db.row("SELECT duel_id FROM duel_sweeps WHERE sweep_id = ?", [sweep_id])
+        return int(row["duel_id"]) if row else None
+
+    def plans_of(self, run_ids: Collection[int]) -> dict[int, tuple[int, Mapping[str, Any]]]:
+        """Return the duel's id and plan of those of some runs that belong to one."""
+        sql = (
+            "SELECT runs.id, duels.id, duels.plan FROM runs JOIN duel_sweeps USING (sweep_id) JOIN duels ON "
+            "duels.id = duel_sweeps.duel_id"
+            " WHERE runs.id IN (SELECT value FROM json_each(?))"
+        )
+        return {row[0]: (row[1], json.loads(row[2])) for row in self.db.rows(sql, [json.dumps(list(run_ids))])}
+
+    def furthest(self, run_ids: Collection[int]) -> dict[int, tuple[float, float]]:
+        """Return how far each run's training was recorded: seconds since all ranks were ready, and passes over the data
+        (0 where unknown).
+        """
+        return {row[0]: (row[1], row[2] or 0.0) for row in self.db.rows(_FURTHEST, [json.dumps(list(run_ids))])}
+
+    def _with_parts(self, rows: Sequence[Row]) -> list[StoredDuel]:
+        parts: dict[int, list[DuelSweep]] = {row["id"]: [] for row in rows}
+        sql = (
+            "SELECT * FROM duel_sweeps WHERE duel_id IN (SELECT value FROM json_each(?)) ORDER BY stage DESC, strategy"
+        )
+        for row in self.db.rows(sql, [json.dumps(list(parts))]):
+            parts[row["duel_id"]].append(DuelSweep(row["strategy"], row["stage"], row["sweep_id"]))
+        counts: dict[int, dict[Status, int]] = {row["id"]: {} for row in rows}
+        sql = (
+            "SELECT duel_id, status, count(*) AS n FROM runs JOIN duel_sweeps USING (sweep_id)"
+            " WHERE duel_id IN (SELECT value FROM json_each(?)) GROUP BY duel_id, status"
+        )
+        for row in self.db.rows(sql, [json.dumps(list(parts))]):
+            counts[row["duel_id"]][row["status"]] = row["n"]
+        return [
+            StoredDuel(
+                **{name: row[name] for name in _SAME.split()},
+                plan=json.loads(row["plan"]),
+                parts=tuple(parts[row["id"]]),
+                statuses=counts[row["id"]],
+            )
+            for row in rows
+        ]
+
+
+def no_such_duel(duel_id: int) -> NoSuchDuel:
+    """Return the error for a duel that is not there."""
+    return NoSuchDuel(f"No duel has the id {duel_id}. The Duel page and the duel command show which there are.")

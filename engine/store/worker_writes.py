@@ -1,0 +1,191 @@
+"""What a worker writes: its run's beginning, its ranks, and all they record, a transaction a batch."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engine.errors import WrongStatus
+from engine.recorder import Point
+from engine.seeding import SEEDING
+from engine.store.connection import WriteConnection
+from engine.store.curve_records import MachineSample
+from engine.store.curves.ingest import write_points
+from engine.store.curves.lineage import take_over
+from engine.store.records import RESUMES, ProcessIdentity, RankBatch, RankRow, Run
+from engine.store.runs.changes import RunChanges
+from engine.store.runs.rows import RUN, as_run
+from engine.store.timestamps import now
+
+
+class WorkerCommands:
+    """What a worker writes about its run."""
+
+    def __init__(self, db: WriteConnection) -> None:
+        self.db = db
+        self._changes = RunChanges(db)
+
+    def begin(
+        self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None
+    ) -> Run:
+        """Take a claimed run as its worker and return it; raises WrongStatus where it was claimed for another or is
+        past its start.
+
+        A time limit counts from `uptime_s`, the machine's uptime at this moment. A run that was asked to stop meanwhile
+        is begun too: its worker is the one to end it.
+        """
+        with self.db.change() as connection:
+            row = connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone()
+            if row is None:
+                raise self.db.no_such_run(run_id)
+            run = as_run(row)
+            if run.status not in ("starting", "stopping") or run.worker != worker or run.begun_at is not None:
+                raise WrongStatus(
+                    f"Run {run_id} is {run.status} and not waiting for this worker (pid {worker.pid}); the "
+                    "worker leaves it alone."
+                )
+            at, text = now(), json.dumps(dict(environment), default=str)
+            sql = (
+                "UPDATE runs SET begun_at = ?, heartbeat_at = ?, environment = ?, begun_uptime_s = ?, seeding = ? "
+                "WHERE id = ?"
+            )
+            connection.execute(sql, [at, at, text, uptime_s, SEEDING, run_id])
+            self.db.touch(run_id)
+            return as_run(connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone())
+
+    def note_environment(self, run_id: int, name: str, value: Any) -> None:
+        """Add to a run's environment what is found out once it has begun; `value` is plain JSON."""
+        with self.db.change() as connection:
+            connection.execute(
+                "UPDATE runs SET environment = json_set(environment, ?, json(?)) WHERE id = ?",
+                [f"$.{name}", json.dumps(value), run_id],
+            )
+            self.db.touch(run_id)
+
+    def go_on_from_parent(self, run_id: int, *, step: int, time_s: float) -> bool:
+        """Give a run its parent's curves up to a checkpoint; False, and nothing written, where it has them or has no
+        parent.
+        """
+        with self.db.change() as connection:
+            (parent_id,) = connection.execute("SELECT parent_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
+            if (
+                parent_id is None
+                or connection.execute(
+                    "SELECT 1 FROM events WHERE run_id = ? AND kind = ?", [run_id, RESUMES]
+                ).fetchone()
+            ):
+                return False
+            take_over(connection, run_id, parent_id, step=step, time_s=time_s)
+            connection.execute("UPDATE runs SET time_before_s = ? WHERE id = ?", [time_s, run_id])
+            self._changes.note_event(run_id, RESUMES, "worker", f"run {parent_id} at step {step:,}")
+            self.db.touch(run_id)
+        return True
+
+    def add_ranks(self, run_id: int, ranks: Sequence[RankRow]) -> None:
+        """Name the run's ranks."""
+        self.update_ranks(run_id, ranks)
+
+    def update_ranks(self, run_id: int, ranks: Sequence[RankRow]) -> None:
+        """Say how ranks stand; a step or a heartbeat once known stays. `dropped` comes with a rank's batches."""
+        with self.db.change() as connection:
+            self.db.touch(run_id)
+            connection.executemany(
+                "INSERT INTO ranks (run_id, rank, role, pid, device, state, last_step, heartbeat_at, "
+                "exit_code, memory_mb, cpu_percent)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, rank) DO UPDATE SET"
+                " role = excluded.role, pid = coalesce(excluded.pid, pid), device = excluded.device, state = "
+                "excluded.state,"
+                " last_step = coalesce(excluded.last_step, last_step), heartbeat_at = "
+                "coalesce(excluded.heartbeat_at, heartbeat_at),"
+                " exit_code = excluded.exit_code, memory_mb = excluded.memory_mb, cpu_percent = excluded.cpu_percent",
+                [
+                    (
+                        run_id,
+                        r.rank,
+                        r.role,
+                        r.pid,
+                        r.device,
+                        r.state,
+                        r.last_step,
+                        r.heartbeat_at,
+                        r.exit_code,
+                        r.memory_mb,
+                        r.cpu_percent,
+                    )
+                    for r in ranks
+                ],
+            )
+
+    def mark_running(self, run_id: int, startup_time_s: float) -> None:
+        """Say that all ranks are ready; a stopping run stays stopping, an ended one is left as it is."""
+        with self.db.change() as connection:
+            sql = (
+                "UPDATE runs SET started_at = ?, startup_time_s = ? WHERE id = ? AND status IN ('starting', "
+                "'stopping') AND started_at IS NULL"
+            )
+            if connection.execute(sql, [now(), startup_time_s, run_id]).rowcount == 0:
+                self._changes.status(run_id)
+                return
+            if connection.execute(
+                "UPDATE runs SET status = 'running' WHERE id = ? AND status = 'starting'", [run_id]
+            ).rowcount:
+                self._changes.note_event(run_id, "running", "worker", f"all ranks ready after {startup_time_s:.2f} s")
+            self.db.touch(run_id)
+
+    def add_log(self, run_id: int, source: str, path: str) -> None:
+        """Name a log file of the run; `path` is relative to the run's folder."""
+        with self.db.change() as connection:
+            self.db.touch(run_id)
+            connection.execute(
+                "INSERT OR REPLACE INTO logs (run_id, source, path) VALUES (?, ?, ?)", [run_id, source, path]
+            )
+
+    def write(
+        self,
+        run_id: int,
+        batches: Sequence[RankBatch],
+        *,
+        run_points: Sequence[Point] = (),
+        progress: tuple[int, int, str] | None = None,
+        samples: Sequence[MachineSample] = (),
+    ) -> None:
+        """Keep what ranks recorded, whole or not at all; `run_points` are of the whole run."""
+        with self.db.change() as connection:
+            self.db.touch(run_id)
+            connection.execute("UPDATE runs SET heartbeat_at = ? WHERE id = ?", [now(), run_id])
+            write_points(connection, run_id, [*((batch.rank, batch.points) for batch in batches), (None, run_points)])
+            for batch in batches:
+                _write_rest(connection, run_id, batch)
+            if progress:
+                connection.execute(
+                    "INSERT OR REPLACE INTO progress (run_id, done, total, unit, updated_at) VALUES (?, ?, ?, ?, ?)",
+                    [run_id, *progress, now()],
+                )
+            connection.executemany(
+                "INSERT INTO machine_metrics (run_id, at, source, name, value) VALUES (?, ?, ?, ?, ?)",
+                ((run_id, s.at, s.source, s.name, s.value) for s in samples),
+            )
+
+
+def _write_rest(connection: sqlite3.Connection, run_id: int, batch: RankBatch) -> None:
+    """Keep a batch's totals (last step, points dropped, phases) and what is new (spans, histogram counts)."""
+    connection.execute(
+        "UPDATE ranks SET last_step = coalesce(?, last_step), dropped = max(?, dropped) WHERE run_id = ? AND rank = ?",
+        [batch.last_step, batch.dropped, run_id, batch.rank],
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO phases (run_id, rank, name, seconds) VALUES (?, ?, ?, ?)",
+        ((run_id, batch.rank, name, seconds) for name, seconds in batch.phases.items()),
+    )
+    connection.executemany(
+        (
+            "INSERT INTO spans (run_id, rank, name, stage, micro_batch, t0_ns, t1_ns, bytes, peer) VALUES (?, ?, "
+            "?, ?, ?, ?, ?, ?, ?)"
+        ),
+        ((run_id, batch.rank, s.name, s.stage, s.micro_batch, s.t0_ns, s.t1_ns, s.bytes, s.peer) for s in batch.spans),
+    )
+    connection.executemany(
+        "INSERT INTO histograms (run_id, rank, name, bucket, count) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (run_id, rank, name, bucket) DO UPDATE SET count = count + excluded.count",
+        ((run_id, batch.rank, name, bucket, count) for (name, bucket), count in batch.histograms.items()),
+    )

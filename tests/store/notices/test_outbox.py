@@ -1,0 +1,308 @@
+"""What is told of which ends, in the transaction that makes them; and how messages are taken, tried again, given up and
+refused.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from engine.access.rules import Program as Part
+from engine.errors import ConfigError, WrongStatus
+from engine.home import Home
+from engine.launch_options import USUAL, Terms
+from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
+from engine.store.notices.channels import Ends, Reach
+from engine.store.notices.delivery import GIVE_UP_S, MOST_FAILURES, Due
+from engine.store.notices.outbox import Sent
+from engine.store.records import Status
+from tests.store.conftest import WORKER, Program
+from tests.waiting import PATIENCE_S
+
+SIZE = Demand(1, 0, 1, 1)
+HOOK = "https://hooks.slack.com/services/T/B/secret12345"
+
+
+def channel(store: Store, owner: str = "ada", *, ends: Ends = "all", reach: Reach = "runs", address: str = HOOK) -> int:
+    return store.channels.add("slack", address, owner=owner, ends=ends, reach=reach)
+
+
+def told(reader: Reader, owner: str | None = "ada") -> list[tuple[str, int | None]]:
+    """Return what is told, oldest first: its kind, and the run, sweep or duel."""
+    return [
+        (each.kind, each.run_id or each.sweep_id or each.duel_id)
+        for each in reversed(reader.outbox.sent(owner, limit=1_000))
+    ]
+
+
+def carry_out(store: Store, run_id: int, status: Status = "finished") -> None:
+    store.claims.claim(run_id, WORKER, ())
+    store.worker.begin(run_id, WORKER, {})
+    store.worker.mark_running(run_id, 0.1)
+    store.claims.end(run_id, status, f"It {status}.")
+
+
+def sweep(store: Store, count: int, **more: object) -> tuple[int, list[int]]:
+    runs = [NewRun({"seed": seed}, SIZE, f"seed {seed}") for seed in range(count)]
+    sweep_id = store.sweeps.add("hogwild", {"seed": list(range(count))}, runs, owner="ada", **more)  # type: ignore[arg-type]
+    return sweep_id, [
+        row["id"] for row in store.db.rows("SELECT id FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
+    ]
+
+
+# ---- what is told --------------------------------------------------------------------------------------------------
+
+
+def test_a_single_run_is_told_to_its_owner_however_it_ends(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
+    channel(store)
+    channel(store, "grace", address=HOOK + "6")
+    runs = [add() for _ in range(5)]
+    for run_id, status in zip(runs, ("finished", "failed", "lost"), strict=False):
+        carry_out(store, run_id, status)  # type: ignore[arg-type]
+    store.runs.cancel(runs[3], by="grace")
+    store.claims.refuse(runs[4], "It asks for more than the machine has.")
+    assert told(reader) == [("run", run_id) for run_id in runs]
+    assert told(reader, "grace") == []
+
+
+def test_a_channel_for_bad_ends_is_spared_what_ended_well_or_as_its_owner_asked(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
+    channel(store, ends="bad")
+    well, badly, mine, others = (add() for _ in range(4))
+    carry_out(store, well)
+    carry_out(store, badly, "failed")
+    store.runs.cancel(mine, by="ada")
+    store.runs.cancel(others, by="grace")
+    assert told(reader) == [("run", badly), ("run", others)]
+
+
+def test_a_sweep_of_two_hundred_runs_is_told_once_and_at_its_first_failure(store: Store, reader: Reader) -> None:
+    channel(store)
+    channel(store, reach="wholes", address=HOOK + "6")
+    sweep_id, runs = sweep(store, 200)
+    for place, run_id in enumerate(runs):
+        carry_out(store, run_id, "failed" if place in (7, 8, 9) else "finished")
+    assert told(reader) == [("failure", runs[7])] * 2 + [("sweep", sweep_id)] * 2
+    again = store.sweeps.retry(sweep_id, by="grace")
+    for run_id in again.values():
+        carry_out(store, run_id)
+    assert told(reader)[4:] == [("sweep", sweep_id)] * 2
+
+
+def test_a_sweep_that_is_cancelled_or_stops_itself_is_told_once(store: Store, reader: Reader) -> None:
+    channel(store)
+    cancelled, _ = sweep(store, 50)
+    store.sweeps.cancel(cancelled, by="ada")
+    assert told(reader) == [("sweep", cancelled)]
+    stopped, runs = sweep(store, 50, stop_after=1)
+    carry_out(store, runs[0], "failed")
+    assert told(reader)[1:] == [("sweep", stopped)]
+
+
+def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader) -> None:
+    channel(store)
+    first = store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=Terms(max_retries=1))
+    store.claims.claim(first, WORKER, ())
+    second = store.claims.lose(first, "Killed.", resumes=False)
+    assert second is not None
+    assert told(reader) == []
+    store.claims.claim(second, WORKER, ())
+    assert store.claims.lose(second, "Killed again.", resumes=False) is None
+    assert told(reader) == [("run", second)]
+
+
+def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader: Reader) -> None:
+    channel(store)
+    runs = [
+        NewDuelRun(place, name, "hogwild", NewRun({"learning_rate": 0.1, "seed": 1}, SIZE, name))
+        for place, name in enumerate(("one", "two"))
+    ]
+    duel = store.duels.add({}, runs, owner="ada", name="", exclusive=False, terms=USUAL)
+    assert not store.notices.tell_stuck_duel(duel), "its runs that tune are still on"
+    for run_id in (1, 2):
+        carry_out(store, run_id)
+    assert told(reader) == []
+    assert store.notices.tell_stuck_duel(duel)
+    assert not store.notices.tell_stuck_duel(duel + 1), "there is none"
+    assert not store.notices.tell_stuck_duel(duel)
+    assert told(reader) == [("duel", duel)]
+    store.duels.judge(duel, runs, exclusive=False)
+    carry_out(store, 3, "failed")
+    carry_out(store, 4)
+    assert told(reader)[1:] == [("failure", 3), ("duel", duel)]
+    assert not store.notices.tell_stuck_duel(duel)
+
+
+def test_nothing_is_told_by_a_paused_channel_or_to_who_is_shut_out(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
+    for name in ("root", "ada", "eve"):
+        store.people.add(name, "admin", by=Part("first"))
+    paused, _ = channel(store), channel(store, "eve")
+    store.channels.pause(paused, by="ada")
+    hers = add(owner="eve")
+    store.people.shut_out("eve", by="root")
+    carry_out(store, hers)
+    carry_out(store, add())
+    assert told(reader, None) == []
+    store.channels.resume(paused, by="ada")
+    carry_out(store, add())
+    assert told(reader, None) == [("run", 3)]
+
+
+KILLED = """
+with Store.open(home) as store:
+    run_id = int(sys.argv[2])
+    with store.db.change():
+        store.claims.end(run_id, "finished", "It finished.")
+        wait()
+wait()
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("commits", [False, True])
+def test_an_end_and_its_message_are_kept_together_or_not_at_all(
+    home: Home,
+    store: Store,
+    reader: Reader,
+    running: Callable[..., int],
+    program: Callable[..., Program],
+    commits: bool,
+) -> None:
+    channel(store)
+    run_id = running()
+    ending = program(KILLED, home.path, run_id)
+    assert ending.line() == "ready"
+    if commits:
+        ending.go()
+        assert ending.line() == "ready"
+    os.kill(ending.process.pid, signal.SIGKILL)
+    ending.process.wait(timeout=PATIENCE_S)
+    assert (reader.runs.one(run_id).status, told(reader)) == (
+        ("finished", [("run", run_id)]) if commits else ("running", [])
+    )
+
+
+# ---- how it is sent ------------------------------------------------------------------------------------------------
+
+
+def take(store: Store, lease: str = "boot 1 1") -> Due:
+    (due,) = store.delivery.take_due(lease)
+    return due
+
+
+def newest(reader: Reader) -> Sent:
+    return reader.outbox.sent(limit=1)[0]
+
+
+def let_time_pass(store: Store, seconds: float = 0.0) -> None:
+    """Let what waits be due, and be so much older."""
+    sql = (
+        "UPDATE outbox SET due_at = '2000-01-01T00:00:00.000Z', made_at = strftime('%Y-%m-%dT%H:%M:%S.000Z', "
+        "made_at, ?)"
+    )
+    store.db.connection.execute(sql, [f"-{seconds} seconds"])
+
+
+def test_a_message_is_one_senders_until_it_is_written_down_or_the_sender_is_gone(store: Store, reader: Reader) -> None:
+    store.channels.test(channel(store), by="ada")
+    due = take(store)
+    assert store.delivery.take_due("boot 2 2") == []
+    assert store.delivery.free_leases(["boot 1 1"]) == 0
+    assert store.delivery.free_leases([]) == 1
+    again = take(store, "boot 2 2")
+    assert (again.key, again.attempts) == (due.key, 2)
+    store.delivery.note_delivered(due, "boot 1 1")  # a sender that was thought dead: the message is another's now
+    assert newest(reader).waits
+    store.delivery.note_delivered(again, "boot 2 2")
+    assert newest(reader).state == "arrived"
+    let_time_pass(store)
+    assert not store.delivery.has_due() and store.delivery.take_due("boot 3 3") == []
+
+
+def test_a_failure_waits_with_all_that_goes_there_and_is_given_up_after_a_day(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
+    here = channel(store)
+    for _ in range(MOST_FAILURES + 1):
+        carry_out(store, add())
+    due = take(store)
+    store.delivery.note_failed(due, "boot 1 1", "It answered 500.", 60.0)
+    assert store.delivery.take_due("boot 1 1") == []
+    for left in range(MOST_FAILURES, 0, -1):
+        assert reader.channels.of("ada")[0].paused_at is None
+        for _ in range(6):
+            let_time_pass(store, GIVE_UP_S / 5)
+            store.delivery.note_failed(take(store), "boot 1 1", "It answered 500.", 60.0)
+            if [each.failed_at for each in reader.outbox.sent("ada")].count(None) == left:
+                break
+    assert (
+        "could not be sent within a day. The last time: It answered 500." in reader.channels.of("ada")[0].paused_because
+    )
+    let_time_pass(store)
+    assert store.delivery.take_due("boot 1 1") == []
+    store.channels.resume(here, by="ada")
+    store.delivery.note_delivered(take(store), "boot 1 1")
+
+
+def test_a_refusal_pauses_the_channel_and_says_why(store: Store, reader: Reader) -> None:
+    here = channel(store)
+    store.channels.test(here, by="ada")
+    store.delivery.note_refused(take(store), "boot 1 1", "hooks.slack.com answered 404.")
+    assert (newest(reader).state, reader.channels.of()[0].paused_because) == (
+        "given up",
+        "hooks.slack.com answered 404.",
+    )
+    with pytest.raises(WrongStatus, match="is paused"):
+        store.channels.test(here, by="ada")
+
+
+def test_channels_are_taken_side_by_side_pause_on_a_refusal_and_are_said_to_be_missing(
+    store: Store, add: Callable[..., int]
+) -> None:
+    channel(store)
+    channel(store, "grace", address=HOOK + "6")
+    for owner in ("ada", "ada", "grace"):
+        carry_out(store, add(owner=owner))
+    assert [(due.owner, due.run_id) for due in store.delivery.take_due("boot 1 1")] == [("ada", 1), ("grace", 3)]
+    for order in (store.channels.test, store.channels.pause, store.channels.delete, store.channels.resume):
+        with pytest.raises(ConfigError, match="No channel has the number 9"):
+            order(9, by="ada")
+
+
+# ---- channels ------------------------------------------------------------------------------------------------------
+
+
+def test_an_address_is_nowhere_but_in_its_own_row(store: Store, reader: Reader) -> None:
+    here = channel(store)
+    store.channels.change(here, ends="bad", reach="wholes", by="ada")
+    with pytest.raises(ConfigError, match="already"):
+        channel(store)
+    with pytest.raises(ConfigError):
+        channel(store, address="https://evil.example/secret12345")
+    store.channels.delete(here, by="ada")
+    others = [
+        name for (name,) in store.db.rows("SELECT name FROM sqlite_master WHERE type = 'table'") if name != "channels"
+    ]
+    assert not [
+        name for name in others for row in store.db.rows(f"SELECT * FROM {name}") if "secret12345" in str(tuple(row))
+    ]
+    assert reader.channels.of() == []
+
+
+def test_email_is_for_the_address_of_the_account_or_of_a_listed_domain(store: Store, reader: Reader) -> None:
+    with pytest.raises(ConfigError, match=r"may not go to lab\.org"):
+        store.channels.add("email", "ada@lab.org", owner="ada")
+    store.channels.allow_receiver("mail", "lab.org", by="ada")
+    store.channels.add("email", "ada@lab.org", owner="ada")
+    store.people.add("root", "admin", by=Part("first"), email="root@lab.org")
+    store.people.add("ada", "member", by="root")
+    with pytest.raises(ConfigError, match="no e-mail address"):
+        store.channels.add("email", "", owner="ada")
+    store.channels.add("email", "", owner="root")
+    assert [each.shown for each in reader.channels.of()] == ["ada@lab.org", "the address of the account"]
