@@ -14,6 +14,7 @@ from types import FrameType
 
 from filelock import FileLock, Timeout
 
+from engine import __version__
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import Home
 from engine.notices.delivery import Delivering
@@ -26,6 +27,7 @@ from engine.runtime.runner.launcher import Launcher, LocalLauncher
 from engine.runtime.runner.machine_sampler import Sampler
 from engine.runtime.runner.placement import Placement
 from engine.runtime.runner.run_supervisor import Endings
+from engine.runtime.system.code_version import is_replaced, version_on_disk
 from engine.runtime.system.gpus import Gpus, NvmlGpus
 from engine.runtime.system.liveness_lock import announce
 from engine.runtime.system.logs import log_to_stdout
@@ -127,7 +129,11 @@ class Runner:
         self.referee = Referee(self.home, self.store)
 
     def until_stopped(self) -> None:
-        """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left."""
+        """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left.
+
+        Raises RunnerError where its code is replaced by another version's. It does not sign off then, so whoever looks
+        after the runner starts the next one, which takes the runs over.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
         self.endings.note_last_runner()
@@ -179,6 +185,11 @@ class Runner:
         if time.monotonic() - self.beaten_at >= BEAT_S:
             self.stopping = self.store.beat_runner(warm=self.launcher.warm)
             self.beaten_at = time.monotonic()
+            if is_replaced() and not self.stopping:  # one that is to stop begins nothing more
+                raise RunnerError(
+                    f"This runner is of version {__version__} and its code was replaced by version "
+                    f"{version_on_disk()}, so it ends; its runs go on. Start the runner again: it takes them over."
+                )
             if self.schedule:
                 self.schedule.look()
 
