@@ -18,9 +18,9 @@ from engine.home import ROOT, Home
 from engine.runtime.runner.launcher import LocalLauncher
 from engine.runtime.runner.run_supervisor import Endings
 from engine.runtime.runner.runner import Runner
-from engine.runtime.system import code_version
 from engine.runtime.system.processes import is_alive, me
 from engine.runtime.system.runner_process import has_died, runner_process
+from engine.runtime.worker import code_version
 from engine.store import Reader, Store
 from engine.store.records import Demand, Run
 from tests.runtime.test_inheritance import of, worker

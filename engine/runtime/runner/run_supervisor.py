@@ -14,9 +14,9 @@ from engine.registry import experiment
 from engine.runtime.runner.launcher import Launcher
 from engine.runtime.system.checkpoint_state import last_checkpoint
 from engine.runtime.system.cleanup import Cleared, Footprint, clear, look
-from engine.runtime.system.code_version import begun_by, is_of_another_version
 from engine.runtime.system.out_of_memory import memory_cause
 from engine.runtime.system.processes import boot_id, identity, is_foreign, uptime_s
+from engine.runtime.worker.code_version import begun_by, is_of_another_version
 from engine.runtime.worker.stop_reason import stop_reason
 from engine.store import Store
 from engine.store.records import ProcessIdentity, Run

@@ -27,7 +27,6 @@ from engine.runtime.runner.launcher import Launcher, LocalLauncher
 from engine.runtime.runner.machine_sampler import Sampler
 from engine.runtime.runner.placement import Placement
 from engine.runtime.runner.run_supervisor import Endings
-from engine.runtime.system.code_version import is_replaced, version_on_disk
 from engine.runtime.system.gpus import Gpus, NvmlGpus
 from engine.runtime.system.liveness_lock import announce
 from engine.runtime.system.logs import log_to_stdout
@@ -35,6 +34,7 @@ from engine.runtime.system.machine import Machine, machine
 from engine.runtime.system.network_isolation import LEVEL_WORDS, machine_level
 from engine.runtime.system.processes import is_foreign, me
 from engine.runtime.system.runner_process import is_served, refuse_beside_foreign_runs
+from engine.runtime.worker.code_version import is_replaced, version_on_disk
 from engine.store import Reader, Store
 from engine.store.records import Run
 from engine.upkeep.private_home import close_home

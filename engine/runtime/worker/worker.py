@@ -27,12 +27,12 @@ from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
 from engine.runtime.system.checkpoint_state import take_checkpoint
-from engine.runtime.system.code_version import is_replaced, told_of_replacement, version_on_disk
 from engine.runtime.system.liveness_lock import announce, lives
 from engine.runtime.system.log_files import close_up
 from engine.runtime.system.logs import log_to_stdout
 from engine.runtime.system.out_of_memory import limit_met, memory_cause, words_of
 from engine.runtime.system.processes import me, uptime_s
+from engine.runtime.worker.code_version import is_replaced, told_of_replacement, version_on_disk
 from engine.runtime.worker.commit_log import VARIABLE, CommitLog
 from engine.runtime.worker.environment import environment
 from engine.runtime.worker.ranks import Ranks, StopRequested
