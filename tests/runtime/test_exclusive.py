@@ -7,8 +7,7 @@ import pytest
 from engine.home import Home
 from engine.queue.forecast import outlook
 from engine.queue.slots import Slots, place
-from engine.runtime.runner.machine_sampler import Sampler
-from engine.runtime.runner.runner import Runner
+from engine.runtime.runner.runner import Runner, Sampler
 from engine.runtime.system.gpus import FakeGpus
 from engine.runtime.system.machine import Gpu, Machine
 from engine.runtime.system.processes import me
@@ -104,10 +103,10 @@ def test_modes_that_are_compared_take_turns_within_each_seed() -> None:
 def test_the_runner_samples_the_machine_every_few_seconds(
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runtime.runner.machine_sampler.EVERY_S", 600.0)
+    monkeypatch.setattr("engine.runtime.runner.runner.SAMPLE_S", 600.0)
     sampler = Sampler()
     assert not sampler.look(store)
-    monkeypatch.setattr("engine.runtime.runner.machine_sampler.EVERY_S", 0.0)
+    monkeypatch.setattr("engine.runtime.runner.runner.SAMPLE_S", 0.0)
     runner = Runner(home, store, PaperLauncher(), MACHINE, gpus=FakeGpus(2), sampler=sampler)
     runner.step()
     with Reader.open(home) as reader:

@@ -12,8 +12,7 @@ import pytest
 
 from engine.home import Home
 from engine.runtime.runner import run_supervisor
-from engine.runtime.runner.inheritance import inherit
-from engine.runtime.runner.runner import Runner
+from engine.runtime.runner.runner import Runner, inherit
 from engine.runtime.system.processes import boot_id, identity, is_alive, session_members
 from engine.runtime.system.runner_process import ensure_running, runner_process
 from engine.store import RankRow, Reader, Store

@@ -15,6 +15,7 @@ from types import FrameType
 from filelock import FileLock, Timeout
 
 from engine import __version__
+from engine.access.rules import Program
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import Home
 from engine.notices.delivery import Delivering
@@ -22,9 +23,7 @@ from engine.notices.public_url import public_url
 from engine.queue.slots import free_cores
 from engine.runtime.runner.disk_meter import Usage
 from engine.runtime.runner.duel_scheduler import Referee
-from engine.runtime.runner.inheritance import inherit
 from engine.runtime.runner.launcher import Launcher, LocalLauncher
-from engine.runtime.runner.machine_sampler import Sampler
 from engine.runtime.runner.placement import Placement
 from engine.runtime.runner.run_supervisor import Endings
 from engine.runtime.system.gpus import Gpus, NvmlGpus
@@ -35,8 +34,10 @@ from engine.runtime.system.network_isolation import LEVEL_WORDS, machine_level
 from engine.runtime.system.processes import is_foreign, me
 from engine.runtime.system.runner_process import is_served, refuse_beside_foreign_runs
 from engine.runtime.worker.code_version import is_replaced, version_on_disk
+from engine.runtime.worker.telemetry import Telemetry
 from engine.store import Reader, Store
 from engine.store.records import Run
+from engine.upkeep.leftovers import clean, leftovers
 from engine.upkeep.private_home import close_home
 from engine.upkeep.schedule import Schedule
 
@@ -44,6 +45,8 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.05
 BEAT_S = 1.0
+SAMPLE_S = 5.0
+"""How often the machine is looked at, whether or not a run is on."""
 SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
 """What a spare keeps busy while it loads: the worker and its fork server."""
@@ -102,6 +105,36 @@ def _holder(home: Home) -> str:
         else ""
     )
     return f" (pid {row.process.pid}{where})" if row else ""
+
+
+def inherit(home: Home, endings: Endings) -> None:
+    """Look after what the last runner left of runs that have ended: processes have as long to end as under one that
+    watched them, memory is given back. Raises StoreError.
+    """
+    with Reader.open(home) as reader:
+        found = leftovers(home, reader, grace_s=0.0)
+    for run_id in sorted({one.run_id for one in found if one.kind == "process" and one.run_id}):
+        endings.inherit(run_id)
+    if forsaken := [one for one in found if one.kind == "shared memory" or (one.kind == "process" and not one.run_id)]:
+        clean(home, forsaken, by=Program("runner"), grace_s=0.0)
+
+
+class Sampler:
+    """Samples the host and its GPUs at most once in `SAMPLE_S`, first that long after it was made: CPU use is a mean
+    over the time between.
+    """
+
+    def __init__(self) -> None:
+        self._telemetry = Telemetry([])
+        self._looked_at = time.monotonic()
+
+    def look(self, store: Store) -> bool:
+        """Give the store a sample where one is due; return whether it was."""
+        if time.monotonic() - self._looked_at < SAMPLE_S:
+            return False
+        self._looked_at = time.monotonic()
+        store.add_machine_samples(self._telemetry.sample())
+        return True
 
 
 @dataclass
