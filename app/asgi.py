@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import streamlit as st
 from starlette.middleware import Middleware
-from streamlit import config
 
 from app.auth.host_guard import Guard
 from app.auth.middleware import Gate
 from app.auth.oidc_routes import provider_routes
+from app.auth.streamlit_internals import set_option
 from app.core import base_path
 from app.web.backpressure import pace
 from app.web.malloc import share_heaps
@@ -39,8 +39,8 @@ def _settled() -> ConsoleAddress:
         os.environ.setdefault(base_path.VARIABLE, path)
     asked = ConsoleAddress.of()
     hosts = answering([*asked.hosts, *st.get_option("server.allowedHosts")])
-    config.set_option("server.baseUrlPath", asked.base.strip("/"))
-    config.set_option("server.allowedHosts", list(hosts))
+    set_option("server.baseUrlPath", asked.base.strip("/"))
+    set_option("server.allowedHosts", list(hosts))
     return replace(asked, address=st.get_option("server.address") or "0.0.0.0", hosts=hosts)
 
 

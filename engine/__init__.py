@@ -1,3 +1,3 @@
 """Distributed-training experiments, their runner and their store; knows nothing of Streamlit."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

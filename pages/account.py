@@ -5,7 +5,6 @@ out.
 import streamlit as st
 
 from app.people import account
-from app.people.sign_out_form import sign_out_form
 from app.people.tokens import tokens
 from app.ui import current_user
 from app.ui.store_access import reading
@@ -20,7 +19,7 @@ with reading() as reader:
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Account", anchor=False, width="stretch")
-    sign_out_form()
+    account.sign_out_form()
 if st.query_params.get("changed") == "password":
     st.success("Your password is changed, and you are signed out of every other browser.")
 account.who(me)

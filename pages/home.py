@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from app.actions import saved_views
 from app.actions.submit import carry_out_waiting
-from app.home import last_visit, summary, views
+from app.home import last_visit, summary
 from app.launch.launch_panel import newcomer
 from app.links.launch import ASKED
 from app.ui import components, current_user, permissions, widgets
@@ -15,6 +16,8 @@ from app.ui.html import Slot, slot
 from app.ui.store_access import reading
 from engine.home import Home
 from engine.store import Reader
+
+VIEWS_SHOWN = 6  # the others are folded
 
 if any(name in st.query_params for name in ASKED):  # links to the launch form once led here
     st.switch_page(
@@ -61,11 +64,25 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
         st.header("Machine", anchor=False)
         st.html(slots["home-machine"])
         st.header("Saved views", anchor=False)
-        views.show_views(reader)
+        saved(reader)
     st.header("Best results", anchor=False)
     st.html(slots["home-best"])
     st.header("Published figures", anchor=False)
     st.html(slots["home-published"])
+
+
+def saved(reader: Reader) -> None:
+    """List the saved views, one's own first; where there is none, say how one comes to be."""
+    who = current_user.name()
+    found = sorted(reader.views.find(), key=lambda view: view.owner != who)
+    if not found:
+        st.caption("No view has been saved yet: Save view on the Compare page keeps one here under a name.")
+    for view in found[:VIEWS_SHOWN]:
+        saved_views.entry(view, with_page=True)
+    if found[VIEWS_SHOWN:]:
+        with st.expander(f"{len(found) - VIEWS_SHOWN} more"):
+            for view in found[VIEWS_SHOWN:]:
+                saved_views.entry(view, with_page=True)
 
 
 with st.container(horizontal=True, vertical_alignment="center"):

@@ -7,7 +7,6 @@ import streamlit as st
 from app.people import account, table
 from app.people.add_form import adding
 from app.people.audit_log import audit_log
-from app.people.disk_use import disk
 from app.people.table import Known
 from app.ui import current_user
 from app.ui.html import as_text
@@ -26,7 +25,7 @@ table.open_asked()
 with reading() as reader:
     everyone, known = (
         reader.people.everyone(),
-        Known(reader.ownership.holdings(), disk(reader), reader.ownership.last_seen()),
+        Known(reader.ownership.holdings(), table.disk(reader), reader.ownership.last_seen()),
     )
 view = st.segmented_control(
     "View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed"

@@ -4,15 +4,17 @@ import streamlit as st
 
 from app.actions.submit import carry_out_waiting
 from app.run import live_update
-from app.run.curves import curves
 from app.run.header import heading
 from app.run.sections import section
 from app.ui import components, widgets
 from app.ui.html import run_link
 from app.ui.store_access import reading
+from engine.store import Reader
+from engine.store.records import Run
 
 carry_out_waiting()
 wanted = st.query_params.get("run", "")
+AXES = {"step": "Step", "passes": "Passes", "time": "Time"}
 
 
 @st.fragment
@@ -36,6 +38,31 @@ def page(run_id: int) -> None:
         components.pulse(token)  # what it waits for are other runs
     else:
         components.standing(run.id, opened, frame, run.version, active=run.active)
+
+
+def curves(run: Run, reader: Reader) -> None:
+    """Show the run's curves, with what they are drawn against and how much noisy ones are smoothed; the address
+    holds both.
+    """
+    axes = [name for name in AXES if name != "passes" or reader.details.counts_passes(run.id)]
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        x = st.segmented_control(
+            "Curves against",
+            axes,
+            key="x",
+            default="step",
+            required=True,
+            format_func=lambda name: AXES[name],
+            bind="query-params",
+        )
+        help_text = (
+            "Exponential moving average of noisy curves with many points; the raw line stays visible behind it. "
+            "Sums and constants are never smoothed."
+        )
+        smoothing = st.slider(
+            "Smoothing", 0.0, 0.98, 0.9, 0.02, key="smooth", bind="query-params", width=200, help=help_text
+        )
+    components.curves(run.id, active=run.active, x=x or "step", smoothing=smoothing)
 
 
 if wanted.isdecimal() and len(wanted) < 18:

@@ -5,7 +5,6 @@ Streamlit's own cookie opens nothing here: it can't be taken back, and one signa
 ways (docs/decisions/openid.md).
 """
 
-import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -17,14 +16,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
-from streamlit.auth_util import get_cookie_with_chunks, get_origin_from_redirect_uri
-from streamlit.user_info import generate_login_redirect_url
-from streamlit.web.server.server_util import get_cookie_secret
-from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
-from streamlit.web.server.starlette.starlette_auth_routes import create_auth_routes
-from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from app.auth.sign_in_routes import NEVER_STORE, end, page, welcome
+from app.auth.streamlit_internals import (
+    generate_login_redirect_url,
+    get_origin_from_redirect_uri,
+    login_endpoints,
+    signed_claims,
+)
 from app.core.base_path import at, base, cookie_path, inside
 from app.core.visitor import safe_way
 from engine.access.providers import CALLBACK, configured
@@ -125,7 +124,7 @@ async def _streamlits(path: str, request: Request) -> Response:
 @cache
 def _theirs() -> dict[str, Any]:
     """Return Streamlit's own routes by their paths within the console."""
-    return {inside(route.path): route.endpoint for route in create_auth_routes(base().strip("/"))}
+    return {inside(path): answer for path, answer in login_endpoints(base().strip("/")).items()}
 
 
 def _other_name(request: Request) -> str | None:
@@ -160,12 +159,7 @@ def _claims(answer: Response) -> dict[str, Any]:
     jar = SimpleCookie()
     for header in answer.headers.getlist("set-cookie"):
         jar.load(header)
-
-    def one(name: str) -> bytes | None:
-        return decode_signed_value(get_cookie_secret(), name, jar[name].value) if name in jar else None
-
-    found = json.loads(get_cookie_with_chunks(one, USER_COOKIE_NAME) or b"{}")
-    return found if isinstance(found, dict) and found.get("is_logged_in") else {}
+    return signed_claims({name: morsel.value for name, morsel in jar.items()})
 
 
 def _with_cookies(answer: Response, theirs: Response) -> Response:

@@ -1,12 +1,13 @@
 """The parts of the Account page: who one is here, what one may do, and the browsers that one is signed in on."""
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
 import streamlit as st
 
 from app.core.base_path import at
-from app.people.user_agent import in_words
+from app.core.static_files import static_text
 from app.ui import current_user
 from app.ui.html import as_text, facts, table, when
 from app.ui.store_access import command
@@ -16,6 +17,30 @@ from engine.store import Person, Store
 from engine.store.access.sign_ins import IDLE_S, LASTS_S, SignIn
 
 HOUR_S, DAY_S = 3_600, 86_400
+_BROWSERS = (
+    ("Firefox/", "Firefox"),
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Chrome/", "Chrome"),
+    ("CriOS/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+"""What each browser says of itself, those first that also say what others do."""
+_SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+_sign_out_form = st.components.v2.component(
+    "parallab_sign_out",
+    html=static_text("sign_in/signout.html"),
+    css=static_text("sign_in/signout.css"),
+    isolate_styles=False,
+)
 
 
 def no_accounts() -> None:
@@ -117,3 +142,17 @@ def password(me: Person) -> None:
                 "none of yours."
             )
         )
+
+
+def in_words(agent: str) -> str:
+    """Return a user agent as people would say it, such as 'Firefox on Linux'; what is none of those, its first word."""
+    name = next((words for mark, words in _BROWSERS if mark in agent), "")
+    system = next((words for mark, words in _SYSTEMS if mark in agent), "")
+    if name or system:
+        return " on ".join(filter(None, (name or "a browser", system)))
+    return next(iter(re.findall(r"[\w.-]+", agent)), "unknown")[:40]
+
+
+def sign_out_form() -> None:
+    """Show the button that signs out: a form of its own, since only an answer of our route can take a cookie back."""
+    _sign_out_form(key="sign-out", width="content")

@@ -16,10 +16,13 @@ from app.ui.html import as_text, when
 from app.ui.store_access import command
 from app.ui.widgets import Colour
 from engine.access.rules import ROLES, Role
-from engine.store import Person, Store
+from engine.home import Home
+from engine.store import Person, Reader, Store
 from engine.store.access.ownership import Holding
+from engine.upkeep.disk_use import disk_use
 
 COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "violet"}
+DISK_FRESH_S = 60.0
 NAMED, LEAST_BYTES = 20, 100_000
 _ASKS = "people.asks"
 _ASKED: dict[str, Callable[..., None]] = {"password": ask_password, "shut out": ask_shut_out}
@@ -32,6 +35,16 @@ class Known:
     holdings: Mapping[str, Holding]
     bytes: Mapping[str, int]
     seen: Mapping[str, str]
+
+
+def disk(reader: Reader) -> Mapping[str, int]:
+    """Return the bytes of each owner's folders, looked at once a minute for everybody who asks."""
+    return _disk(str(Home.find().path), reader)
+
+
+@st.cache_data(ttl=DISK_FRESH_S, max_entries=8, show_spinner=False)
+def _disk(home: str, _reader: Reader) -> dict[str, int]:
+    return disk_use(Home.find(), _reader.ownership.owner_of_each())
 
 
 def open_asked() -> None:

@@ -8,16 +8,20 @@ import streamlit as st
 
 from app.actions.annotations import baseline_beside, marks, marks_of
 from app.actions.queue_actions import queue_actions, waits, why
+from app.export.downloads import download
 from app.run import summary_html
-from app.run.downloads import run_downloads
 from app.run.lineage import lineage, resume_button, retry_button, what_next
-from app.ui import permissions, widgets
+from app.run.report import run_report, settings_of
+from app.ui import current_user, permissions, widgets
 from app.ui.html import as_text, slot, table
 from engine.config import empty_means
 from engine.errors import EngineError
+from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader
 from engine.store.records import Run, RunRow
+from engine.transfer.point_rows import points_table
+from engine.transfer.tables import Table
 
 
 def heading(run: Run, entry: RunRow, reader: Reader) -> None:
@@ -49,7 +53,7 @@ def _actions(run: Run, reader: Reader) -> None:
     with st.popover("Link", help="The address of this page, to keep or to send."):
         st.code(widgets.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
     marks_of(run, baseline_beside(reader, run.experiment))
-    run_downloads(run)
+    _downloads(run)
     resume_button(run)
     queue_actions(run)
     retry_button(run)
@@ -91,3 +95,20 @@ def settings_table(run: Run) -> str:
             ]
         )
     return table(["Setting", "Value", "What it means"], rows, caption="The run's settings")
+
+
+def _downloads(run: Run) -> None:
+    """Show the button that opens what a run can be had as: a report, tables, and a bundle once it has ended."""
+    by = current_user.whoever()
+
+    def curves() -> Table:
+        with Reader.open(Home.find()) as reader:
+            return points_table(reader, [run.id])
+
+    download(
+        f"run-{run.id}",
+        key=f"run-{run.id}",
+        report=lambda: run_report(run.id, by),
+        tables={"Curves": curves, "Settings": settings_of(run)},
+        runs=[] if run.active else [run.id],
+    )

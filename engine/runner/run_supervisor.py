@@ -8,10 +8,11 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from engine import seeding
+from engine import __version__, seeding
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.runner.launcher import Launcher
+from engine.runtime.worker.code_version import begun_by, is_of_another_version
 from engine.runtime.worker.stop_reason import stop_reason
 from engine.store import Store
 from engine.store.records import ProcessIdentity, Run
@@ -45,6 +46,8 @@ class Watched:
     looked_at: float = float("-inf")
     status: str = ""
     """The run's status at the last look."""
+    refused: str = ""
+    """Why this runner can't have the run go on, as a sentence."""
     terminated_at: float | None = None
     killed_at: float | None = None
     ended_at: float | None = None
@@ -89,14 +92,20 @@ class Endings:
         if worker is None:
             self._lose(run, "The store names no worker for it; it was left by a crash.")
             return False
-        watched = self.watched.setdefault(run.id, Watched(worker))
-        if watched.worker != worker:  # it was put back into the queue and claimed anew
+        watched = self.watched.get(run.id)
+        if watched is None or watched.worker != worker:  # new, or put back into the queue and claimed anew
             watched = self.watched[run.id] = Watched(worker)
+            if run.status == "running" and is_of_another_version(run):
+                self.store.runs.add_event(
+                    run.id, "taken over", "runner", f"{_versions(run)} It goes on with the code that it has loaded."
+                )
         ended = self.launcher.poll(worker)
         if ended is None and not self._is_given_up(watched):
             self._look(run, watched)
             if run.status == "stopping":
                 self._stop(run, watched)
+            elif run.status == "starting" and is_of_another_version(run):
+                self._refuse(run, watched)
             elif is_over_time(run):
                 self.store.claims.stop_at_limit(run.id)
             return True
@@ -123,6 +132,12 @@ class Endings:
         if run.stop_kind == "force" or now - watched.terminated_at > STOP_DEADLINE_S:
             watched.killed_at = watched.killed_at or now
             self.launcher.cancel(watched.worker, force=True)
+
+    def _refuse(self, run: Run, watched: Watched) -> None:
+        """End a run that has begun and trains not yet: what its ranks are still to load may be gone, or not fit."""
+        watched.refused = f"{_versions(run)} It was not training yet, and what it was still to load was replaced."
+        watched.killed_at = watched.killed_at or time.monotonic()
+        self.launcher.cancel(watched.worker, force=True)
 
     def _is_given_up(self, watched: Watched) -> bool:
         return watched.killed_at is not None and time.monotonic() - watched.killed_at > KILL_DEADLINE_S
@@ -154,8 +169,11 @@ class Endings:
             self.store.claims.end(
                 run.id, "failed", f"{who} before it began, {MAX_STARTS} times.{why}", error=last_words
             )
+        elif watched.refused:
+            self._lose(run, f"{watched.refused}{remains}")
         else:
-            self._lose(run, f"{who} while the run was on. What it had recorded is kept.{remains}")
+            other = f" {_versions(run)}" if is_of_another_version(run) else ""
+            self._lose(run, f"{who} while the run was on.{other} What it had recorded is kept.{remains}")
 
     def _lose(self, run: Run, cause: str) -> None:
         """End a run as lost, and have it tried again where it may be."""
@@ -214,6 +232,10 @@ def is_over_time(run: Run) -> bool:
         and run.worker.boot_id == boot_id()
         and uptime_s() - begun >= limit
     )
+
+
+def _versions(run: Run) -> str:
+    return f"Its worker is of version {begun_by(run)}, the runner of version {__version__}."
 
 
 def _reused(worker: ProcessIdentity) -> str:

@@ -14,6 +14,8 @@ from types import FrameType
 
 from filelock import FileLock, Timeout
 
+from engine import __version__
+from engine.access.rules import Program
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import Home
 from engine.notices.delivery import Delivering
@@ -21,11 +23,11 @@ from engine.notices.public_url import public_url
 from engine.queue.slots import free_cores
 from engine.runner.disk_meter import Usage
 from engine.runner.duel_scheduler import Referee
-from engine.runner.inheritance import inherit
 from engine.runner.launcher import Launcher, LocalLauncher
-from engine.runner.machine_sampler import Sampler
 from engine.runner.placement import Placement
 from engine.runner.run_supervisor import Endings
+from engine.runtime.worker.code_version import is_replaced, version_on_disk
+from engine.runtime.worker.telemetry import Telemetry
 from engine.store import Reader, Store
 from engine.store.records import Run
 from engine.system.gpus import Gpus, NvmlGpus
@@ -35,6 +37,7 @@ from engine.system.machine import Machine, machine
 from engine.system.network_isolation import LEVEL_WORDS, machine_level
 from engine.system.processes import is_foreign, me
 from engine.system.runner_process import is_served, refuse_beside_foreign_runs
+from engine.upkeep.leftovers import clean, leftovers
 from engine.upkeep.private_home import close_home
 from engine.upkeep.schedule import Schedule
 
@@ -42,6 +45,8 @@ log = logging.getLogger(__name__)
 
 POLL_S = 0.05
 BEAT_S = 1.0
+SAMPLE_S = 5.0
+"""How often the machine is looked at, whether or not a run is on."""
 SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
 """What a spare keeps busy while it loads: the worker and its fork server."""
@@ -102,6 +107,36 @@ def _holder(home: Home) -> str:
     return f" (pid {row.process.pid}{where})" if row else ""
 
 
+def inherit(home: Home, endings: Endings) -> None:
+    """Look after what the last runner left of runs that have ended: processes have as long to end as under one that
+    watched them, memory is given back. Raises StoreError.
+    """
+    with Reader.open(home) as reader:
+        found = leftovers(home, reader, grace_s=0.0)
+    for run_id in sorted({one.run_id for one in found if one.kind == "process" and one.run_id}):
+        endings.inherit(run_id)
+    if forsaken := [one for one in found if one.kind == "shared memory" or (one.kind == "process" and not one.run_id)]:
+        clean(home, forsaken, by=Program("runner"), grace_s=0.0)
+
+
+class Sampler:
+    """Samples the host and its GPUs at most once in `SAMPLE_S`, first that long after it was made: CPU use is a mean
+    over the time between.
+    """
+
+    def __init__(self) -> None:
+        self._telemetry = Telemetry([])
+        self._looked_at = time.monotonic()
+
+    def look(self, store: Store) -> bool:
+        """Give the store a sample where one is due; return whether it was."""
+        if time.monotonic() - self._looked_at < SAMPLE_S:
+            return False
+        self._looked_at = time.monotonic()
+        store.machine.add(self._telemetry.sample())
+        return True
+
+
 @dataclass
 class Runner:
     """The loop: beat, look after live runs, place those of the queue, keep a spare warm."""
@@ -127,7 +162,11 @@ class Runner:
         self.referee = Referee(self.home, self.store)
 
     def until_stopped(self) -> None:
-        """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left."""
+        """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left.
+
+        Raises RunnerError where its code is replaced by another version's. It does not sign off then, so whoever looks
+        after the runner starts the next one, which takes the runs over.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
         self.endings.note_last_runner()
@@ -179,6 +218,11 @@ class Runner:
         if time.monotonic() - self.beaten_at >= BEAT_S:
             self.stopping = self.store.runner.beat(warm=self.launcher.warm)
             self.beaten_at = time.monotonic()
+            if is_replaced() and not self.stopping:  # one that is to stop begins nothing more
+                raise RunnerError(
+                    f"This runner is of version {__version__} and its code was replaced by version "
+                    f"{version_on_disk()}, so it ends; its runs go on. Start the runner again: it takes them over."
+                )
             if self.schedule:
                 self.schedule.look()
 

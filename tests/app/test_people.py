@@ -8,8 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.core.visitor import COOKIE
+from app.people.account import in_words
 from app.people.audit_log import PAGE, AuditQuery, _table
-from app.people.user_agent import in_words
 from engine.access import docs, passwords
 from engine.access.permission_table import OF_NOBODY, abilities
 from engine.access.rate_limit import Patience

@@ -7,8 +7,7 @@ import pytest
 from engine.home import Home
 from engine.queue.forecast import outlook
 from engine.queue.slots import Slots, place
-from engine.runner.machine_sampler import Sampler
-from engine.runner.runner import Runner
+from engine.runner.runner import Runner, Sampler
 from engine.store import Demand, NewRun, Reader, Run, Store
 from engine.sweep.plan import plan
 from engine.system.gpus import FakeGpus
@@ -104,10 +103,10 @@ def test_modes_that_are_compared_take_turns_within_each_seed() -> None:
 def test_the_runner_samples_the_machine_every_few_seconds(
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.runner.machine_sampler.EVERY_S", 600.0)
+    monkeypatch.setattr("engine.runner.runner.SAMPLE_S", 600.0)
     sampler = Sampler()
     assert not sampler.look(store)
-    monkeypatch.setattr("engine.runner.machine_sampler.EVERY_S", 0.0)
+    monkeypatch.setattr("engine.runner.runner.SAMPLE_S", 0.0)
     runner = Runner(home, store, PaperLauncher(), MACHINE, gpus=FakeGpus(2), sampler=sampler)
     runner.step()
     with Reader.open(home) as reader:

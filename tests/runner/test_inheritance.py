@@ -12,8 +12,7 @@ import pytest
 
 from engine.home import Home
 from engine.runner import run_supervisor
-from engine.runner.inheritance import inherit
-from engine.runner.runner import Runner
+from engine.runner.runner import Runner, inherit
 from engine.store import RankRow, Reader, Store
 from engine.store.records import Demand, ProcessIdentity
 from engine.store.timestamps import now

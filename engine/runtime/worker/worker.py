@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from engine import seeding
+from engine import __version__, seeding
 from engine.config import Config
 from engine.data.checksums import files_used
 from engine.data.sets.registry import preload
@@ -26,6 +26,7 @@ from engine.registry import experiment
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
+from engine.runtime.worker.code_version import is_replaced, told_of_replacement, version_on_disk
 from engine.runtime.worker.commit_log import VARIABLE, CommitLog
 from engine.runtime.worker.environment import environment
 from engine.runtime.worker.ranks import Ranks, StopRequested
@@ -83,7 +84,13 @@ def main() -> None:
         with suppress(BrokenPipeError):  # the run was handed over while this worker was still loading
             os.write(sys.stdout.fileno(), READY)
         line = sys.stdin.readline().strip()
-        if line:
+        if line and is_replaced():
+            store.claims.requeue(
+                int(line),
+                f"The worker is of version {__version__} and the code on the disk of version {version_on_disk()}, so "
+                f"it can't begin the run, which waits for a worker of version {version_on_disk()}.",
+            )
+        elif line:
             carry_out(store, home, int(line), surroundings, StopSwitch())
 
 
@@ -118,6 +125,8 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
     if status == "failed" and (now := store.read.runs.one(run_id)).stop_requested_by:
         status, cause = "cancelled", stop_reason(now)  # it was to end, whatever became of its ranks on the way
+    if status == "failed":
+        cause = told_of_replacement(cause)
     took = ranks[0].execution_time_s if ranks else None
     _close_up_logs(folder / "logs")
     if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):

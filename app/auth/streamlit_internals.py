@@ -1,0 +1,43 @@
+"""All that the console takes of Streamlit beside its public names: the flow of `st.login`, and options that
+`st.set_option` refuses.
+
+A release may change any of it without a word: `tests/access/test_streamlit_internals.py` tells what. No other module
+imports a private name.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from streamlit.auth_util import get_cookie_with_chunks, get_origin_from_redirect_uri
+from streamlit.config import set_option
+from streamlit.user_info import generate_login_redirect_url
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
+from streamlit.web.server.starlette.starlette_auth_routes import create_auth_routes
+from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
+
+__all__ = [
+    "generate_login_redirect_url",
+    "get_origin_from_redirect_uri",
+    "login_endpoints",
+    "set_option",
+    "signed_claims",
+]
+WORKED_IN = "1.67.0"
+"""The last version of Streamlit in which all of it was tried."""
+
+
+def login_endpoints(base: str) -> dict[str, Any]:
+    """Return what answers Streamlit's own routes of the sign-in under `base`, by their whole paths."""
+    return {route.path: route.endpoint for route in create_auth_routes(base)}
+
+
+def signed_claims(cookies: Mapping[str, str]) -> dict[str, Any]:
+    """Return what Streamlit has signed, in its cookies, of an ID token that it checked; empty where nobody came."""
+
+    def one(name: str) -> bytes | None:
+        return decode_signed_value(get_cookie_secret(), name, cookies[name]) if name in cookies else None
+
+    found = json.loads(get_cookie_with_chunks(one, USER_COOKIE_NAME) or b"{}")
+    return found if isinstance(found, dict) and found.get("is_logged_in") else {}
