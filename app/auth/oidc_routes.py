@@ -24,8 +24,9 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 from streamlit.web.server.starlette.starlette_auth_routes import create_auth_routes
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
-from app.auth.sign_in_routes import NEVER_STORE, end, page, welcome
+from app.auth.sign_in_routes import end, page, welcome
 from app.core.base_path import at, base, cookie_path, inside
+from app.core.caches import NEVER_STORE
 from app.core.visitor import safe_way
 from engine.access.providers import CALLBACK, configured
 from engine.commands.oidc_claims import vouched
