@@ -16,12 +16,11 @@ from app.auth.middleware import Gate
 from app.auth.oidc_routes import provider_routes
 from app.auth.streamlit_internals import set_option
 from app.core import base_path
-from app.web.backpressure import pace
 from app.web.malloc import share_heaps
-from app.web.polling import Often
+from app.web.polling import PollingRoutes, backpressure
 from app.web.prometheus import requests
 from app.web.request_metrics import RequestCounter
-from app.web.routes import often_asked, routes
+from app.web.routes import polled_routes, routes
 from app.web.server_config import REFUSED, ConsoleAddress, answering, refusal
 from app.web.supervision import supervised
 from engine.access.providers import configured
@@ -70,7 +69,7 @@ app = st.App(
         Middleware(RequestCounter, requests=requests),
         Middleware(Guard, hosts=lambda: serving.hosts),
         Middleware(Gate),
-        Middleware(Often, routes=often_asked(), pace=pace),
+        Middleware(PollingRoutes, routes=polled_routes(), backpressure=backpressure),
     ],
     lifespan=supervised,
 )

@@ -14,7 +14,7 @@ from app.api.curve_shapes import Curve, Curves
 from app.api.errors import told
 from app.api.run_routes import RunId
 from app.api.shapes import Asked, left_out
-from app.core.response_cache import NEVER_STORE
+from app.core.caches import NEVER_STORE
 from app.run.live_series import live_metrics
 from engine.home import Home
 from engine.metrics import metric

@@ -17,7 +17,7 @@ from starlette.routing import compile_path
 
 from app.api.shapes import Shape
 from app.auth.bearer import API
-from app.core.response_cache import NEVER_STORE
+from app.core.caches import NEVER_STORE
 from engine.errors import (
     ConfigError,
     EngineError,

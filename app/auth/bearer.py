@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from app.core.base_path import inside
-from app.core.response_cache import NEVER_STORE
+from app.core.caches import NEVER_STORE
 from app.core.visitor import Visitor
 from engine.store import Reader
 from engine.store.access.sign_ins import key_of

@@ -7,10 +7,10 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import Scope
 
+from app.core.caches import NEVER_STORE
 from app.core.static_files import static_text
 
 PAGE = Template(static_text("sign_in/refused.html"))
-NEVER_STORE = {"cache-control": "no-store"}
 
 
 def wants_page(scope: Scope) -> bool:

@@ -18,7 +18,7 @@ from app.auth.error_pages import refusal, wants_page
 from app.auth.host_guard import POLICY_VIOLATION
 from app.auth.last_seen import Uses
 from app.core.base_path import at, inside
-from app.core.shared_reader import OpenReader
+from app.core.shared_reader import SharedReader
 from app.core.visitor import Visitor, visitor
 from engine.access.providers import CALLBACK
 from engine.access.rules import LOST
@@ -53,7 +53,7 @@ class Gate:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
-        self.readers = OpenReader()
+        self.readers = SharedReader()
         self.uses = Uses()
         self._had_accounts: set[Path] = set()
         self._told = ""

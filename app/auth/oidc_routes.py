@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.auth.sign_in_routes import NEVER_STORE, end, page, welcome
+from app.auth.sign_in_routes import end, page, welcome
 from app.auth.streamlit_internals import (
     generate_login_redirect_url,
     get_origin_from_redirect_uri,
@@ -25,6 +25,7 @@ from app.auth.streamlit_internals import (
     signed_claims,
 )
 from app.core.base_path import at, base, cookie_path, inside
+from app.core.caches import NEVER_STORE
 from app.core.visitor import safe_way
 from engine.access.providers import CALLBACK, configured
 from engine.commands.oidc_claims import vouched

@@ -13,8 +13,9 @@ from starlette.routing import BaseRoute, Route
 
 from app.auth.form_fields import UNREAD, form_fields
 from app.auth.middleware import VISITOR
-from app.auth.sign_in_routes import NEVER_STORE, welcome
+from app.auth.sign_in_routes import welcome
 from app.core.base_path import at
+from app.core.caches import NEVER_STORE
 from app.core.static_files import static_text
 from app.core.visitor import Visitor
 from engine.access.passwords import LEAST, MOST

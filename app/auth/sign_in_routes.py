@@ -19,6 +19,7 @@ from app.auth import trusted_browser
 from app.auth.form_fields import UNREAD, form_fields
 from app.auth.middleware import VISITOR
 from app.core.base_path import at, cookie_path
+from app.core.caches import NEVER_STORE
 from app.core.client_address import place
 from app.core.static_files import static_text
 from app.core.visitor import Visitor, cookie_name, is_secure, safe_way
@@ -38,7 +39,6 @@ ONWARD = static_text("sign_in/signingout.html")
 policy).
 """
 LOOK_S = 0.2
-NEVER_STORE = {"cache-control": "no-store"}
 NOTHING: Mapping[str, str] = {}
 _checks = ThreadPoolExecutor(AT_ONCE, "sign-in")
 """Threads of their own: those of all other routes stay free."""

@@ -2,23 +2,9 @@
 
 from datetime import UTC, datetime
 
+from engine.filter.times import duration as duration  # pages have one place for what they say
+
 GB, MB = 2**30, 2**20
-
-
-def duration(seconds: float | None) -> str:
-    """Return a length of time such as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`; a dash where there is
-    none.
-    """
-    if seconds is None:
-        return "–"
-    if seconds < 9.95:
-        return f"{max(0.0, seconds):.1f} s"
-    whole = round(seconds)
-    for size, unit, lesser, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if whole >= size:
-            rest = whole % size // lesser
-            return f"{whole // size} {unit} {rest} {name}" if rest else f"{whole // size} {unit}"
-    return f"{whole} s"
 
 
 def moment(text: str) -> datetime:

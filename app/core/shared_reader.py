@@ -1,4 +1,4 @@
-"""One reader that stays open for what is asked all the time. For one thread: the server's event loop."""
+"""One reader that stays open for what every request or poll asks. For one thread: the server's event loop."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +14,7 @@ TIMEOUT_S = 0.2
 T = TypeVar("T")
 
 
-class OpenReader:
+class SharedReader:
     """The home's store; another home, or a store that was put in the place of the old one, is opened anew."""
 
     def __init__(self) -> None:
@@ -30,6 +30,10 @@ class OpenReader:
         except EngineError:
             self.close()
             raise
+
+    def token(self, home: Home, run_id: int | None = None) -> int:
+        """Return the change token of a run, or the highest of all; raises as `answer` does."""
+        return self.answer(home, lambda reader: reader.runs.token(run_id))
 
     def close(self) -> None:
         """Close the connection, if there is one."""

@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 
 from app.core.base_path import at
-from app.core.keyed_cache import MadeOnce
+from app.core.caches import VersionedCache
 from app.ui.html import as_cell, sweep_link, table, when, wide
 from engine.published import FIGURES, SIZES, Figure
 from engine.published.judgement import Judgement, best_judgement
@@ -21,7 +21,7 @@ SHADES: dict[Verdict, str] = {
     "not comparable": "queued",
 }
 """Each verdict in the colour that it has on its own page, by the status that has that colour."""
-_judged: MadeOnce[Judgement | None] = MadeOnce()
+_judged: VersionedCache[Judgement | None] = VersionedCache()
 
 
 def published_html(reader: Reader) -> str:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.core.keyed_cache import MadeOnce
+from app.core.caches import VersionedCache
 from app.home.best import best_html
 from app.home.figures import published_html
 from app.home.machine_load import machine_html
@@ -48,9 +48,9 @@ class _Lab:
     slots: Mapping[Slot, str]
 
 
-_labs: MadeOnce[_Lab] = MadeOnce()
-_bests: MadeOnce[str] = MadeOnce()
-_news: MadeOnce[str] = MadeOnce(most=512)
+_labs: VersionedCache[_Lab] = VersionedCache()
+_bests: VersionedCache[str] = VersionedCache()
+_news: VersionedCache[str] = VersionedCache(most=512)
 
 
 def standing(home: Home, since: str) -> HomeStanding:

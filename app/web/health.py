@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.auth.middleware import VISITOR
-from app.core.response_cache import NEVER_STORE
+from app.core.caches import NEVER_STORE
 from app.core.visitor import Visitor, visitor_now
 from engine import __version__
 from engine.errors import EngineError

@@ -20,8 +20,8 @@ from starlette.routing import BaseRoute, Route
 
 from app.auth.bearer import METRICS
 from app.core.base_path import at
-from app.core.response_cache import NEVER_STORE
-from app.web.backpressure import pace
+from app.core.caches import NEVER_STORE
+from app.web.polling import backpressure
 from app.web.request_metrics import Requests
 from engine import __version__
 from engine.access.rules import COMMANDS
@@ -60,7 +60,7 @@ class Lab(Collector):
         yield _gauge(
             "loop_late_seconds",
             "How late the console's event loop gets its turns, on average of the last seconds.",
-            {(): pace.late_s},
+            {(): backpressure.late_s},
         )
         yield _gauge("store_bytes", "Size of the store's file.", {(): room.store})
         yield _gauge("store_log_bytes", "Size of the store's write-ahead log.", {(): room.write_ahead_log})

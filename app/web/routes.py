@@ -22,13 +22,13 @@ from app.auth.request_body import body
 from app.auth.sign_in_routes import sign_in_routes
 from app.core import name_cookie
 from app.core.base_path import at, base, cookie_path
+from app.core.caches import NEVER_STORE, ResponseCache
 from app.core.machine_token import machine_token
 from app.core.plotly_asset import PLOTLY, PLOTLY_URL
-from app.core.response_cache import NEVER_STORE, Bodies
+from app.core.shared_reader import SharedReader
 from app.core.visitor import is_secure
 from app.home import summary
 from app.run import live_series, live_update, log_tail
-from app.web.change_tokens import Latest
 from app.web.health import health
 from app.web.page_html import page_routes
 from app.web.prometheus import prometheus_routes
@@ -42,15 +42,15 @@ from engine.system import log_files
 LONGEST_BODY = 2_000
 AXES: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
 """The live chart's names of a curve's axes, and the store's."""
-_latest = Latest()
-_bodies = Bodies()
+_reader = SharedReader()
+_responses = ResponseCache()
 
 
 def routes() -> list[BaseRoute]:
     """Return the routes that the console serves beside its pages."""
     return [
         Route(at(HEALTH), _answered(health)),
-        *often_asked(),
+        *polled_routes(),
         Route(at("/api/compare"), _shared(comparison)),
         Route(at("/api/log"), _answered(log)),
         Route(at("/api/name"), name, methods=["POST"]),
@@ -64,7 +64,7 @@ def routes() -> list[BaseRoute]:
     ]
 
 
-def often_asked() -> list[Route]:
+def polled_routes() -> list[Route]:
     """Return those of them that every open page asks again and again."""
     return [
         Route(at("/api/token"), _shared(token)),
@@ -90,7 +90,7 @@ async def token(request: Request) -> Response:
         duel_id = _whole(request, "duel")
         found = await run_in_threadpool(_read, lambda reader: reader.duels.token(duel_id))
     else:
-        found = _latest.token(Home.find(), _whole(request, "run") if "run" in request.query_params else None)
+        found = _reader.token(Home.find(), _whole(request, "run") if "run" in request.query_params else None)
     return JSONResponse({"token": found}, headers=NEVER_STORE)
 
 
@@ -99,13 +99,13 @@ async def run_standing(request: Request) -> Response:
     that.
     """
     home, run_id, section = Home.find(), _whole(request, "run"), request.query_params.get("section", "")
-    version = _latest.token(home, run_id)
+    version = _reader.token(home, run_id)
     if version and version == _whole(request, "version", 0):
         return _unchanged(version)
-    found = await _bodies.get(
+    found = await _responses.get(
         (home.path, "standing", run_id, section, version), lambda: vars(live_update.standing(home, run_id, section))
     )
-    return found.answer(request)
+    return found.response(request)
 
 
 async def home(request: Request) -> Response:
@@ -116,7 +116,7 @@ async def home(request: Request) -> Response:
     found = await run_in_threadpool(summary.shared, where, since)
     if found.version == version:
         return _unchanged(version)
-    return (await _bodies.get((where.path, "home", since, found.version), lambda: vars(found))).answer(request)
+    return (await _responses.get((where.path, "home", since, found.version), lambda: vars(found))).response(request)
 
 
 async def run_series(request: Request) -> Response:
@@ -125,14 +125,14 @@ async def run_series(request: Request) -> Response:
     """
     home, run_id, after, within = Home.find(), _whole(request, "run"), _whole(request, "after", 0), _stretch(request)
     names = [name for name in request.query_params.get("metrics", "").split(",") if name]
-    version = _latest.token(home, run_id)
+    version = _reader.token(home, run_id)
     if version and version == _whole(request, "version", 0):
         return _unchanged(version)
-    found = await _bodies.get(
+    found = await _responses.get(
         (home.path, "series", run_id, *names, after, within, version),
         lambda: live_series.answer(home, run_id, names, after, within),
     )
-    return found.answer(request)
+    return found.response(request)
 
 
 async def comparison(request: Request) -> Response:
@@ -147,8 +147,8 @@ async def comparison(request: Request) -> Response:
 
         return answer(home, query, query.get("metric", ""), within)
 
-    found = await _bodies.get((home.path, "compare", *sorted(query.items()), _latest.token(home)), make)
-    return found.answer(request)
+    found = await _responses.get((home.path, "compare", *sorted(query.items()), _reader.token(home)), make)
+    return found.response(request)
 
 
 def log(request: Request) -> Response:

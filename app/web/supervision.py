@@ -14,9 +14,9 @@ from dataclasses import replace
 import psutil
 from starlette.concurrency import run_in_threadpool
 
-from app.web.backpressure import pace
 from app.web.connections import bounded_connections
 from app.web.malloc import keep_small
+from app.web.polling import backpressure
 from app.web.server_config import REFUSED, ConsoleAddress, refusal
 from app.web.sockets import listening, send_at_once
 from engine.errors import EngineError
@@ -36,7 +36,7 @@ async def supervised(app: object) -> AsyncIterator[None]:
     outlives it.
     """
     set_private()
-    work = asyncio.gather(_watch(Home.find()), _see_to_sockets(), pace.keep(), keep_small())
+    work = asyncio.gather(_watch(Home.find()), _see_to_sockets(), backpressure.keep(), keep_small())
     try:
         with bounded_connections():
             yield

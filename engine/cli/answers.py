@@ -5,9 +5,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import click
+
+from engine.filter import times
+
+duration = partial(times.duration, missing="", aligned=True)
 
 
 def plain(value: object) -> Any:
@@ -56,13 +61,3 @@ def number(value: float | None) -> str:
 def moment(text: str | None) -> str:
     """Return a stored time in the reader's own zone, to the second."""
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S") if text else ""
-
-
-def duration(seconds: float | None) -> str:
-    """Return seconds as a person says them: 12.3 s, 4 min 05 s, 2 h 03 min."""
-    if seconds is None:
-        return ""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,5 +1,5 @@
-"""Times and lengths of time as people write them in a filter: "7d ago", "yesterday", "2026-11-01 14:30"; "5 min", "2 h
-30 min". All in UTC.
+"""Times and lengths of time as people read and write them: "7d ago", "yesterday", "2026-11-01 14:30"; "5 min", "2 h 30
+min". All in UTC.
 """
 
 import re
@@ -14,6 +14,8 @@ UNITS = {
     **dict.fromkeys(("d", "day", "days"), 86_400.0),
     **dict.fromkeys(("w", "week", "weeks"), 604_800.0),
 }
+_SAID = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+"""Each unit and the lesser one said with it, both with their seconds."""
 _LENGTH = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?\s*[a-z]+\s*)+", re.ASCII)
 _PART = re.compile(r"([\d.]+)\s*([a-z]+)", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -30,6 +32,23 @@ def read_length(text: str) -> float | None:
         if any(unit is None for _, unit in parts)
         else sum(count * unit for count, unit in parts if unit is not None)
     )
+
+
+def duration(seconds: float | None, *, missing: str = "–", aligned: bool = False) -> str:
+    """Return a length of time such as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`; `missing` for None.
+
+    `aligned` is for columns: `12.3 s`, `3 min 05 s`, `2 h 00 min`, `76 h 00 min`.
+    """
+    if seconds is None:
+        return missing
+    if seconds < (59.95 if aligned else 9.95):
+        return f"{max(0.0, seconds):.1f} s"
+    whole = round(seconds)
+    for size, unit, lesser, name in _SAID[aligned:]:
+        if whole >= size:
+            rest = whole % size // lesser
+            return f"{whole // size} {unit}" + (f" {rest:{'02' if aligned else ''}} {name}" if rest or aligned else "")
+    return f"{whole} s"
 
 
 def read_moment(text: str, now: datetime) -> Moment | None:

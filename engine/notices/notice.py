@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.analysis.result import ranked
 from engine.errors import EngineError
+from engine.filter.times import duration
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, RunRow, Sweep
@@ -198,17 +199,6 @@ def _whole_time(start: str, runs: Iterable[RunRow]) -> str:
 
 def _seconds(start: str, end: str) -> float:
     return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
-
-
-def duration(seconds: float) -> str:
-    """Return a length of time such as `4.2 s`, `3 min 20 s`, `2 h 5 min` or `3 d 4 h`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    for size, unit, lesser, name in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
-        if whole >= size:
-            return f"{whole // size} {unit} {whole % size // lesser} {name}"
-    return f"{whole // 60} min {whole % 60} s"
 
 
 def _plain_run(run: RunRow) -> dict[str, Any]:

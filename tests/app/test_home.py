@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.core.keyed_cache import MadeOnce
+from app.core.caches import VersionedCache
 from app.home import figures, summary
 from app.home.summary import standing
 from app.ui.html import Slot
@@ -235,27 +235,8 @@ def test_the_route_is_answered_once_for_all_who_have_it_open(
     made: list[int] = []
     real = summary._lab
     monkeypatch.setattr(summary, "_lab", lambda where: made.append(1) or real(where))
-    monkeypatch.setattr(summary, "_labs", MadeOnce())
+    monkeypatch.setattr(summary, "_labs", VersionedCache())
     client = Client()
     for person in range(20):
         assert client.get("/api/home", params={"since": f"2000-01-01T00:00:{person:02}.000Z"}).status_code == 200
     assert len(made) == 1
-    kept: MadeOnce[int] = MadeOnce(most=2)
-    made: list[int] = []
-
-    def make() -> int:
-        made.append(1)
-        return len(made)
-
-    assert [
-        kept.get("a", 1, make),
-        kept.get("a", 1, make),
-        kept.get("a", 2, make),
-        kept.get("b", 1, make),
-        kept.get("a", 2, make),
-    ] == [1, 1, 2, 3, 2]
-    kept.get("c", 1, make)
-    assert kept.get("a", 2, make) == 5, "a was the oldest of three"
-    with pytest.raises(ZeroDivisionError):
-        kept.get("d", 1, lambda: 1 // 0)
-    assert kept.get("d", 1, make) == 6

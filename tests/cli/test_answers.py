@@ -31,7 +31,7 @@ def test_numbers_stand_to_the_right_and_words_to_the_left() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(None, ""), (0.25, "0.2 s"), (59.9, "59.9 s"), (65, "1 min 05 s"), (7380, "2 h 03 min")]
+    ("seconds", "text"), [(None, ""), (0.25, "0.2 s"), (59.9, "59.9 s"), (65, "1 min 05 s"), (273_600, "76 h 00 min")]
 )
 def test_durations_are_said_as_people_say_them(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text

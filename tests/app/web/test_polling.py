@@ -1,8 +1,9 @@
-"""None"""
+"""Polled routes: their short way, how a late console slows pages down, and the caches behind them."""
 
 import asyncio
 import gzip
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -12,12 +13,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from app.core.response_cache import KEPT, Bodies, CachedBody
+from app.core.caches import KEPT, CachedBody, ResponseCache, VersionedCache
 from app.ui.components import rest_ms
-from app.web import backpressure as pace_module
-from app.web.backpressure import MOST, USUAL_S, Backpressure
-from app.web.polling import SLOWER, Often
-from app.web.routes import often_asked
+from app.web import polling
+from app.web.polling import MOST, SLOWER, USUAL_S, Backpressure, PollingRoutes
+from app.web.routes import polled_routes
 from engine.home import Home
 from engine.store import Store
 from tests.app.browsing import BASE
@@ -27,12 +27,11 @@ LOOK_S = 0.05
 FURTHER = "what stands behind"
 
 
-def asked(method: str, address: str, pace: Backpressure | None = None) -> httpx.Response:
-    """Ask the routes that are asked often, with an app behind them that answers all else with one text."""
+def asked(method: str, address: str, backpressure: Backpressure | None = None) -> httpx.Response:
+    """Ask the polled routes, with an app behind them that answers all else with one text."""
     everything = Route("/{path:path}", lambda _: PlainTextResponse(FURTHER), methods=["GET", "POST"])
-    app = Starlette(
-        routes=[everything], middleware=[Middleware(Often, routes=often_asked(), pace=pace or Backpressure())]
-    )
+    polled = Middleware(PollingRoutes, routes=polled_routes(), backpressure=backpressure or Backpressure())
+    app = Starlette(routes=[everything], middleware=[polled])
 
     async def ask() -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=BASE) as client:
@@ -52,7 +51,7 @@ def live(home: Home) -> None:
     "address", ["token", "token?run=1", "series?run=1", "standing?run=1&section=", "home?since=2026-01-01T00:00:00Z"]
 )
 @pytest.mark.usefixtures("live")
-def test_what_is_asked_often_is_answered_before_all_that_stands_behind(address: str) -> None:
+def test_a_polled_route_is_answered_before_streamlits_middleware(address: str) -> None:
     answer = asked("GET", f"/api/{address}")
     assert (answer.status_code, answer.headers["content-type"], answer.headers["cache-control"]) == (
         200,
@@ -76,27 +75,27 @@ def test_an_error_is_a_sentence_and_a_late_console_asks_pages_to_wait(home: Home
     answer = asked("GET", "/api/series?run=99")
     assert answer.status_code == 404
     assert "No run has the id 99" in answer.json()["error"]
-    pace = Backpressure()
+    backpressure = Backpressure()
     for _ in range(200):
-        pace.note(3 * USUAL_S)
-    assert asked("GET", "/api/token", pace).headers[SLOWER] == "3"
+        backpressure.note(3 * USUAL_S)
+    assert asked("GET", "/api/token", backpressure).headers[SLOWER] == "3"
     for _ in range(200):
-        pace.note(100.0)
-    assert asked("GET", "/api/token", pace).headers[SLOWER] == f"{MOST:g}"
+        backpressure.note(100.0)
+    assert asked("GET", "/api/token", backpressure).headers[SLOWER] == f"{MOST:g}"
     for _ in range(400):
-        pace.note(-0.001)
-    assert SLOWER not in asked("GET", "/api/token", pace).headers
-    pace = Backpressure()
-    pace.note(0.8)
-    assert pace.slower == 1.0
+        backpressure.note(-0.001)
+    assert SLOWER not in asked("GET", "/api/token", backpressure).headers
+    backpressure = Backpressure()
+    backpressure.note(0.8)
+    assert backpressure.slower == 1.0
 
 
 def test_a_loop_that_is_held_up_is_seen_to_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace_module, "LOOK_S", LOOK_S)
-    pace = Backpressure()
+    monkeypatch.setattr(polling, "LOOK_S", LOOK_S)
+    backpressure = Backpressure()
 
     async def held_up() -> None:
-        looks = asyncio.create_task(pace.keep())
+        looks = asyncio.create_task(backpressure.keep())
         for _ in range(3):
             await asyncio.sleep(LOOK_S / 2)
             time.sleep(2 * LOOK_S)
@@ -104,7 +103,7 @@ def test_a_loop_that_is_held_up_is_seen_to_be_late(monkeypatch: pytest.MonkeyPat
         looks.cancel()
 
     asyncio.run(held_up())
-    assert pace.late_s > LOOK_S / 20
+    assert backpressure.late_s > LOOK_S / 20
 
 
 def asking(encodings: str) -> Request:
@@ -120,9 +119,9 @@ def test_all_who_ask_the_same_at_once_share_one_answer() -> None:
         return {"version": 7}
 
     async def everybody() -> list[CachedBody]:
-        bodies = Bodies()
-        found = await asyncio.gather(*(bodies.get(("run", 1), make) for _ in range(20)))
-        return [*found, await bodies.get(("run", 1), make)]
+        responses = ResponseCache()
+        found = await asyncio.gather(*(responses.get(("run", 1), make) for _ in range(20)))
+        return [*found, await responses.get(("run", 1), make)]
 
     found = asyncio.run(everybody())
     assert {body.plain for body in found} == {b'{"version":7}'}
@@ -140,11 +139,11 @@ def test_an_answer_that_failed_is_made_anew_and_one_asker_who_leaves_takes_nothi
         return "well"
 
     async def ask() -> CachedBody:
-        bodies = Bodies()
+        responses = ResponseCache()
         with pytest.raises(ValueError, match="not now"):
-            await bodies.get("key", make)
-        leaving = asyncio.ensure_future(bodies.get("key", make))
-        staying = asyncio.ensure_future(bodies.get("key", make))
+            await responses.get("key", make)
+        leaving = asyncio.ensure_future(responses.get("key", make))
+        staying = asyncio.ensure_future(responses.get("key", make))
         await asyncio.sleep(0.01)
         leaving.cancel()
         return await staying
@@ -155,20 +154,40 @@ def test_an_answer_that_failed_is_made_anew_and_one_asker_who_leaves_takes_nothi
 
 def test_long_answers_are_compressed_and_only_the_newest_are_kept() -> None:
     long, short = CachedBody.of(list(range(1_000))), CachedBody.of([1])
-    answer = long.answer(asking("gzip, br"))
+    answer = long.response(asking("gzip, br"))
     assert answer.headers["content-encoding"] == "gzip"
-    assert gzip.decompress(bytes(answer.body)) == long.answer(asking("identity")).body == long.plain
-    assert "content-encoding" not in short.answer(asking("gzip")).headers
+    assert gzip.decompress(bytes(answer.body)) == long.response(asking("identity")).body == long.plain
+    assert "content-encoding" not in short.response(asking("gzip")).headers
     assert answer.headers["cache-control"] == "no-store"
     made: list[int] = []
 
     async def ask() -> None:
-        bodies = Bodies()
+        responses = ResponseCache()
         for key in [*range(KEPT + 1), KEPT, 0]:
-            await bodies.get(key, lambda key=key: made.append(key))  # type: ignore[misc]
+            await responses.get(key, lambda key=key: made.append(key))  # type: ignore[misc]
 
     asyncio.run(ask())
     assert made == [*range(KEPT + 1), 0]
+
+
+def test_a_version_of_a_value_is_made_once_for_all_threads_and_the_oldest_names_are_dropped() -> None:
+    made: list[int] = []
+
+    def make() -> int:
+        time.sleep(0.01)
+        made.append(1)
+        return len(made)
+
+    kept: VersionedCache[int] = VersionedCache(most=2)
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(lambda _: kept.get("a", 1, make), range(20))) == {1}
+    asked = [("a", 1), ("a", 2), ("b", 1), ("a", 2), ("a", 1)]
+    assert [kept.get(*each, make) for each in asked] == [1, 2, 3, 2, 4], "a version that comes back is made anew"
+    kept.get("c", 1, make)
+    assert kept.get("b", 1, make) == 6, "b was the oldest of three"
+    with pytest.raises(ZeroDivisionError):
+        kept.get("d", 1, lambda: 1 // 0)
+    assert kept.get("d", 1, make) == 7
 
 
 @pytest.mark.parametrize(("took_s", "rests_ms"), [(0.0, 5_000), (0.1, 5_000), (0.2, 10_000), (5.0, 30_000)])

@@ -11,9 +11,9 @@ import pytest
 
 from app.core import name_cookie
 from app.core.plotly_asset import PLOTLY_URL
+from app.core.shared_reader import SharedReader
 from app.run.live_series import FIRST_POINTS
 from app.run.live_update import DRAWN_BY_THE_SCRIPT, frame, has_picture, standing
-from app.web.change_tokens import Latest
 from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
@@ -237,28 +237,28 @@ def test_the_html_of_a_page_names_the_address_of_its_server_before_streamlits_sc
 
 
 def test_a_token_is_that_of_the_store_which_is_in_its_place(home: Home, tmp_path: Path) -> None:
-    latest = Latest()
-    assert latest.token(home, 1) == latest.token(home) == 0
+    shared = SharedReader()
+    assert shared.token(home, 1) == shared.token(home) == 0
     with Store.open(home) as store, Reader.open(home) as reader:
         for _ in range(3):
             run_id = basic.add(store, "Ada")
             store.annotations.set_note(1, f"after run {run_id}", by="Ada")
-            assert latest.token(home, 1) == reader.runs.token(1)
-            assert latest.token(home) == reader.runs.token()
-    assert latest.token(home, 99) == 0
-    latest.close()
-    latest, other = Latest(), Home(tmp_path / "other").create()
+            assert shared.token(home, 1) == reader.runs.token(1)
+            assert shared.token(home) == reader.runs.token()
+    assert shared.token(home, 99) == 0
+    shared.close()
+    shared, other = SharedReader(), Home(tmp_path / "other").create()
     for one, runs in ((home, 1), (other, 3)):
         with Store.open(one) as store:
             for _ in range(runs):
                 basic.add(store, "Ada")
             store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-    before = latest.token(home)
-    expected = latest.token(other)
-    assert latest.token(home) == before != expected
+    before = shared.token(home)
+    expected = shared.token(other)
+    assert shared.token(home) == before != expected
     other.database.replace(home.database)
-    assert latest.token(home) == expected
-    latest.close()
+    assert shared.token(home) == expected
+    shared.close()
 
 
 TICKING = ("Ranks", "Machine", "Events", "Log", "Config", "Environment", "Notes")

@@ -1,0 +1,95 @@
+"""The caches that all visitors share, so that a hundred people who watch a run cost little more than one.
+
+Both are single-flight: whoever asks while a value is being made waits for it. docs/decisions/caches.md says how an open
+page uses them. Nothing here imports Streamlit.
+"""
+
+import asyncio
+import gzip
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+NEVER_STORE = {"cache-control": "no-store"}
+KEPT = 64
+COMPRESSED_FROM = 1_000
+"""Bytes from which on a body is compressed, once for all; Streamlit would compress it anew for each visitor."""
+Value = TypeVar("Value")
+
+
+class VersionedCache(Generic[Value]):
+    """The newest version of each of the last `most` names. For any thread."""
+
+    def __init__(self, most: int = KEPT) -> None:
+        self._most = most
+        self._kept: dict[Hashable, tuple[Hashable, Value]] = {}
+        self._lock = Lock()
+
+    def get(self, name: Hashable, version: Hashable, make: Callable[[], Value]) -> Value:
+        """Return the value of `name` at `version`, else the one that `make` returns; an error of `make` is raised and
+        not cached. A version need not grow: another one replaces the value, even one seen before.
+        """
+        with self._lock:
+            found = self._kept.get(name)
+            if found is None or found[0] != version:
+                found = version, make()
+                self._kept.pop(name, None)  # dicts keep their order: the newest stand last
+                self._kept[name] = found
+                _drop_oldest(self._kept, self._most)
+            return found[1]
+
+
+@dataclass(frozen=True)
+class CachedBody:
+    """A JSON body, and its compressed form where it is long."""
+
+    plain: bytes
+    packed: bytes | None
+
+    @classmethod
+    def of(cls, content: Any) -> "CachedBody":
+        """Return the body for some content."""
+        plain = bytes(JSONResponse(content).body)
+        return cls(plain, gzip.compress(plain, 5) if len(plain) >= COMPRESSED_FROM else None)
+
+    def response(self, request: Request) -> Response:
+        """Return a response in an encoding that the request accepts."""
+        if self.packed and "gzip" in request.headers.get("accept-encoding", ""):
+            headers = NEVER_STORE | {"content-encoding": "gzip", "vary": "Accept-Encoding"}
+            return Response(self.packed, media_type="application/json", headers=headers)
+        return Response(self.plain, media_type="application/json", headers=NEVER_STORE)
+
+
+class ResponseCache:
+    """The newest `KEPT` JSON bodies by what was asked. For one event loop at a time."""
+
+    def __init__(self) -> None:
+        self._done: dict[Hashable, CachedBody] = {}
+        self._making: dict[Hashable, asyncio.Future[CachedBody]] = {}
+
+    async def get(self, key: Hashable, make: Callable[[], Any]) -> CachedBody:
+        """Return the body under `key`, else that of the content that `make` returns, which runs off the event loop; an
+        error of `make` is raised for all who wait, and not cached. `key` names the version of the content.
+        """
+        if key in self._done:
+            return self._done[key]
+        if (making := self._making.get(key)) is None:
+            making = self._making[key] = asyncio.ensure_future(run_in_threadpool(lambda: CachedBody.of(make())))
+            making.add_done_callback(lambda made: self._keep(key, made))
+        return await asyncio.shield(making)
+
+    def _keep(self, key: Hashable, made: "asyncio.Future[CachedBody]") -> None:
+        self._making.pop(key, None)
+        if not made.cancelled() and made.exception() is None:
+            self._done[key] = made.result()
+            _drop_oldest(self._done, KEPT)
+
+
+def _drop_oldest(kept: dict[Hashable, Any], most: int) -> None:
+    for old in list(kept)[:-most]:
+        del kept[old]
