@@ -23,7 +23,7 @@ from streamlit.testing.v1 import AppTest
 from app.charts import curve_data
 from app.compare import session_state
 from app.ui.widgets import PAGES
-from bench.first_loss import CHROMIUM, console
+from bench.first_loss import CHROMIUM, chromium, console
 from bench.measuring import alternate, save
 from engine.home import ROOT, Home
 from engine.recorder import Point
@@ -153,7 +153,7 @@ def main() -> None:
         server = server_ms(asked.rounds)
         with console(home) as address, sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
             browser = playwright.chromium.launch_persistent_context(
-                profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM
+                profile, executable_path=chromium(), headless=True, args=CHROMIUM
             )
 
             def look(query: str) -> Callable[[], float]:

@@ -5,6 +5,7 @@ anew. Both in turn, on a fresh home each time. Run: python -m bench.first_loss [
 """
 
 import argparse
+import shutil
 import socket
 import tempfile
 import urllib.request
@@ -31,6 +32,16 @@ CHROMIUM = [
     "--disable-component-update",
     "--disable-sync",
 ]
+
+
+def chromium() -> str:
+    """Return where the system's Chromium is; raises RuntimeError where it has none."""
+    names = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+    if found := next((path for name in names if (path := shutil.which(name))), None):
+        return found
+    raise RuntimeError("No Chromium was found: apt install chromium.")
+
+
 DRAWN = """() => {
   const chart = [...document.querySelectorAll('[data-drawn]')].find((node) => node.dataset.drawn.includes('train/loss'));
   return chart ? Number(chart.dataset.drawnAt) : null;
@@ -120,7 +131,7 @@ def main() -> None:
     figures: dict[str, list[float]] = {"warm": [], "cold": []}
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
         browser = playwright.chromium.launch_persistent_context(
-            profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM
+            profile, executable_path=chromium(), headless=True, args=CHROMIUM
         )
         seconds(browser, cold=False)  # fills the browser's cache, as a person's is
         for _ in range(rounds):

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from bench.first_loss import CHROMIUM, console
+from bench.first_loss import CHROMIUM, chromium, console
 from bench.measuring import save
 from bench.poll_cost import server_of
 from bench.store_size import fill
@@ -155,7 +155,7 @@ def measure(full: Home, empty: Home, rounds: int) -> dict[str, Any]:
     ):
         browser = playwright.chromium.launch_persistent_context(
             profile,
-            executable_path="/usr/bin/chromium",
+            executable_path=chromium(),
             headless=True,
             args=CHROMIUM,
             viewport={"width": 1400, "height": 1000},

@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from app.board_columns import measured, read_columns
-from app.parts import PAGES
 from streamlit.testing.v1 import AppTest
 
-from app import board
+from app.runs import table as board
+from app.runs.columns import measured, read_columns
+from app.ui.widgets import PAGES
 from bench.measuring import save
 from bench.store_size import fill, opened, timed
 from engine.home import ROOT, Home

@@ -28,7 +28,7 @@ import psutil
 from playwright.sync_api import sync_playwright
 
 from bench.crowd import told
-from bench.first_loss import CHROMIUM, console
+from bench.first_loss import CHROMIUM, chromium, console
 from bench.measuring import save
 from bench.poll_cost import server_of
 from bench.store_size import fill
@@ -144,7 +144,7 @@ def until_the_curve(address: str, name: str, run_id: int) -> float:
     """Sign in by the form in a real browser; return the seconds from there to the live run's first curve."""
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
         context = playwright.chromium.launch_persistent_context(
-            profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM
+            profile, executable_path=chromium(), headless=True, args=CHROMIUM
         )
         page = context.pages[0]
         page.goto(f"{address}/run?run={run_id}")

@@ -24,7 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from bench.crowd import Commits, Crowd, lags, told
-from bench.first_loss import CHROMIUM, console
+from bench.first_loss import CHROMIUM, chromium, console
 from bench.measuring import save, wait_until, wait_warm
 from bench.poll_cost import server_of
 from engine.home import Home
@@ -67,7 +67,7 @@ def browser_on(address: str, run_id: int) -> Iterator[Page]:
     """Open the run's page in a real browser, which notes in `window.seen` when it drew up to which point."""
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as profile:
         context = playwright.chromium.launch_persistent_context(
-            profile, executable_path="/usr/bin/chromium", headless=True, args=CHROMIUM
+            profile, executable_path=chromium(), headless=True, args=CHROMIUM
         )
         context.set_default_timeout(START_S * 1000)
         page = context.pages[0]

@@ -90,6 +90,7 @@ NOUNS = {
     "standing",
     "running",
     "pending",
+    "polling",
 }
 """Established nouns that end as gerunds do; a module is otherwise named by a noun."""
 
