@@ -17,6 +17,7 @@ from app.auth.oidc_routes import provider_routes
 from app.auth.streamlit_internals import set_option
 from app.core import base_path
 from app.web.malloc import share_heaps
+from app.web.page_html import missing_page_routes
 from app.web.polling import PollingRoutes, backpressure
 from app.web.prometheus import requests
 from app.web.request_metrics import RequestCounter
@@ -64,7 +65,7 @@ auth = configured().auth
 app = st.App(
     ROOT / "app" / "main.py",
     secrets={"auth": dict(auth)} if auth else None,
-    routes=[*routes(), *provider_routes()],
+    routes=[*routes(), *provider_routes(), *missing_page_routes()],
     middleware=[
         Middleware(RequestCounter, requests=requests),
         Middleware(Guard, hosts=lambda: serving.hosts),

@@ -1,9 +1,9 @@
-"""The frame round every page: it names the console, lists the pages, and holds nothing else."""
+"""The frame of every page: title, logo and navigation."""
 
 import streamlit as st
 
-from app.core.static_files import STATIC
 from app.ui import current_user, dialogs
+from app.ui.navigation import TITLES, offered
 from app.ui.widgets import PAGES
 from engine.home import ROOT
 
@@ -11,34 +11,17 @@ IMAGES = ROOT / "app" / "images"
 
 st.set_page_config(page_title="Parallab", page_icon=str(IMAGES / "icon.png"), layout="wide")
 st.logo(str(IMAGES / "logo.svg"), size="large")
-st.html(STATIC / "page" / "console.css")
 current_user.let_in()
-has_account = current_user.has_account()
+sections = offered(current_user.standing(), has_account=current_user.has_account())
+linked = [name for name in PAGES if not any(name in pages for pages in sections.values())]
 page = st.navigation(
-    [
-        st.Page(PAGES["home"], title="Home", default=True),
-        st.Page(PAGES["launch"], title="Launch"),
-        st.Page(PAGES["runs"], title="Runs"),
-        st.Page(PAGES["run"], title="Run"),
-        st.Page(PAGES["results"], title="Results"),
-        st.Page(PAGES["compare"], title="Compare"),
-        st.Page(PAGES["scaling"], title="Scaling"),
-        st.Page(PAGES["duel"], title="Duel"),
-        st.Page(PAGES["figures"], title="Figures"),
-        st.Page(PAGES["museum"], title="Museum"),
-        st.Page(PAGES["machine"], title="Machine"),
-        st.Page(PAGES["notifications"], title="Notifications"),
-        st.Page(
-            PAGES["sweep"], title="Sweep", visibility="hidden"
-        ),  # reached from its runs, a launch and the Runs page
-        st.Page(
-            PAGES["people"],
-            title="People",
-            visibility="visible" if has_account and current_user.may("add person") else "hidden",
-        ),
-        st.Page(PAGES["account"], title="Account", visibility="visible" if has_account else "hidden"),
-    ],
+    {
+        section: [st.Page(PAGES[name], title=TITLES[name], default=name == "home") for name in pages]
+        + [st.Page(PAGES[name], title=TITLES[name], visibility="hidden") for name in linked if not section]
+        for section, pages in sections.items()
+    },
     position="top",
 )
-dialogs.open_asked()  # before the page, which may end the script early
+st.set_page_config(page_title=f"{page.title} · Parallab")  # pages of one run, sweep or duel set their own
+dialogs.open_asked()  # before the page, which may stop the script
 page.run()

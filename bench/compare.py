@@ -66,7 +66,7 @@ def _run(store: Store, number: int, points: int) -> int:
             for step in steps
         ]
         store.worker.write(run_id, [RankBatch(0, curve)], progress=(steps[-1] + 1, points, "samples"))
-    store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=100.0)
+    store.claims.end(run_id, "finished", "Completed successfully", execution_time_s=100.0)
     return run_id
 
 

@@ -16,7 +16,7 @@ from bench.measuring import alternate, ratio, save
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.experiments.parameter_server.method import _BatchServer
 from engine.home import ROOT
-from engine.runtime.rank.rank import fork_server
+from engine.runtime.rank import fork_server
 from engine.runtime.transport.request_reply import Exchange, Request
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.runtime.worker.sink import MemorySink

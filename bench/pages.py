@@ -52,9 +52,9 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
         Place("compare, ten of the 10,000", "/compare?runs=11-20", ""),
         Place("compare, forty in groups", "/compare?runs=9000-9040&group=seed", ""),
         Place("scaling, two hundred runs", "/scaling?runs=1001-1200", ""),
-        Place("results, all", "/results", ""),
-        Place("results, filtered", "/results?filter=test%2Faccuracy.best+%3E+50", ""),
-        Place("results, grouped", "/results?group=true", ""),
+        Place("runs, all", "/runs?fold=false", ""),
+        Place("runs, filtered", "/runs?filter=test%2Faccuracy.best+%3E+50", ""),
+        Place("runs, grouped", "/runs?group=true", ""),
         *(
             Place(f"scaling, {view}", f"/scaling?runs={lab.runs}&view={view.replace(' ', '+')}", "")
             for view in ("Where the time went", "Staleness")

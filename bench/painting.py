@@ -1,10 +1,10 @@
-"""How long a browser takes to paint the Runs and the Results page of a large store, against the same page of an empty
-one; filter and sort too.
+"""How long a browser takes to paint the Runs page of a large store, against the same page of an empty one; filter and
+sort too, and how much pages move while they load.
 
 The store has 10,000 runs with 20 million points (bench/store_size.py). Two consoles are served, one of it and one of an
 empty home; their pages are opened in turn, each in a new tab of one Chromium whose cache is warm. A page counts from
 the start of its navigation to the first frame in which its table (or, of an empty store, its sentence) is there.
-Sorting is st.dataframe's own, in the browser. Run: python -m bench.painting [--rounds 7] [--home FOLDER]
+Sorting is the store's. Run: python -m bench.painting [--rounds 7] [--home FOLDER]
 """
 
 import argparse
@@ -27,32 +27,20 @@ from engine.home import Home
 from engine.store import Reader, Store
 
 ROWS = 20
-"""Runs on one page of the Runs page."""
+"""Rows of the table that have to be drawn, if it has as many."""
 READY = {
-    "runs": (
-        f"document.querySelectorAll('.pl-row').length >= {ROWS} && document.querySelector('[data-testid=stPagination]')"
-    ),
-    "results": "drawn() && document.body.innerText.includes('rows on this page')",
+    "runs": "drawn()",
     "empty": (
         "[...document.querySelectorAll('[data-testid=stPageLink]')].some((link) => link.innerText.includes('Launch "
-        "one'))"
+        "a run'))"
     ),
 }
-"""What each page has to show."""
+"""What the page has to show, of a full and of an empty lab."""
 WATCH = """
 (() => {
-  const pixels = (canvas) => canvas.getContext('2d').getImageData(0, 40, Math.min(600, canvas.width), Math.min(300, canvas.height - 40)).data;
-  const table = () => document.querySelector('[data-testid=stDataFrame] canvas');
-  window.picture = () => pixels(table()).reduce((sum, value) => (sum * 31 + value) | 0, 0);
-  // An empty grid has lines alone; text is dark.
-  window.drawn = () => {
-    const canvas = table();
-    if (!canvas || !canvas.width || canvas.height < 60) return false;
-    const data = pixels(canvas);
-    let dark = 0;
-    for (let at = 0; at < data.length; at += 4) dark += data[at + 3] > 200 && data[at] + data[at + 1] + data[at + 2] < 300;
-    return dark > 200;
-  };
+  const rows = () => [...document.querySelectorAll('.pl-runs tbody tr[data-key]')].map((row) => row.dataset.key);
+  window.picture = () => rows().join(' ');
+  window.drawn = () => rows().length >= ROWS || (rows().length && document.querySelector('.pl-runs table').ariaRowCount <= ROWS);
   const look = () => {
     if (READY) window.paintedAt = performance.now();
     else requestAnimationFrame(look);
@@ -60,6 +48,14 @@ WATCH = """
   requestAnimationFrame(look);
 })();
 """  # noqa: E501
+SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.shifted += entry.value;
+}).observe({ type: 'layout-shift', buffered: true });
+"""
+LOADED_MS = 8_000
+"""After this, nothing of a page is still to come."""
 
 
 class Work:
@@ -98,14 +94,14 @@ def painted(browser: BrowserContext, address: str, path: str, ready: str) -> tup
 
 def _open(page: Page, address: str, path: str, ready: str) -> Page:
     """Open a page and wait until it is painted."""
-    page.add_init_script(WATCH.replace("READY", READY[ready]))
+    page.add_init_script(WATCH.replace("READY", READY[ready]).replace("ROWS", str(ROWS)))
     page.goto(f"{address}/{path}")
     page.wait_for_function("() => window.paintedAt", timeout=120_000)
     return page
 
 
 def filtered_ms(page: Page, word: str, caption: str) -> float:
-    """Return the milliseconds from Enter in the search of the Results page until the rows that match are painted, and
+    """Return the milliseconds from Enter in the search of the Runs page until the rows that match are painted, and
     their `caption`.
     """
     page.get_by_role("textbox", name="Search").fill(word)
@@ -115,15 +111,10 @@ def filtered_ms(page: Page, word: str, caption: str) -> float:
 
 
 def sorted_ms(page: Page) -> float:
-    """Return the milliseconds from a click on the head of the column What until the rows are painted in their new
-    order.
-    """
+    """Return the milliseconds from a click on the heading Launched until the rows are painted in their new order."""
     page.evaluate("() => { window.before = picture(); }")
-    box = page.locator("[data-testid=stDataFrame] canvas").first.bounding_box()
-    assert box
-    return changed_ms(
-        page, "pointerdown", "picture() !== window.before", lambda: page.mouse.click(box["x"] + 130, box["y"] + 15)
-    )
+    heading = page.get_by_role("button", name="Launched")
+    return changed_ms(page, "pointerdown", "picture() !== window.before", heading.click)
 
 
 def changed_ms(page: Page, event: str, condition: str, act: Callable[[], None]) -> float:
@@ -161,7 +152,24 @@ def measure(full: Home, empty: Home, rounds: int) -> dict[str, Any]:
             viewport={"width": 1400, "height": 1000},
         )
         found = paintings(browser, large, small, rounds) | changes(browser, large, full, rounds)
+        found["layout_shift"] = shifts(browser, large, full)
         browser.close()
+    return found
+
+
+def shifts(browser: BrowserContext, address: str, full: Home) -> dict[str, float]:
+    """Return by page the cumulative layout shift of a load."""
+    with Reader.open(full) as reader:
+        newest = reader.runs.find(limit=1)[0].id
+    found = {}
+    for name, path in {"home": "", "launch": "launch", "runs": "runs", "run": f"run?run={newest}"}.items():
+        page = browser.new_page()
+        page.add_init_script(SHIFTS)
+        page.goto(f"{address}/{path}")
+        page.locator("h1").wait_for()
+        page.wait_for_timeout(LOADED_MS)
+        found[name] = round(float(page.evaluate("window.shifted")), 3)
+        page.close()
     return found
 
 
@@ -169,7 +177,7 @@ def paintings(browser: BrowserContext, large: str, small: str, rounds: int) -> d
     """Return what it takes to paint each page, in turn of the large and of the empty console."""
     taken: dict[str, list[tuple[float, float]]] = {}
     for turn in range(rounds + 1):
-        for path in ("runs", "results"):
+        for path in ("runs",):
             for side, address, ready in (("empty", small, "empty"), ("full", large, path)):
                 both = painted(browser, address, path, ready)
                 if (
@@ -182,20 +190,16 @@ def paintings(browser: BrowserContext, large: str, small: str, rounds: int) -> d
     return {
         "painted_ms": {name: [round(one) for one, _ in values] for name, values in taken.items()},
         "cpu_ms": {name: [round(one) for _, one in values] for name, values in taken.items()},
-        "later_than_empty_ms": {
-            path: round(wall[f"{path}_full"] - wall[f"{path}_empty"]) for path in ("runs", "results")
-        },
-        "more_cpu_than_empty_ms": {
-            path: round(cpu[f"{path}_full"] - cpu[f"{path}_empty"]) for path in ("runs", "results")
-        },
+        "later_than_empty_ms": {path: round(wall[f"{path}_full"] - wall[f"{path}_empty"]) for path in ("runs",)},
+        "more_cpu_than_empty_ms": {path: round(cpu[f"{path}_full"] - cpu[f"{path}_empty"]) for path in ("runs",)},
     }
 
 
 def changes(browser: BrowserContext, large: str, full: Home, rounds: int) -> dict[str, Any]:
-    """Return what filtering and sorting the Results page take: until the table is painted, and of the server's CPU
+    """Return what filtering and sorting the Runs page take: until the table is painted, and of the server's CPU
     time.
     """
-    page, server = _open(browser.new_page(), large, "results", "results"), server_of(large)
+    page, server = _open(browser.new_page(), large, "runs?fold=false", "runs"), server_of(large)
     acts: dict[str, Callable[[], float]] = {
         "filter": lambda: filtered_ms(page, "run 49", f"{_matching(full, 'run 49'):,} runs"),
         "filter_by_another_word": lambda: filtered_ms(page, "person3", f"{_matching(full, 'person3'):,} runs"),

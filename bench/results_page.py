@@ -15,7 +15,7 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from app.runs import table as board
+from app.runs import frame, rows
 from app.runs.columns import measured, read_columns
 from app.ui.widgets import PAGES
 from bench.measuring import save
@@ -47,7 +47,7 @@ VIEWS: dict[str, dict[str, Any]] = {
     "sorted": {"sort": "-test/accuracy.best"},
     "filtered_and_sorted": {"filter": 'experiment == "hogwild" and test/accuracy.best > 50', "sort": "-duration"},
     "one_row_for_all_seeds": {"group": "true"},
-    "at_a_step": {"show": ["train/loss@50", "test/accuracy.best"]},
+    "at_a_step": {"columns": ["train/loss@50", "test/accuracy.best"]},
 }
 PAGE_REPEATS = 7
 
@@ -79,14 +79,14 @@ def questions() -> dict[str, Callable[[Reader], Any]]:
 def table(reader: Reader) -> Any:
     """Return the table of a first visit."""
     columns, _ = read_columns(COLUMNS, reader)
-    lines = board.run_lines(reader.runs.find())
-    return board.table(lines, columns, measured(reader, [line.run_ids[0] for line in lines], columns))
+    lines = rows.run_rows(reader.runs.find())
+    return frame.table(lines, columns, measured(reader, [line.run_ids[0] for line in lines], columns))
 
 
 def page(query: dict[str, Any]) -> dict[str, float]:
     """Return what the page's script takes in milliseconds, the frame round it included."""
     took, cpu = [], []
-    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).switch_page(str(PAGES["results"]))
+    test = AppTest.from_file(str(ROOT / "app" / "main.py"), default_timeout=60).switch_page(str(PAGES["runs"]))
     for name, value in query.items():
         test.query_params[name] = value
     for _ in range(PAGE_REPEATS + 1):
@@ -94,7 +94,7 @@ def page(query: dict[str, Any]) -> dict[str, float]:
         test.run()
         took.append((time.perf_counter() - start) * 1000)
         cpu.append((time.process_time() - worked) * 1000)
-        assert not test.exception and test.dataframe
+        assert not test.exception and any("rows" in element.proto.json for element in test.get("bidi_component"))
     return {"first": round(took[0]), "median": round(median(took[1:])), "cpu": round(median(cpu[1:]))}
 
 

@@ -37,7 +37,7 @@ def refused(address: str, name: str) -> float:
     text = answer.read()
     took = (time.perf_counter() - start) * 1000
     connection.close()
-    if answer.status != 401 or b"do not belong together" not in text:
+    if answer.status != 401 or b"Incorrect user name" not in text:
         raise ConnectionError(f"{name} was answered {answer.status}")
     return took
 

@@ -133,7 +133,7 @@ def places(live: int) -> tuple[Place, ...]:
     return (
         run,
         run,
-        Place("results"),
+        Place("runs"),
         Place("compare", "runs=10,12,14,16,18"),
         Place("compare", f"runs=20,{live}"),
         Place(""),

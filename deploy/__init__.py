@@ -1,1 +1,1 @@
-"""How a lab comes to run on its machine: services, image, proxies, and the packages that all of it is made of."""
+"""Deployment on a lab's machine: services, image, proxies, and locked packages."""

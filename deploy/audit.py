@@ -1,8 +1,7 @@
-"""Looks up whether a package of the lock file has a published weakness; a part of `make check`, carried out by
-pip-audit.
+"""Report known vulnerabilities of locked packages with pip-audit; part of `make check`.
 
-It needs the package index: without a way there it says so and is skipped. In CI a weakness is told and stops nothing:
-one that was published overnight is no fault of the change that is checked.
+Needs the package index and is skipped without it. In CI vulnerabilities are reported but do not fail the check: one
+published overnight is not caused by the change under test.
 """
 
 import json
@@ -14,16 +13,16 @@ from collections.abc import Mapping
 from deploy.install import ROOT, lock_of
 
 BORNE: Mapping[str, str] = {}
-"""Weaknesses that we live with: their ids, and why they can't be used here."""
+"""Accepted vulnerabilities: ids, and why they do not apply here."""
 LIMIT_S = 240
 LOCK = lock_of((3, 11), "Linux", "x86_64", dev=False)
 
 
 def weaknesses(report: str) -> list[str]:
-    """Return what a report of pip-audit's found, a line each; raises ValueError where it is none."""
+    """Return the findings of a pip-audit report, one line each; raises ValueError for an invalid report."""
     found = json.loads(report)["dependencies"]
     return [
-        f"{each['name']} {each['version']}: {one['id']}, mended in {', '.join(one['fix_versions']) or 'no version yet'}"
+        f"{each['name']} {each['version']}: {one['id']}, fixed in {', '.join(one['fix_versions']) or 'no version yet'}"
         for each in found
         for one in each.get("vulns", [])
         if not {one["id"], *one.get("aliases", [])} & set(BORNE)
@@ -31,7 +30,7 @@ def weaknesses(report: str) -> list[str]:
 
 
 def main() -> None:
-    """Look, and say what was found; exit code 1 where there is a weakness, but in CI."""
+    """Print the findings; exit code 1 for a vulnerability, except in CI."""
     ended = None
     words = [
         "--requirement",
@@ -53,16 +52,16 @@ def main() -> None:
         )
         told = weaknesses(ended.stdout)
     except subprocess.TimeoutExpired:
-        print(f"pip-audit was skipped: the package index did not answer within {LIMIT_S} s.")
+        print(f"pip-audit skipped: the package index did not respond within {LIMIT_S} s.")
         return
     except (ValueError, KeyError):
-        reason = ended.stderr.strip().splitlines()[-1] if ended and ended.stderr.strip() else "it said nothing"
-        print(f"pip-audit was skipped: the package index can't be asked ({reason[:200]}).")
+        reason = ended.stderr.strip().splitlines()[-1] if ended and ended.stderr.strip() else "no error message"
+        print(f"pip-audit skipped: the package index is not available ({reason[:200]}).")
         return
     print(
-        "\n".join([f"{len(told)} published weaknesses in {LOCK.name}:", *told])
+        "\n".join([f"{len(told)} known vulnerabilities in {LOCK.name}:", *told])
         if told
-        else f"No package of {LOCK.name} has a published weakness."
+        else f"No known vulnerabilities in {LOCK.name}."
     )
     sys.exit(1 if told and not os.environ.get("CI") else 0)
 

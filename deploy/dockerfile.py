@@ -1,4 +1,4 @@
-"""Reads a Dockerfile as far as ours goes: stages of instructions, with arguments and variables filled in."""
+"""Parse our Dockerfile: stages of instructions, with arguments and variables substituted."""
 
 import json
 import re
@@ -29,37 +29,37 @@ KNOWN = frozenset(
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction: its word, and the rest as it is written."""
+    """One instruction: its keyword and the rest of the line."""
 
     word: str
     rest: str
 
     @property
     def words(self) -> list[str]:
-        """The rest as words: a JSON list, or as a shell reads it."""
+        """Return the rest as words: a JSON list, or split like a shell."""
         return list(json.loads(self.rest)) if self.rest.startswith("[") else shlex.split(self.rest)
 
 
 @dataclass
 class BuildStage:
-    """What makes one root: the base it begins with, its name (may be empty), and what is done to it."""
+    """One build stage: base, name (may be empty), instructions."""
 
     base: str
     name: str
     instructions: list[Instruction] = field(default_factory=list)
 
     def last(self, word: str) -> Instruction | None:
-        """Return the last instruction of a kind: the one that counts for CMD, USER and their like."""
+        """Return the last instruction of a kind, which is the effective one for CMD, USER and others."""
         return next((each for each in reversed(self.instructions) if each.word == word), None)
 
 
 def read(path: Path, arguments: Mapping[str, str] = {}) -> list[BuildStage]:
-    """Return the stages of a Dockerfile; raises ValueError for an instruction that is not known here."""
+    """Return the stages of a Dockerfile; raises ValueError for an unsupported instruction."""
     known: dict[str, str] = {}
     stages: list[BuildStage] = []
     for each in instructions(path.read_text()):
         if each.word not in KNOWN:
-            raise ValueError(f"{path.name}: {each.word} is not carried out here.")
+            raise ValueError(f"{path.name}: instruction {each.word} is not supported.")
         if each.word == "ARG" and not stages:
             name, _, default = each.rest.partition("=")
             known[name] = arguments.get(name, default)
@@ -72,7 +72,7 @@ def read(path: Path, arguments: Mapping[str, str] = {}) -> list[BuildStage]:
 
 
 def instructions(text: str) -> list[Instruction]:
-    """Return the instructions of a Dockerfile's text, continued lines joined, comments left out."""
+    """Return the instructions of a Dockerfile's text, with continued lines joined and comments removed."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     return [
@@ -82,19 +82,17 @@ def instructions(text: str) -> list[Instruction]:
 
 
 def filled(text: str, variables: Mapping[str, str]) -> str:
-    """Return text with `$NAME` and `${NAME}` as the variables have them; unknown ones are empty, as Docker
-    takes them.
-    """
+    """Return text with `$NAME` and `${NAME}` substituted; unknown variables are empty, as in Docker."""
     return _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], ""), text)
 
 
 def pairs(rest: str) -> dict[str, str]:
-    """Return what an ENV or LABEL sets."""
+    """Return the variables that an ENV or LABEL sets."""
     return dict(word.partition("=")[::2] for word in shlex.split(rest))
 
 
 def sources(instruction: Instruction) -> tuple[str, Sequence[str], str]:
-    """Return whom a COPY copies from (empty: the checkout), what, and to where."""
+    """Return the stage that a COPY copies from (empty: the checkout), the sources and the destination."""
     words = instruction.words
     origin = next((word.removeprefix("--from=") for word in words if word.startswith("--from=")), "")
     *what, where = [word for word in words if not word.startswith("--")]

@@ -1,8 +1,8 @@
-"""Installs what Parallab needs into the Python that runs this: by the lock file of its version, each file held to its
-hash; else by requirements.txt.
+"""Install Parallab's packages into the current Python: from the lock file of its version with hashes, otherwise from
+requirements.txt.
 
-Needs nothing but the standard library. `--torch-index` takes torch from another index, such as that of its CPU wheels,
-and leaves CUDA out.
+Needs only the standard library. `--torch-index` installs torch from another index, such as that of its CPU wheels,
+without CUDA.
 """
 
 import argparse
@@ -16,24 +16,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "locks"
 FOR_GPUS = re.compile(r"torch|torchvision|triton|nvidia-.*|cuda-.*")
-"""What an index of CPU wheels has in a version of its own, and what only the CUDA build needs."""
+"""Packages that a CPU index has in another version, and packages that only the CUDA build needs."""
 KEPT = {"nvidia-ml-py"}
-"""Asks for GPUs where there may be none: needed in any build."""
+"""GPU-related packages that every build needs."""
 PINNED = re.compile(r"^([a-z0-9-]+)==([^\s;\\]+)")
 
 
 def lock_of(version: tuple[int, int], system: str, processor: str, *, dev: bool) -> Path:
-    """Return where the lock file for a Python lies, whether there is one or not."""
+    """Return the path of the lock file for a Python; it may not exist."""
     return LOCKS / f"python{version[0]}.{version[1]}-{system.lower()}-{processor}{'-dev' if dev else ''}.txt"
 
 
 def pinned(lock: str) -> dict[str, str]:
-    """Return the version of each package that a lock file names."""
+    """Return the version of each package in a lock file."""
     return {found[1]: found[2] for line in lock.splitlines() if (found := PINNED.match(line))}
 
 
 def without_gpus(lock: str) -> str:
-    """Return a lock file without torch and what only its CUDA build needs."""
+    """Return a lock file without torch and the packages that only its CUDA build needs."""
     kept, keeping = [], True
     for line in lock.splitlines():
         if found := PINNED.match(line):
@@ -44,8 +44,8 @@ def without_gpus(lock: str) -> str:
 
 
 def install(lock: Path, torch_index: str) -> None:
-    """Install what a lock file names; with `torch_index` torch comes from there, by version alone: the lock knows no
-    hash of that build.
+    """Install the packages of a lock file. With `torch_index`, torch comes from there, pinned by version only: the lock
+    has no hash of that build.
     """
     if not torch_index:
         _pip("--require-hashes", "-r", str(lock))
@@ -60,10 +60,10 @@ def install(lock: Path, torch_index: str) -> None:
 
 
 def main() -> None:
-    """Install, and say so where it can't be by a lock file."""
+    """Install, and report a missing lock file."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--dev", action="store_true", help="what checks and tests need as well")
-    options.add_argument("--torch-index", default="", help="the index that torch and torchvision come from instead")
+    options.add_argument("--dev", action="store_true", help="also install packages for checks and tests")
+    options.add_argument("--torch-index", default="", help="package index for torch and torchvision")
     chosen = options.parse_args()
     lock = lock_of(sys.version_info[:2], platform.system(), platform.machine(), dev=chosen.dev)
     if lock.is_file():
@@ -72,10 +72,7 @@ def main() -> None:
     plain = ROOT / ("requirements-dev.txt" if chosen.dev else "requirements.txt")
     about = f"Python {sys.version_info.major}.{sys.version_info.minor} on {platform.system()} {platform.machine()}"
     print(
-        (
-            f"There is no lock file for {about}: {plain.name} is installed, in the newest versions that fit, "
-            "without hashes."
-        ),
+        (f"No lock file for {about}: installing the newest matching versions from {plain.name}, without hashes."),
         file=sys.stderr,
     )
     if chosen.torch_index:

@@ -1,7 +1,6 @@
-"""`make licences`: writes docs/licences.md, the licence of every package that Parallab needs to run. What packages say
-of themselves is read by pip-licenses.
+"""`make licences`: write docs/licences.md with the licence of every required package, as reported by pip-licenses.
 
-A licence that is not among those we accept stops it: whoever adds such a package has to decide on it here.
+Fails for a licence that is not accepted here.
 """
 
 import json
@@ -18,31 +17,29 @@ ACCEPTED: Mapping[str, str] = {
     (
         r"MIT( License)?|MIT-0|MIT-CMU|0BSD|ISC( "
         r"License.*)?|Unlicense|Public Domain|Zlib|CC0-1\.0"
-    ): "asks for no more than its notice",
-    r"(3-Clause )?BSD.*|HPND|Historical Permission Notice.*": "asks for no more than its notice",
-    r"Apache.*": "asks for its notice, and gives a licence of patents",
+    ): "requires only its notice",
+    r"(3-Clause )?BSD.*|HPND|Historical Permission Notice.*": "requires only its notice",
+    r"Apache.*": "requires its notice and grants a patent licence",
     r"(PSF-2\.0|Python Software Foundation License|CNRI-Python|Python-2\.0)": "Python's own",
-    r"MPL[- ]2\.0|Mozilla Public License 2\.0.*": "binds changes of its own files; we change none",
-    r"LGPL.*|GNU (Library or )?Lesser General Public License.*": (
-        "is used as a library that anybody can exchange; we change nothing of it"
-    ),
-    r"LLVM-exception|GCC-exception-3\.1": "an exception that lets any program use a compiler's run time",
-    r"BSL-1\.0|Boost.*|NCSA|FTL|BlueOak-1\.0\.0": "asks for no more than its notice",
+    r"MPL[- ]2\.0|Mozilla Public License 2\.0.*": "covers changes to its own files; we change none",
+    r"LGPL.*|GNU (Library or )?Lesser General Public License.*": ("used as a replaceable library, unmodified"),
+    r"LLVM-exception|GCC-exception-3\.1": "exception that permits any program to use a compiler's run-time library",
+    r"BSL-1\.0|Boost.*|NCSA|FTL|BlueOak-1\.0\.0": "requires only its notice",
     r"LicenseRef-NVIDIA.*|NVIDIA Proprietary Software": (
-        "CUDA's libraries, not free software; they may be used with NVIDIA's GPUs and passed on with a program"
+        "CUDA's libraries, proprietary; may be used with NVIDIA's GPUs and redistributed with a program"
     ),
 }
-"""What we accept, as patterns of a licence's name, and why."""
+"""Accepted licences, as patterns of their names, with reasons."""
 SAID: Mapping[str, str] = {
     "cuda-toolkit": "NVIDIA Proprietary Software",  # a list of NVIDIA's other packages, without a file of its own
 }
-"""What packages are under that say nothing themselves."""
+"""Licences of packages that do not declare one."""
 _PARTS = re.compile(r"\s+(?:AND|OR|WITH)\s+|[();]")
 
 
 @dataclass(frozen=True)
 class Licence:
-    """What one package says of itself."""
+    """Declared licence of one package."""
 
     package: str
     version: str
@@ -50,7 +47,7 @@ class Licence:
 
     @property
     def refused(self) -> list[str]:
-        """The parts of its licence that nobody has accepted; of alternatives one that is accepted is enough."""
+        """Parts of the licence that are not accepted; one accepted alternative is enough."""
         if not self.name:
             return ["no licence"]
         if any(_accepted(way) for way in re.split(r"\s+OR\s+", self.name)):
@@ -59,12 +56,12 @@ class Licence:
 
 
 def parts(name: str) -> list[str]:
-    """Return the single licences that an expression or a list is made of."""
+    """Return the single licences of an expression or a list."""
     return [part.strip() for part in _PARTS.split(name) if part.strip()]
 
 
 def found(packages: Sequence[str]) -> list[Licence]:
-    """Return the licences of installed packages, by name; raises CalledProcessError where one is not installed."""
+    """Return the licences of installed packages, by name; raises CalledProcessError for a missing package."""
     words = ["--from=mixed", "--format=json", "--with-system", "--packages", *packages]
     said = subprocess.run(
         [sys.executable, "-m", "piplicenses", *words], capture_output=True, text=True, check=True
@@ -85,14 +82,14 @@ def page(licences: Sequence[Licence]) -> str:
 
 PAGE_TEXT = """# Licences
 
-Parallab is under the MIT licence. It needs these packages to run; what each says of its licence is in the table, which `make licences` writes from the
-lock file. The ones that checks and tests need besides are not passed on with anything, and not listed.
+Parallab is under the MIT licence. The table lists the packages that it needs to run, with their declared licences. `make licences` writes it from the
+lock file. Packages only for checks and tests are not redistributed and not listed.
 
-What we accept, and why:
+Accepted licences, and why:
 
 {ways}
 
-A package with another licence stops `make licences` and the tests until somebody has decided on it in `deploy/licences.py`.
+A package with another licence makes `make licences` and the tests fail until `deploy/licences.py` accepts it.
 
 | package | version | licence |
 |---|---|---|
@@ -101,7 +98,7 @@ A package with another licence stops `make licences` and the tests until somebod
 
 
 def _used(licences: Sequence[Licence]) -> dict[str, list[str]]:
-    """Return the licences that are there by the reason for which they are accepted."""
+    """Return the used licences, grouped by the reason for accepting them."""
     ways: dict[str, list[str]] = {}
     for name in sorted({part for each in licences for part in parts(each.name) if _accepted(part)}):
         ways.setdefault(_reason(name), []).append(name)
@@ -121,18 +118,15 @@ def _plain(name: str) -> str:
 
 
 def main() -> None:
-    """Write the page; exit code 1 where a licence is not accepted or a package of the lock file is not installed."""
+    """Write the page; exit code 1 for a licence that is not accepted or a package that is not installed."""
     wanted = pinned(lock_of((3, 11), "Linux", "x86_64", dev=False).read_text())
     licences = found(list(wanted))
     licences = [replace(each, version=wanted[each.package]) for each in licences if each.package in wanted]
     missing = sorted(set(wanted) - {each.package for each in licences})
     refused = [f"{each.package} {each.version}: {', '.join(each.refused)}" for each in licences if each.refused]
     if missing or refused:
-        sys.exit(
-            "\n".join(
-                [*(f"{name} is in the lock file and not installed: make install-dev." for name in missing), *refused]
-            )
-        )
+        absent = [f"{name} is in the lock file but not installed. Run make install-dev." for name in missing]
+        sys.exit("\n".join([*absent, *refused]))
     PAGE.write_text(page(licences))
 
 

@@ -1,7 +1,6 @@
-"""`make lock`: writes the lock files anew, every package in the newest version that fits, each with its hashes. Carried
-out by uv.
+"""`make lock`: write the lock files with the newest matching versions and hashes, using uv.
 
-A lock file holds for one Python on one kind of machine: those that the tests are run on.
+A lock file applies to one Python version on one platform: those that the tests run on.
 """
 
 import os
@@ -11,13 +10,13 @@ from pathlib import Path
 from deploy.install import LOCKS, ROOT, lock_of
 
 TRIED = ((3, 11),)
-"""The Python versions that all tests have passed on."""
+"""Python versions on which all tests have passed."""
 PLATFORM = "x86_64-manylinux_2_28"
 
 
 def compile_lock(version: tuple[int, int], *, dev: bool) -> Path:
-    """Write one lock file and return where it is; a developer's agrees with the plain one. Versions that it has and
-    that still fit are kept.
+    """Write one lock file and return its path. The development file agrees with the plain one; versions that still
+    match are kept.
     """
     lock = lock_of(version, "Linux", "x86_64", dev=dev)
     source = "requirements-dev.txt" if dev else "requirements.txt"

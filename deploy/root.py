@@ -1,7 +1,6 @@
-"""A folder that stands for an image: what a Dockerfile's instructions do is done in it, by chroot, as root on Debian.
+"""A folder that stands in for an image: runs a Dockerfile's instructions by chroot, as root on Debian.
 
-It is no container: it shares network, processes and clock with the machine. What it tells is whether each step works
-and what comes of it.
+It is not a container: it shares network, processes and clock with the machine. It shows whether each step works.
 """
 
 import os
@@ -22,7 +21,7 @@ LENT = (
     "/etc/apt/apt.conf.d",
     "/etc/apt/sources.list.d",
 )
-"""What of this machine's a root is given, so that it reaches the package registries that this machine reaches."""
+"""Files and variables of this machine that give a root access to the package registries."""
 MOUNTED = ("proc", "dev", "dev/shm", "sys")
 PASSED_ON = (
     "PIP_",
@@ -38,7 +37,7 @@ PASSED_ON = (
 
 
 class Root:
-    """One root, and what its instructions have set so far."""
+    """One root, and the state set by its instructions."""
 
     def __init__(self, path: Path, arguments: Mapping[str, str]) -> None:
         self.path = path
@@ -48,7 +47,7 @@ class Root:
         self.user = "root"
 
     def carry_out(self, stage: BuildStage, checkout: Path, others: Mapping[str, "Root"]) -> None:
-        """Do what a stage's instructions say, in their order; raises CalledProcessError where one fails."""
+        """Run the instructions of a stage in order; raises CalledProcessError for a failed one."""
         for each in stage.instructions:
             print(f"{each.word} {each.rest[:160]}", flush=True)
             if each.word == "RUN":
@@ -59,18 +58,18 @@ class Root:
                 self._set(each)
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """Return the words that start a program inside, in the folder and as the user that are set."""
+        """Return the command line that starts a program in the root, with its folder and user."""
         enter = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', self.folder, *words]
         return ["chroot", f"--userspec={self.user}:{self.user}", str(self.path), *enter]
 
     def variables(self, **more: str) -> dict[str, str]:
-        """Return a program's environment inside: the image's, and what leads to the registries."""
+        """Return the environment of a program in the root: the image's, plus access to the registries."""
         lent = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
         return {**lent, **self.arguments, **self.environment, "HOME": self._home(), **more}
 
     @contextmanager
     def mounted(self, lent_folders: Sequence[Path] = ()) -> Iterator[None]:
-        """Give the root the machine's devices and processes, and folders of packages, for a block."""
+        """Mount the machine's devices and processes, and package folders, into the root for a block."""
         done: list[Path] = []
         try:
             for name in (*MOUNTED, *(str(folder).lstrip("/") for folder in lent_folders)):
@@ -114,36 +113,36 @@ class Root:
                 shutil.copy2(file, target / aside)
 
     def _home(self) -> str:
-        """Return the home folder of the user that is set, by name or number."""
+        """Return the home folder of the current user, by name or number."""
         entries = [line.split(":") for line in self.inside("/etc/passwd").read_text().splitlines()]
         return next((entry[5] for entry in entries if self.user in (entry[0], entry[2])), "/")
 
     def inside(self, path: str) -> Path:
-        """Return where a path of the root lies on this machine."""
+        """Return the path on this machine of a path in the root."""
         return self.path / path.lstrip("/")
 
 
 def mounts_in(folder: Path) -> list[str]:
-    """Return what is mounted below a folder: while anything is, taking the folder away would take this machine's own
-    files with it.
+    """Return the mounts below a folder. Never delete the folder while there are any: that would delete this machine's
+    files.
     """
     places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return [place for place in places if Path(place).is_relative_to(folder)]
 
 
 def sent(checkout: Path, name: str) -> list[Path]:
-    """Return the files of a COPY's source that .dockerignore lets through; raises FileNotFoundError for none."""
+    """Return the files of a COPY source that .dockerignore includes; raises FileNotFoundError for none."""
     rules = [line for line in (checkout / ".dockerignore").read_text().split() if line]
     start = checkout / name
     files = [start] if start.is_file() else [path for path in start.rglob("*") if path.is_file()]
     found = [path for path in files if lets_through(rules, path.relative_to(checkout).as_posix())]
     if not found:
-        raise FileNotFoundError(f"COPY {name}: .dockerignore lets nothing of it through.")
+        raise FileNotFoundError(f"COPY {name}: .dockerignore excludes all of its files.")
     return found
 
 
 def lets_through(rules: Sequence[str], path: str) -> bool:
-    """Say whether a file is sent to a build: the last rule that matches it, or a folder above it, counts."""
+    """Return whether .dockerignore includes a file: the last rule that matches it or a folder above it decides."""
     through = True
     for rule in rules:
         pattern = rule.removeprefix("!").strip("/")

@@ -1,8 +1,8 @@
-"""`make try-image`: builds the Dockerfile's stages in folders, by debootstrap and chroot, then starts what the image
-starts and asks it how it is.
+"""`make try-image`: build the Dockerfile's stages in folders with debootstrap and chroot, then start the image's
+command and check it.
 
-For machines without a Docker engine: every RUN, COPY, USER and CMD of the Dockerfile is carried out. Needs root, Debian
-and debootstrap.
+For machines without a Docker engine: runs every RUN, COPY, USER and CMD of the Dockerfile. Needs root, Debian and
+debootstrap.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from deploy.install import ROOT
 from deploy.root import LENT, Root, mounts_in
 
 BASE_PACKAGES = "python3,python3-venv,ca-certificates"
-"""What the base image of python:3.11-slim has, in Debian's packages."""
+"""Debian packages of the base image python:3.11-slim."""
 START_S = 90.0
 PASSWORD = "a password for one try"
 
 
 def base(where: Path, suite: str, mirror: str) -> Path:
-    """Make the base image's stand-in: a small Debian whose `python` is where the base image has it."""
+    """Create the stand-in for the base image: a small Debian whose `python` has the base image's path."""
     subprocess.run(
         ["debootstrap", "--variant=minbase", f"--include={BASE_PACKAGES}", suite, str(where), mirror], check=True
     )
@@ -44,7 +44,7 @@ def base(where: Path, suite: str, mirror: str) -> Path:
 
 
 def build(stages: Sequence[BuildStage], folder: Path, arguments: dict[str, str], lent: Sequence[Path]) -> Root:
-    """Carry out all stages; return the last one's root."""
+    """Build all stages; return the root of the last one."""
     made: dict[str, Root] = {}
     root = Root(folder / "base", arguments)
     for number, stage in enumerate(stages):
@@ -57,15 +57,15 @@ def build(stages: Sequence[BuildStage], folder: Path, arguments: dict[str, str],
 
 
 def start(root: Root, stage: BuildStage, port: int) -> subprocess.Popen[str]:
-    """Start what the image starts."""
+    """Start the image's command."""
     entry, command = stage.last("ENTRYPOINT"), stage.last("CMD")
-    assert entry and command, "the image says what it starts"
+    assert entry and command, "the image defines ENTRYPOINT and CMD"
     words = root.command([*entry.words, *command.words])
     return subprocess.Popen(words, env=root.variables(PARALLAB_PORT=str(port)), stderr=subprocess.PIPE, text=True)
 
 
 def answers(port: int) -> bool:
-    """Say whether the console in the root answers with a store that it can read and a runner."""
+    """Return whether the console in the root responds with a readable store and a live runner."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=4) as answer:
             return bool(
@@ -77,37 +77,37 @@ def answers(port: int) -> bool:
 
 
 def try_out(root: Root, stage: BuildStage, port: int) -> None:
-    """See that the image refuses to serve without accounts, serves with one, is healthy, runs an experiment, and ends
-    when asked to.
+    """Check that the image refuses to serve without accounts, serves with one, is healthy, runs an experiment and stops
+    on SIGTERM.
     """
     refused = start(root, stage, port)
     _, said = refused.communicate(timeout=START_S)
     _see(
         refused.returncode == 2 and "no sign-in" in said,
-        f"without accounts it ends with code 2 and the reason, got {refused.returncode}: {said}",
+        f"without accounts the console must exit with code 2 and the reason; got {refused.returncode}: {said}",
     )
-    print(f"ok: without accounts it ends with code 2: {said.strip()}")
+    print(f"ok: without accounts the console exits with code 2: {said.strip()}")
     inside(
         root, ["python", "-m", "engine", "users", "add", "ada", "--role", "admin", "--password-stdin"], given=PASSWORD
     )
     console = start(root, stage, port)
     try:
-        _wait(lambda: answers(port), "with an account it serves, and its runner is alive")
+        _wait(lambda: answers(port), "with an account the console serves and its runner is alive")
         health = stage.last("HEALTHCHECK")
-        assert health, "the image says how it is looked after"
+        assert health, "the image defines HEALTHCHECK"
         inside(root, json.loads(health.rest[health.rest.index("[") :]), PARALLAB_PORT=str(port))
-        print("ok: its health check passes")
+        print("ok: health check passes")
         inside(root, ["python", "-m", "engine", "run", "hogwild", "--preset", "quick", "--owner", "ada"])
-        print("ok: a run inside finishes")
+        print("ok: a run in the image finishes")
     finally:
         console.terminate()
         console.wait(timeout=30)
-    print(f"ok: it ends when asked to, with code {console.returncode}")
+    print(f"ok: the console stops on SIGTERM with code {console.returncode}")
     subprocess.run(root.command(["python", "-m", "engine", "stop", "--owner", "ada"]), env=root.variables(), check=True)
 
 
 def inside(root: Root, words: list[str], given: str = "", **variables: str) -> None:
-    """Carry a command out in the root, as the image's user; raises CalledProcessError where it fails."""
+    """Run a command in the root as the image's user; raises CalledProcessError if it fails."""
     subprocess.run(root.command(words), env=root.variables(**variables), input=given, text=True, check=True)
 
 
@@ -121,24 +121,24 @@ def _wait(holds: Callable[[], bool], what: str) -> None:
 
 def _see(holds: bool, what: str) -> None:
     if not holds:
-        sys.exit(f"Not so: {what}.")
+        sys.exit(f"Failed: {what}.")
 
 
 def main() -> None:
-    """Build, try, and take the folders away again."""
+    """Build, check, and delete the folders."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--suite", default="bookworm", help="the Debian release of the base image")
-    options.add_argument("--mirror", default="", help="where debootstrap finds it; default: its own")
+    options.add_argument("--suite", default="bookworm", help="Debian release of the base image")
+    options.add_argument("--mirror", default="", help="Debian mirror; default: debootstrap's")
     options.add_argument(
         "--lend",
         type=Path,
         action="append",
         default=[],
-        help="a folder of packages that pip is configured to look into",
+        help="folder of packages that pip is configured to use",
     )
     options.add_argument("--torch-index", default="", help="build argument TORCH_INDEX")
     options.add_argument("--port", type=int, default=8599)
-    options.add_argument("--keep", action="store_true", help="leave the folders where they are, and say where")
+    options.add_argument("--keep", action="store_true", help="keep the folders and print their path")
     chosen = options.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="parallab-image-"))
     try:
@@ -149,7 +149,7 @@ def main() -> None:
             try_out(root, stages[-1], chosen.port)
     finally:
         if chosen.keep or mounts_in(folder):
-            print(f"The roots are in {folder}.")
+            print(f"Folders kept in {folder}.")
         else:
             shutil.rmtree(folder)
 

@@ -1,8 +1,7 @@
-"""The environments and data sets that may be named in a config: those built in, and those that an admin has added to
-this home's catalogue. Torch-free.
+"""The environments and data sets that a config can use: built-in ones, and those that an admin added to this home's
+catalogue. Torch-free.
 
-A form can only choose from these lists. What an admin adds is looked at then; a name or a folder never comes from a
-form.
+Forms can only choose from these lists. Additions by an admin are validated; a name or folder never comes from a form.
 """
 
 import os
@@ -19,7 +18,7 @@ from engine.errors import ConfigError, Problem
 from engine.home import Home
 
 Kind = Literal["environments", "datasets", "images"]
-"""Environments; data sets of the experiments that train on one; what a pipeline's images come from."""
+"""Environments; data sets of training experiments; image sources of the pipeline."""
 BUILT_IN: dict[Kind, tuple[str, ...]] = {
     "environments": (
         *("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MountainCarContinuous-v0"),
@@ -28,9 +27,9 @@ BUILT_IN: dict[Kind, tuple[str, ...]] = {
     "datasets": ("mnist", "fashion_mnist", "digits", "synthetic"),
     "images": ("random", "mnist", "fashion_mnist", "digits"),
 }
-"""What every home offers; the environments come with gymnasium itself and need no other package."""
+"""Built-in entries; the environments come with Gymnasium and need no other package."""
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
-"""The files of a data set in MNIST's format: images and labels to train on, then to test on."""
+"""Files of a data set in MNIST's format: training images and labels, then test images and labels."""
 ADDED = {"environments": "environment", "datasets": "dataset", "images": "dataset"}
 MOST = 1_000
 
@@ -44,7 +43,7 @@ DataName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 Folder = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,79}(?:/[A-Za-z0-9][A-Za-z0-9_.-]{0,79}){0,3}$")
 ]
-"""Below the data folder: parts apart by slashes, none of which begins with a dot."""
+"""Relative to the data folder; no part starts with a dot."""
 
 
 class _Model(BaseModel):
@@ -52,14 +51,14 @@ class _Model(BaseModel):
 
 
 class Lying(_Model):
-    """A file as it lay there when its data set was added."""
+    """State of a file when its data set was added."""
 
     bytes: int = Field(ge=8, le=1 << 40)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class Listed(_Model):
-    """A data set in MNIST's format that an admin has added."""
+    """An added data set in MNIST's format."""
 
     folder: Folder
     title: str = Field(min_length=1, max_length=80)
@@ -75,16 +74,14 @@ class Listed(_Model):
 
 
 class Catalogue(_Model):
-    """What was added to a home."""
+    """Additions of a home."""
 
     environments: list[EnvironmentId] = Field(default=[], max_length=MOST)
     datasets: dict[DataName, Listed] = Field(default={}, max_length=MOST)
 
 
 def catalogue(home: Home | None = None) -> Catalogue:
-    """Return what was added to a home (default: this process's); nothing where nothing was. Raises ConfigError where
-    the file is not ours.
-    """
+    """Return the additions of a home (default: this process's). Raises ConfigError for an invalid file."""
     path = (home or Home.find()).catalogue
     try:
         found = path.stat()
@@ -92,14 +89,14 @@ def catalogue(home: Home | None = None) -> Catalogue:
     except FileNotFoundError:
         return NOTHING
     except (OSError, ValueError, RecursionError) as error:
-        what = "something in it is not as it is written" if isinstance(error, ValidationError) else type(error).__name__
+        what = "invalid contents" if isinstance(error, ValidationError) else type(error).__name__
         raise ConfigError(
             [
                 Problem(
                     "",
                     (
-                        f"The catalogue in {path} can't be read ({what}). Move that file away, and add again what "
-                        "it held: python -m engine catalogue"
+                        f"The catalogue {path} can't be read ({what}). Move the file away, and add its entries "
+                        "again: python -m engine catalogue"
                     ),
                 )
             ]
@@ -107,15 +104,15 @@ def catalogue(home: Home | None = None) -> Catalogue:
 
 
 def set_catalogue(home: Home, wanted: Catalogue) -> None:
-    """Keep the catalogue, written aside and renamed, so that no reader meets half a file."""
+    """Write the catalogue atomically."""
     aside = home.create().catalogue.with_suffix(f".{os.getpid()}")
     aside.write_text(wanted.model_dump_json(indent=1) + "\n")
     aside.replace(home.catalogue)
 
 
 def choices(kind: str) -> tuple[str, ...]:
-    """Return every name of a kind that may be chosen, those built in first; these alone where the catalogue can't be
-    read, which its command says.
+    """Return all names of a kind, built-in ones first; only these if the catalogue can't be read, which its command
+    reports.
     """
     try:
         found = catalogue()
@@ -127,9 +124,7 @@ def choices(kind: str) -> tuple[str, ...]:
 
 
 def chosen_from(kind: Kind) -> Callable[[str], str]:
-    """Return a validator of a config's field: the name has to be one of that kind's, else a ValueError says which there
-    are.
-    """
+    """Return a validator for a config's field, which raises ValueError with the known names for any other."""
 
     def check(name: str) -> str:
         known = choices(kind)
@@ -145,7 +140,7 @@ def chosen_from(kind: Kind) -> Callable[[str], str]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, stamp: tuple[int, int, int]) -> Catalogue:
-    """Return the catalogue of a file; `stamp` tells this state of it from any other."""
+    """Return the catalogue of a file; `stamp` identifies its current state."""
     found = Catalogue.model_validate_json(path.read_bytes())
     for name, listed in found.datasets.items():
         if set(listed.files) != set(FILES) or name in {*BUILT_IN["datasets"], *BUILT_IN["images"]}:
@@ -154,7 +149,7 @@ def _read(path: Path, stamp: tuple[int, int, int]) -> Catalogue:
 
 
 def is_name(name: str) -> bool:
-    """Say whether a data set may have that name."""
+    """Return whether a data set's name is valid."""
     return re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a config is: one schema that the form, the command line, the store and the docs all read.
+"""The config schema that the form, the command line, the store and the docs share.
 
 Torch-free: pages import this module.
 """
@@ -19,36 +19,34 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 class Config(BaseModel):
-    """The settings that every experiment takes; each experiment's own `Config` adds to them."""
+    """The settings that every experiment has; each experiment's own `Config` adds to them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     server_roles: ClassVar[tuple[str, ...]] = ()
-    """Those of its roles that serve the others: they compute on one thread, and are not counted among the ranks that
-    share the cores.
-    """
+    """Roles that serve the others: they use one thread and are not counted among the ranks that share the cores."""
 
     seed: int = Field(
         0,
         ge=0,
         le=2**31 - 1,
-        description=(
-            "Random seed: weights, order, dropout and episodes each have a stream of it for each rank, and no two "
-            "seeds share one."
-        ),
+        description=("Random seed. Weights, data order, dropout and episodes use separate streams per rank."),
     )
     device: Device = Field(
-        "auto", description="Where ranks compute: auto takes the run's GPUs, or the CPU where it has none."
+        "auto", description="Device that ranks compute on. auto uses the run's GPUs, or the CPU if it has none."
     )
     threads_per_rank: int | None = Field(
         None,
         ge=1,
         le=256,
-        description="CPU threads of one rank; empty means cores / ranks, at least 1.",
+        description="CPU threads per rank. Empty: cores / ranks, at least 1.",
         json_schema_extra=ADVANCED,
     )
     start_method: Literal["forkserver", "spawn"] = Field(
         "forkserver",
-        description="How ranks start: forkserver copies a process that has torch loaded, spawn starts Python anew.",
+        description=(
+            "How rank processes start. forkserver copies a process with torch preloaded; spawn starts a "
+            "new Python interpreter."
+        ),
         json_schema_extra=ADVANCED,
     )
 
@@ -59,16 +57,16 @@ class Config(BaseModel):
 
     @property
     def max_gpus(self) -> int:
-        """The most GPUs that a run of this config can use."""
+        """The maximum number of GPUs that a run of this config can use."""
         return len(self.roles)
 
     @property
     def trains_on(self) -> str | None:
-        """The data set that a run of this config reads; None for one that reads none."""
+        """The data set that a run of this config reads, or None."""
         return getattr(self, "dataset", None)
 
     def listens(self, gpus: int) -> bool:
-        """Return whether ranks of this config, on so many GPUs, open network listeners."""
+        """Return whether ranks of this config open network listeners when the run has `gpus` GPUs."""
         return False
 
     def threads(self, cores: int | None = None) -> int:
@@ -78,7 +76,7 @@ class Config(BaseModel):
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> Self:
-        """Return the config that `values` describe, or raise ConfigError with a sentence a field."""
+        """Return the config built from `values`; raises ConfigError with one problem per field."""
         for name in values:
             if name not in cls.model_fields:
                 raise UnknownName("setting", name, cls.model_fields, field=name)
@@ -89,12 +87,14 @@ class Config(BaseModel):
 
     @classmethod
     def parse(cls, settings: Iterable[str], base: Mapping[str, Any] | None = None, separator: str = "=") -> Self:
-        """Return `base` changed by texts such as `trainers=4`; `none` empties a field that may be empty."""
+        """Return `base` updated by texts such as `trainers=4`; `none` clears an optional field."""
         return cls.check(dict(base or {}) | read_settings(settings, separator))
 
     @classmethod
     def check_field(cls, name: str, value: Any) -> Any:
-        """Return a value in the type of its field; raises ConfigError. Rules between fields are not looked at."""
+        """Return a value converted to the type of its field; raises ConfigError. Rules between fields are not
+        checked.
+        """
         if name not in cls.model_fields:
             raise UnknownName("setting", name, cls.model_fields, field=name)
         info = cls.model_fields[name]
@@ -106,45 +106,43 @@ class Config(BaseModel):
 
 
 def read_settings(texts: Iterable[str], separator: str = "=") -> dict[str, str | None]:
-    """Return texts such as `trainers=4` as names and values, not checked yet; raises ConfigError for one without a
+    """Return texts such as `trainers=4` as unchecked names and values; raises ConfigError for one without a
     separator.
     """
     values: dict[str, str | None] = {}
     for text in texts:
         name, found, value = text.partition(separator)
         if not found:
-            raise ConfigError([Problem("", f"A setting is written name{separator}value, got '{text[:SHOWN]}'.")])
+            raise ConfigError([Problem("", f"Invalid setting '{text[:SHOWN]}'. Write name{separator}value.")])
         values[name.strip()] = None if value.strip().lower() in ("none", "") else value.strip()
     return values
 
 
 def may_be_empty(field: FieldInfo) -> bool:
-    """Say whether None is a value of the field."""
+    """Return whether the field accepts None."""
     return type(None) in get_args(field.annotation)
 
 
 def unit_of(field: FieldInfo) -> str:
-    """Return the unit a field is measured in, empty where it has none."""
+    """Return the unit of a field, or an empty string."""
     extra = field.json_schema_extra
     return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
 
 
 def empty_means(field: FieldInfo) -> str:
-    """Return what it means when a field that may be empty is: one word or two, shown in its place."""
+    """Return the placeholder for an empty optional field: one or two words."""
     extra = field.json_schema_extra
     return str(extra.get("empty", "automatic")) if isinstance(extra, dict) else "automatic"
 
 
 def is_advanced(field: FieldInfo) -> bool:
-    """Say whether the form folds the field away."""
+    """Return whether the form shows the field under Advanced."""
     extra = field.json_schema_extra
     return bool(extra.get("advanced", False)) if isinstance(extra, dict) else False
 
 
 def choices_of(field: FieldInfo) -> tuple[Any, ...]:
-    """Return the values that a `Literal` field or one that names something of the catalogue allows, empty for any other
-    field.
-    """
+    """Return the allowed values of a `Literal` or catalogue field, or an empty tuple for any other field."""
     extra = field.json_schema_extra
     if isinstance(extra, dict) and "catalogue" in extra:
         return choices(str(extra["catalogue"]))
@@ -152,7 +150,7 @@ def choices_of(field: FieldInfo) -> tuple[Any, ...]:
 
 
 def bound_of(field: FieldInfo, name: Literal["ge", "gt", "le", "lt"]) -> float | None:
-    """Return one bound of a numeric field, or None where it has none."""
+    """Return one bound of a numeric field, or None."""
     for rule in field.metadata:
         bound: float | None = getattr(rule, name, None)
         if bound is not None:
@@ -174,13 +172,13 @@ _RULES = {
     "finite_number": "a finite number",
     "bool_parsing": "true or false",
     "bool_type": "true or false",
-    "string_type": "a text",
+    "string_type": "text",
     "missing": "given",
 }
 
 
 def _problem(cls: type[Config], item: dict[str, Any]) -> Problem:
-    """Turn one of pydantic's errors into a sentence that names the field, the rule and the value."""
+    """Turn one pydantic error into a problem that names the field, the rule and the value."""
     field = ".".join(str(part) for part in item["loc"])
     context = item.get("ctx") or {}
     if item["type"] == "value_error":
@@ -188,16 +186,18 @@ def _problem(cls: type[Config], item: dict[str, Any]) -> Problem:
         return Problem(getattr(context.get("error"), "field", field), cause)
     rule = _RULES.get(item["type"])
     if rule is None:
-        return Problem(field, f"{field} can't be {_shown(item['input'])}: {item['msg']}.")
-    return Problem(field, f"{field} must be {rule.format(**context)}{_range(cls, field)}, got {_shown(item['input'])}.")
+        return Problem(field, f"{field} can't be {_short_repr(item['input'])}: {item['msg']}.")
+    return Problem(
+        field, f"{field} must be {rule.format(**context)}{_range(cls, field)}, got {_short_repr(item['input'])}."
+    )
 
 
-def _shown(value: object) -> str:
-    """Return a value as a sentence tells it: as Python writes it, shortened."""
+def _short_repr(value: object) -> str:
+    """Return `repr(value)`, shortened for an error message."""
     try:
         text = repr(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 figures
-        text = "a number of thousands of figures"
+    except ValueError:  # Python refuses to print integers of more than 4,300 digits
+        text = "a number with thousands of digits"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
@@ -208,7 +208,7 @@ def _range(cls: type[Config], field: str) -> str:
 
 
 class RuleBroken(ValueError):
-    """A rule between fields is broken; raised in validators, shown beside `field`."""
+    """A rule between fields is broken; raised in validators and shown at `field`."""
 
     def __init__(self, field: str, sentence: str) -> None:
         self.field = field

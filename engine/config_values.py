@@ -1,4 +1,4 @@
-"""Values of settings as a person writes and reads them: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `none`. Torch-free."""
+"""Parse and format setting values as a person writes them: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `none`. Torch-free."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,17 +8,15 @@ from engine.config import Config, choices_of, may_be_empty
 from engine.errors import ConfigError, Problem, UnknownName
 
 MOST_RUNS = 500
-"""Runs of one sweep, and values of one range."""
+"""Maximum number of runs in a sweep, and of values in a range."""
 SMALL_COUNT = 16
 _RANGE = re.compile(r"(-?\d+)\s*\.\.\s*(-?\d+)")
 
 
 def read_values(config: type[Config], field: str, text: str) -> tuple[Any, ...]:
-    """Return what a person wrote for a field, in the field's type: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `true, false`,
-    `none`.
+    """Parse values for a field, in the field's type: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `true, false`, `none`.
 
-    A `;` in the text parts values that hold commas themselves. Raises ConfigError with a sentence for each value that
-    breaks the field's rule.
+    A `;` in the text separates values that contain commas. Raises ConfigError with one problem per invalid value.
     """
     if field not in config.model_fields:
         raise UnknownName("setting", field, config.model_fields, field=field)
@@ -27,10 +25,10 @@ def read_values(config: type[Config], field: str, text: str) -> tuple[Any, ...]:
 
 
 def usual_values(config: type[Config], field: str, base: Mapping[str, Any]) -> str:
-    """Return values worth a first look as a person would write them, those left out that `base` does not go with.
+    """Return suggested values for a field as text, without those that `base` does not allow.
 
-    All choices of a field that has some; 1, 2, 4, 8 for a small count; else half, the same and double of what `base`
-    has.
+    All choices of a field that has them; 1, 2, 4, 8 for a small count; otherwise half, equal to and double the value in
+    `base`.
     """
     info, value = config.model_fields[field], base.get(field)
     is_count = int in (info.annotation, *get_args(info.annotation))
@@ -49,12 +47,12 @@ def usual_values(config: type[Config], field: str, base: Mapping[str, Any]) -> s
 
 
 def told(values: Mapping[str, Any]) -> str:
-    """Return names and values in words, such as `splits 4, mode gpipe`."""
+    """Return names and values as text, such as `splits 4, mode gpipe`."""
     return ", ".join(f"{name} {value_in_words(value)}" for name, value in values.items())
 
 
 def value_in_words(value: Any) -> str:
-    """Return one value as it is written in a form: `none` for an empty one."""
+    """Return one value as text for a form: `none` for an empty one."""
     if value is None:
         return "none"
     return (
@@ -67,9 +65,7 @@ def value_in_words(value: Any) -> str:
 
 
 def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:
-    """Return values in the field's type; raises ConfigError for those that break its rule, for none at all and for one
-    given twice.
-    """
+    """Return values in the field's type; raises ConfigError for invalid values, duplicates and an empty list."""
     values: list[Any] = []
     problems: list[Problem] = []
     for value in written:
@@ -88,7 +84,7 @@ def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[A
             Problem(
                 field,
                 (
-                    f"{field} needs at least one value to vary over, such as "
+                    f"{field} needs at least one value to sweep, such as "
                     f"{usual_values(config, field, {}) or 'its default'}."
                 ),
             )
@@ -99,17 +95,19 @@ def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[A
 
 
 def _expanded(config: type[Config], field: str, piece: str) -> list[Any]:
-    """Return the values that one piece of text stands for: a range's numbers, nothing at all, or itself."""
+    """Return the values in one piece of text: the numbers of a range, None, or the text itself."""
     info = config.model_fields[field]
     found = _RANGE.fullmatch(piece) if info.annotation is not str else None
     if found is None:
         return [None if may_be_empty(info) and piece.lower() == "none" else piece]
     first, last = int(found[1]), int(found[2])
     if last < first:
-        raise ConfigError([Problem(field, f"{field}: a range counts up, such as {last}..{first}, got '{piece}'.")])
+        raise ConfigError(
+            [Problem(field, f"{field}: a range must be ascending, such as {last}..{first}; got '{piece}'.")]
+        )
     if last - first >= MOST_RUNS:
         raise ConfigError(
-            [Problem(field, f"{field}: a range may hold at most {MOST_RUNS} values, got '{piece}'. Give fewer.")]
+            [Problem(field, f"{field}: a range can have at most {MOST_RUNS} values; got '{piece}'. Use fewer.")]
         )
     return list(range(first, last + 1))
 

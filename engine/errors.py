@@ -1,20 +1,20 @@
-"""Every error that a person can cause, as one tree; all else is a bug and keeps its traceback.
+"""All errors with user-readable messages, as one tree; any other is a bug and keeps its traceback.
 
 EngineError
 ├── ConfigError           a setting breaks a rule
 │   └── UnknownName       no experiment, preset, setting or data set has that name
 ├── FilterError           a filter can't be read
-├── DataError             a data set can't be had or is damaged
-├── ImportRefused         a file of runs is broken, hostile, of another kind, too new, or here already
-├── NoCheckpoint          a run can't be resumed, since nothing is kept of it to go on from
+├── DataError             a data set is unavailable or damaged
+├── ImportRefused         an import file is damaged, hostile, unsupported, too new, or already imported
+├── NoCheckpoint          a run can't be resumed without a checkpoint
 ├── Forbidden             the person's role does not allow that command
-│   └── LimitReached      a limit of the person's leaves no room for what was asked
-├── SignInRefused         a name and password, a token or a session that lets nobody in
-├── DeviceError           a device was asked for that this machine or experiment can't give
+│   └── LimitReached      a quota is exceeded
+├── SignInRefused         invalid name and password, token or session
+├── DeviceError           the requested device is not available on this machine or for this experiment
 ├── StoreError            the store can't do what was asked
-│   ├── StoreBusy         another program held the database for longer than the time-out
+│   ├── StoreBusy         another program locked the database for longer than the timeout
 │   ├── StoreFull         the store's disk has no room left
-│   ├── StoreDamaged     the store's file is damaged, or none of SQLite's
+│   ├── StoreDamaged     the store's file is damaged, or not an SQLite database
 │   ├── StoreDenied      this user may not open the store, or not write to it
 │   ├── StoreTooNew       the store was written by a newer Parallab
 │   ├── NoSuchRun         no run has that id
@@ -24,9 +24,9 @@ EngineError
 ├── RunnerError           the runner can't start, or does not answer
 └── RunFailed             a run ended badly
     ├── RankFailed        one rank of it raised, was killed or left
-    └── PeerLost          a rank lost another one; that one's own end is the cause, if it has one
+    └── PeerLost          a rank lost another one, whose own failure, if any, is the cause
 
-A message is a full sentence that names the thing, the value, the rule and the cure.
+A message is a full sentence with the thing, the value, the rule and the cure.
 """
 
 from collections.abc import Iterable
@@ -34,23 +34,23 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 SHOWN = 100
-"""So many characters of what somebody wrote are told in a sentence about it."""
+"""Maximum characters of user text in a message."""
 
 
 class EngineError(Exception):
-    """Any error that a person can cause and cure."""
+    """Base of all errors with user-readable messages."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with one setting; `field` is empty when a rule spans several."""
+    """An error in one setting; `field` is empty for a rule on several."""
 
     field: str
     sentence: str
 
 
 class ConfigError(EngineError):
-    """One or more settings break a rule; `problems` tells them apart by field."""
+    """One or more invalid settings; `problems` has one entry per field."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -58,7 +58,7 @@ class ConfigError(EngineError):
 
 
 class UnknownName(ConfigError):
-    """Nothing of that kind has that name; the sentence suggests the nearest one."""
+    """Unknown name; the message suggests the closest one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], field: str = "") -> None:
         self.name = name
@@ -66,7 +66,7 @@ class UnknownName(ConfigError):
 
 
 class FilterError(EngineError):
-    """A filter can't be read; `start` and `end` say which of its characters are meant."""
+    """Invalid filter; `start` and `end` are the position of the error."""
 
     def __init__(self, sentence: str, start: int, end: int) -> None:
         self.start, self.end = start, end
@@ -74,14 +74,13 @@ class FilterError(EngineError):
 
 
 class DataError(EngineError):
-    """A data set can't be had or is damaged."""
+    """A data set is unavailable or damaged."""
 
 
 class ImportRefused(EngineError):
-    """A file of runs can't be taken in, and nothing of it was; the sentence says what is wrong with it and what would
-    mend it.
+    """An import file was refused, and nothing was imported; the message has the reason and the cure.
 
-    It can quote any part of the file: of a very long one the middle is left out.
+    It can quote any part of the file; the middle of very long messages is omitted.
     """
 
     def __init__(self, sentence: str) -> None:
@@ -89,25 +88,23 @@ class ImportRefused(EngineError):
 
 
 class NoCheckpoint(EngineError):
-    """A run can't be resumed, since nothing is kept of it to go on from."""
+    """A run can't be resumed without a checkpoint."""
 
 
 class DeviceError(EngineError):
-    """A device was asked for that this machine or this experiment can't give."""
+    """The requested device is not available on this machine or for this experiment."""
 
 
 class Forbidden(EngineError):
-    """The person's role does not allow that command, or not to what is somebody else's; nothing was changed."""
+    """The person's role does not allow that command, or not on things of others; nothing was changed."""
 
 
 class LimitReached(Forbidden):
-    """A limit of the person's leaves no room for what was asked; the sentence names it, what they hold, and
-    the cure.
-    """
+    """A quota is exceeded; the message has the limit, the person's usage and the cure."""
 
 
 class SignInRefused(EngineError):
-    """A name and password, a token or a session that lets nobody in; the sentence does not say which part was wrong."""
+    """Invalid name and password, token or session; the message does not say which part is wrong."""
 
 
 class StoreError(EngineError):
@@ -115,15 +112,15 @@ class StoreError(EngineError):
 
 
 class StoreBusy(StoreError):
-    """Another program held the database for longer than the time-out."""
+    """Another program locked the database for longer than the timeout."""
 
 
 class StoreFull(StoreError):
-    """The store's disk has no room left; what was recorded so far is kept."""
+    """The store's disk is full; recorded data is kept."""
 
 
 class StoreDamaged(StoreError):
-    """The store's file is damaged, or is no database of SQLite."""
+    """The store's file is damaged, or not an SQLite database."""
 
 
 class StoreDenied(StoreError):
@@ -155,15 +152,15 @@ class RunnerError(EngineError):
 
 
 class RunFailed(EngineError):
-    """A run ended badly."""
+    """A run failed."""
 
 
 class PeerLost(RunFailed):
-    """Another rank does not answer; where that rank failed too, its failure is the one that counts."""
+    """Another rank does not answer; if it failed itself, that failure is the cause."""
 
 
 class RankFailed(RunFailed):
-    """One rank raised, was killed or left; `traceback` is its own, empty when it had none to give."""
+    """One rank raised, was killed or exited; `traceback` is the rank's, if available."""
 
     def __init__(self, role: str, sentence: str, traceback: str = "") -> None:
         self.role = role
@@ -175,4 +172,4 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
     shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}…"
     near = get_close_matches(shown, known, n=1)
     cure = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
-    return f"No {kind} is named '{shown}'. {cure}"
+    return f"Unknown {kind} '{shown}'. {cure}"

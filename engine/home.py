@@ -1,4 +1,4 @@
-"""Where things lie: one folder holds the store, the runs' files and the locks of one lab."""
+"""Paths: one folder holds the store, the runs' files and the locks of one lab."""
 
 import os
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ DATA = "PARALLAB_DATA"
 
 @dataclass(frozen=True)
 class Home:
-    """The folder of one store; every path that Parallab writes to is asked for here."""
+    """The folder of one store; source of every path that Parallab writes to."""
 
     path: Path
 
     @classmethod
     def find(cls) -> "Home":
-        """Return the home named by `PARALLAB_HOME`, or `.parallab/` in the project."""
+        """Return the home in `PARALLAB_HOME`, or `.parallab/` in the project."""
         return cls(Path(os.environ.get("PARALLAB_HOME") or ROOT / ".parallab").expanduser().absolute())
 
     def create(self) -> "Home":
-        """Make the folder where it is missing, readable by its owner alone."""
+        """Create the folder if missing, private to its owner."""
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self
 
@@ -30,7 +30,7 @@ class Home:
 
     @property
     def accounts(self) -> Path:
-        """The mark of a lab that has accounts (`engine.store.access.accounts_mark`)."""
+        """Marker file of a lab with accounts (`engine.store.access.accounts_mark`)."""
         return self.path / "accounts"
 
     @property
@@ -39,7 +39,7 @@ class Home:
 
     @property
     def presence_lock(self) -> Path:
-        """Where each worker and runner locks a byte of its own while it lives."""
+        """File in which each live worker and runner locks one byte."""
         return self.path / "presence.lock"
 
     @property
@@ -48,7 +48,7 @@ class Home:
 
     @property
     def spare_log(self) -> Path:
-        """What the last spare worker wrote before it had a run."""
+        """Output of the last spare worker before it had a run."""
         return self.path / "spare.log"
 
     @property
@@ -57,22 +57,22 @@ class Home:
 
     @property
     def import_lock(self) -> Path:
-        """Held while runs are imported."""
+        """Held during an import."""
         return self.path / "import.lock"
 
     @property
     def backups(self) -> Path:
-        """Where copies of the store lie, each with its checksum beside it."""
+        """Backups of the store, each with a checksum file."""
         return self.path / "backups"
 
     @property
     def aside(self) -> Path:
-        """Where a restore or a check puts what it took out of the way; nothing here is ever read again."""
+        """Files moved away by a restore or fsck; never read again."""
         return self.path / "aside"
 
     @property
     def restoring(self) -> Path:
-        """Where the next store is made ready during a restore; what a killed one left there is of no use."""
+        """Staging folder of a restore; leftovers of a killed one are useless."""
         return self.path / "restoring"
 
     @property
@@ -85,12 +85,12 @@ class Home:
 
     @property
     def mail(self) -> Path:
-        """How e-mail leaves: the server, and what it asks for. An admin writes it."""
+        """Mail server settings, written by an admin."""
         return self.path / "mail.toml"
 
     @property
     def catalogue(self) -> Path:
-        """What an admin has added to the environments and data sets that may be named in a config."""
+        """Environments and data sets added by an admin."""
         return self.path / "catalogue.json"
 
     @property
@@ -99,7 +99,7 @@ class Home:
 
     @property
     def checksums(self) -> Path:
-        """Checksums of files of data sets by size and time, so that each is read through once."""
+        """Cache of the checksums of data set files, by size and time."""
         return self.path / "checksums.json"
 
     @property
@@ -108,15 +108,15 @@ class Home:
 
     @property
     def data(self) -> Path:
-        """Where data sets lie: `PARALLAB_DATA`, or `data/` in this home."""
+        """Folder of data sets: `PARALLAB_DATA`, or `data/` in this home."""
         return Path(named_data() or self.path / "data")
 
     def run_folder(self, run_id: int) -> Path:
-        """The folder of one run's logs and artifacts (not made here)."""
+        """Folder of one run's logs and artifacts (not created here)."""
         return self.path / "runs" / str(run_id)
 
     def unnamed(self, sentence: str) -> str:
-        """Return a sentence without this home's paths, for those who need not know where it lies."""
+        """Return a sentence without this home's paths, for readers who must not see them."""
         for named in (f" in {self.database}", f" {self.database}"):
             sentence = sentence.replace(named, "")
         sentence = sentence.replace(f"he home {self.path} ", "he home ")
@@ -124,8 +124,6 @@ class Home:
 
 
 def named_data() -> str | None:
-    """Return the data folder that this process's environment names in `PARALLAB_DATA`; a run keeps the one that it was
-    launched with.
-    """
+    """Return the data folder in this process's `PARALLAB_DATA`; a run keeps the one from its launch."""
     named = os.environ.get(DATA)
     return str(Path(named).expanduser().absolute()) if named else None

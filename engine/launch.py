@@ -1,4 +1,4 @@
-"""The one way into the queue, for pages and command line alike. Torch-free."""
+"""Launch, resume and retry runs, for pages and command line. Torch-free."""
 
 from engine import seeding
 from engine.config import Config
@@ -30,12 +30,12 @@ def launch(
     terms: Terms = USUAL,
     once: LaunchKey | None = None,
 ) -> int:
-    """Queue a run of experiment `name` and return its id; `parent_id` names the run that it resumes, or without
-    `resumes` repeats.
+    """Queue a run of experiment `name` and return its id; `parent_id` is the run to resume, or without `resumes`, to
+    repeat.
 
-    A key given `once` before launches nothing: its run is returned.
+    A repeated idempotency key `once` launches nothing and returns the existing run.
 
-    Raises UnknownName, ConfigError, DeviceError where it could never run here, StoreBusy where the store is held.
+    Raises UnknownName, ConfigError, DeviceError if it can't run on this machine, StoreBusy.
     """
     found = experiment(name)
     if preset:
@@ -59,15 +59,15 @@ def launch(
 
 
 def owner_of(name: str) -> str:
-    """Return a name as runs carry it; raises ConfigError for none."""
+    """Return the normalised owner; raises ConfigError for an invalid one."""
     if not name.strip():
-        raise ConfigError([Problem("owner", f"A run needs an owner: give a name of 1 to {OWNER_LENGTH} characters.")])
+        raise ConfigError([Problem("owner", f"owner is missing: give a name of 1 to {OWNER_LENGTH} characters.")])
     if len(name.strip()) > OWNER_LENGTH:
         raise ConfigError(
             [
                 Problem(
                     "owner",
-                    f"owner must have at most {OWNER_LENGTH} characters, got {len(name.strip()):,}. Shorten it.",
+                    f"owner must have at most {OWNER_LENGTH} characters; got {len(name.strip()):,}. Shorten it.",
                 )
             ]
         )
@@ -75,10 +75,10 @@ def owner_of(name: str) -> str:
 
 
 def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
-    """Queue a run that goes on from the last checkpoint of one that was cancelled, lost or failed, with its priority;
-    return its id.
+    """Queue a run that continues a cancelled, lost or failed run from its last checkpoint, with its priority; return
+    its id.
 
-    Raises NoSuchRun, WrongStatus where that run is still on or finished, NoCheckpoint, and what `launch` raises.
+    Raises NoSuchRun, WrongStatus for an active or finished run, NoCheckpoint, and the errors of `launch`.
     """
     with Reader.open(home, timeout_s=timeout_s) as reader:
         run = reader.runs.one(run_id)
@@ -88,9 +88,9 @@ def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEO
 
 
 def retry(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
-    """Queue a run that repeats one that was cancelled, lost or failed from the start, with its settings; return its id.
+    """Queue a run that repeats a cancelled, lost or failed run from the start, with its settings; return its id.
 
-    Raises NoSuchRun, WrongStatus where that run is still on or finished, and what `launch` raises.
+    Raises NoSuchRun, WrongStatus for an active or finished run, and the errors of `launch`.
     """
     with Reader.open(home, timeout_s=timeout_s) as reader:
         run = reader.runs.one(run_id)
@@ -116,28 +116,25 @@ def _launch_again(home: Home, run: Run, owner: str, timeout_s: float, *, resumes
 
 
 def why_not_retriable(run: Run) -> WrongStatus | None:
-    """Return the error that an attempt to retry the run would raise, None where it can be retried."""
+    """Return the error that a retry of the run would raise, None if possible."""
     if run.active:
-        return WrongStatus(f"Run {run.id} can't be retried: it is {run.status}. Cancel it first, or let it end.")
+        return WrongStatus(f"Run {run.id} can't be retried while it is {run.status}. Cancel it, or wait for its end.")
     if run.status == "finished":
-        return WrongStatus(f"Run {run.id} can't be retried: it finished. Clone it, or launch another one.")
+        return WrongStatus(f"Run {run.id} can't be retried: it has finished. Clone it, or launch a new run.")
     return None
 
 
 def why_not_resumable(home: Home, run: Run) -> EngineError | None:
-    """Return the error that an attempt to resume the run would raise, None where it can be resumed."""
+    """Return the error that resuming the run would raise, None if possible."""
     no = f"Run {run.id} can't be resumed:"
     if run.active:
-        return WrongStatus(f"{no} it is {run.status}. Cancel it first, or let it end.")
+        return WrongStatus(f"{no} it is {run.status}. Cancel it, or wait for its end.")
     if run.status == "finished":
-        return WrongStatus(f"{no} it finished, so nothing of it is left to do. Launch another one.")
+        return WrongStatus(f"{no} it has finished. Launch a new run.")
     if not experiment(run.experiment).resumable:
-        return NoCheckpoint(f"{no} the experiment {run.experiment} keeps no checkpoints. Launch it anew.")
+        return NoCheckpoint(f"{no} the experiment {run.experiment} has no checkpoints. Retry it instead.")
     if other_rule := seeding.why_not_resumable(run.seeding):
         return WrongStatus(f"{no} {other_rule}")
     if last_checkpoint(home.run_folder(run.id)) is None:
-        return NoCheckpoint(
-            f"{no} it left no checkpoint. Launch it anew, and set checkpoint_every_s to fewer seconds than "
-            "pass before it may end."
-        )
+        return NoCheckpoint(f"{no} it has no checkpoint. Launch it again with a shorter checkpoint_every_s.")
     return None

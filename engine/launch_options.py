@@ -1,6 +1,4 @@
-"""What a launch asks for its run beside its config: its place in the queue, how long it may be on, how often it is
-tried again. Torch-free.
-"""
+"""Launch options besides the config: priority, time limit, retries. Torch-free."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,19 +13,19 @@ MOST_RETRIES = 10
 
 @dataclass(frozen=True)
 class Terms:
-    """Launch options that queue and runner keep to; they are no setting of the experiment."""
+    """Launch options for queue and runner, separate from the experiment's settings."""
 
     priority: Priority = "normal"
-    """Runs of a higher one start first."""
+    """Runs of higher priority start first."""
     oversubscribe: bool = False
-    """Whether it may start on cores that other runs hold, bound to none: sooner, and with times that say little."""
+    """Whether it may start on cores that other runs hold, without core binding: sooner, but with unreliable timings."""
     max_run_time_s: float | None = None
-    """Seconds from its worker taking the run to its end (None: no limit)."""
+    """Maximum seconds from the claim by its worker to its end (None: no limit)."""
     max_retries: int = 0
-    """How often a lost run is queued anew by itself, from its last checkpoint where it kept one."""
+    """Number of automatic retries of a lost run, from its last checkpoint if it has one."""
 
     def checked(self) -> "Terms":
-        """Return itself; raises ConfigError for what breaks a rule."""
+        """Return the options; raises ConfigError for an invalid value."""
         problems = []
         if self.priority not in PRIORITIES:
             problems.append(unknown_priority(self.priority))
@@ -48,7 +46,7 @@ class Terms:
 
 
 def unknown_priority(named: object) -> Problem:
-    """Return what is wrong with a priority that is none."""
+    """Return the error for an unknown priority."""
     return Problem("priority", f"priority must be one of {', '.join(PRIORITIES)}, got '{named}'.")
 
 

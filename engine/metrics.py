@@ -1,8 +1,10 @@
-"""Every metric and histogram by name: its label, its unit and which way is better. Torch-free."""
+"""Every metric by name: label, unit and which direction is better. Torch-free."""
 
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
+
+Section = Literal["Learning", "Speed", "Parallelism"]
 
 
 @dataclass(frozen=True)
@@ -15,75 +17,98 @@ class Metric:
     better: Literal["max", "min"] | None = None
     help: str = ""
     live: bool = True
-    """Whether it is a curve over steps (else one number per run or rank)."""
+    """Whether it is a curve over steps (otherwise one number per run or rank)."""
     band: bool = False
-    """Whether its values scatter so much that they are drawn as a mean with a band over all ranks, not as a line a
-    rank.
-    """
+    """Whether its noisy values are drawn as a mean with a band over all ranks rather than one line per rank."""
     smooth: bool = True
-    """Whether a long curve may be smoothed; not where its values are sums so far, or means of many."""
+    """Whether a long curve is noisy, so that it may be smoothed; not for cumulative values or means."""
+    signed: bool = False
+    """Whether values below 0 are possible."""
+
+    @property
+    def section(self) -> Section:
+        """The section of a run's page that its curve is in."""
+        if not self.name.startswith("perf/"):
+            return "Learning"
+        return "Speed" if self.name.endswith("_per_second") else "Parallelism"
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the greatest possible value."""
+        """The minimum and maximum possible value."""
         if self.unit == "%":
             return 0.0, 100.0
-        return (0.0 if self.name in METRICS and self.name.startswith("perf/") else -inf), inf
+        return (0.0 if self.name in METRICS and not self.signed else -inf), inf
 
 
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("train/loss", "Training loss", "", "min", "Loss of one mini-batch, before its update."),
-        Metric("test/loss", "Test loss", "", "min", "Mean loss over the whole test set."),
-        Metric("test/accuracy", "Test accuracy", "%", "max", "Share of the test set classified right, in percent."),
-        Metric("train/policy_loss", "Policy loss", "", None, "Clipped loss of the policy, mean over an update."),
+        Metric("train/loss", "Training loss", "", "min", "Loss of one mini-batch before its update."),
+        Metric("test/loss", "Test loss", "", "min", "Mean loss over the whole test set.", smooth=False),
+        Metric(
+            "test/accuracy",
+            "Test accuracy",
+            "%",
+            "max",
+            "Percentage of the test set classified correctly.",
+            smooth=False,
+        ),
+        Metric(
+            "train/policy_loss", "Policy loss", "", None, "Clipped policy loss, averaged over an update.", signed=True
+        ),
         Metric(
             "train/value_loss",
             "Value loss",
             "",
             "min",
-            "Half the squared error of the value function, mean over an update.",
+            "Half the squared error of the value function, averaged over an update.",
         ),
-        Metric("train/entropy", "Entropy", "nats", None, "How undecided the policy is, mean over an update."),
+        Metric("train/entropy", "Entropy", "nats", None, "Entropy of the policy, averaged over an update."),
         Metric(
             "train/clipped",
             "Clipped ratios",
             "%",
             None,
-            "Share of steps whose probability moved further than clip in one update.",
+            "Percentage of steps whose probability ratio was clipped in an update.",
         ),
         Metric(
             "train/kl",
             "KL to the current policy",
             "nats",
             None,
-            "From the policy that played a batch to the one that is about to learn from it.",
+            "KL divergence from the policy that collected a batch to the policy about to be updated.",
         ),
         Metric(
             "test/episodic_return",
             "Evaluation reward",
             "",
             "max",
-            "Mean reward of greedy episodes, played beside training.",
+            "Mean reward of greedy evaluation episodes during training.",
+            signed=True,
         ),
         Metric(
-            "charts/episodic_return", "Episode reward", "", "max", "Sum of rewards of one finished episode.", band=True
+            "charts/episodic_return",
+            "Episode reward",
+            "",
+            "max",
+            "Sum of rewards in a finished episode.",
+            band=True,
+            signed=True,
         ),
-        Metric("charts/episodic_length", "Episode length", "steps", None, "Steps of one finished episode.", band=True),
+        Metric("charts/episodic_length", "Episode length", "steps", None, "Steps in a finished episode.", band=True),
         Metric(
             "charts/first_length",
-            "First episode's length",
+            "First episode length",
             "steps",
             None,
-            "Length of a round's first episode, mean over all environments.",
+            "Length of the first episode in a round, averaged over all environments.",
         ),
         Metric(
             "charts/running_length",
             "Running length",
             "steps",
             None,
-            "Half the length of the newest round's first episode, half what it was before: a smoothed curve.",
+            "Exponential moving average (weight 0.5) of the first episode length.",
             smooth=False,
         ),
         Metric(
@@ -101,14 +126,19 @@ METRICS = {
             "Environment steps per second, over all ranks.",
         ),
         Metric(
-            "perf/execution_time_s", "Execution time", "s", "min", "From all ranks ready to all ranks done.", live=False
+            "perf/execution_time_s",
+            "Execution time",
+            "s",
+            "min",
+            "Time from all ranks ready to all ranks finished.",
+            live=False,
         ),
         Metric(
             "perf/startup_time_s",
             "Start-up time",
             "s",
             "min",
-            "From the worker taking the run to all ranks ready.",
+            "Time from the worker accepting the run to all ranks ready.",
             live=False,
         ),
         Metric(
@@ -116,7 +146,7 @@ METRICS = {
             "Start-up and execution",
             "s",
             "min",
-            "Start-up time and execution time together; reckoned, not recorded.",
+            "Sum of start-up time and execution time; computed, not recorded.",
             live=False,
         ),
         Metric(
@@ -124,14 +154,14 @@ METRICS = {
             "Staleness",
             "updates",
             "min",
-            "Updates that others made between a trainer's fetch (or read) of the weights and its push (or write).",
+            ("Updates by other trainers between a trainer's fetch (or read) of the weights and its push (or write)."),
         ),
         Metric(
             "perf/staleness_mean",
             "Mean staleness",
             "updates",
             "min",
-            "Mean over the last hundred gradients that the server applied.",
+            "Mean over the last 100 gradients that the server applied.",
             smooth=False,
         ),
         Metric(
@@ -139,7 +169,7 @@ METRICS = {
             "Staleness, 99th percentile",
             "updates",
             "min",
-            "Over the last hundred gradients that the server applied.",
+            "99th percentile over the last 100 gradients that the server applied.",
             smooth=False,
         ),
         Metric(
@@ -147,25 +177,26 @@ METRICS = {
             "Data exchanged",
             "MB",
             None,
-            "Vectors between a rank and others so far, both ways, each counted once; in shared memory what one "
-            "lays down for another. Heads of messages count "
-            "nothing.",
+            (
+                "Cumulative size of the vectors sent and received by a rank, each counted once; in "
+                "shared memory, what one rank writes for another. Message headers are not counted."
+            ),
             smooth=False,
         ),
-        Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches that wait to be learned from."),
+        Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches waiting to be trained on."),
         Metric(
             "perf/policy_age",
             "Policy age",
             "updates",
             "min",
-            "Updates made between the start of a batch and learning from it.",
+            "Updates between the start of a batch and training on it.",
         ),
         Metric(
             "perf/steps_used",
             "Steps used",
             "%",
             "max",
-            "Of the env steps that were learned from or thrown away so far, the share learned from.",
+            "Percentage of collected env steps that were trained on rather than discarded, so far.",
             smooth=False,
         ),
         Metric(
@@ -173,7 +204,7 @@ METRICS = {
             "Synchronizations",
             "per 1000 steps",
             "min",
-            "Times that players and learner waited for each other, per 1000 env steps.",
+            "Times that collectors and learner waited for each other, per 1,000 env steps.",
             smooth=False,
         ),
         Metric(
@@ -181,7 +212,7 @@ METRICS = {
             "Mixed rollouts",
             "%",
             "min",
-            "Share of batches during which the policy changed.",
+            "Percentage of batches during which the policy changed.",
             smooth=False,
         ),
         Metric(
@@ -189,36 +220,38 @@ METRICS = {
             "Time to first micro-batch",
             "s",
             "min",
-            "From all ranks ready to the first stage's first forward.",
+            "Time from all ranks ready to the first forward of the first stage.",
             live=False,
         ),
-        Metric("perf/bubble_share", "Bubble share", "%", "min", "Share of a pipeline's time in which stages idle."),
+        Metric(
+            "perf/bubble_share", "Bubble share", "%", "min", "Percentage of a pipeline's time in which stages are idle."
+        ),
         Metric(
             "perf/activations_held",
             "Activations held",
             "MB",
             "min",
-            "The most that a stage held for backwards at one time.",
+            "Peak size of the activations that a stage holds for its backwards.",
             live=False,
         ),
-        Metric(
-            "perf/peak_memory", "Peak memory", "MB", "min", "The most memory that a stage's process took.", live=False
-        ),
+        Metric("perf/peak_memory", "Peak memory", "MB", "min", "Peak memory of a stage's process.", live=False),
         Metric(
             "perf/overwritten_updates",
             "Overwritten updates",
             "%",
             "min",
-            "Estimate: of 1,000 sampled weights, those that right after a trainer's write differ from their "
-            "value right before plus its own change. "
-            "Too high where another write came in between and nothing was lost.",
+            (
+                "Estimate: percentage of 1,000 sampled weights that, right after a trainer's write, "
+                "differ from their previous value plus the trainer's own change. It overestimates when "
+                "another write falls in between without a lost update."
+            ),
         ),
         Metric(
             "theory/omega",
             "Sparsity Ω",
             "weights",
             None,
-            "The most weights that one sample touches; the theorem wants it small.",
+            "Maximum number of weights that one sample touches; the theorem assumes it is small.",
             live=False,
         ),
         Metric(
@@ -226,7 +259,7 @@ METRICS = {
             "Sparsity Δ",
             "",
             None,
-            "The largest share (0 to 1) of samples that touch one weight; the theorem wants it small.",
+            "Largest fraction (0 to 1) of samples that touch the same weight; the theorem assumes it is small.",
             live=False,
         ),
         Metric(
@@ -235,9 +268,63 @@ METRICS = {
             "",
             None,
             (
-                "The largest share (0 to 1) of samples that have a weight in common with one sample; the theorem "
-                "wants it small."
+                "Largest fraction (0 to 1) of samples that share a weight with one sample; the "
+                "theorem assumes it is small."
             ),
+            live=False,
+        ),
+        Metric(
+            "perf/disturbance",
+            "Disturbance",
+            "%",
+            "min",
+            (
+                "Percentage of the CPU time of the run's cores that other programs or the host of a virtual machine "
+                "took while its ranks worked."
+            ),
+            live=False,
+        ),
+        Metric(
+            "perf/cpu_time_s", "CPU time", "s", None, "CPU time of the run's processes while ranks worked.", live=False
+        ),
+        Metric(
+            "perf/others_cpu_time_s",
+            "CPU time of others",
+            "s",
+            "min",
+            "CPU time of all other programs on the cores that the run may use.",
+            live=False,
+        ),
+        Metric(
+            "perf/stolen_time_s",
+            "Stolen time",
+            "s",
+            "min",
+            "CPU time that the host of a virtual machine withheld from the cores that the run may use.",
+            live=False,
+        ),
+        Metric(
+            "perf/throttled_time_s",
+            "Throttled time",
+            "s",
+            "min",
+            "Time during which the CPU limit of the container stopped the run.",
+            live=False,
+        ),
+        Metric(
+            "perf/memory_wait_s",
+            "Waiting for memory",
+            "s",
+            "min",
+            "Time during which a process of the machine waited for memory (pressure stall information of Linux).",
+            live=False,
+        ),
+        Metric(
+            "perf/page_faults",
+            "Page faults",
+            "faults",
+            "min",
+            "Major page faults of the run's processes: accesses to memory that waited for a disk.",
             live=False,
         ),
         Metric(
@@ -245,7 +332,7 @@ METRICS = {
             "Points dropped",
             "points",
             "min",
-            "Points that did not fit a rank's buffer.",
+            "Points dropped because a rank's buffer was full.",
             live=False,
         ),
     )
@@ -253,16 +340,14 @@ METRICS = {
 
 
 def metric(name: str) -> Metric:
-    """Return what is known of a metric; an unknown one is shown by its name."""
+    """Return a metric by name; an unknown one is labelled by its name."""
     return METRICS.get(name) or _of_museum(name) or Metric(name, name)
 
 
 def _of_museum(name: str) -> Metric | None:
-    """Return what an exhibit records, of which there are too many to be a choice among metrics; None for any other
-    name.
-    """
+    """Return a metric recorded by an exhibit, or None; there are too many to list among the metrics."""
     if name == "perf/exhibits_per_second":
-        return Metric(name, "Exhibits", "exhibits/s", "max", "Exhibits shown per second, over both ways.")
+        return Metric(name, "Exhibits", "exhibits/s", "max", "Exhibits run per second, both versions counted.")
     if not name.startswith("museum/"):
         return None
     from engine.signs.catalogue import SIGNS
@@ -276,40 +361,5 @@ def _of_museum(name: str) -> Metric | None:
     return None
 
 
-@dataclass(frozen=True)
-class Histogram:
-    """How one histogram is shown; `metric` is the metric, if any, that records the same numbers one by one."""
-
-    name: str
-    label: str
-    unit: str = ""
-    counted: str = "values"
-    """What a bucket counts, in the plural."""
-    help: str = ""
-    metric: str = ""
-
-
-HISTOGRAMS = {
-    histogram.name: histogram
-    for histogram in (
-        Histogram(
-            "staleness",
-            "Staleness",
-            "updates",
-            "pushes",
-            "Updates that others made between a trainer's fetch (or read) of the weights and its push (or write).",
-            "perf/staleness",
-        ),
-    )
-}
-
-
-def histogram(name: str) -> Histogram:
-    """Return what is known of a histogram; an unknown one is shown by its name, beside the metric `perf/<name>` where a
-    run has it.
-    """
-    return HISTOGRAMS.get(name) or Histogram(name, name.replace("_", " ").capitalize(), metric=f"perf/{name}")
-
-
 PHASES = ("compute", "communicate", "wait", "update", "data", "evaluate", "lock", "other", "serve")
-"""What a rank's driving thread can be doing; `other` is the remainder, `serve` a server's handler threads."""
+"""Phases of a rank's main thread; `other` is the remainder, `serve` a server's handler threads."""

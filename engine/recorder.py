@@ -1,6 +1,6 @@
-"""Where a rank's measurements go: the narrow interface that a method sees, and its in-memory double.
+"""Recording of a rank's measurements: the interface for methods, and an in-memory implementation.
 
-Recording never blocks a training step; what does not fit is counted, not waited for.
+Recording never blocks a training step; dropped records are counted.
 """
 
 import time
@@ -24,7 +24,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One stretch of work on the machine's monotonic clock."""
+    """One interval of work on the machine's monotonic clock."""
 
     name: str
     stage: int
@@ -36,20 +36,16 @@ class Span:
 
 
 class Recorder(Protocol):
-    """What a method may ask of the place its measurements go to."""
+    """The recording interface for methods."""
 
     def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
         """Record one point per metric at this rank's `step`."""
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Add the block's seconds to a phase (names: engine.metrics.PHASES); an inner phase stops the outer one's
-        clock.
-        """
+        """Add the block's seconds to a phase (names: engine.metrics.PHASES); an inner phase pauses the outer one."""
 
     def spend(self, name: str, seconds: float) -> None:
-        """Add seconds to a phase outside any block (negative ones take away); for the driving thread, which knows
-        better afterwards.
-        """
+        """Add seconds to a phase outside any block (negative ones subtract), for later corrections."""
 
     def span(
         self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
@@ -60,17 +56,13 @@ class Recorder(Protocol):
         """Add `count` to one bucket of a histogram."""
 
     def exchanged(self, size: int) -> None:
-        """Count the bytes of vectors that went between this rank and another; each is counted by one of the two.
-        Recorded as `perf/exchanged` in MB.
-        """
+        """Count the bytes exchanged with another rank, on one side only. Recorded as `perf/exchanged` in MB."""
 
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
-        """Say how much of this rank's work is done, in the unit that throughput is counted in."""
+        """Report this rank's progress, in the unit of its throughput."""
 
     def flush(self) -> None:
-        """Send what was recorded so far, so that it outlives this rank; returns once it is on its way. It may wait for
-        a busy worker: not for each step.
-        """
+        """Send all records, so they survive this rank. May wait for a busy worker, so don't call it in each step."""
 
 
 @dataclass
@@ -82,7 +74,7 @@ class MemoryRecorder:
     spans: list[Span] = field(default_factory=list)
     histograms: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     bytes: int = 0
-    """Exchanged so far."""
+    """Bytes exchanged."""
     done: int = 0
     total: int = 0
     unit: str = "samples"
@@ -123,8 +115,8 @@ class MemoryRecorder:
         self.done, self.total, self.unit = done, total, unit
 
     def flush(self) -> None:
-        """Do nothing: all is kept already."""
+        """Do nothing: everything is kept."""
 
     def values(self, name: str) -> list[float]:
-        """Return all values of one metric, in the order they were logged."""
+        """Return all values of one metric, in logging order."""
         return [point.value for point in self.points if point.name == name]

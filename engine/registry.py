@@ -1,6 +1,6 @@
-"""The table of experiments: the one place outside its folder where a new experiment is named.
+"""The table of experiments: the only place to register a new experiment outside its folder.
 
-Torch-free: an experiment's `config.py` is imported on use, its `method.py` by the worker alone.
+Torch-free: an experiment's `config.py` is imported on use, its `method.py` only by the worker.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ EXPERIMENTS = (
     "pipeline",
 )
 UNLISTED = ("fault_museum",)
-"""Launched from a page of its own, so that it is no card, no row of the list, and no choice among experiments."""
+"""Launched from a separate page, and hidden from the lists of experiments."""
 
 
 def experiment(name: str) -> Experiment:
-    """Return the experiment of that name; raises UnknownName with the nearest one."""
+    """Return the experiment of that name; raises UnknownName with the closest name."""
     if name not in EXPERIMENTS + UNLISTED:
         raise UnknownName("experiment", name, EXPERIMENTS, field="experiment")
     found = import_module(f"engine.experiments.{name}.config").EXPERIMENT
@@ -33,21 +33,21 @@ def experiment(name: str) -> Experiment:
 
 
 def known_experiment(name: str) -> Experiment | None:
-    """Return the experiment of that name, None where this version has none: a run may come from another program."""
+    """Return the experiment of that name, None if unknown: a run may come from another program."""
     return experiment(name) if name in EXPERIMENTS + UNLISTED else None
 
 
 def experiments() -> list[Experiment]:
-    """Return all experiments in the order of the table."""
+    """Return all experiments in table order."""
     return [experiment(name) for name in EXPERIMENTS]
 
 
 def server_roles() -> frozenset[str]:
-    """Return the roles that serve others in any experiment: a role's name means the same in all of them."""
+    """Return the server roles of all experiments; role names mean the same everywhere."""
     return frozenset(role for name in EXPERIMENTS + UNLISTED for role in experiment(name).server_roles)
 
 
 def method(name: str) -> Callable[..., None]:
-    """Return the experiment's `run`; imports torch, so only the worker may ask."""
+    """Return the experiment's `run`; imports torch, so only for the worker."""
     run: Callable[..., None] = import_module(f"engine.experiments.{experiment(name).name}.method").run
     return run

@@ -1,6 +1,4 @@
-"""`python -m engine.worker`: the process that carries out one run. Thin, because a spawned rank imports it
-once more.
-"""
+"""`python -m engine.worker`: the process that executes one run. Small, because spawned ranks import it again."""
 
 if __name__ == "__main__":
     from engine.runtime.rank import fork_server
@@ -8,7 +6,7 @@ if __name__ == "__main__":
     from engine.umask import set_private
 
     set_private()  # for the ranks too
-    fork_server.start(hurry=run_is_waiting())  # it loads torch beside us, so before we load it ourselves
+    fork_server.start(hurry=run_is_waiting())  # before our own import of torch, to load it in parallel
 
     from engine.runtime.worker.worker import main
 

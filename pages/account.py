@@ -1,6 +1,4 @@
-"""Account: who one is in this lab and what one may do; the browsers, the password and the tokens that prove it; the way
-out.
-"""
+"""Account: identity, permissions, signed-in browsers, password, tokens, and sign-out."""
 
 import streamlit as st
 
@@ -21,7 +19,7 @@ with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Account", anchor=False, width="stretch")
     account.sign_out_form()
 if st.query_params.get("changed") == "password":
-    st.success("Your password is changed, and you are signed out of every other browser.")
+    st.success("Password changed. All other browsers are signed out.")
 account.who(me)
 st.header("Browsers", anchor=False)
 account.browsers(me, there)

@@ -1,4 +1,4 @@
-"""Compare: runs of any session, person and experiment side by side; the whole view stands in its address
+"""Compare: runs of any session, person and experiment side by side; the address holds the complete view
 (`/compare?runs=1,2,5-9`).
 """
 
@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import streamlit as st
 
+from app.actions.saved_views import carry_out_waiting, save_form, saved_views
 from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
 from app.compare.difference_tab import differences
 from app.compare.run_picker import choice, chooser, unknown
-from app.compare.saved_views import carry_out_waiting, save_form, saved_views
 from app.compare.selection import chosen
-from app.compare.tab_widgets import compared, grouping, legend, said_of
+from app.compare.tab_widgets import compared, grouping, legend, view_facts
 from app.compare.tables import runs_table
 from app.export.view_downloads import view_downloads
-from app.links.compare import TABS, CompareView, address, ids_text
+from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
 from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.html import as_text
@@ -29,7 +29,7 @@ st.title("Compare", anchor=False)
 
 @st.fragment
 def page() -> None:
-    """Show the comparison, and again when a run in it has news."""
+    """Show the comparison, and rerun when one of its runs changes."""
     began = time.monotonic()
     view = session_state.arrive()
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -46,19 +46,21 @@ def page() -> None:
                         chooser(reader, view, "compare.more")
                 view = comparison(reader, view, found.runs)
             elif reader.runs.count():
-                st.write(
-                    "No run is chosen. Tick some of the newest, write their ids above, or describe them in the filter."
-                )
+                st.write("No runs selected. Select from the newest runs, enter ids above, or write a filter.")
                 chooser(reader, view, "compare.newest")
             else:
-                widgets.empty("No run has been launched yet, so there is nothing to compare.", "Launch one", "launch")
+                widgets.empty(
+                    "No runs to compare yet. Curves and tables of the runs that you select appear here.",
+                    "Launch a run",
+                    "launch",
+                )
         session_state.keep(view)
         if found.runs:
             with saving:
-                save_form(view)
+                save_form("compare", with_query(query_of(view)).partition("?")[2])
             with leaving:
                 view_downloads("compare", _title(found.runs), address(view), shown, found.runs, key="compare")
-        saved_views(reader, expanded=not found.runs)
+        saved_views(reader, "compare", expanded=not found.runs)
     for sentence in (*session_state.complaints(), *wrong, *found.sentences):
         told.warning(as_text(sentence))
     if found.runs:
@@ -69,11 +71,11 @@ def page() -> None:
 
 
 def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> CompareView:
-    """Show the runs as the view asks for; return it as its widgets now say."""
+    """Show the runs as the view specifies; return the view updated by its widgets."""
     view = grouping(view, runs)
     key = session_state.key_of("tab", view.tab)
     tab = st.segmented_control(
-        "Shown as",
+        "View",
         list(TABS),
         key=key,
         required=True,
@@ -82,7 +84,7 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
         wrap=True,
     )
     view, shown = replace(view, tab=tab or view.tab), compared(runs, view)
-    page_capture.facts("Shown", said_of(view))
+    page_capture.facts("Shown", view_facts(view))
     if view.tab in ("curves", "scatter"):
         legend(shown)
     if view.tab == "curves":
@@ -95,14 +97,14 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
             "scatter": number_tabs.scatter,
             "parallel": number_tabs.parallel,
         }[view.tab](shown, view)
-    with st.expander(f"The {len(runs)} runs compared" if len(runs) > 1 else "The run shown"):
+    with st.expander(f"{len(runs)} compared runs" if len(runs) > 1 else "1 compared run"):
         st.html(runs_table(runs, {run.id: group.name for group in shown.groups for run in group.runs}))
     return view
 
 
 def _title(runs: tuple[RunRow, ...]) -> str:
-    return f"{'Runs' if len(runs) > 1 else 'Run'} {ids_text([run.id for run in runs])} compared"
+    return f"Comparison of {'runs' if len(runs) > 1 else 'run'} {ids_text([run.id for run in runs])}"
 
 
-carry_out_waiting()
+carry_out_waiting("compare")
 page()

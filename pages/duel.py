@@ -1,15 +1,16 @@
-"""Duel: strategies on one budget; `?duel=ID` shows one, live while its runs are on; without a number the form for
-another one and those that there are.
+"""Duel: strategies on one budget. `?duel=ID` shows one duel, live while its runs are active; without it, the launch
+form and the list of duels.
 """
 
 import streamlit as st
 
 from app.actions.submit import carry_out_waiting
 from app.duel.form import form
-from app.duel.list_entry import entry
+from app.duel.header import entry
 from app.duel.view import page
 from app.ui import components, widgets
 from app.ui.access_notice import form_is_closed
+from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 
 NEWEST = 30
@@ -18,22 +19,22 @@ wanted = st.query_params.get("duel", "")
 
 if wanted.isdecimal() and len(wanted) < 18:
     page(int(wanted))
+elif wanted:
+    invalid_link("duel", wanted)
 else:
     st.title("Duel", anchor=False)
-    if wanted:
-        st.warning("A link to a duel ends in its number, such as /duel?duel=3.")
     st.text(
-        "Strategies on one budget, from the same first weights and seeds, each with a learning rate tuned by "
-        "the same grid: who gets further with it?"
+        "Compare strategies on one budget, with the same initial weights and seeds and learning rates tuned on the "
+        "same grid."
     )
     with reading() as reader:
         widgets.runner_banner(reader)
         newest = reader.duels.recent(limit=NEWEST)
     if not form_is_closed("launch duel"):
         form()
-    st.header("Duels so far", anchor=False)
+    st.header("Recent duels", anchor=False)
     if not newest:
-        st.text("None yet. The first one stands here as soon as it is launched.")
+        st.text("No duels yet. Launch the one above: its ranking appears here.")
     for one in newest:
         entry(one)
 components.preload_plotly()

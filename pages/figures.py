@@ -1,10 +1,13 @@
-"""Figures: every published result with its verdict, live while its sweep runs; `?figure=NAME` shows one by itself."""
+"""Figures: every published result with its verdict, live while its sweep runs; `?figure=NAME` shows only one."""
 
 import streamlit as st
 
 from app.actions.submit import carry_out_waiting
+from app.core.base_path import at
+from app.figures.card import card
 from app.figures.section import section
 from app.ui import components, widgets
+from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading
 from engine.published import FIGURES
 
@@ -12,21 +15,24 @@ carry_out_waiting()
 wanted = st.query_params.get("figure", "")
 known = [found for found in FIGURES if found.name == wanted]
 
-st.title("Published figures", anchor=False)
+if known:
+    st.set_page_config(page_title=f"{known[0].title} · Parallab")
+    st.html(breadcrumb([link("Figures", at("/figures"))], known[0].title))
+else:
+    st.title("Published figures", anchor=False)
 with reading() as reader:
     widgets.runner_banner(reader)
 if wanted and not known:
-    st.warning(
-        f"No published figure has that name; those that there are: {', '.join(found.name for found in FIGURES)}."
-    )
+    st.warning(f"No published figure has this name. Choose from: {', '.join(found.name for found in FIGURES)}.")
 if known:
-    st.page_link(widgets.PAGES["figures"], label="All figures")
+    section(wanted)
 else:
     st.text(
-        "What the sources of these experiments published, measured again on this machine. Each verdict stands "
-        "beside the rules that led to it."
+        "Published results of these experiments, measured again on this machine. Each verdict is shown with the rules "
+        "behind it."
     )
-for found in known or FIGURES:
-    with st.container(border=True):
-        section(found.name)
+    with st.container(key="figure-cards"):
+        for found in FIGURES:
+            with st.container(border=True):
+                card(found.name)
 components.preload_plotly()

@@ -1,6 +1,4 @@
-"""Home: what is on, what has ended since one last looked, how busy the machine is, who is ahead, and what was
-reproduced.
-"""
+"""Home: running runs, runs that ended since the last visit, machine load, best results and published figures."""
 
 from collections.abc import Mapping
 
@@ -9,6 +7,7 @@ import streamlit as st
 from app.actions import saved_views
 from app.actions.submit import carry_out_waiting
 from app.home import last_visit, summary
+from app.home.experiments import experiments_html
 from app.launch.launch_panel import newcomer
 from app.links.launch import ASKED
 from app.ui import components, current_user, permissions, widgets
@@ -26,13 +25,13 @@ if any(name in st.query_params for name in ASKED):  # links to the launch form o
     )
 carry_out_waiting()
 with reading(lambda: components.pulse(-1)) as first:
-    last_visit.look(first)
+    last_visit.record(first)
     is_fresh = first.runs.count() == 0
 
 
 @st.fragment
 def page() -> None:
-    """Show the lab, and again when something changes that no slot holds."""
+    """Show the lab; rerun when something outside the slots changes."""
     with reading(lambda: components.pulse(-1)) as reader:
         since = last_visit.since()
         found = summary.standing(Home.find(), since)
@@ -41,42 +40,50 @@ def page() -> None:
             lab({name: slot(name, content) for name, content in found.slots.items()}, reader)
         else:
             newcomer()
-            st.header("Machine", anchor=False)
-            st.html(slot("home-machine", found.slots["home-machine"]))
+            st.header("Experiments", anchor=False)
+            st.html(experiments_html())
     components.home_standing(since, found.token, found.version)
 
 
 def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
-    """Show a lab that has runs."""
-    left, right = st.columns([5, 3], gap="large")
-    with left:
-        st.header("On now", anchor=False)
-        st.html(slots["home-now"])
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.header(
-                "New since you last looked" if current_user.name() else "Ended within the last day",
-                anchor=False,
-                width="stretch",
-            )
-            last_visit.news_actions()
-        st.html(slots["home-news"])
-    with right:
-        st.header("Machine", anchor=False)
-        st.html(slots["home-machine"])
-        st.header("Saved views", anchor=False)
-        saved(reader)
-    st.header("Best results", anchor=False)
-    st.html(slots["home-best"])
-    st.header("Published figures", anchor=False)
-    st.html(slots["home-published"])
+    """Show a lab that has runs, in three columns, two or one by the width of the window."""
+    with st.container(key="home-columns"):
+        with st.container():
+            with st.container(border=True):
+                st.header("Running", anchor=False)
+                st.html(slots["home-now"])
+                st.header("Queue", anchor=False)
+                st.html(slots["home-queue"])
+            with st.container(border=True):
+                st.header("Best results", anchor=False)
+                st.html(slots["home-best"])
+        with st.container(border=True):
+            with st.container(horizontal=True, vertical_alignment="center"):
+                st.header(
+                    "New since your last visit" if current_user.name() else "Recent",
+                    anchor=False,
+                    width="stretch",
+                )
+                last_visit.news_actions()
+            st.html(slots["home-news"])
+        with st.container(key="home-lab"):
+            with st.container(border=True):
+                st.header("Machine", anchor=False)
+                st.html(slots["home-machine"])
+                st.header("Saved views", anchor=False)
+                saved(reader)
+            with st.container(border=True):
+                st.header("Published figures", anchor=False)
+                st.html(slots["home-published"])
 
 
 def saved(reader: Reader) -> None:
-    """List the saved views, one's own first; where there is none, say how one comes to be."""
+    """List the saved views, own views first; without any, say how to save one."""
     who = current_user.name()
     found = sorted(reader.views.find(), key=lambda view: view.owner != who)
     if not found:
-        st.caption("No view has been saved yet: Save view on the Compare page keeps one here under a name.")
+        st.caption("No saved views yet. Save view on the Compare page adds one.")
+        st.page_link(widgets.PAGES["compare"], label="Compare runs")
     for view in found[:VIEWS_SHOWN]:
         saved_views.entry(view, with_page=True)
     if found[VIEWS_SHOWN:]:
@@ -87,8 +94,6 @@ def saved(reader: Reader) -> None:
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Home", anchor=False, width="stretch")
-    if st.button(
-        "Launch a run", key="home.launch", type="secondary" if is_fresh else "primary", **permissions.control("launch")
-    ):
+    if not is_fresh and st.button("Launch a run", key="home.launch", type="primary", **permissions.control("launch")):
         st.switch_page(widgets.PAGES["launch"])
 page()

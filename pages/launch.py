@@ -1,4 +1,4 @@
-"""Launch: choose an experiment and a preset, change what should differ, see what it takes, start it."""
+"""Launch: choose an experiment and a preset, change settings, check the resources, launch."""
 
 import streamlit as st
 
@@ -22,16 +22,18 @@ experiment, preset = experiment_picker.chosen()
 experiment_picker.complaints()
 if is_first_visit:
     first_visit()
-experiment_picker.cards(experiment.name)
+experiment_picker.ready_sweeps()
 
-left, right = st.columns([2, 1], gap="large")
-with left:
-    st.header(f"{experiment.title}: settings", anchor=False)
+catalogue, settings, launch = st.columns([6, 11, 8], gap="medium")
+with catalogue:
+    experiment_picker.experiment_list(experiment)
+with settings:
+    experiment_picker.heading(experiment)
     experiment_picker.presets(experiment, preset)
     values = config_form.values_of(experiment)
     config, problems = config_form.check(experiment, values)
     config_form.form(experiment, problems)
     experiment_picker.keep(experiment, values)
-with right:
+with launch:
     launchpad(experiment, preset, config, values, problems)
 components.preload_plotly()

@@ -1,4 +1,4 @@
-"""Machine: slots and who holds them, the last hour, the runner with its log, room on disks, what is left over."""
+"""Machine: slots and their allocation, the last hour, the runner and its log, storage, leftovers."""
 
 import streamlit as st
 
@@ -19,25 +19,31 @@ st.title("Machine", anchor=False)
 
 @st.fragment
 def page() -> None:
-    """Show the machine, and again whenever there is another sample or a run has news."""
+    """Show the machine; rerun at each new sample and each change of a run."""
     with reading(lambda: components.pulse(-1, of_machine=True)) as reader:
         token, samples, here = machine_token(reader), reader.machine.samples(), this_machine()
         widgets.runner_banner(reader)
-        st.header("Slots", anchor=False)
-        panels.slots(reader, here, samples)
-        st.header("Who holds what", anchor=False)
-        quota_summary.everyone(reader)
-        st.header("The last hour", anchor=False)
+        with st.container(key="machine-slots"):
+            with st.container():
+                st.header("Slots", anchor=False)
+                panels.slots(reader, here, samples)
+            with st.container():
+                st.header("Usage by person", anchor=False)
+                quota_summary.everyone(reader)
+        st.header("Last hour", anchor=False)
         panels.hours(samples, here)
-        st.header("Runner", anchor=False)
-        panels.runner(reader)
-        st.header("Room", anchor=False)
-        panels.room(Home.find())
+        with st.container(key="machine-runner"):
+            with st.container():
+                st.header("Runner", anchor=False)
+                panels.runner(reader)
+            with st.container():
+                st.header("Storage", anchor=False)
+                panels.room(Home.find())
     components.pulse(token, of_machine=True, every_ms=EVERY_MS)
 
 
 page()
-st.header("Log of the runner", anchor=False)
+st.header("Runner log", anchor=False)
 components.log_view(None, list(LAB_LOGS), active=True)
 with reading() as reader:
     leftovers.section(found(Home.find(), reader))

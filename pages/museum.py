@@ -1,38 +1,42 @@
-"""Museum: the faults of the published code, each with a switch and its effect; `?system=TITLE` shows those of one
-system, `?exhibit=NAME` one.
+"""Museum: faults of the published code as cards; `?system=TITLE` shows those of one system, `?exhibit=NAME` one exhibit
+with a switch between both versions, its chart and its code.
 """
 
 import streamlit as st
 
 from app.actions.submit import carry_out_waiting
-from app.museum.exhibit_table import exhibits
-from app.museum.section import launch, section
+from app.core.base_path import at
+from app.museum.card import card
+from app.museum.parts import launch
+from app.museum.section import section
 from app.ui import components, permissions, widgets
+from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading
 from engine.museum.latest_runs import Museum, museum
 from engine.registry import experiment
 from engine.signs.catalogue import SIGNS, systems
 
 SOON_MS, LATER_MS = 1_000, 10_000
-TAKES = "One run of about 30 s on two idle cores; results come in one by one."
+TAKES = "One run of about 30 s on two idle cores. Results appear one by one."
 
 carry_out_waiting()
-st.title("Fault museum", anchor=False)
 wanted = st.query_params.get("exhibit", "")
-alone = [sign for sign in SIGNS if sign.name == wanted]
-if wanted and not alone:
-    st.warning(f"No exhibit has that name; those that there are: {', '.join(sign.name for sign in SIGNS)}.")
+alone = next((sign for sign in SIGNS if sign.name == wanted), None)
 if alone:
-    st.page_link(widgets.PAGES["museum"], label="All exhibits")
+    st.set_page_config(page_title=f"{alone.title} · Parallab")
+    st.html(breadcrumb([link("Museum", at("/museum"))], alone.title))
 else:
+    st.title("Fault museum", anchor=False)
+    if wanted:
+        st.warning(f"No exhibit has this name. Choose from: {', '.join(sign.name for sign in SIGNS)}.")
     st.text(
-        "Faults of the published code, rebuilt in a few lines each, beside the right way. "
-        "Both really run, and the rule that our engine is held to is tried on both."
+        "Faults of the published code, each reproduced in a few lines next to the corrected code. "
+        "Both versions run, and both are checked against the invariant that the engine's tests use."
     )
 
 
 def chosen_system() -> str | None:
-    """Ask for a system; return the name of its experiment, None for all."""
+    """Return the experiment name of the selected system, None for all."""
     names = {"All": None} | {experiment(name).title: name for name in systems()}
     chosen = st.segmented_control(
         "System", list(names), key="system", default="All", required=True, bind="query-params", wrap=True
@@ -41,27 +45,39 @@ def chosen_system() -> str | None:
 
 
 def all_of_them(found: Museum) -> None:
-    """Offer one run of all exhibits."""
-    on = found.shows("all") is not None
-    stands = permissions.control("launch", disabled=on, help=TAKES)
-    if st.button("Run all exhibits", key="museum.run.all", type="secondary" if found.visits else "primary", **stands):
-        launch("all")
+    """Show the button that runs all exhibits, and how many have been run."""
+    stands = permissions.control("launch", disabled=found.shows("all") is not None, help=TAKES)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if st.button(
+            "Run all exhibits", key="museum.run.all", type="secondary" if found.visits else "primary", **stands
+        ):
+            launch("all")
+        st.caption(f"{len(found.visits)} of {len(SIGNS)} exhibits have results.", width="content")
+
+
+def cards(found: Museum, system: str | None) -> None:
+    """Show the exhibits of one system or of all, each system below its title."""
+    for name in systems() if system is None else [system]:
+        st.header(experiment(name).title, anchor=False)
+        with st.container(key=f"museum-cards-{name}"):
+            for sign in SIGNS:
+                if sign.system == name:
+                    with st.container(border=True):
+                        card(sign, found.visits.get(sign.name), found.shows(sign.name))
 
 
 @st.fragment
 def page() -> None:
-    """Show the exhibits, and again when a run of the museum has news."""
+    """Show the exhibits; redraw when a run of the museum changes."""
     system = None if alone else chosen_system()
     with reading(lambda: components.pulse(-1)) as reader, reader.db.snapshot():
         token, found = reader.runs.token(), museum(reader)
         widgets.runner_banner(reader)
-    if not alone:
+    if alone:
+        section(alone, found.visits.get(alone.name), found.shows(alone.name))
+    else:
         all_of_them(found)
-    if system is None and not alone:
-        exhibits(found)
-    for sign in alone or [sign for sign in SIGNS if sign.system == system]:
-        with st.container(border=True):
-            section(sign, found.visits.get(sign.name), found.shows(sign.name))
+        cards(found, system)
     components.pulse(token, every_ms=SOON_MS if found.under_way else LATER_MS, early_ms=SOON_MS)
 
 

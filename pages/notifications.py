@@ -1,4 +1,4 @@
-"""Notifications: where a person is told that their runs, sweeps and duels have ended."""
+"""Notifications: channels for messages about ended runs, sweeps and duels."""
 
 import streamlit as st
 

@@ -1,6 +1,4 @@
-"""People: who has an account, with which role, and what they hold; and the audit log of everything that anyone did. For
-admins.
-"""
+"""People: accounts with roles and usage, and the audit log. For admins."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Scaling: runs chosen by hand, laid along a count of ranks or splits (`?runs=3,5-9&along=trainers`)."""
+"""Scaling: selected runs plotted against a number of ranks or splits (`?runs=3,5-9&along=trainers`)."""
 
 import streamlit as st
 
@@ -21,8 +21,8 @@ VIEWS = ("Scaling", "Where the time went", "Staleness")
 
 st.title("Scaling", anchor=False)
 st.text(
-    "How time, speed-up, efficiency and staleness go with the number of ranks or splits, over any finished "
-    "runs. A sweep's own page has the same for its runs."
+    "Time, speed-up, efficiency and staleness by number of ranks or splits, for any finished runs. Each sweep's "
+    "page has the same views for its runs."
 )
 with reading() as reader:
     widgets.runner_banner(reader)
@@ -31,13 +31,17 @@ text = st.text_input(
     key="runs",
     placeholder="12, 15-18",
     bind="query-params",
-    help="Numbers of runs apart by commas, ranges as 15-18.",
+    help="Run numbers (comma-separated) and ranges, such as 12, 15-18.",
 )
 if not text:
+    with reading() as reader:
+        has_runs = reader.runs.count() > 0
     widgets.empty(
-        "No runs are chosen yet. Write their numbers above; the Results page has them, and sweeps list theirs.",
-        "Results",
-        "results",
+        "No runs selected. Enter run numbers above, as the Runs page lists them, to see their speed-up here."
+        if has_runs
+        else "No runs selected. Launch a sweep over the number of ranks to see its speed-up here.",
+        "All runs" if has_runs else "Launch a sweep",
+        "runs" if has_runs else "launch",
     )
     st.stop()
 try:
@@ -48,28 +52,26 @@ except EngineError as error:
 with reading() as reader:
     known = reader.runs.some(ids)
     if gone := sorted(set(ids) - {run.id for run in known}):
-        st.warning(
-            f"No such runs (they may have been deleted): {', '.join(map(str, gone[:10]))}. The others are shown."
-        )
+        st.warning(f"Runs not found (possibly deleted): {', '.join(map(str, gone[:10]))}. The other runs are shown.")
     finished = [run for run in known if run.status == "finished"]
     if len(finished) < len(known):
-        st.caption(f"{len(known) - len(finished)} of these runs did not finish, or have not yet; they are left out.")
+        st.caption(f"{len(known) - len(finished)} of these runs have not finished and are omitted.")
     varied = differing(finished)
     counts = [name for name in count_fields() if name in varied]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         along = (
-            st.selectbox("Along", counts, key="along", bind="query-params", width=220)
+            st.selectbox("X-axis", counts, key="along", bind="query-params", width=220)
             if len(counts) > 1
             else next(iter(counts), None)
         )
         others = [name for name in varied if name != along]
         line = (
             st.selectbox(
-                "Lines",
+                "Group by",
                 others,
                 index=0 if len(others) == 1 else None,
                 key="lines",
-                placeholder="one line",
+                placeholder="No grouping",
                 bind="query-params",
                 width=220,
             )
@@ -78,9 +80,11 @@ with reading() as reader:
         )
         view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
         leaving = st.container(width="content")
-    found = of_runs(finished, reader, along, line) if view != VIEWS[2] else ""
+    is_disturbed = any(run.disturbed for run in finished)
+    whole = is_disturbed and view != VIEWS[2] and widgets.include_disturbed()
+    found = of_runs(finished, reader, along, line, with_disturbed=whole) if view != VIEWS[2] else ""
     with page_capture.keeping() as shown:
-        page_capture.facts("Shown", [("Along", along or ""), ("Lines", line or "")])
+        page_capture.facts("Shown", [("X-axis", along or ""), ("Group by", line or "")])
         if view == VIEWS[2]:
             staleness(finished, reader, "chosen", [line] if line else [])
         elif isinstance(found, str):

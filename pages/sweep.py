@@ -1,4 +1,4 @@
-"""Sweep: one sweep by its permalink (`?sweep=ID`), live while its runs are on; without a number the newest ones."""
+"""Sweep: one sweep by its permalink (`?sweep=ID`), updated live; without an id, the newest sweeps."""
 
 import streamlit as st
 
@@ -9,12 +9,14 @@ from app.scaling.study import of_sweep
 from app.scaling.target import to_a_target
 from app.scaling.view import scaling
 from app.sweep.chart import results
-from app.sweep.export import leave, said_of
+from app.sweep.export import download_button, sweep_facts
 from app.sweep.header import entry, heading
 from app.sweep.matrix import matrix
 from app.ui import components, widgets
 from app.ui.html import duel_link
+from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
+from engine.analysis.sweep_cells import measured
 
 NEWEST = 50
 EVERY_MS = 2_000
@@ -24,7 +26,7 @@ wanted = st.query_params.get("sweep", "")
 
 @st.fragment
 def page(sweep_id: int) -> None:
-    """Show the sweep, and again whenever one of its runs has news."""
+    """Show the sweep, and rerun when one of its runs changes."""
     with reading(lambda: components.pulse(-1, sweep_id=sweep_id)) as reader:
         with reader.db.snapshot():
             token, sweep, runs = (
@@ -36,7 +38,7 @@ def page(sweep_id: int) -> None:
             widgets.runner_banner(reader)
         heading(sweep, runs)
         if duel := reader.duels.of_sweep(sweep_id):
-            st.html(f"Part of {duel_link(f'duel {duel}', duel)}.")
+            st.html("Part of " + duel_link(f"duel {duel}", duel) + ".")
         st.header("Runs", anchor=False)
         st.html(matrix(sweep, runs))
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -50,11 +52,14 @@ def page(sweep_id: int) -> None:
                 label_visibility="collapsed",
             )
             leaving = st.container(width="content")
-        found = of_sweep(sweep, runs, reader) if view in VIEWS[1:3] else ""
+        is_disturbed = any(run.disturbed for run in measured(sweep, runs))
+        whole = is_disturbed and view != VIEWS[3] and widgets.include_disturbed()
+        runs = measured(sweep, runs)
+        found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
         with page_capture.keeping() as shown:
-            page_capture.facts("The sweep", said_of(sweep, runs))
+            page_capture.facts("Sweep", sweep_facts(sweep, runs))
             if view == VIEWS[0]:
-                results(sweep, runs, reader)
+                results(sweep, runs, reader, with_disturbed=whole)
             elif view == VIEWS[3]:
                 staleness(runs, reader, str(sweep_id), sweep.fields)
             elif isinstance(found, str):
@@ -66,28 +71,25 @@ def page(sweep_id: int) -> None:
             else:
                 where_time_went(found, reader, str(sweep_id))
         with leaving:
-            leave(sweep, runs, shown, view)
+            download_button(sweep, runs, shown, view)
     components.pulse(token, sweep_id=sweep_id, active=sweep.active, every_ms=EVERY_MS)
 
 
 if wanted.isdecimal() and len(wanted) < 18:
     page(int(wanted))
+elif wanted:
+    invalid_link("sweep", wanted)
 else:
     st.title("Sweeps", anchor=False)
-    if wanted:
-        st.warning("A link to a sweep ends in its number, such as /sweep?sweep=3.")
     with reading() as reader:
         newest, count = reader.sweeps.recent(limit=NEWEST), reader.sweeps.count()
     if not newest:
         widgets.empty(
-            (
-                "No sweep has been launched yet. The launch form has a switch for it: several runs over values of "
-                "a setting."
-            ),
-            "Launch one",
+            "No sweeps yet. A sweep runs several values of a setting; its chart and table appear here.",
+            "Launch a sweep",
             "launch",
         )
     for one in newest:
         entry(one)
     if count > len(newest):
-        st.caption(f"The newest {len(newest)} of {count:,} sweeps.")
+        st.caption(f"The newest {len(newest)} of {count:,} sweeps")

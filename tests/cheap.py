@@ -18,6 +18,6 @@ def cheap_passwords() -> Iterator[None]:
     """Hash and check the passwords of this module's tests at little cost."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passwords, "_hasher", PasswordHasher(**CHEAP))
-        passwords._nobodys.cache_clear()
+        passwords._dummy_hash.cache_clear()
         yield
-    passwords._nobodys.cache_clear()
+    passwords._dummy_hash.cache_clear()

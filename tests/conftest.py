@@ -66,8 +66,12 @@ started: list[str] = []
 """What this process has started."""
 
 
-def _note(event: str, what: object) -> None:
-    if event in STARTS:
+LDCONFIG = "/sbin/ldconfig"
+"""Python's own look-up of a shared library (`ctypes.util`), once a process, in whichever test imports the library."""
+
+
+def _note(event: str, what: tuple[object, ...]) -> None:
+    if event in STARTS and what[:1] != (LDCONFIG,):
         started.append(str(what)[:200])
 
 

@@ -12,11 +12,11 @@ def ring_and_hear(rank: Rank, bell: Bell, answers: Bell, heard: Tensor, times: i
     rank.ready()
     if rank.index == 0:
         for _ in range(times):
-            bell.ring()
+            bell.release()
         for _ in range(times):
-            assert answers.heard(PATIENCE_S)
+            assert answers.acquire(PATIENCE_S)
         return
     while int(heard.sum()) < times:
-        if bell.heard(0.1):
+        if bell.acquire(0.1):
             heard[rank.index] += 1
-            answers.ring()
+            answers.release()

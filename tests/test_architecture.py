@@ -14,15 +14,16 @@ from pydantic.fields import FieldInfo
 
 from engine.config import Config, bound_of, choices_of
 from engine.home import ROOT, Home
+from engine.metrics import METRICS
 from engine.registry import EXPERIMENTS, UNLISTED, experiment, experiments
 from tests.waiting import PATIENCE_S
 
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 LAYERS = (
-    "engine.errors engine.home engine.umask engine.signs engine.metrics engine.catalogue engine.config",
-    "engine.config_values engine.seeding engine.recorder engine.pipelining engine.experiment engine.registry",
-    "engine.launch_options engine.filter engine.access engine.store",
+    "engine.errors engine.home engine.umask engine.signs engine.metrics engine.histograms engine.catalogue",
+    "engine.config engine.config_values engine.seeding engine.recorder engine.pipelining engine.experiment",
+    "engine.registry engine.launch_options engine.filter engine.access engine.store",
     "engine.system engine.data engine.data.sets engine.rl engine.commands engine.launch",
     "engine.analysis.statistics engine.analysis engine.analysis.pipeline engine.sweep engine.analysis.scaling",
     "engine.transfer engine.published engine.queue engine.duel engine.museum engine.notices engine.upkeep",
@@ -42,7 +43,7 @@ ALONE = {name for name in ORDER if name.count(".") == 1 and not (ROOT / name.rep
 """The modules that lie in no folder of their own."""
 SCREENS = ORDER[ORDER.index("app.home") : ORDER.index("app.api")]
 MOST_MODULES, MOST_TEST_FILES = 15, 25
-LIKE_PARTS = {"engine.cli", "engine.museum.exhibits"}
+LIKE_PARTS = {"engine.cli", "engine.museum.exhibits", "pages"}
 """Registries of like parts, a module each, which may be as many as they like."""
 METHOD_SEES = (
     *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics"),
@@ -50,7 +51,7 @@ METHOD_SEES = (
     "engine.runtime.worker.ranks",
     "engine.runtime.worker.checkpoints",
     *(f"engine.runtime.rank.{name}" for name in ("child_process", "semaphore")),
-    *(f"engine.runtime.transport.{name}" for name in ("rpc", "request_reply", "allreduce")),
+    *(f"engine.runtime.transport.{name}" for name in ("rpc_group", "request_reply", "allreduce")),
 )
 TORCH_FREE = (
     *(
@@ -61,6 +62,7 @@ TORCH_FREE = (
         "engine.experiment",
         "engine.registry",
         "engine.metrics",
+        "engine.histograms",
     ),
     *("engine.recorder", "engine.store", "engine.catalogue", "engine.queue", "engine.filter"),
     *("engine.runner", "engine.system", "engine.runtime.rank.affinity", "engine.access"),
@@ -91,6 +93,7 @@ NOUNS = {
     "running",
     "pending",
     "polling",
+    "smoothing",
 }
 """Established nouns that end as gerunds do; a module is otherwise named by a noun."""
 
@@ -218,8 +221,10 @@ def test_no_screen_imports_another() -> None:
 def test_a_folder_holds_few_modules() -> None:
     folders = Counter(name.rpartition(".")[0] for name, path in modules().items() if path.name != "__init__.py")
     assert not {name: n for name, n in folders.items() if n > MOST_MODULES and name not in LIKE_PARTS}
-    static = Counter(path.parent for path in (ROOT / "app" / "static").rglob("*") if path.is_file())
-    assert not {str(path): n for path, n in static.items() if n > MOST_MODULES}
+    others = Counter(
+        path.parent for name in ("static", "templates") for path in (ROOT / "app" / name).rglob("*") if path.is_file()
+    )
+    assert not {str(path): n for path, n in others.items() if n > MOST_MODULES}
     tests = Counter(path.parent for path in (ROOT / "tests").rglob("*.py"))
     assert not {str(path): n for path, n in tests.items() if n > MOST_TEST_FILES}
 
@@ -326,7 +331,7 @@ def test_every_experiment_folder_is_in_the_table() -> None:
     assert folders == set(EXPERIMENTS + UNLISTED)
 
 
-def test_the_readme_tells_every_experiment_as_its_card_does() -> None:
+def test_the_readme_describes_every_experiment_like_its_card() -> None:
     table = (ROOT / "README.md").read_text().partition("## Experiments\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| (.+) \| \[(\w+)\]\((.+)\) \|$", table, re.M)
     wanted = {(each.name, each.sentence, each.name, f"docs/experiments/{each.name}.md") for each in experiments()}
@@ -361,6 +366,18 @@ def test_run_is_the_one_public_name_of_a_method(name: str) -> None:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
     }
     assert defined == {"run"}
+
+
+def test_every_metric_that_a_method_records_is_described() -> None:
+    quoted = re.compile(r'"((?:train|test|perf|charts|theory)/[a-z0-9_]+)"')
+    recorded = {
+        name
+        for module, path in modules().items()
+        if module.startswith(("engine.experiments", "engine.training", "engine.rl", "engine.runtime"))
+        for name in quoted.findall(path.read_text())
+    }
+    assert len(recorded) > 20
+    assert not sorted(recorded - set(METRICS))
 
 
 def test_every_field_says_what_it_is_and_every_number_has_bounds() -> None:
@@ -398,13 +415,14 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 @pytest.mark.processes
-def test_no_file_names_one_machine_and_the_readme_lists_every_package() -> None:
+def test_no_file_names_one_machine_and_the_layout_lists_every_package() -> None:
     pattern = re.compile(r"(?<![\w.}])/(?:" + "|".join(("root", "work", "home", "Users")) + r")/\w")
     assert not [f"{path}: {found.group()}" for path, text in texts() if (found := pattern.search(text))]
-    layout = (ROOT / "README.md").read_text().partition("## Layout\n")[2].partition("\n[")[0]
+    layout = (ROOT / "docs" / "architecture.md").read_text().partition("## Layout\n")[2].partition("\n## ")[0]
     listed = {name for line in re.findall(r"^ {6}((?:\w+/ ?)+)", layout, re.M) for name in re.findall(r"\w+", line)}
     assert listed == {path.parent.name for top in ("app", "engine") for path in (ROOT / top).glob("*/__init__.py")} | {
-        "static"
+        "static",
+        "templates",
     }
     assert set(re.findall(r"^ {4}(\w+)/", layout, re.M)) == {
         path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"

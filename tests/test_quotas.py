@@ -29,7 +29,7 @@ def test_limits_are_kept_in_the_home_by_person_and_of_older_versions(home: Home)
 @pytest.mark.parametrize("most", [0, -1, 10_001])
 def test_a_limit_that_is_none_is_refused_and_the_old_one_stays(home: Home, most: int) -> None:
     set_limits(home, Limits(2))
-    with pytest.raises(ConfigError, match=rf"must be 1 to 10,000, or none for no limit, got {most}\."):
+    with pytest.raises(ConfigError, match=rf"must be 1 to 10,000, or none for no limit; got {most}\."):
         set_limits(home, Limits(most))
     assert limits(home) == Limits(2)
 

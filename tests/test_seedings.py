@@ -12,7 +12,7 @@ import pytest
 from app.compare.groups import groups_of
 from app.compare.selection import names
 from app.run.summary_html import facts_of
-from app.runs.table import differing, run_lines
+from app.runs.rows import differing, run_rows
 from engine.analysis.scaling.scaling_data import study
 from engine.analysis.seedings import mixture
 from engine.duel.outcome import outcome
@@ -55,8 +55,8 @@ def test_a_mixture_of_rules_is_named_wherever_runs_are_put_together(mixed: list[
     ]
     assert [group.name for group in groups_of(mixed[1:], ["trainers"])] == ["trainers 2"]
     assert "seeding 1" in names(mixed)[1]
-    assert differing(run_lines(mixed)) == ["seeding 1", "seeding 2", "seeding 2"]
-    assert differing(run_lines(mixed[1:])) == ["", ""]
+    assert differing(run_rows(mixed)) == ["seeding 1", "seeding 2", "seeding 2"]
+    assert differing(run_rows(mixed[1:])) == ["", ""]
     with Reader.open(home) as reader:
         assert [run.id for run in reader.runs.find(matching=read_filter("seeding == 1"))] == [1]
     with Reader.open(home) as reader:
@@ -72,9 +72,8 @@ def test_a_duel_judges_by_runs_of_one_rule(home: Home) -> None:
     drew_by_1(home, run.id)
     told = outcome(duel.gathered(home, found.stored.id))
     assert [len(each.by_seed) for each in told.found] == [5]
-    assert (
-        f"Judged runs {run.id} draw random numbers by an older rule (seeding) than the others: left out."
-        in " ".join(told.cautions)
+    assert f"Evaluation runs {run.id} use an older seeding rule than the others and are excluded." in " ".join(
+        told.cautions
     )
 
 
@@ -89,7 +88,7 @@ def test_a_figure_of_a_mixture_has_no_verdict_and_its_sweep_is_not_extended(home
     )
     with pytest.raises(
         ConfigError,
-        match=r"drew random numbers by rule 1 \(seeding\), and new ones draw by rule 2\. Launch another sweep",
+        match=r"its runs use seeding rule 1, and new runs use rule 2\. Launch a new sweep",
     ):
         extend_sweep(home, sweep_id, {}, seeds=1, owner="Ada")
     page = opened("sweep", {"sweep": str(sweep_id)})

@@ -16,7 +16,8 @@ from engine.launch import launch, retry
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Reader, Store
 from engine.sweep.extend import extend_sweep
-from engine.sweep.plan import launch_sweep, plan
+from engine.sweep.launch import launch_sweep
+from engine.sweep.plan import plan
 from engine.sweep.random_search import Draw, Range, read_range, usual_range
 from tests.labs.duel import duel_of
 
@@ -54,9 +55,9 @@ def test_yes_and_no_are_read_too() -> None:
         ("splits", "1.5", "splits must be a whole number"),
         ("splits", "2, 2", "splits has the value 2 twice. Give each value once."),
         ("splits", "1..3, 2", "splits has the value 2 twice."),
-        ("splits", " , ", "splits needs at least one value to vary over, such as 1, 2, 4, 8."),
-        ("splits", "8..1", "splits: a range counts up, such as 1..8, got '8..1'."),
-        ("splits", "1..1000000000", "splits: a range may hold at most 500 values"),
+        ("splits", " , ", "splits needs at least one value to sweep, such as 1, 2, 4, 8."),
+        ("splits", "8..1", "splits: a range must be ascending, such as 1..8; got '8..1'."),
+        ("splits", "1..1000000000", "splits: a range can have at most 500 values"),
         ("splits", "none", "splits must be a whole number"),
         ("mode", "gpip", "mode must be one of 'gpipe'"),
         ("learning_rate", "inf", "learning_rate must be a finite number"),
@@ -85,7 +86,7 @@ def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None
         "With splits 5:",
         "With splits 6:",
         "With splits 7:",
-        "So do 3 more o",
+        "3 more of the ",
     ]
     with pytest.raises(ConfigError) as error:
         plan("hogwild", {"learning_rate": 99}, {"trainers": [1, 2]})
@@ -100,13 +101,13 @@ def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None
 @pytest.mark.parametrize(
     ("grid", "seeds", "sentence"),
     [
-        ({}, 1, "A sweep varies 1 or 2 fields, got none."),
+        ({}, 1, "A sweep must vary 1 or 2 fields, got none."),
         (
             {"splits": [1], "mode": ["gpipe"], "batches": [1]},
             1,
-            "A sweep varies 1 or 2 fields, got 3: splits, mode, batches.",
+            "A sweep must vary 1 or 2 fields, got 3: splits, mode, batches.",
         ),
-        ({"seed": [1, 2]}, 1, "seed can't be varied as a field"),
+        ({"seed": [1, 2]}, 1, "seed can't be a varied field"),
         (
             {"splits": range(1, 11)},
             51,
@@ -163,7 +164,7 @@ def test_a_launch_queues_every_run_with_its_own_demand_and_name(home: Home) -> N
 def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(home: Home) -> None:
     settings = experiment("hogwild").preset("quick").settings
     config, longest = experiment("hogwild").config.check(settings), "x" * 199 + "y"
-    sentence = "name must have at most 200 characters, got 201. Shorten it."
+    sentence = "name must have at most 200 characters; got 201. Shorten it."
     for order in (
         lambda name: launch(home, "hogwild", config, owner="Ada", title=name),
         lambda name: launch_sweep(home, "hogwild", settings, {"trainers": [1, 2]}, 1, owner="Ada", title=name),
@@ -184,7 +185,7 @@ def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(h
 
 
 def test_long_owners_are_refused_and_long_names_kept(home: Home) -> None:
-    with pytest.raises(ConfigError, match="owner must have at most 60 characters, got 61"):
+    with pytest.raises(ConfigError, match="owner must have at most 60 characters; got 61"):
         launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="a" * 61)
     run_id = launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="Ada")
     with Store.open(home) as store:
@@ -242,11 +243,11 @@ def test_more_values_and_more_seeds_are_new_cells_with_the_old_settings(home: Ho
 @pytest.mark.parametrize(
     ("more", "counts", "sentence"),
     [
-        ({}, {}, "Say what to add"),
+        ({}, {}, "Nothing to add"),
         ({"epochs": [4]}, {}, "does not vary epochs; it varies trainers and lock."),
         ({"trainers": [2]}, {}, "trainers has the value 2 twice."),
         ({"trainers": [99]}, {}, "trainers must be at most 64"),
-        ({}, {"draws": 2}, "is a grid, so it takes more values and more seeds, but no draws."),
+        ({}, {"draws": 2}, "is a grid search: add values or seeds instead of draws."),
         ({}, {"seeds": -1}, "seeds must be at least 0, got -1."),
         ({}, {"seeds": 200}, "A sweep may have at most 500 runs"),
     ],
@@ -286,14 +287,14 @@ def test_a_range_is_told_from_a_list(field: str, text: str, found: Range | None)
 @pytest.mark.parametrize(
     ("over", "sentence"),
     [
-        ({"splits": "8..1"}, "splits: a range counts up, such as 1..8, got '8..1'."),
+        ({"splits": "8..1"}, "splits: a range must be ascending, such as 1..8; got '8..1'."),
         ({"splits": "0..4"}, "splits must be at least 1 (allowed: 1 to 10000), got '0'."),
         ({"splits": "1.5..4"}, "splits must be a whole number"),
-        ({"mode": "log:gpipe"}, "mode: a range over factors is written mode=log:0.001..0.1"),
-        ({"momentum": "log:0..0.9"}, "momentum: a range over factors starts above 0, got 'log:0..0.9'."),
-        ({"seed": "1..9"}, "seed can't be varied as a field"),
+        ({"mode": "log:gpipe"}, "mode: a log range needs a numeric field and the form mode=log:0.001..0.1"),
+        ({"momentum": "log:0..0.9"}, "momentum: a log range must start above 0, got 'log:0..0.9'."),
+        ({"seed": "1..9"}, "seed can't be a varied field"),
         ({"split": "1..9"}, "Did you mean 'splits'?"),
-        ({}, "A random draw is over 1 to 6 fields, got none."),
+        ({}, "A random draw must vary 1 to 6 fields, got none."),
     ],
 )
 def test_what_is_wrong_with_a_range_is_a_sentence(over: dict[str, str], sentence: str) -> None:
@@ -313,9 +314,7 @@ def test_draws_repeat_spread_differ_and_have_a_size() -> None:
     assert {each["splits"] for each in drawn(6, splits="1..6")} == {1, 2, 3, 4, 5, 6}
     found = drawn(8, base={"batch_size": 8}, splits="1..64")
     assert sorted(each["splits"] for each in found) == [1, 2, 3, 4, 5, 6, 7, 8]
-    with pytest.raises(
-        ConfigError, match="9 combinations are to be drawn, but there are only 8 different combinations"
-    ):
+    with pytest.raises(ConfigError, match="Can't draw 9 combinations: only 8 different combinations are valid"):
         drawn(9, base={"batch_size": 8}, splits="1..64")
     with pytest.raises(ConfigError, match="splits must be at most batch_size"):
         drawn(1, base={"batch_size": 8}, splits="60..64")
@@ -347,7 +346,7 @@ def test_a_drawn_or_missing_sweep_is_told_and_takes_more(home: Home) -> None:
     assert (rates[8:10], len(set(rates))) == (rates[10:12], 6)
     assert sweep.grid["learning_rate"] == tuple(sorted(set(rates)))
     HogwildConfig.check(runs[-1].config)
-    with pytest.raises(ConfigError, match="was drawn at random, so it takes more draws and more seeds, but no values"):
+    with pytest.raises(ConfigError, match="is a random search: add draws or seeds instead of values"):
         extend_sweep(home, sweep_id, {"learning_rate": [0.5]}, owner="Ada")
     with pytest.raises(NoSuchSweep):
         extend_sweep(home, 7, {}, seeds=1, owner="Ada")

@@ -1,4 +1,4 @@
-"""What people put on runs, one or several at once: a star, a tag, the archive, the place of a baseline."""
+"""Annotations of one or several runs: star, tags, archive, baseline."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ from engine.store.records import ENDED, Run
 
 
 def marks(run: Run | RunRow) -> dict[str, str]:
-    """Return a run's marks in words, each with who gave it."""
+    """Return a run's marks in words, each with the person who set it."""
     return {
         word: by
         for word, by in (("baseline", run.pinned_by), ("star", run.starred_by), ("archived", run.archived_by))
@@ -22,40 +22,40 @@ def marks(run: Run | RunRow) -> dict[str, str]:
 
 
 def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) -> None:
-    """Show what can be done with the runs that were ticked in a table.
+    """Show the actions for the runs that are selected in a table.
 
-    The orders are given before the page runs again, by the runs that stood there when the button was pressed: by then
-    other rows may stand in the table. `baseline` is the one that a single run of them would take the place of.
+    They run before the page reruns, on the runs that were selected when the button was pressed: the table may have
+    other rows by then. `baseline` is the one that a single run would replace.
     """
-    ids, owners, named = tuple(run.id for run in runs), _owners(runs), _what(runs)
+    ids, owners, named = tuple(run.id for run in runs), _owners(runs), _named(runs)
     if any(not run.starred_by for run in runs):
         st.button(
             "Star",
             key="mark.star",
             on_click=_order,
             args=(lambda store, who: store.annotations.star(ids, by=who), "starred"),
-            **permissions.control("star", owners, what=named, help="Stars keep runs from the gc command."),
+            **permissions.control("star", owners, what=named, help="The gc command keeps starred runs."),
         )
     if any(run.starred_by for run in runs):
         take_off = permissions.control("unstar", owners, what=named)
         st.button(
-            "Take stars off",
+            "Unstar",
             key="mark.unstar",
             on_click=_order,
-            args=(lambda store, who: store.annotations.unstar(ids, by=who), "no longer starred"),
+            args=(lambda store, who: store.annotations.unstar(ids, by=who), "unstarred"),
             **take_off,
         )
     with st.popover("Tag", key="mark.tags", **permissions.control("tag", owners, what=named)):
-        st.text_input("Tag", key="mark.tag", max_chars=40, placeholder="one word, such as thesis")
+        st.text_input("Tag", key="mark.tag", max_chars=40, placeholder="one word, e.g. thesis")
         with st.container(horizontal=True):
-            st.button("Add it", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
-            st.button("Take it off", key="mark.tag.remove", on_click=_tag, args=(ids, False))
+            st.button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
+            st.button("Remove tag", key="mark.tag.remove", on_click=_tag, args=(ids, False))
     if len(runs) == 1 and not runs[0].pinned_by:
         st.button(
             "Pin as baseline",
             key="mark.pin",
             on_click=_order,
-            args=(lambda store, who: pinned(store, ids[0], who), "the baseline of its experiment"),
+            args=(lambda store, who: pinned(store, ids[0], who), "pinned as baseline"),
             **_pinning(runs[0], baseline),
         )
     if len(runs) == 1 and runs[0].pinned_by:
@@ -64,14 +64,14 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             "Unpin",
             key="mark.unpin",
             on_click=_order,
-            args=(lambda store, who: store.annotations.unpin(ids[0], by=who), "no longer a baseline"),
+            args=(lambda store, who: store.annotations.unpin(ids[0], by=who), "unpinned"),
             **let_go,
         )
     over = [run for run in runs if run.status in ENDED and not run.archived_by]
     ended = tuple(run.id for run in over)
     if over:
-        words = "They leave the tables; nothing is lost, and the switch for archived runs shows them."
-        put_away = permissions.control("archive", _owners(over), what=_what(over), help=words)
+        words = "Hides the runs from the tables without deleting anything. Show archived runs to see them."
+        put_away = permissions.control("archive", _owners(over), what=_named(over), help=words)
         st.button(
             "Archive",
             key="mark.archive",
@@ -82,23 +82,23 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
     if any(run.archived_by for run in runs):
         take_out = permissions.control("unarchive", owners, what=named)
         st.button(
-            "Restore",
+            "Unarchive",
             key="mark.restore",
             on_click=_order,
-            args=(lambda store, who: store.annotations.unarchive(ids, by=who), "back in the tables"),
+            args=(lambda store, who: store.annotations.unarchive(ids, by=who), "unarchived"),
             **take_out,
         )
 
 
 def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
-    """Show the marks of one run, folded, each with a button that puts it on or takes it off; `baseline` is the one
-    whose place it would take.
+    """Show the marks of one run in a popover, each with a button that sets or removes it; `baseline` is the one that it
+    would replace.
     """
     ids, who = [run.id], current_user.whoever()
-    words = "Star, baseline, archive. Name, tags and note are under Notes."
+    words = "Star, baseline and archive. Edit name, tags and note under Notes."
     with st.popover("Marks", **permissions.control("star", [run.owner], what=f"Run {run.id}", help=words)):
         if run.starred_by:
-            _button(run, "Take the star off", lambda store: store.annotations.unstar(ids, by=who))
+            _button(run, "Unstar", lambda store: store.annotations.unstar(ids, by=who))
         else:
             _button(run, "Star", lambda store: store.annotations.star(ids, by=who))
         if run.pinned_by:
@@ -108,29 +108,27 @@ def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
                 run, "Pin as baseline", lambda store: store.annotations.pin(run.id, by=who), _pinning(run, baseline)
             )
         if run.archived_by:
-            _button(run, "Restore", lambda store: store.annotations.unarchive(ids, by=who))
+            _button(run, "Unarchive", lambda store: store.annotations.unarchive(ids, by=who))
         elif run.active:
-            st.caption("It can be archived once it has ended.")
+            st.caption("It can be archived after it has ended.")
         else:
             _button(run, "Archive", lambda store: store.annotations.archive(ids, by=who))
 
 
 def baseline_beside(reader: Reader, experiment: str) -> RunRow | None:
-    """Return the run whose place another one would take as baseline; None too for those to whom it is all one whose
-    that is.
-    """
+    """Return the baseline that another run would replace; None also for persons who may replace anyone's baseline."""
     return None if current_user.may("pin", [""]) else reader.runs.pinned().get(experiment)
 
 
 def _pinning(run: Run | RunRow, baseline: Run | RunRow | None) -> permissions.Control:
-    """Return how the button stands that makes a run the baseline: it takes the mark off another run, which has to be
-    the person's too.
+    """Return the state of the button that pins a run as baseline: it unpins another run, which the person must be
+    allowed to change too.
     """
     others = [baseline] if baseline and baseline.id != run.id else []
     return permissions.control(
         "pin",
         [run.owner, *(each.owner for each in others)],
-        what="The run, or the baseline that it would take the place of,",
+        what="The run, or the baseline that it would replace,",
     )
 
 
@@ -138,7 +136,7 @@ def _owners(runs: Sequence[RunRow]) -> list[str]:
     return list(dict.fromkeys(run.owner for run in runs))
 
 
-def _what(runs: Sequence[RunRow]) -> str:
+def _named(runs: Sequence[RunRow]) -> str:
     return what("run", [run.id for run in runs])
 
 
@@ -153,14 +151,14 @@ def _button(run: Run, label: str, order: Callable[[Store], object], stands: perm
         st.rerun()
 
 
-def _order(order: Callable[[Store, str], Sequence[int]], said: str) -> None:
+def _order(order: Callable[[Store, str], Sequence[int]], done: str) -> None:
     who = current_user.whoever()
     changed = command(lambda store: list(order(store, who)))
     if changed is not None:
         st.toast(
-            f"{len(changed)} {'run is' if len(changed) == 1 else 'runs are'} {as_text(said)} now."
+            f"{len(changed)} {'run' if len(changed) == 1 else 'runs'} {as_text(done)}."
             if changed
-            else "There was nothing to change."
+            else "Nothing to change."
         )
 
 
@@ -168,7 +166,7 @@ def _tag(ids: Sequence[int], add: bool) -> None:
     tag = str(st.session_state.get("mark.tag", ""))
     _order(
         lambda store, who: (store.annotations.tag if add else store.annotations.untag)(ids, tag, by=who),
-        f"tagged {tag.strip()}" if add else f"no longer tagged {tag.strip()}",
+        f"tagged {tag.strip()}" if add else f"untagged {tag.strip()}",
     )
 
 

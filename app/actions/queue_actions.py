@@ -1,9 +1,6 @@
-"""The queue in words and buttons: what a run would meet before it is launched, why it waits, and what can be done about
-that.
-"""
+"""The queue in words and buttons: the estimates before a launch, the reason why a run waits, and queue actions."""
 
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import Any
 
 import streamlit as st
@@ -22,7 +19,7 @@ from engine.store.records import Demand, Run, RunRow
 
 
 def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: Terms) -> None:
-    """Say how long like runs took and when this one would start."""
+    """Show the estimated duration and start of a run."""
     with reading() as reader:
         found = prospect(
             *(reader, Home.find(), experiment, config, demand),
@@ -30,31 +27,31 @@ def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, as
             priority=asked.priority,
             oversubscribe=asked.oversubscribe,
         )
-    starts = start_in_words(found.starts_in_s) or "not known when"
-    show_facts([("Time", escape(takes(found.takes))), ("Would start", escape(starts))])
+    starts = start_in_words(found.starts_in_s) or "unknown"
+    show_facts([("Estimated duration", takes(found.takes)), ("Estimated start", starts)])
     if found.reason:
-        st.caption(as_text(f"Launched now, it {found.reason}."))
+        st.caption(as_text(f"If launched now, it {found.reason}."))
 
 
 def takes(found: Estimate | None) -> str:
-    """Return how long like runs took, in words."""
+    """Return the duration of similar runs, in words."""
     if found is None:
-        return "not known: no like run has finished here"
+        return "No estimate yet (first run of this kind)"
     if found.runs == 1:
-        return f"about {duration(found.median)}, from 1 like run"
+        return f"about {duration(found.median)}, from 1 similar run"
     return (
         f"about {duration(found.median)} ({duration(found.shortest)} to {duration(found.longest)}), from "
-        f"{found.runs} like runs"
+        f"{found.runs} similar runs"
     )
 
 
 def waits(reader: Reader) -> dict[int, Wait]:
-    """Return what is known of each waiting run, in the order of the queue."""
+    """Return the estimates of each queued run, in the order of the queue."""
     return outlook(reader, Home.find()) if reader.queue.count() else {}
 
 
 def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
-    """Return why a run waits and when it should start, in a sentence; a run far back has only its place."""
+    """Return why a run waits and its estimated start, in sentences; a run far back has only its position."""
     if wait is None:
         before = reader.queue.position(run.id)
         if before is None:
@@ -62,47 +59,58 @@ def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
         return (
             "Next in the queue."
             if before == 0
-            else f"{before:,} {'run' if before == 1 else 'runs'} before it in the queue."
+            else f"{before:,} {'run' if before == 1 else 'runs'} ahead in the queue."
         )
     starts = start_in_words(wait.starts_in_s) if wait.reason != "starts next" else ""
-    said = [_sentence(wait.reason)]
+    sentences = [_sentence(wait.reason)]
     if starts:
-        said.append(f"Should start {starts}.")
+        sentences.append(f"Expected to start {starts}.")
     if wait.takes:
-        said.append(f"Takes {takes(wait.takes)}.")
-    return " ".join(said)
+        sentences.append(f"Takes {takes(wait.takes)}.")
+    return " ".join(sentences)
+
+
+def in_short(run: RunRow, wait: Wait | None, reader: Reader) -> str:
+    """Return why a run waits and its estimated start, in a few words; of a run far back only its position."""
+    if wait is None:
+        before = reader.queue.position(run.id)
+        if before is None:
+            return "on hold"
+        return f"{before:,} {'run' if before == 1 else 'runs'} ahead in the queue" if before else "next in the queue"
+    starts = start_in_words(wait.starts_in_s) if wait.reason != "starts next" else ""
+    return f"{wait.reason}, starts {starts}" if starts else wait.reason
 
 
 def queue_actions(run: Run) -> None:
-    """Show what can be done about a run that waits: hold or release it, move it, change its priority."""
+    """Show the actions on a queued run: hold or release it, move it, change its priority."""
     if run.status != "queued":
         return
     named, owners = f"Run {run.id}", [run.owner]
     prefers = permissions.control("prefer", owners, what=named)
     with st.popover(
-        "Queue", **permissions.control("hold", owners, what=named, help="Hold it back, or change its place.")
+        "Queue", **permissions.control("hold", owners, what=named, help="Hold the run or change its position.")
     ):
         if run.held_by:
             _button("Release", run, lambda store, who: store.queue.release(run.id, by=who))
         else:
             _button("Hold", run, lambda store, who: store.queue.hold(run.id, by=who))
-        _button("Move to the front", run, lambda store, who: store.queue.move(run.id, "front", by=who), prefers)
-        _button("Move to the back", run, lambda store, who: store.queue.move(run.id, "back", by=who))
-        st.caption(f"Its priority is {run.terms.priority}; front and back are those of that priority.")
+        _button("Move to front", run, lambda store, who: store.queue.move(run.id, "front", by=who), prefers)
+        _button("Move to back", run, lambda store, who: store.queue.move(run.id, "back", by=who))
+        st.caption(f"Priority: {run.terms.priority}. Front and back are within this priority.")
         for other in (each for each in reversed(PRIORITIES) if each != run.terms.priority):
             _button(
-                f"Make its priority {other}", run, _giving(run.id, other), prefers if other == PRIORITIES[-1] else None
+                f"Set priority to {other}", run, _setting(run.id, other), prefers if other == PRIORITIES[-1] else None
             )
 
 
-def _giving(run_id: int, priority: Priority) -> Callable[[Store, str], None]:
+def _setting(run_id: int, priority: Priority) -> Callable[[Store, str], None]:
     return lambda store, who: store.queue.set_priority(run_id, priority, by=who)
 
 
 def _button(
     label: str, run: Run, order: Callable[[Store, str], None], stands: permissions.Control | None = None
 ) -> None:
-    """Show one button; where the store can't do what it says, its sentence stands below."""
+    """Show one button; if the store refuses the action, its error is shown below."""
 
     def done(store: Store) -> bool:
         order(store, current_user.whoever())
@@ -115,6 +123,6 @@ def _button(
 
 
 def _sentence(words: str) -> str:
-    """Return words as a sentence, but a name at the start as it is written."""
+    """Return words as a sentence; a name at the start keeps its case."""
     starts_low = words.startswith(("waits", "held", "starts"))
     return f"{words[:1].upper() if starts_low else words[:1]}{words[1:]}."

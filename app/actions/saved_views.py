@@ -1,28 +1,72 @@
-"""Saved views, on Home and on their own page: a link each, and for its owner a box to rename or delete it."""
+"""Saved views: a named address of a page, shared with the lab. Its owner can rename or delete it."""
 
 from collections.abc import Callable
-from html import escape
 
 import streamlit as st
 
 from app.core.base_path import at
-from app.ui import current_user
-from app.ui.html import when
+from app.ui import current_user, dialogs, permissions
+from app.ui.html import block, joined, link, quiet, when
 from app.ui.store_access import command
-from engine.store import SavedView, Store
+from engine.store import Reader, SavedView, Store
 from engine.store.runs.saved_views import NAME_LENGTH
+
+WHY = "Your name is shown on your saved views; only you can rename or delete them. This is asked once."
+
+
+def save_form(page: str, query: str) -> None:
+    """Show the form that saves the view with this query of a page under a name."""
+    if ordered := st.session_state.pop(f"{page}.ordered", None):
+        st.session_state[f"{page}.saves"] = ordered
+        if current_user.name() is None:
+            dialogs.open_soon(current_user.ask_name, WHY, "Save this view for the lab")
+        carry_out_waiting(page)
+    with (
+        st.popover("Save view", key=f"{page}.saving.open", on_change="rerun", **permissions.control("save view")),
+        st.form(f"{page}.saving", border=False),
+    ):
+        st.text_input("View name", key=f"{page}.name", max_chars=NAME_LENGTH, placeholder="e.g. Speed by trainers")
+        st.form_submit_button("Save", key=f"{page}.save", on_click=_order_saving, args=(page, query))
+
+
+def _order_saving(page: str, query: str) -> None:
+    """Close the popover, which would cover the dialog that asks for the user's name, and save the view on the next
+    rerun.
+    """
+    st.session_state[f"{page}.saving.open"] = False
+    st.session_state[f"{page}.ordered"] = (st.session_state[f"{page}.name"], query)
+
+
+def carry_out_waiting(page: str) -> None:
+    """Save a pending view once its owner's name is known."""
+    if current_user.name() is None or (wanted := st.session_state.pop(f"{page}.saves", None)) is None:
+        return
+    name, query = wanted
+
+    def save(store: Store) -> int:
+        return store.views.save(name, page, query, owner=current_user.whoever())
+
+    if command(save) is not None:
+        st.toast("View saved. Everyone in the lab can open it from Home and from this page.")
+
+
+def saved_views(reader: Reader, *pages: str, expanded: bool = False) -> None:
+    """List the lab's saved views of some pages with their links."""
+    found = [view for page in pages for view in reader.views.find(page=page)]
+    if not found:
+        return
+    with st.expander(f"Saved views ({len(found)})", expanded=expanded):
+        for view in found:
+            entry(view)
 
 
 def entry(view: SavedView, *, with_page: bool = False) -> None:
-    """Show one view; `with_page` says of which page it is."""
-    link = f'<a href="{escape(at(f"/{view.page}?{view.query}"))}">{escape(view.name)}</a>'
-    page = f"{escape(view.page.capitalize())}, " if with_page else ""
+    """Show one view, with the name of its page if `with_page`."""
+    page = f"{view.page.capitalize()}, " if with_page else ""
+    whose = quiet(f"{page}by {view.owner}, " + when(view.saved_at))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
-            (
-                f'<div class="pl-said">{link} <span class="pl-quiet">{page}by {escape(view.owner)}, '
-                f"{when(view.saved_at)}</span></div>"
-            ),
+            block("pl-said", joined([link(view.name, at(f"/{view.page}?{view.query}")), whose], " ")),
             width="stretch",
         )
         if is_to_change(view):
@@ -30,18 +74,18 @@ def entry(view: SavedView, *, with_page: bool = False) -> None:
 
 
 def is_to_change(view: SavedView) -> bool:
-    """Say whether the person may rename and delete a view; in a lab without accounts its owner alone, by courtesy."""
+    """Return whether the person may rename and delete a view; in a lab without accounts only its owner, by courtesy."""
     here = current_user.standing()
     return view.owner == here.name if here.open else here.may("rename view", [view.owner])
 
 
 def _change(view: SavedView) -> None:
-    with st.popover("Change", key=f"view.change.{view.id}", type="tertiary", on_change="rerun") as opened:
+    with st.popover("Edit", key=f"view.change.{view.id}", type="tertiary", on_change="rerun") as opened:
         if not opened.open:
             return
         field = f"view.name.{view.id}"
         st.session_state.setdefault(field, view.name)
-        st.text_input("Name of the view", key=field, max_chars=NAME_LENGTH)
+        st.text_input("View name", key=field, max_chars=NAME_LENGTH)
         with st.container(horizontal=True):
             st.button("Rename", key=f"view.rename.{view.id}", type="primary", on_click=_rename, args=(view, field))
             st.button(
@@ -49,7 +93,7 @@ def _change(view: SavedView) -> None:
                 key=f"view.delete.{view.id}",
                 on_click=_delete,
                 args=(view,),
-                help="Its link stops standing here; the runs stay as they are.",
+                help="Deletes the saved view; its runs are kept.",
             )
 
 
@@ -64,6 +108,6 @@ def _delete(view: SavedView) -> None:
 
 
 def _ordered(view: SavedView, order: Callable[[Store], bool]) -> None:
-    """Give the store an order, before the page runs again, and close the box; what can't be done stands on the page."""
+    """Run a command before the page reruns and close the popover; an error is shown on the page."""
     if command(order) is not None:
         st.session_state[f"view.change.{view.id}"] = False

@@ -1,6 +1,4 @@
-"""From a click to a queued run or sweep: the name is asked where it is not known, then it is queued and its page
-opened.
-"""
+"""From a click to a queued run or sweep: ask for the name if unknown, queue it, and open its page."""
 
 from dataclasses import dataclass
 
@@ -17,7 +15,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import USUAL, Terms
-from engine.sweep.plan import SweepOrder
+from engine.sweep.launch import SweepOrder
 
 _WAITS = "launch.waits"
 
@@ -32,7 +30,7 @@ class PendingLaunch:
     title: str = ""
     terms: Terms = USUAL
     stays: bool = False
-    """Whether the page that it was launched from stays, and shows what comes of it."""
+    """Whether to stay on the page that it was launched from."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ Wanted = PendingLaunch | SweepOrder | DuelOrder | Resumption | Repetition
 
 
 def order(wanted: Wanted) -> None:
-    """Carry out a launch, a resumption or a retry, or ask the name first and carry it out in the next script run."""
+    """Run a launch, a resumption or a retry; without a name, ask for it first and run in the next script run."""
     if current_user.name() is None:
         st.session_state[_WAITS] = wanted
         button = (
@@ -73,7 +71,7 @@ def order(wanted: Wanted) -> None:
         )
         dialogs.open_soon(
             current_user.ask_name,
-            "It stands beside the runs that you start, so that your lab can tell them apart. You are asked once.",
+            "It is shown with the runs that you launch, so that your lab can tell them apart. You are asked only once.",
             button,
         )
     else:
@@ -81,7 +79,7 @@ def order(wanted: Wanted) -> None:
 
 
 def carry_out_waiting() -> None:
-    """Carry out what waited for a name, once there is one."""
+    """Run the launch that waited for a name, once there is one."""
     if current_user.name() is not None and (wanted := st.session_state.pop(_WAITS, None)):
         _launch(wanted)
 

@@ -1,7 +1,6 @@
-"""What a sweep takes, in words: before its launch, and on its page what is left of it."""
+"""The estimates of a sweep in words: before its launch, and for its remaining runs."""
 
 from collections.abc import Iterator
-from html import escape
 
 import streamlit as st
 
@@ -20,24 +19,25 @@ from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import Plan
 from engine.system.machine import demand, machine
 
+_UNKNOWN_FINISH = "Estimated finish unknown: running runs, or runs ahead in the queue, have no estimate."
 FRESH_S = 5.0
-"""How old what is left of a sweep may be told; all who look at its page share the answer."""
+"""Greatest age of the estimate of a sweep's remaining runs, which all visitors of its page share."""
 
 
 def before_launch(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> None:
-    """Say how many runs there are, what they hold and when the last should end, were they launched now."""
+    """Show the number of runs, their estimated usage, and the estimated finish if launched now."""
     found = _planned(experiment, planned, exclusive, asked)
-    show_facts([(label, escape(words)) for label, words in facts(found)])
+    show_facts(facts(found))
     for sentence in caveats(found):
         st.caption(as_text(sentence))
 
 
 def in_a_line(experiment: str, planned: Plan, exclusive: bool) -> str:
-    """Return the same in a line; raises DeviceError for a run that could never run here."""
+    """Return the same in a line. Raises DeviceError for a run that could never run here."""
     found = _planned(experiment, planned, exclusive, USUAL)
     held, ends = hours(found), _end(found.ends_in_s)
-    told = [f"About {held}{f'; launched now, it ends {ends}' if ends else ''}."] if held else []
-    return " ".join([*told, *caveats(found)])
+    known = [f"About {held}{f'; estimated finish {ends}' if ends else ''}."] if held else []
+    return " ".join([*known, *caveats(found)])
 
 
 def _planned(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> Outlay:
@@ -58,7 +58,7 @@ def _planned(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> O
 
 
 def what_is_left(sweep: Sweep) -> None:
-    """Say what the runs of a sweep that have not ended still take, in a line."""
+    """Show the estimates of a sweep's remaining runs, in a line."""
     with reading() as reader:
         found = _left(str(Home.find().path), sweep.id, sweep.fields, reader)
     st.caption(as_text(" ".join(left(found, sweep))))
@@ -70,50 +70,52 @@ def _left(home: str, sweep_id: int, fields: tuple[str, ...], _reader: Reader) ->
 
 
 def facts(found: Outlay) -> list[tuple[str, str]]:
-    """Return label and value of what a sweep takes."""
+    """Return label and value of each estimate of a sweep."""
     return [
         ("Runs", f"{found.runs:,}"),
-        ("They hold", hours(found) or "not known"),
-        ("On an idle machine", "not known" if found.idle_s is None else f"about {duration(found.idle_s)}"),
-        ("Launched now, it ends", _end(found.ends_in_s) or "not known when"),
+        ("Estimated usage", hours(found) or "unknown"),
+        ("On an idle machine", "unknown" if found.idle_s is None else f"about {duration(found.idle_s)}"),
+        ("Estimated finish", _end(found.ends_in_s) or "unknown"),
     ]
 
 
 def caveats(found: Outlay) -> Iterator[str]:
-    """Yield what the numbers are told from, and what is not known."""
+    """Yield the basis of the estimates, and the unknowns."""
     if found.core_hours is None:
-        yield "No like run has finished on this machine yet, so nothing tells how long these take."
+        yield "No estimate yet: no similar run has finished on this machine."
         return
     yield _source(found)
     if found.ends_in_s is None:
-        yield "When it ends is not known: nothing tells how long the runs take that are on, or that wait before these."
+        yield _UNKNOWN_FINISH
 
 
 def left(found: Outlay, sweep: Sweep) -> Iterator[str]:
-    """Yield sentences on what is left of a sweep."""
+    """Yield sentences on the remaining runs of a sweep."""
     count = sweep.total - sweep.ended
-    runs = f"{count:,} {'run is' if count == 1 else 'runs are'} left"
+    runs = f"{count:,} {'run' if count == 1 else 'runs'} left"
     if found.runs < count:
-        yield f"{runs}, more than is looked ahead."
+        yield f"{runs}, too many for an estimate."
         return
     held = hours(found)
-    yield f"{runs}{f', about {held}' if held else '; how long they take is not known yet'}."
+    yield f"{runs}{f', about {held}' if held else '; no estimate yet'}."
     if sweep.paused:
         yield (
-            f"Let go on now, it would end {_end(found.ends_in_s)}." if found.ends_in_s is not None else "It is paused."
+            f"Paused; if resumed now, estimated finish {_end(found.ends_in_s)}."
+            if found.ends_in_s is not None
+            else "Paused."
         )
     elif found.ends_in_s is not None and found.held < count:
-        yield f"It should end {_end(found.ends_in_s)}{', without those on hold' if found.held else ''}."
+        yield f"Estimated finish {_end(found.ends_in_s)}{', excluding runs on hold' if found.held else ''}."
     elif held and found.held < count:
-        yield "When it ends is not known: nothing tells how long the runs take that are on, or that wait before these."
+        yield _UNKNOWN_FINISH
     if found.held:
-        yield f"{found.held:,} {'is' if found.held == 1 else 'are'} on hold."
+        yield f"{found.held:,} on hold."
     if held:
         yield _source(found)
 
 
 def hours(found: Outlay) -> str:
-    """Return the slot-hours in words, empty where they are not known."""
+    """Return the core-hours and GPU-hours in words, empty if unknown."""
     if found.core_hours is None:
         return ""
     return f"{number(found.core_hours, 2)} core-hours" + (
@@ -122,21 +124,23 @@ def hours(found: Outlay) -> str:
 
 
 def _source(found: Outlay) -> str:
-    """Return what the times are told from."""
+    """Return the basis of the estimates."""
     if found.assumed_s is None:
-        return "Told from like runs of this machine." if found.runs > 1 else "Told from like runs."
+        return "Estimated from similar runs on this machine."
     others = "each of the others" if found.like else "each"
-    from_what = f"the median of the {_runs(found.near)} that differ only in what varies" if found.near else "their mean"
-    have = (
-        f"{found.like} of {found.runs} cells {'has' if found.like == 1 else 'have'} like runs"
-        if found.like
-        else "No cell has like runs"
+    basis = (
+        f"the median of the {_runs(found.near)} that differ only in the varied settings" if found.near else "their mean"
     )
-    return f"{have}; {others} is taken to last {duration(found.assumed_s)}, {from_what}."
+    have = (
+        f"{found.like} of {found.runs} cells {'has' if found.like == 1 else 'have'} similar runs"
+        if found.like
+        else "No cell has similar runs"
+    )
+    return f"{have}; {others} is assumed to take {duration(found.assumed_s)}, {basis}."
 
 
 def _end(in_s: float | None) -> str:
-    """Return when something ends: `in about 40 s`, `at about 14:20 (in 3 h)`; empty where nothing tells."""
+    """Return the time of an end: `in about 40 s`, `at about 14:20 (in 3 h)`; empty if unknown."""
     if in_s is None:
         return ""
     return f"in about {in_s:.0f} s" if in_s < 90 else f"at about {clock(in_s)} (in {duration(in_s)})"

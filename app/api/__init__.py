@@ -1,3 +1,3 @@
-"""The API for scripts, under /api/v1: what the lab holds as JSON, and launches. docs/openapi.json describes it,
-docs/api.md shows its use.
+"""The HTTP API under /api/v1: read the lab's data as JSON, launch and cancel runs. docs/openapi.json is its
+specification; docs/api.md shows its use.
 """

@@ -1,5 +1,5 @@
-"""How long a body may be: one that says it is longer is not read, one that turns out to be longer is read
-no further.
+"""Limit the size of request bodies: refuse a declared size above the limit unread, and stop reading at the limit
+otherwise.
 """
 
 from fastapi import HTTPException
@@ -17,7 +17,7 @@ class ShortBodies:
     def __init__(self, app: ASGIApp, most: int) -> None:
         self.app = app
         self.most = most
-        self.sentence = f"A body has at most {most // 1024} KB."
+        self.sentence = f"The request body must be at most {most // 1024} KB."
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

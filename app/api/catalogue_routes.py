@@ -1,6 +1,4 @@
-"""What can be launched and what is measured: experiments with their presets and settings, metrics with their meanings;
-and the lab's sweeps.
-"""
+"""Routes for experiments with presets and settings, metrics, and sweeps."""
 
 from typing import Annotated, Any
 
@@ -31,27 +29,25 @@ router = APIRouter()
 
 
 class SweepsAsked(Asked):
-    """Which sweeps are asked for."""
+    """Query parameters of the sweep list."""
 
     before: Id | None = Field(
         None,
         json_schema_extra=left_out,
-        description="Only sweeps older than this one: the cursor that the page before gave as next.",
+        description="Cursor: only sweeps older than this one; pass `next` of the previous page.",
     )
-    limit: int = Field(50, ge=1, le=200, description="At most so many.")
+    limit: int = Field(50, ge=1, le=200, description="Page size.")
 
 
-@router.get("/experiments", summary="List what can be launched")
+@router.get("/experiments", summary="List experiments")
 def experiment_list() -> ExperimentList:
     """Return the experiments of this version."""
     return ExperimentList(experiments=[ExperimentTold(**_card(found)) for found in experiments()])
 
 
-@router.get(
-    "/experiments/{name}", summary="Tell one experiment in full", responses={404: told("No experiment has that name.")}
-)
+@router.get("/experiments/{name}", summary="Get an experiment", responses={404: told("Unknown experiment.")})
 def experiment_in_full(name: Annotated[str, Path(max_length=100, description="Its name.")]) -> ExperimentInFull:
-    """Return one experiment with its presets, and its settings as a JSON schema."""
+    """Return one experiment with its presets and the JSON schema of its settings."""
     try:
         found = experiment(name)
     except UnknownName as error:
@@ -65,26 +61,24 @@ def experiment_in_full(name: Annotated[str, Path(max_length=100, description="It
     return ExperimentInFull(**_card(found), presets=presets, config_schema=found.config.model_json_schema())
 
 
-@router.get("/metric-names", summary="Say what each metric means")
+@router.get("/metric-names", summary="Describe all metrics")
 def metric_names() -> MetricList:
-    """Return every metric that this version records, and those that runs of the store have recorded, with label, unit
-    and which way is better.
-    """
+    """Return all metrics of this version and of the store's runs, with label, unit and better direction."""
     with Reader.open(Home.find()) as reader:
         names = dict.fromkeys([*METRICS, *reader.fields.metric_names()])
     return MetricList(metrics=[MetricTold.model_validate(metric(name)) for name in names])
 
 
-@router.get("/sweeps", summary="List sweeps, the newest first")
+@router.get("/sweeps", summary="List sweeps, newest first")
 def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
-    """Return a page of sweeps, each with how many of its runs have which status."""
+    """Return a page of sweeps, each with the number of its runs per status."""
     with Reader.open(Home.find()) as reader:
         found = reader.sweeps.recent(before=asked.before, limit=asked.limit + 1)
     shown = [SweepTold.model_validate(each) for each in found[: asked.limit]]
     return SweepList(sweeps=shown, next=shown[-1].id if len(found) > asked.limit else None)
 
 
-@router.get("/sweeps/{sweep_id}", summary="Tell one sweep", responses={404: told("No sweep has that number.")})
+@router.get("/sweeps/{sweep_id}", summary="Tell one sweep", responses={404: told("Unknown sweep.")})
 def sweep(sweep_id: Annotated[int, Path(ge=1, le=MOST_ID, description="The sweep's number."), DIGITS]) -> SweepInFull:
     """Return one sweep and the ids of its runs."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():

@@ -1,4 +1,4 @@
-"""Curves of a run: down-sampled as the console draws them, or every point as a stream."""
+"""Routes for curves of a run: down-sampled as in the console, or every point as a stream."""
 
 import json
 import math
@@ -27,7 +27,7 @@ from engine.transfer.point_rows import COLUMNS
 router = APIRouter()
 AXES: dict[str, Axis] = {"step": "step", "time": "time_s", "passes": "passes"}
 MOST_POINTS = 500_000
-"""Points of one answer at most; who wants more asks for the stream."""
+"""Maximum number of points in one response; the stream has no limit."""
 MOST_METRICS = 50
 PAGE = 20_000
 CHUNK = 1 << 20
@@ -38,33 +38,32 @@ Metrics = Annotated[
     Field(
         max_length=2_000,
         description=(
-            "Names joined by commas, such as train/loss,test/accuracy. None: every curve (series), or every metric "
-            "(points)."
+            "Comma-separated names, such as train/loss,test/accuracy. Default: every curve (series) or metric (points)."
         ),
     ),
 ]
 
 
 class SeriesAsked(Asked):
-    """Which curves are asked for, and how finely."""
+    """Query parameters of the curves."""
 
     metrics: Metrics = ""
     max_points: int = Field(
-        1_000, ge=5, le=10_000, description="Of one curve at most so many; a longer one is down-sampled."
+        1_000, ge=5, le=10_000, description="Maximum number of points per curve; longer curves are down-sampled."
     )
     axis: Literal["step", "time", "passes"] = Field(
-        "step", description="Along what from and to are meant: steps, seconds, or passes over the data."
+        "step", description="Axis of `from` and `to`: steps, seconds, or passes over the data."
     )
     from_: Finite | None = Field(
-        None, json_schema_extra=left_out, alias="from", description="Only from here on, with the neighbour before."
+        None, json_schema_extra=left_out, alias="from", description="Start of the range, including the preceding point."
     )
     to: Finite | None = Field(
-        None, json_schema_extra=left_out, description="Only up to here, with the neighbour behind."
+        None, json_schema_extra=left_out, description="End of the range, including the following point."
     )
 
     @property
     def stretch(self) -> Stretch | None:
-        """The part that is asked for, None for all."""
+        """Return the requested range, None for all."""
         if self.from_ is None and self.to is None:
             return None
         return Stretch(
@@ -73,22 +72,22 @@ class SeriesAsked(Asked):
 
 
 class PointsAsked(Asked):
-    """Which points are asked for, and in which form."""
+    """Query parameters of the stream of points."""
 
     metrics: Metrics = ""
-    format: Literal["ndjson", "parquet"] = Field("ndjson", description="One JSON object a line, or a Parquet file.")
+    format: Literal["ndjson", "parquet"] = Field("ndjson", description="One JSON object per line, or a Parquet file.")
 
 
 @router.get(
     "/runs/{run_id}/series",
     summary="Read curves, down-sampled",
-    responses={400: told("More is asked for than one answer holds."), 404: told("No run has that number.")},
+    responses={400: told("The request exceeds the limit of one response."), 404: told("Unknown run.")},
 )
 def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
-    """Return curves of a run. A long one keeps first, last, least and greatest of each of some stretches, and says of
-    how many points.
+    """Return curves of a run. A down-sampled curve keeps the first, last, minimum and maximum point of each bucket and
+    states the total number of points.
 
-    A metric that the run has not recorded has no curve. What would exceed 500,000 points in all is refused with 400.
+    A metric that the run has not recorded is omitted. Requests for more than 500,000 points are refused with 400.
     """
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         run = reader.runs.one(run_id)
@@ -100,11 +99,10 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
             and sum(min(s.count + s.nonfinite, asked.max_points) for s in recorded if s.metric in names) > MOST_POINTS
         ):
             said = (
-                f"{many} curves of up to {asked.max_points:,} points are more than one answer holds ({MOST_POINTS:,})."
+                f"{many} curves of up to {asked.max_points:,} points exceed the limit of one response "
+                f"({MOST_POINTS:,} points)."
             )
-            raise HTTPException(
-                400, f"{said} Ask for fewer metrics or points, or for all of them from /runs/{run_id}/points."
-            )
+            raise HTTPException(400, f"{said} Request fewer metrics or points, or use /runs/{run_id}/points for all.")
         found = reader.curves.series(run_id, names, max_points=asked.max_points, within=asked.stretch)
         roles = {row.rank: row.role for row in reader.details.ranks(run_id)}
     return Curves(run_id=run_id, version=run.version, status=run.status, series=[_curve(each, roles) for each in found])
@@ -115,17 +113,19 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
     summary="Stream every point",
     response_class=StreamingResponse,
     responses={
-        200: {"description": "A line or row for each point, by metric and rank.", "content": {NDJSON: {}, PARQUET: {}}},
-        400: told("More metrics are asked for than one answer has."),
-        404: told("No run has that number."),
+        200: {
+            "description": "One line or row per point, ordered by metric and rank.",
+            "content": {NDJSON: {}, PARQUET: {}},
+        },
+        400: told("The request exceeds the limit of metrics in one response."),
+        404: told("Unknown run."),
     },
 )
 def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingResponse:
-    """Return every point of a run that the store holds: run_id, experiment, metric, rank, role, step, passes, time_s,
-    value.
+    """Return every stored point of a run: run_id, experiment, metric, rank, role, step, passes, time_s, value.
 
-    A point of the whole run has no rank and an empty role. In JSON a value that is no finite number is "NaN",
-    "Infinity" or "-Infinity".
+    A point of the whole run has no rank and an empty role. In JSON a non-finite value is "NaN", "Infinity" or
+    "-Infinity".
     """
     home = Home.find()
     with Reader.open(home) as reader:
@@ -140,11 +140,11 @@ def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingRe
 
 
 def _names(text: str) -> list[str]:
-    """Return the metrics that a request names, once each; raises a refusal for too many."""
+    """Return the distinct metrics named in a request; raises a refusal for too many."""
     names = list(dict.fromkeys(name for name in map(str.strip, text.split(",")) if name))
     if len(names) > MOST_METRICS:
         raise HTTPException(
-            400, f"One answer has at most {MOST_METRICS} metrics, {len(names)} are asked for. Ask for fewer at a time."
+            400, f"metrics must name at most {MOST_METRICS} metrics; got {len(names)}. Split the request."
         )
     return names
 
@@ -169,7 +169,7 @@ def _curve(found: Series, roles: dict[int, str]) -> Curve:
 
 
 def _pages(home: Home, recordings: list[Recording]) -> Iterator[tuple[Recording, list[PointRow]]]:
-    """Yield the points of each recording by the page; every page opens the store for itself, since the server reads a
+    """Yield the points of each recording in pages. Each page opens the store again, because the server may read a
     stream in any of its threads.
     """
     for recording in recordings:
@@ -214,7 +214,9 @@ def _number(value: float | None) -> str:
 
 
 def _parquet(about: tuple[int, str], pages: Iterator[tuple[Recording, list[PointRow]]]) -> Iterator[bytes]:
-    """Yield a Parquet file, a row group a page: it is written aside first, since its end tells where all lies."""
+    """Yield a Parquet file, one row group per page. The file is written to disk first, because its footer holds the
+    offsets.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 

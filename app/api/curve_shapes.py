@@ -1,4 +1,4 @@
-"""Curves and logs as the API tells them: columns of equal length, and what was left out."""
+"""Response schemas of curves and logs: columns of equal length."""
 
 from pydantic import Field
 
@@ -7,22 +7,19 @@ from engine.store.records import Status
 
 
 class Curve(Shape):
-    """Points of one metric of one rank, in the order recorded; the lists are of equal length."""
+    """Points of one metric of one rank in recording order; the lists have equal length."""
 
     metric: str
-    rank: int | None = Field(description="The rank that recorded it; null for one of the whole run.")
-    role: str = Field(description="The rank's role; empty for one of the whole run.")
-    unit: str = Field(description="The metric's unit; empty for a plain number.")
-    steps: list[int] = Field(description="The rank's own count of steps.")
+    rank: int | None = Field(description="Recording rank; null for a metric of the whole run.")
+    role: str = Field(description="Role of the rank; empty for a metric of the whole run.")
+    unit: str = Field(description="Unit; empty for a dimensionless number.")
+    steps: list[int] = Field(description="Step, counted per rank.")
     times_s: list[Number] = Field(description="Seconds since all ranks were ready.")
-    passes: list[Number | None] = Field(description="Passes over the training data by all ranks; null where not known.")
+    passes: list[Number | None] = Field(description="Passes over the training data by all ranks; null if unknown.")
     values: list[Number]
-    shown: Count = Field(description="How many points this answer holds.")
+    shown: Count = Field(description="Number of points in this response.")
     total: Count = Field(
-        description=(
-            "How many points the store holds; more than shown where a stretch was asked for, or the curve was "
-            "down-sampled."
-        )
+        description=("Number of stored points; greater than `shown` for a range or a down-sampled curve.")
     )
 
 
@@ -30,17 +27,17 @@ class Curves(Shape):
     """Curves of one run."""
 
     run_id: Id
-    version: int = Field(description="Grows with every write to the run.")
+    version: int = Field(description="Increases with every write to the run.")
     status: Status
     series: list[Curve]
 
 
 class LogTail(Shape):
-    """A piece of a log; offsets are in bytes of the file."""
+    """Part of a log; offsets are in bytes of the file."""
 
     source: str
-    sources: list[str] = Field(description="All logs that the run has.")
-    text: str = Field(description="Whole lines, where there are any; what is no UTF-8 is replaced.")
+    sources: list[str] = Field(description="All logs of the run.")
+    text: str = Field(description="Complete lines if possible; invalid UTF-8 is replaced.")
     start: Count
-    end: Count = Field(description="Give this as `offset` for what comes next.")
-    size: Count = Field(description="The file's length at the moment.")
+    end: Count = Field(description="`offset` of the next request.")
+    size: Count = Field(description="Current file size.")

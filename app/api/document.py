@@ -1,4 +1,4 @@
-"""docs/openapi.json, written from the API as it is: `python -m app.api.document` after each change of it."""
+"""Write docs/openapi.json from the API: run `python -m app.api.document` after each change."""
 
 import json
 
@@ -9,7 +9,7 @@ PAGE = ROOT / "docs" / "openapi.json"
 
 
 def page() -> str:
-    """Return the text of docs/openapi.json for the API of this version."""
+    """Return the content of docs/openapi.json for this version."""
     return json.dumps(api().openapi(), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -1,6 +1,4 @@
-"""How the API says no: every refusal is one sentence with the status that belongs to it, and names the fields that are
-meant.
-"""
+"""Error responses of the API: a message, the status, and the invalid fields."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -35,7 +33,7 @@ from engine.home import Home
 
 RETRY_AFTER_S = 1
 SHOWN = 60
-"""Characters of a value that a sentence repeats."""
+"""Maximum length of a value quoted in an error."""
 STATUSES: tuple[tuple[type[EngineError], int], ...] = (
     (NoSuchRun, 404),
     (NoSuchSweep, 404),
@@ -47,39 +45,39 @@ STATUSES: tuple[tuple[type[EngineError], int], ...] = (
     (Forbidden, 403),
     (FilterError, 400),
 )
-"""The first that fits; all else is about a field: 422."""
+"""The first matching class applies; the default is 422."""
 SENTENCES = {
-    400: "The body can't be read. Send one JSON object with content-type: application/json.",
-    404: "Nothing is at {path}. The paths are in openapi.json.",
-    405: "{method} is not for {path}. The header Allow says what is.",
-    413: "The body is too long.",
+    400: "Invalid request body. Send one JSON object with content-type: application/json.",
+    404: "Path {path} doesn't exist. openapi.json lists all paths.",
+    405: "Method {method} is not allowed for {path}. See the Allow header.",
+    413: "The request body is too large.",
 }
-"""What stands in the place of a bare status."""
+"""Errors for a bare status."""
 
 
 class FieldProblem(Shape):
-    """What is wrong with one field."""
+    """An error of one field."""
 
-    field: str = Field(description="The field's name; empty where the rule spans several.")
-    sentence: str = Field(description="The value, the rule and the cure.")
+    field: str = Field(description="Field name; empty if the rule involves several fields.")
+    sentence: str = Field(description="Value, rule and cure.")
 
 
 class Refusal(Shape):
-    """Why a request was not answered."""
+    """The reason of an error response."""
 
-    error: str = Field(description="One sentence or more, for a person.")
-    problems: list[FieldProblem] = Field(default=[], description="The same by field, where fields are meant.")
+    error: str = Field(description="Human-readable message.")
+    problems: list[FieldProblem] = Field(default=[], description="The errors per field, if any.")
 
 
 def told(why: str) -> dict[str, Any]:
-    """Return how the document tells of a refusal."""
+    """Return the OpenAPI description of an error response."""
     return {"model": Refusal, "description": why}
 
 
 def refusal(
     status: int, sentence: str, problems: Sequence[FieldProblem] = (), headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the answer to a request that is refused."""
+    """Return an error response."""
     named = [FieldProblem(field=_writable(each.field), sentence=_writable(each.sentence)) for each in problems]
     return JSONResponse(
         Refusal(error=_writable(sentence), problems=named).model_dump(), status, NEVER_STORE | dict(headers or {})
@@ -87,7 +85,7 @@ def refusal(
 
 
 def of_error(error: EngineError) -> Response:
-    """Return the answer for an error of ours; its sentence says nothing of where the store lies."""
+    """Return the response for an engine error, without the store's path."""
     status = status_of(error)
     problems: list[FieldProblem] = []
     if isinstance(error, ConfigError):
@@ -103,12 +101,12 @@ def of_error(error: EngineError) -> Response:
 
 
 def status_of(error: EngineError) -> int:
-    """Return the status of an error of ours."""
+    """Return the HTTP status of an engine error."""
     return next((status for kind, status in STATUSES if isinstance(error, kind)), 422)
 
 
 def add_refusals(api: FastAPI) -> None:
-    """Let every error of a request become a refusal."""
+    """Register handlers that turn every error of a request into an error response."""
 
     @api.exception_handler(EngineError)
     async def ours(request: Request, error: EngineError) -> Response:
@@ -131,11 +129,11 @@ def add_refusals(api: FastAPI) -> None:
 
     @api.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
-        return refusal(500, "The console met an error of its own; its log has the traceback.")
+        return refusal(500, "Internal server error. The console's log has the traceback.")
 
 
 def _methods(api: FastAPI, request: Request) -> list[str]:
-    """Return what may be done at a path: two operations there are two routes, of which each knows itself alone."""
+    """Return the methods allowed at a path, collected over all its routes."""
     path = request.scope["path"].removeprefix(API)
     return sorted(
         {
@@ -148,17 +146,19 @@ def _methods(api: FastAPI, request: Request) -> list[str]:
 
 
 def _problem(item: dict[str, Any]) -> FieldProblem:
-    """Turn one of pydantic's errors into a sentence that names the field, the rule and the value."""
+    """Convert a pydantic error to a sentence with field, rule and value."""
     where = [str(part) for part in item["loc"]]
     field = ".".join(where[1:])[:200]
     if item["type"] == "json_invalid":
-        return FieldProblem(field="", sentence=f"The body is no JSON. {SENTENCES[400].partition('. ')[2]}")
+        return FieldProblem(
+            field="", sentence=f"The request body is not valid JSON. {SENTENCES[400].partition('. ')[2]}"
+        )
     if item["type"] == "extra_forbidden":
-        return FieldProblem(field=field, sentence=f"No field here is named '{field}'. openapi.json lists them.")
+        return FieldProblem(field=field, sentence=f"Unknown field '{field}'. openapi.json lists all fields.")
     if item["type"] == "missing":
-        return FieldProblem(field=field, sentence=f"{field or 'A body'} has to be given.")
+        return FieldProblem(field=field, sentence=f"{field or 'A request body'} is required.")
     rule = str(item["msg"]).removeprefix("Input ").removeprefix("Value error, ")
-    return FieldProblem(field=field, sentence=f"{field or 'The body'} {rule}, got {_shown(item.get('input'))}.")
+    return FieldProblem(field=field, sentence=f"{field or 'The body'} {rule}; got {_shown(item.get('input'))}.")
 
 
 def _shown(value: object) -> str:
@@ -167,5 +167,5 @@ def _shown(value: object) -> str:
 
 
 def _writable(text: str) -> str:
-    """Return the text without the half characters that UTF-8 can't write."""
+    """Return the text without lone surrogates, which UTF-8 can't encode."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,6 +1,4 @@
-"""Under whose name a request changes something: that of its token, or in a lab without accounts the one that it gives.
-The gate let it in before.
-"""
+"""The name that a change is made under: the token's person, or in a lab without accounts the name in the request."""
 
 from starlette.requests import Request
 
@@ -11,22 +9,22 @@ from engine.store.access.people import checked_name
 
 
 def visitor(request: Request) -> Visitor:
-    """Return who stands before the API, as the gate found them."""
+    """Return the visitor of a request, as authenticated by the middleware."""
     found: Visitor = request.scope[VISITOR]
     return found
 
 
 def acting(request: Request, owner: str | None) -> str:
-    """Return the name that a change is made under; raises ConfigError where the request gives none, or another one than
-    its token's.
+    """Return the name that a change is made under; raises ConfigError for a missing name, or one other than the token's
+    person.
     """
     who = visitor(request).who
     if who is None:
         if owner is None:
             raise ConfigError(
-                [Problem("owner", "This lab has no accounts, so a change needs a name: give yours as owner.")]
+                [Problem("owner", "owner is required for changes in a lab without accounts. Set it to your name.")]
             )
         return checked_name(owner)
     if owner is not None and owner != who.name:
-        raise ConfigError([Problem("owner", f"The token is {who.name}'s, so owner can't be '{owner}'. Leave it out.")])
+        raise ConfigError([Problem("owner", f"owner must be the token's person ({who.name}); got '{owner}'. Omit it.")])
     return who.name

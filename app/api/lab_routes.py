@@ -1,4 +1,4 @@
-"""Who asks, the queue and the machine."""
+"""Routes for the caller, the queue and the machine."""
 
 from typing import Annotated
 
@@ -32,14 +32,14 @@ router = APIRouter()
 
 
 class QueueAsked(Asked):
-    """How much of the queue is asked for."""
+    """Query parameters of the queue."""
 
-    limit: int = Field(100, ge=1, le=MOST, description="The first so many that wait.")
+    limit: int = Field(100, ge=1, le=MOST, description="Maximum number of queued runs.")
 
 
 @router.get("/me", summary="Say who asks")
 def me(request: Request) -> Me:
-    """Return whom the token or the sign-in stands for at this moment, and what they may do."""
+    """Return the person of the token or session, and their permissions."""
     found = visitor(request)
     who = found.who
     standing = PersonStanding(who.name, who.role) if who else PersonStanding("", "admin", open=True)
@@ -54,7 +54,7 @@ def me(request: Request) -> Me:
 
 @router.get("/queue", summary="List what waits")
 def queue(asked: Annotated[QueueAsked, Query()]) -> QueueTold:
-    """Return the runs that wait in the order in which they start, why each waits, and when it should start."""
+    """Return the queued runs in starting order, with the reason for waiting and the estimated start of each."""
     home = Home.find()
     with Reader.open(home) as reader:
         waits, total = list(outlook(reader, home).values()), reader.queue.count()
@@ -65,9 +65,9 @@ def queue(asked: Annotated[QueueAsked, Query()]) -> QueueTold:
     )
 
 
-@router.get("/machine", summary="Tell how the machine stands")
+@router.get("/machine", summary="Get the machine's state")
 def machine_now() -> MachineTold:
-    """Return what the machine has, who holds what of it, its newest numbers, and its runner."""
+    """Return the machine's capacity, usage, latest measurements, and its runner."""
     home, here = Home.find(), machine()
     room = storage(home)
     with Reader.open(home) as reader:

@@ -1,4 +1,4 @@
-"""What the API tells of the lab: who asks, sweeps, experiments, metrics, the queue, the machine."""
+"""Response schemas of the lab: caller, sweeps, experiments, metrics, queue, machine."""
 
 from typing import Any, Literal
 
@@ -11,64 +11,62 @@ from engine.store.records import Status
 
 
 class Me(Shape):
-    """Who asks, and what they may do."""
+    """The caller and their permissions."""
 
-    name: str = Field(description="Whom the token or the sign-in stands for; empty in a lab without accounts.")
-    role: Role | None = Field(description="Null in a lab without accounts, where everyone may do everything.")
+    name: str = Field(description="Person of the token or session; empty in a lab without accounts.")
+    role: Role | None = Field(description="Null in a lab without accounts, where everyone has all permissions.")
     scope: Literal["read", "launch"] | None = Field(
-        description="What the token is for; null for a browser, and in a lab without accounts."
+        description="Name of the token; null for a browser and in a lab without accounts."
     )
     accounts: bool = Field(description="Whether the lab has accounts.")
     may: list[str] = Field(
-        description="The commands that they may give to what is their own; of these the API has launch and cancel."
+        description="Permitted commands on the person's own objects; the API offers launch and cancel."
     )
 
 
 class SweepTold(Shape):
-    """Runs of one experiment over values of some settings, times seeds."""
+    """A sweep: runs of one experiment over values of some settings, times seeds."""
 
     id: Id
     experiment: str
     name: str
     owner: str
     created_at: Moment
-    grid: dict[str, list[Any]] = Field(description="The values of each setting that varies, the seed last.")
-    statuses: dict[Status, Count] = Field(
-        description="How many of its runs have each status; those of none are left out."
-    )
-    held: bool = Field(description="Whether it is paused.")
-    exclusive: bool = Field(description="Whether each of its runs has the machine to itself.")
-    stop_after: int | None = Field(description="So many cells may end badly, then its queued runs are cancelled.")
-    figure: str = Field(description="The published figure that it was launched as; empty for none.")
+    grid: dict[str, list[Any]] = Field(description="Values of each varied setting, the seed last.")
+    statuses: dict[Status, Count] = Field(description="Number of runs per status; statuses without runs are omitted.")
+    held: bool = Field(description="Whether the sweep is paused.")
+    exclusive: bool = Field(description="Whether its runs are exclusive: each runs alone on the machine.")
+    stop_after: int | None = Field(description="Number of failed cells after which the queued runs are cancelled.")
+    figure: str = Field(description="Published figure that the sweep reproduces; empty for none.")
 
 
 class SweepInFull(SweepTold):
-    """A sweep and which runs it has; GET /runs?sweep=ID tells them."""
+    """A sweep with the ids of its runs; GET /runs?sweep=ID returns the runs."""
 
-    run_ids: list[Id] = Field(description="In the order of the queue.")
+    run_ids: list[Id] = Field(description="In queue order.")
 
 
 class SweepList(Shape):
-    """A page of sweeps, the newest first."""
+    """A page of sweeps, newest first."""
 
     sweeps: list[SweepTold]
-    next: Id | None = Field(description="Give this as `before` for the next page; null where there is none.")
+    next: Id | None = Field(description="`before` of the next page; null on the last page.")
 
 
 class ExperimentTold(Shape):
-    """A method that can be launched."""
+    """An experiment that can be launched."""
 
     name: str
     title: str
     sentence: str
     source: str = Field(description="The paper or tutorial.")
-    axis: str = Field(description="The setting that scaling charts count along.")
+    axis: str = Field(description="Setting on the x-axis of scaling charts.")
     resumable: bool = Field(description="Whether its runs keep checkpoints.")
     preset_names: list[str]
 
 
 class ExperimentList(Shape):
-    """All that can be launched."""
+    """All experiments."""
 
     experiments: list[ExperimentTold]
 
@@ -77,13 +75,13 @@ class PresetTold(Shape):
     """A named config."""
 
     sentence: str
-    settings: dict[str, Any] = Field(description="What differs from the defaults.")
-    expects: dict[str, Number] = Field(description="The least value of each metric that a run of it reaches.")
-    takes: str = Field(description="About how long it takes and where; empty where it was not tried.")
+    settings: dict[str, Any] = Field(description="Differences from the defaults.")
+    expects: dict[str, Number] = Field(description="Minimum value of each metric that a run reaches.")
+    takes: str = Field(description="Approximate duration and machine; empty if not measured.")
 
 
 class ExperimentInFull(ExperimentTold):
-    """A method with its presets, and its settings as a JSON schema."""
+    """An experiment with its presets and the JSON schema of its settings."""
 
     presets: dict[str, PresetTold]
     config_schema: dict[str, Any] = Field(
@@ -92,33 +90,33 @@ class ExperimentInFull(ExperimentTold):
 
 
 class MetricTold(Shape):
-    """What one metric means."""
+    """Description of one metric."""
 
     name: str
     label: str
-    unit: str = Field(description="Empty for a plain number.")
-    better: Literal["max", "min"] | None = Field(description="Which way is better; null where neither is.")
+    unit: str = Field(description="Empty for a dimensionless number.")
+    better: Literal["max", "min"] | None = Field(description="Better direction; null for neither.")
     help: str
-    live: bool = Field(description="Whether it is a curve over steps; else one number a run or rank.")
+    live: bool = Field(description="Whether it is a curve over steps; otherwise one number per run or rank.")
 
 
 class MetricList(Shape):
-    """Every metric that this version or the store knows."""
+    """All metrics of this version and of the store."""
 
     metrics: list[MetricTold]
 
 
 class EstimateTold(Shape):
-    """Seconds that like runs held their slots."""
+    """Seconds that similar runs held their slots."""
 
     median: Number
     shortest: Number
     longest: Number
-    runs: Count = Field(description="How many like runs there are.")
+    runs: Count = Field(description="Number of similar runs.")
 
 
 class WaitTold(Shape):
-    """One run that waits."""
+    """A queued run."""
 
     run_id: Id
     experiment: str
@@ -130,16 +128,16 @@ class WaitTold(Shape):
     created_at: Moment
     held_by: str | None
     reason: str = Field(description="Why it waits.")
-    takes: EstimateTold | None = Field(description="Null where nothing tells.")
-    starts_in_s: Number | None = Field(description="Seconds until it should start; null where nothing tells.")
+    takes: EstimateTold | None = Field(description="Null if there is no estimate.")
+    starts_in_s: Number | None = Field(description="Estimated seconds until the start; null if there is no estimate.")
 
 
 class QueueTold(Shape):
-    """What waits, in the order in which it starts."""
+    """The queue, in starting order."""
 
-    queued: Count = Field(description="How many runs wait in all.")
+    queued: Count = Field(description="Total number of queued runs.")
     max_running_per_person: int | None = Field(description="Null for no limit.")
-    runs: list[WaitTold] = Field(description="The first of them.")
+    runs: list[WaitTold] = Field(description="The first queued runs.")
 
 
 class GpuTold(Shape):
@@ -151,7 +149,7 @@ class GpuTold(Shape):
 
 
 class HolderTold(Shape):
-    """A run that is on, and what it holds."""
+    """A live run and its slots."""
 
     run_id: Id
     owner: str
@@ -166,14 +164,14 @@ class RunnerTold(Shape):
     alive: bool
     started_at: Moment
     heartbeat_at: Moment
-    stopping: bool = Field(description="Whether it takes no new runs.")
-    warm: bool = Field(description="Whether a spare worker stands ready.")
-    cores: Count = Field(description="Cores that it gives out.")
-    gpus: Count = Field(description="GPUs that it gives out.")
+    stopping: bool = Field(description="Whether the runner claims no new runs because it is stopping.")
+    warm: bool = Field(description="Whether a spare worker is ready.")
+    cores: Count = Field(description="Number of cores that the runner allocates.")
+    gpus: Count = Field(description="Number of GPUs that the runner allocates.")
 
 
 class SampleTold(Shape):
-    """One number about the machine."""
+    """One measurement of the machine."""
 
     at: Moment
     source: str = Field(description="host, gpu0, gpu1 and so on.")
@@ -182,7 +180,7 @@ class SampleTold(Shape):
 
 
 class MachineTold(Shape):
-    """The machine that the runner serves."""
+    """The machine of the runner."""
 
     cores: Count
     cpu_model: str
@@ -190,6 +188,6 @@ class MachineTold(Shape):
     gpus: list[GpuTold]
     holders: list[HolderTold]
     runner: RunnerTold | None = Field(description="Null where none is registered.")
-    samples: list[SampleTold] = Field(description="The newest of each.")
-    disk_free_bytes: Count = Field(description="Free on the home's disk.")
-    store_bytes: Count = Field(description="Size of the store with its write-ahead log.")
+    samples: list[SampleTold] = Field(description="Latest value of each metric.")
+    disk_free_bytes: Count = Field(description="Free space on the home's disk.")
+    store_bytes: Count = Field(description="Size of the store including its write-ahead log.")

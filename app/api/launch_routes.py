@@ -1,4 +1,4 @@
-"""The two changes that the API makes: a run is launched, once for each key, and a run is cancelled."""
+"""The two changes of the API: launch a run, once per key, and cancel a run."""
 
 from typing import Annotated
 
@@ -28,9 +28,7 @@ Owner = Annotated[
     str | None,
     Field(
         max_length=60,
-        description=(
-            "In a lab without accounts: under whose name. With accounts it is the token's person; leave it out."
-        ),
+        description=("Owner of the run in a lab without accounts. With accounts it is the token's person; omit it."),
     ),
 ]
 Key = Annotated[
@@ -41,41 +39,42 @@ Key = Annotated[
         min_length=1,
         max_length=LONGEST,
         description=(
-            "What you call this launch: a request that comes again with it within a week launches nothing, and is "
-            "answered with the first one's run."
+            "Your key for this launch: a repeated request within a week launches nothing and returns the first "
+            "request's run."
         ),
     ),
 ]
 
 
 class Submission(Body):
-    """A run to be launched."""
+    """A run to launch."""
 
-    experiment: str = Field(min_length=1, max_length=100, description="The method's name; GET /experiments lists them.")
+    experiment: str = Field(min_length=1, max_length=100, description="Experiment name; see GET /experiments.")
     preset: str | None = Field(
-        None, max_length=100, description="A named config to start from; without one, the defaults."
+        None, max_length=100, description="Preset to start from; default: the defaults of all settings."
     )
     config: dict[str, JsonValue] = Field(
-        {}, description="Settings that differ from it; GET /experiments/{name} has their bounds as a JSON schema."
+        {}, description="Settings that override the preset; GET /experiments/{name} has their JSON schema."
     )
-    title: str = Field("", max_length=NAME_LENGTH, description="What you call the run.")
-    terms: TermsTold = Field(TermsTold(), description="What the run asks for beside its config.")
+    title: str = Field("", max_length=NAME_LENGTH, description="Name of the run.")
+    terms: TermsTold = Field(TermsTold(), description="Priority, core sharing, time limit and retries.")
     owner: Owner = None
 
 
 class Cancellation(Body):
-    """How a run is to end."""
+    """Options of a cancel."""
 
-    force: bool = Field(False, description="Kill its processes without asking them first.")
+    force: bool = Field(False, description="Kill the processes at once (SIGKILL).")
     owner: Owner = None
 
 
 class Cancelled(Shape):
-    """What came of a cancel."""
+    """Result of a cancel."""
 
     id: Id
     status: Status = Field(
-        description="cancelled where it was queued; else stopping, and cancelled once nothing of it is left."
+        description="`cancelled` for a queued run; otherwise `stopping`, then `cancelled` after all its processes "
+        "have ended."
     )
 
 
@@ -84,18 +83,18 @@ class Cancelled(Shape):
     status_code=201,
     summary="Launch a run",
     responses={
-        200: {"model": RunEntry, "description": "The run that the same key launched before."},
+        200: {"model": RunEntry, "description": "The run that the same key launched earlier."},
         201: {
             "description": "The run, queued.",
-            "headers": {"Location": {"description": "Where the run is told in full.", "schema": {"type": "string"}}},
+            "headers": {"Location": {"description": "URL of the run.", "schema": {"type": "string"}}},
         },
-        400: told("The body can't be read."),
-        413: told(f"The body is longer than {LONGEST_BODY // 1024} KB."),
+        400: told("Invalid request body."),
+        413: told(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
     },
 )
 def submit(asked: Submission, request: Request, response: Response, key: Key = None) -> RunEntry:
-    """Queue one run under the name of the token's person; 422 says by field which settings break a rule. Takes a token
-    of the scope launch.
+    """Queue one run under the name of the token's person; 422 lists the invalid settings by field. Requires a token
+    with scope launch.
     """
     home, owner, began_at = Home.find(), acting(request, asked.owner), now()
     known = experiment(asked.experiment)
@@ -125,15 +124,15 @@ def submit(asked: Submission, request: Request, response: Response, key: Key = N
     "/runs/{run_id}/cancel",
     summary="Cancel a run",
     responses={
-        400: told("The body can't be read."),
-        404: told("No run has that number."),
-        409: told("The run has ended already."),
-        413: told(f"The body is longer than {LONGEST_BODY // 1024} KB."),
+        400: told("Invalid request body."),
+        404: told("Unknown run."),
+        409: told("The run has already ended."),
+        413: told(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
     },
 )
 def cancel(run_id: RunId, asked: Cancellation, request: Request) -> Cancelled:
-    """Ask for a run's end: at once while it is queued, else by ending worker and ranks. Asking twice changes nothing.
-    Takes a token of the scope launch.
+    """Request a run's end: a queued run ends at once, otherwise its worker and ranks are ended. Repeating the request
+    changes nothing. Requires a token with scope launch.
     """
     by = acting(request, asked.owner)
     with Store.open(Home.find(), timeout_s=TIMEOUT_S) as store:

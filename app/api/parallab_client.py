@@ -1,5 +1,4 @@
-"""A client for the API of a Parallab lab, in one file that needs nothing but Python 3.9 or newer: copy it beside your
-script.
+"""A client for the API of a Parallab lab: one file that needs only Python 3.9 or newer. Copy it next to your script.
 
     from parallab_client import Parallab
 
@@ -10,9 +9,9 @@ script.
     for run in lab.runs(filter="trainers >= 4 and test/accuracy.best > 98"):
         print(run["id"], run["execution_time_s"])
 
-In a lab without accounts give no token but your name: Parallab(owner="ada"). Answers are the API's own JSON as dicts
-(/api/v1/openapi.json says what each field means). What the lab refuses is raised as an error with the lab's own
-sentence. The token is shown to the lab alone: never in an error, and never to where a redirect leads.
+In a lab without accounts pass your name instead of a token: Parallab(owner="ada"). Responses are the API's JSON as
+dicts (see /api/v1/openapi.json). Refusals are raised as errors with the lab's message. The token is sent only to
+the lab: it never appears in an error and never follows a redirect.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 
 
 class ParallabError(Exception):
-    """What the lab could not do, or did not; the message is a sentence."""
+    """Base class of all errors; the message is a sentence."""
 
 
 class Refused(ParallabError):
-    """The lab refused: `status` is HTTP's, `problems` are its sentences by the field that they are about."""
+    """The lab refused the request: `status` is the HTTP status, `problems` lists the errors by field."""
 
     def __init__(self, status: int, sentence: str, problems: Mapping[str, str]) -> None:
         self.status = status
@@ -49,15 +48,15 @@ class Refused(ParallabError):
 
 
 class Unreachable(ParallabError):
-    """The lab did not answer, also after some tries."""
+    """The lab did not respond, including retries."""
 
 
 class TimedOut(ParallabError):
-    """A run was still on when the time was over."""
+    """The run had not ended when the timeout expired."""
 
 
 class Parallab:
-    """One lab; for one thread."""
+    """A client for one lab; use it in one thread."""
 
     def __init__(
         self,
@@ -69,12 +68,12 @@ class Parallab:
         tries: int = 6,
         insecure: bool = False,
     ) -> None:
-        """Speak to the lab at `url`; each request waits `timeout_s` and is tried so many times while the lab is busy or
-        does not answer.
+        """Connect to the lab at `url`; each request waits `timeout_s` and is tried up to `tries` times while the lab is
+        busy or does not respond.
 
-        Without them, PARALLAB_URL (else http://127.0.0.1:8501), PARALLAB_TOKEN and PARALLAB_OWNER are asked. Raises
-        ValueError for an address that is none, and for a token that would travel readable to another machine (http),
-        unless `insecure` says that the way there is safe.
+        Defaults come from PARALLAB_URL (otherwise http://127.0.0.1:8501), PARALLAB_TOKEN and PARALLAB_OWNER. Raises
+        ValueError for an invalid URL, and for a token that would be sent unencrypted (http) to another machine unless
+        `insecure` allows it.
         """
         self.url = (url or os.environ.get("PARALLAB_URL") or "http://127.0.0.1:8501").rstrip("/")
         self.owner = owner or os.environ.get("PARALLAB_OWNER")
@@ -82,19 +81,19 @@ class Parallab:
         self._token = token or os.environ.get("PARALLAB_TOKEN")
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
-            raise ValueError(f"An address looks like https://lab.example:8501, got '{self.url}'.")
+            raise ValueError(f"url must look like https://lab.example:8501; got '{self.url}'.")
         near = _is_near(parts.hostname)
         if self._token and parts.scheme == "http" and not near and not insecure:
             raise ValueError(
-                f"The token would travel readable to {parts.hostname}. Use https, or insecure=True where the "
-                "way there is safe."
+                f"The token would be sent unencrypted to {parts.hostname}. Use https, or insecure=True on a trusted "
+                "network."
             )
         self._opener = build_opener(
             _NoRedirects(), *([ProxyHandler({})] if near else [])
-        )  # no proxy to this machine's own addresses
+        )  # no proxy for loopback addresses
 
     def me(self) -> dict[str, Any]:
-        """Return whom the token stands for, and what they may do."""
+        """Return the person of the token and their permissions."""
         return self._get("/me")
 
     def runs(
@@ -108,7 +107,7 @@ class Parallab:
         archived: bool = False,
         page: int = 100,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the runs that match all that is given, the newest first; pages are asked for as they are needed."""
+        """Yield the runs that match all conditions, newest first; pages are requested as needed."""
         kinds = [status] if isinstance(status, str) else list(status)
         asked = {
             "filter": filter or None,
@@ -122,7 +121,7 @@ class Parallab:
         return self._pages("/runs", "runs", asked)
 
     def run(self, run_id: int) -> dict[str, Any]:
-        """Return one run in full."""
+        """Return one run with all its details."""
         return self._get(f"/runs/{int(run_id)}")
 
     def series(
@@ -135,10 +134,9 @@ class Parallab:
         start: float | None = None,
         end: float | None = None,
     ) -> list[dict[str, Any]]:
-        """Return curves of a run, each with steps, times_s, passes and values; none named: all of them.
+        """Return curves of a run (default: all), each with steps, times_s, passes and values.
 
-        `shown` of `total` points are in a curve. A value that is no finite number is a float all the same: nan, inf or
-        -inf.
+        Each curve has `shown` of `total` points. Non-finite values are the floats nan, inf and -inf.
         """
         asked = {"metrics": _joined(metrics), "max_points": max_points, "axis": axis, "from": start, "to": end}
         found: list[dict[str, Any]] = self._get(f"/runs/{int(run_id)}/series", asked)["series"]
@@ -148,7 +146,7 @@ class Parallab:
         return found
 
     def points(self, run_id: int, metrics: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
-        """Yield every point that a run recorded of some metrics (none named: of all), as it comes."""
+        """Yield every point of some metrics of a run (default: all metrics) as it arrives."""
         with self._open(
             "GET", f"/runs/{int(run_id)}/points", {"metrics": _joined(metrics), "format": "ndjson"}
         ) as answer:
@@ -157,13 +155,13 @@ class Parallab:
                 yield {**point, "value": float(point["value"])}
 
     def log(self, run_id: int, source: str = "worker", offset: int | None = None) -> dict[str, Any]:
-        """Return the end of a log (`text`), or what follows a byte offset; the `end` of one answer is the offset of the
-        next.
+        """Return the end of a log (`text`), or the part after a byte offset; pass `end` as the offset of the next
+        request.
         """
         return self._get(f"/runs/{int(run_id)}/logs", {"source": source, "offset": offset})
 
     def sweeps(self) -> Iterator[dict[str, Any]]:
-        """Yield the lab's sweeps, the newest first."""
+        """Yield the lab's sweeps, newest first."""
         return self._pages("/sweeps", "sweeps", {})
 
     def sweep(self, sweep_id: int) -> dict[str, Any]:
@@ -171,25 +169,25 @@ class Parallab:
         return self._get(f"/sweeps/{int(sweep_id)}")
 
     def experiments(self) -> list[dict[str, Any]]:
-        """Return what can be launched."""
+        """Return all experiments."""
         found: list[dict[str, Any]] = self._get("/experiments")["experiments"]
         return found
 
     def experiment(self, name: str) -> dict[str, Any]:
-        """Return one experiment with its presets, and its settings as a JSON schema."""
+        """Return one experiment with its presets and the JSON schema of its settings."""
         return self._get(f"/experiments/{quote(name, safe='')}")
 
     def metric_names(self) -> list[dict[str, Any]]:
-        """Return what each metric means."""
+        """Return the description of each metric."""
         found: list[dict[str, Any]] = self._get("/metric-names")["metrics"]
         return found
 
     def queue(self) -> dict[str, Any]:
-        """Return what waits, why, and when it should start."""
+        """Return the queued runs, with their reasons for waiting and estimated starts."""
         return self._get("/queue")
 
     def machine(self) -> dict[str, Any]:
-        """Return what the machine has, who holds it, and how busy it is."""
+        """Return the machine's capacity, usage and load."""
         return self._get("/machine")
 
     def submit(
@@ -202,10 +200,9 @@ class Parallab:
         key: str | None = None,
         **config: Any,
     ) -> int:
-        """Launch a run with some settings changed and return its id; a request that has to be sent again launches no
-        second one.
+        """Launch a run with some settings changed and return its id; retries never launch a second run.
 
-        `key` is what you call this launch: given again within a week, also by another process, it returns the same run.
+        `key` identifies this launch: repeating it within a week, also from another process, returns the same run.
         """
         body: dict[str, Any] = {"experiment": experiment, "config": config, "title": title, "terms": dict(terms or {})}
         if preset is not None:
@@ -213,8 +210,8 @@ class Parallab:
         return int(self._post("/runs", self._named(body), {"Idempotency-Key": key or str(uuid.uuid4())})["id"])
 
     def wait(self, run_id: int, timeout_s: float | None = None, *, poll_s: float = 0.5) -> dict[str, Any]:
-        """Return a run in full once it has ended, well or not (`status` and `cause` tell); raises TimedOut where it is
-        on after `timeout_s`.
+        """Return a run with all its details after it has ended (see `status` and `cause`); raises TimedOut after
+        `timeout_s`.
         """
         end = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -226,7 +223,7 @@ class Parallab:
             time.sleep(poll_s)
 
     def cancel(self, run_id: int, *, force: bool = False) -> str:
-        """Ask for a run's end and return its status: cancelled, or stopping until nothing of it is left."""
+        """Request a run's end and return its status: cancelled, or stopping until all its processes have ended."""
         return str(self._post(f"/runs/{int(run_id)}/cancel", self._named({"force": force}))["status"])
 
     def _named(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -258,8 +255,8 @@ class Parallab:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> IO[bytes]:
-        """Send one request, again while the lab is busy or does not answer; both changes that the API knows may be sent
-        twice.
+        """Send one request, with retries while the lab is busy or does not respond. Both changes of the API are safe to
+        repeat.
         """
         given = {
             name: str(value).lower() if isinstance(value, bool) else value
@@ -285,8 +282,8 @@ class Parallab:
                 if not left:
                     why = getattr(error, "reason", error)
                     raise Unreachable(
-                        f"The lab at {self.url} does not answer ({why or type(error).__name__}). Is its "
-                        "console on, and the address right?"
+                        f"The lab at {self.url} does not respond ({why or type(error).__name__}). Check that the "
+                        "console is running and the URL is correct."
                     ) from None
             time.sleep(min(pause_s, LONGEST_PAUSE_S))
             pause_s *= 2
@@ -294,7 +291,7 @@ class Parallab:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A lab sends nobody elsewhere; where something does, that is said instead of followed."""
+    """Raise an error for a redirect instead of following it; a lab never redirects."""
 
     def redirect_request(self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str) -> None:
         return None
@@ -311,12 +308,12 @@ def _read(answer: IO[bytes]) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(answer.read())
     except ValueError:
-        raise ParallabError("The answer is no JSON, so it is no lab's. Is the address right?") from None
+        raise ParallabError("The response is not JSON, so the server is not a Parallab lab. Check the URL.") from None
     return found
 
 
 def _refused(error: HTTPError) -> Refused:
-    """Return what the lab said, or where it was no lab that spoke, HTTP's own word."""
+    """Return the lab's error, or the HTTP reason if the server is not a lab."""
     try:
         said = json.loads(error.read())
         sentence, problems = (
@@ -324,7 +321,7 @@ def _refused(error: HTTPError) -> Refused:
             {str(each["field"]): str(each["sentence"]) for each in said.get("problems", [])},
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        sentence, problems = f"Something else than a lab answered: {error.reason}.", {}
+        sentence, problems = f"The server is not a Parallab lab: {error.reason}. Check the URL.", {}
     return Refused(error.code, sentence, problems)
 
 

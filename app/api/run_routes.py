@@ -1,4 +1,4 @@
-"""Runs by page and in full, and their logs."""
+"""Routes for runs and their logs."""
 
 from typing import Annotated
 
@@ -30,44 +30,42 @@ RunId = Annotated[int, Path(ge=1, le=MOST_ID, description="The run's number."), 
 
 
 class RunsAsked(Asked):
-    """Which runs are asked for."""
+    """Query parameters of the run list."""
 
     filter: str = Field(
         "",
         max_length=LONGEST,
-        description="In the filter language of docs/filter.md, such as trainers >= 4 and test/accuracy.best > 98.",
+        description="Filter expression (docs/filter.md), such as trainers >= 4 and test/accuracy.best > 98.",
     )
-    status: list[Status] = Field([], max_length=8, description="Only runs of these; may be given often.")
+    status: list[Status] = Field([], max_length=8, description="Only runs with these statuses; repeatable.")
     experiment: str | None = Field(
         None, json_schema_extra=left_out, max_length=200, description="Only runs of this experiment."
     )
     owner: str | None = Field(None, json_schema_extra=left_out, max_length=200, description="Only runs of this person.")
     sweep: Id | None = Field(None, json_schema_extra=left_out, description="Only runs of this sweep.")
-    archived: bool = Field(False, description="Archived runs too; a filter that mentions archived decides by itself.")
+    archived: bool = Field(False, description="Include archived runs; ignored if the filter mentions `archived`.")
     before: Id | None = Field(
         None,
         json_schema_extra=left_out,
-        description="Only runs older than this one: the cursor that the page before gave as next.",
+        description="Cursor: only runs older than this one; pass `next` of the previous page.",
     )
-    limit: int = Field(100, ge=1, le=500, description="At most so many.")
+    limit: int = Field(100, ge=1, le=500, description="Page size.")
 
 
 class LogAsked(Asked):
-    """Which piece of which log is asked for."""
+    """Query parameters of a log."""
 
     source: str = Field(
-        "worker", max_length=100, description="Who writes it: worker, or a rank's role such as trainer1."
+        "worker", max_length=100, description="Source of the log: worker, or a rank's role such as trainer1."
     )
     offset: Annotated[int, Field(ge=0, le=MOST_ID)] | None = Field(
-        None, json_schema_extra=left_out, description="Byte from which on; without it the last 256 KB."
+        None, json_schema_extra=left_out, description="Byte offset to read from; default: the last 256 KB."
     )
 
 
-@router.get("/runs", summary="List runs, the newest first", responses={400: told("The filter can't be read.")})
+@router.get("/runs", summary="List runs, newest first", responses={400: told("Invalid filter.")})
 def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
-    """Return a page of runs that match all that is asked; archived ones where they are asked for. The values of curves
-    are not part of it.
-    """
+    """Return a page of runs that match all conditions; archived runs only on request. Curves are not included."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         matching = reader.fields.filter(asked.filter)
         found = reader.runs.find(
@@ -84,20 +82,18 @@ def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
     return RunList(runs=shown, next=shown[-1].id if len(found) > asked.limit else None, notes=list(matching.notes))
 
 
-@router.get("/runs/{run_id}", summary="Tell one run in full", responses={404: told("No run has that number.")})
+@router.get("/runs/{run_id}", summary="Get a run", responses={404: told("Unknown run.")})
 def run(run_id: RunId) -> RunInFull:
-    """Return all of a run but its curves and logs: config, environment, summaries, ranks, phases, events, what it goes
-    back to and what goes back to it.
+    """Return all of a run except curves and logs: config, environment, summaries, ranks, phases, events, ancestors and
+    descendants.
     """
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         return in_full(reader, run_id)
 
 
-@router.get(
-    "/runs/{run_id}/logs", summary="Read a log", responses={404: told("No run has that number, or it has no such log.")}
-)
+@router.get("/runs/{run_id}/logs", summary="Read a log", responses={404: told("Unknown run or log.")})
 def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
-    """Return the end of one log of a run, or what follows a byte offset; at most 256 KB."""
+    """Return the end of one log of a run, or the part after a byte offset; at most 256 KB."""
     home = Home.find()
     with Reader.open(home) as reader:
         reader.runs.one(run_id)
@@ -114,11 +110,13 @@ def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
 
 
 def in_full(reader: Reader, run_id: int) -> RunInFull:
-    """Return a run with all that is told of it, inside a snapshot; raises NoSuchRun."""
+    """Return a run with all its details, read in one snapshot; raises NoSuchRun."""
     found = reader.runs.one(run_id)
     same = {name: getattr(found, name) for name in RunInFull.model_fields if hasattr(found, name)}
+    entry = reader.runs.entry(run_id)
     told = (
-        vars(reader.runs.entry(run_id))
+        vars(entry)
+        | {"disturbance": entry.disturbance, "disturbed": entry.disturbed}
         | same
         | {"progress_done": found.progress_done, "progress_total": found.progress_total}
     )

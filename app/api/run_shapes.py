@@ -1,4 +1,4 @@
-"""A run as the API tells it: as a list has it, and in full."""
+"""Response schemas of a run: in a list, and with all details."""
 
 from typing import Any
 
@@ -12,117 +12,117 @@ Numbers = dict[str, Number]
 
 
 class RunEntry(Shape):
-    """A run as a list has it."""
+    """A run in a list."""
 
     id: Id = Field(description="The run's number.")
     experiment: str = Field(
-        description="The method's name; one that was imported may have a name that no experiment of this lab has."
+        description="Experiment name; imported runs may have names that this lab has no experiment for."
     )
-    preset: str | None = Field(description="The preset that its config began as; null for a config made by hand.")
-    name: str = Field(description="What its owner calls it, may be empty.")
+    preset: str | None = Field(description="Preset that the config started from; null for a custom config.")
+    name: str = Field(description="Name given by the owner; may be empty.")
     owner: str = Field(description="Who launched it.")
-    status: Status = Field(description="finished, failed, cancelled and lost are ends.")
-    cause: str = Field(description="Why it ended as it did, in a sentence; empty while it is on.")
-    created_at: Moment = Field(description="When it was queued.")
-    started_at: Moment | None = Field(description="When all ranks were ready.")
+    status: Status = Field(description="finished, failed, cancelled and lost are final.")
+    cause: str = Field(description="Reason of the end; empty before the end.")
+    created_at: Moment = Field(description="Time of queueing.")
+    started_at: Moment | None = Field(description="Time when all ranks were ready.")
     ended_at: Moment | None = Field(description="When it ended.")
-    progress: float = Field(ge=0, le=1, description="The share of its work that is done.")
-    time_left_s: Number | None = Field(
-        description="Seconds that are left at its pace so far; null where nothing tells."
-    )
+    progress: float = Field(ge=0, le=1, description="Completed fraction of the work.")
+    time_left_s: Number | None = Field(description="Estimated remaining seconds at the current pace; null if unknown.")
     execution_time_s: Number | None = Field(description="Seconds from all ranks ready to all ranks done.")
-    startup_time_s: Number | None = Field(description="Seconds from its worker taking it to all ranks ready.")
-    time_before_s: Number = Field(description="Seconds of training of the runs that it goes on from.")
-    sweep_id: Id | None = Field(description="The sweep that it is part of.")
+    startup_time_s: Number | None = Field(description="Seconds from the worker's start on the run to all ranks ready.")
+    time_before_s: Number = Field(description="Training seconds of the runs that it resumes.")
+    disturbance: Number | None = Field(
+        description="Share (0 to 1) of its CPU time that other programs or the host took; null if unknown."
+    )
+    disturbed: bool = Field(description="Whether that share is above 0.05, so that analyses of times leave it out.")
+    sweep_id: Id | None = Field(description="Sweep of the run.")
     seeding: int = Field(
         ge=1,
         description=(
-            "The rule that it drew random numbers by: 1 seed + rank, 2 streams. Runs of different rules are no "
-            "repetitions."
+            "Seeding rule: 1 seed + rank, 2 streams. Runs with different rules are not repetitions of each other."
         ),
     )
     config: dict[str, Any] = Field(
-        description="All settings; GET /experiments/{name} says what each means. Of one "
-        "that is longer than 16 KB a list "
-        "has a part, and in it '(left out)' "
-        "says how many are missing; GET /runs/{id} has all."
+        description="All settings, described by GET /experiments/{name}. Lists include at most 16 KB; '(left out)' "
+        "then states how many settings are missing, and GET /runs/{id} has all."
     )
     last: Numbers = Field(
         description=(
-            "The last value of each metric, the mean over ranks where only ranks recorded it. GET /metric-names "
-            "says units."
+            "Last value of each metric; mean over ranks if only ranks recorded it. GET /metric-names has the units."
         )
     )
-    best: Numbers = Field(description="The best value of each metric that has a better side.")
-    mean: Numbers = Field(description="The mean of all values of each metric.")
-    tags: list[str] = Field(description="The words that people file it under.")
+    best: Numbers = Field(description="Best value of each metric that has a better direction.")
+    mean: Numbers = Field(description="Mean of all values of each metric.")
+    tags: list[str] = Field(description="Tags of the run.")
     starred_by: str | None = Field(description="Who starred it.")
-    pinned_by: str | None = Field(description="Who made it its experiment's baseline.")
-    archived_by: str | None = Field(description="Who put it out of the tables.")
+    pinned_by: str | None = Field(description="Person who pinned it as its experiment's baseline.")
+    archived_by: str | None = Field(description="Person who archived it.")
 
 
 class RunList(Shape):
-    """A page of runs, the newest first."""
+    """A page of runs, newest first."""
 
     runs: list[RunEntry]
-    next: Id | None = Field(description="Give this as `before` for the next page; null where there is none.")
-    notes: list[str] = Field(description="How the filter was understood where it could be meant in two ways.")
+    next: Id | None = Field(description="`before` of the next page; null on the last page.")
+    notes: list[str] = Field(description="Interpretation of ambiguous parts of the filter.")
 
 
 class Demanded(Shape):
-    """What a run asks of the machine."""
+    """Resources that a run requests."""
 
     cores: Count
     gpus: Count
-    ranks: Count = Field(description="Processes that it starts.")
+    ranks: Count = Field(description="Number of processes.")
     threads_per_rank: Count
 
 
 class TermsTold(Shape):
-    """What a launch asked for beside the config."""
+    """Launch options."""
 
     model_config = ConfigDict(strict=True)
 
-    priority: Priority = Field(default="normal", description="Runs of a higher one start first; high takes an admin.")
+    priority: Priority = Field(
+        default="normal", description="Runs of higher priority start first; only admins can set high."
+    )
     oversubscribe: bool = Field(
         default=False,
-        description="Whether it may start on cores that other runs hold: sooner, and with times that say little.",
+        description="Whether it may share cores with other runs: starts sooner, but its timings are unreliable.",
     )
     max_run_time_s: float | None = Field(
         default=None,
         ge=1,
         le=LONGEST_S,
         allow_inf_nan=False,
-        description="Seconds until it is ended; null for no limit.",
+        description="Run time limit in seconds; null for no limit.",
     )
     max_retries: int = Field(
-        default=0, ge=0, le=MOST_RETRIES, description="How often it is queued anew where it is lost."
+        default=0, ge=0, le=MOST_RETRIES, description="Number of automatic retries if the run is lost."
     )
 
 
 class RankTold(Shape):
-    """One process of a run, as last heard of."""
+    """Last known state of one process of a run."""
 
     rank: Count
     role: str = Field(description="Such as trainer1.")
     pid: int | None
     device: str = Field(description="Such as cpu or cuda:0.")
     state: RankState
-    last_step: int | None = Field(description="The last step that it recorded, by its own count.")
+    last_step: int | None = Field(description="Last recorded step, counted per rank.")
     heartbeat_at: Moment | None
-    exit_code: int | None = Field(description="Negative for a signal.")
+    exit_code: int | None = Field(description="Exit code; negative for a signal.")
     memory_mb: Number | None = Field(description="Resident memory, MB.")
-    cpu_percent: Number | None = Field(description="100 for one core.")
-    dropped: Count = Field(description="Points that did not fit its buffer.")
+    cpu_percent: Number | None = Field(description="CPU use; 100 is one core.")
+    dropped: Count = Field(description="Points dropped because the buffer was full.")
 
 
 class SummaryTold(Shape):
-    """One metric of a run in a row."""
+    """Summary of one metric of a run."""
 
     metric: str
-    rank: int | None = Field(description="The rank that recorded it; null for one of the whole run.")
-    count: Count = Field(description="Values that are finite.")
-    nonfinite: Count = Field(description="Values that are NaN or infinite; they count nowhere else.")
+    rank: int | None = Field(description="Recording rank; null for a metric of the whole run.")
+    count: Count = Field(description="Number of finite values.")
+    nonfinite: Count = Field(description="Number of NaN or infinite values; excluded from all other fields.")
     last: Number | None
     last_step: int | None
     best: Number | None
@@ -132,58 +132,56 @@ class SummaryTold(Shape):
 
 
 class EventTold(Shape):
-    """What happened to a run."""
+    """An event of a run."""
 
     at: Moment
-    kind: str = Field(description="A new status, or what was done to it.")
+    kind: str = Field(description="New status or action.")
     who: str
     detail: str
 
 
 class Phases(Shape):
-    """Where one rank's time went."""
+    """Time breakdown of one rank."""
 
     rank: Count
-    seconds: Numbers = Field(description="Seconds by phase: compute, communicate, wait and so on.")
+    seconds: Numbers = Field(description="Seconds per phase: compute, communicate, wait and others.")
 
 
 class RunInFull(RunEntry):
-    """All that the console's page of a run shows, but its curves and logs."""
+    """Everything on the console's run page except curves and logs."""
 
-    error: str = Field(description="Traceback or end of a log behind the cause; empty where there is none.")
-    note: str = Field(description="What people wrote about it.")
-    version: int = Field(description="Grows with every write to the run.")
+    error: str = Field(description="Traceback or end of the log behind the cause; may be empty.")
+    note: str = Field(description="Note of the run.")
+    version: int = Field(description="Increases with every write to the run.")
     demand: Demanded
-    cores: list[int] = Field(description="Cores that the runner gave, by number.")
-    gpus: list[int] = Field(description="GPUs that the runner gave, by index.")
+    cores: list[int] = Field(description="Allocated cores, by number.")
+    gpus: list[int] = Field(description="Allocated GPUs, by index.")
     terms: TermsTold
-    starts: Count = Field(description="How often it was given a worker.")
-    attempt: Count = Field(description="How many runs before it in its chain were lost and queued anew by the runner.")
+    starts: Count = Field(description="Number of workers assigned to it so far.")
+    attempt: Count = Field(description="Number of lost runs before it in its chain that the runner retried.")
     claimed_at: Moment | None
     begun_at: Moment | None
-    heartbeat_at: Moment | None = Field(description="When its worker last wrote.")
+    heartbeat_at: Moment | None = Field(description="Time of the worker's last write.")
     stop_requested_at: Moment | None
     stop_requested_by: str | None
     stop_kind: StopKind
-    held_by: str | None = Field(description="Who keeps it from starting while it waits.")
+    held_by: str | None = Field(description="Person who put it on hold.")
     queue_position: int | None = Field(
-        description="How many runs wait before it; null where it does not wait, or is on hold."
+        description="Number of queued runs before it; null if it is on hold or not queued."
     )
     progress_done: int
     progress_total: int
-    progress_unit: str = Field(description="What progress counts, such as samples.")
-    parent_id: Id | None = Field(description="The run that it resumes, or repeats.")
+    progress_unit: str = Field(description="Unit of progress, such as samples.")
+    parent_id: Id | None = Field(description="Run that it resumes or repeats.")
     resumes: bool = Field(
-        description="Whether it goes on from its parent's checkpoint; else it repeats its parent from the start."
+        description="Whether it resumes its parent's checkpoint; otherwise it repeats its parent from the start."
     )
     resumed_as: list[Id]
     retried_as: list[Id]
-    chain: list[Id] = Field(
-        description="The run with all that it goes back to and all that go back to it, the oldest first."
-    )
-    environment: dict[str, Any] = Field(description="Host, versions, commit, devices that it ran on.")
+    chain: list[Id] = Field(description="The run with its ancestors and descendants, oldest first.")
+    environment: dict[str, Any] = Field(description="Host, versions, commit and devices of the run.")
     summaries: list[SummaryTold]
     ranks: list[RankTold]
     phases: list[Phases]
     events: list[EventTold] = Field(description="The oldest first.")
-    logs: list[str] = Field(description="The sources that GET /runs/{id}/logs knows.")
+    logs: list[str] = Field(description="Valid sources for GET /runs/{id}/logs.")

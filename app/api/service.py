@@ -1,6 +1,4 @@
-"""The API as one FastAPI app, mounted under /api/v1 of the console. What it must not forget: the gate before it decides
-who comes in.
-"""
+"""The API as one FastAPI app, mounted under /api/v1 of the console, behind the authentication middleware."""
 
 import re
 from functools import cache
@@ -22,26 +20,26 @@ from app.core.base_path import at
 from engine import __version__
 from engine.home import ROOT
 
-ABOUT = """Runs, curves, logs, the queue and the machine of one Parallab lab as JSON, and launches.
+ABOUT = """Read runs, curves, logs, the queue and the machine of a Parallab lab as JSON, and launch runs.
 
-A lab with accounts asks for a token (`Authorization: Bearer plab_…`, made by `python -m engine tokens make NAME`) of the scope read, or launch for what
-changes something; a browser that is signed in reads too. A lab without accounts answers on its own machine alone.
+A lab with accounts requires a token (`Authorization: Bearer plab_…`, created by `python -m engine tokens make NAME`) with scope read, or launch for
+changes; a signed-in browser can read too. A lab without accounts answers only on its own machine.
 
-Times are UTC, ISO 8601. A field's name ends in its unit (`execution_time_s`, `memory_mb`). JSON is strict: a number that is none is one of the strings
-"NaN", "Infinity" and "-Infinity"; null means that there is nothing. Lists are paged by a cursor: give `next` as `before`. Names, notes, titles and causes are
-what people and programs wrote: show them as text."""  # noqa: E501
+Times are UTC, ISO 8601. A field's name ends in its unit (`execution_time_s`, `memory_mb`). JSON is strict: non-finite numbers are the strings
+"NaN", "Infinity" and "-Infinity"; null means no value. Lists use a cursor: pass `next` as `before`. Names, notes, titles and causes are
+text from people and programs: always show them as text."""  # noqa: E501
 CLIENT = ROOT / "app" / "api" / "parallab_client.py"
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: told("No token, or one that lets nobody in."),
-    403: told("The token's scope, or the person's role, does not allow it; or a page of another site asked."),
-    422: told("A field breaks a rule."),
-    503: told("The store can't be read, or is held by another program; Retry-After says when to ask again."),
+    401: told("Missing or invalid token."),
+    403: told("Not permitted by the token's scope or the person's role, or a cross-site request."),
+    422: told("Invalid field."),
+    503: told("The store can't be read or is locked by another program; retry after Retry-After seconds."),
 }
 
 
 @cache
 def api() -> FastAPI:
-    """Return the API, made once; it serves no page of its own, since those of FastAPI load scripts from elsewhere."""
+    """Return the API, built once. It serves no documentation pages, because FastAPI's load scripts from other hosts."""
     made = FastAPI(
         title="Parallab",
         summary="The API of a Parallab lab.",
@@ -54,7 +52,7 @@ def api() -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         servers=[{"url": API}],
         root_path_in_servers=False,
-        dependencies=[Depends(HTTPBearer(auto_error=False, description="A token of the lab, such as plab_…"))],
+        dependencies=[Depends(HTTPBearer(auto_error=False, description="A token of this lab, such as plab_…"))],
         responses=REFUSALS,
         middleware=[Middleware(ShortBodies, most=LONGEST_BODY)],
         telemetry={"tracing": False, "metrics": False, "logs": False},
@@ -62,7 +60,7 @@ def api() -> FastAPI:
     add_refusals(made)
     for part in (lab_routes, run_routes, curve_routes, catalogue_routes, launch_routes):
         for route in part.router.routes:
-            if isinstance(route, APIRoute):  # a docstring is wrapped for its file, a description by who shows it
+            if isinstance(route, APIRoute):  # unwrap docstrings: viewers wrap descriptions
                 route.description = re.sub(r"(?<!\n)\n(?!\n)", " ", route.description)
         made.include_router(part.router)
     made.add_api_route("/client.py", client, include_in_schema=False)
@@ -70,7 +68,7 @@ def api() -> FastAPI:
 
 
 def api_routes() -> list[BaseRoute]:
-    """Return the API as a route beside the console's own."""
+    """Return the API as a route of the console."""
     mount = Mount(at(API), api())
     mount.path_regex = re.compile(
         mount.path_regex.pattern, re.DOTALL
@@ -79,5 +77,5 @@ def api_routes() -> list[BaseRoute]:
 
 
 def client() -> FileResponse:
-    """Return the client for Python, one file that needs no other."""
+    """Return the Python client, a single file."""
     return FileResponse(CLIENT, media_type="text/x-python; charset=utf-8", filename=CLIENT.name)

@@ -1,4 +1,4 @@
-"""What all answers of the API share: strict JSON with a stated rule for numbers that are none, and times as texts."""
+"""Base classes of all requests and responses: strict JSON, strings for non-finite numbers, times as text."""
 
 import re
 from typing import Annotated, Any, get_args
@@ -23,25 +23,22 @@ Count = Annotated[int, Field(ge=0)]
 
 
 def left_out(schema: dict[str, Any]) -> None:
-    """Let the schema of a field that may be left out say what it is where it is there; null is nothing that a request
-    can send.
-    """
+    """Remove null from the schema of an optional request field: clients omit the field instead."""
     kind = next(each for each in schema.pop("anyOf") if each.get("type") != "null")
     schema.pop("default", None)
     schema.update(kind)
 
 
 class Shape(BaseModel):
-    """An answer, or a part of one; made from a dataclass of the same names or by its fields."""
+    """A response or a part of one; built from a dataclass with the same field names, or by its fields."""
 
     model_config = ConfigDict(from_attributes=True, extra="forbid", ser_json_inf_nan="strings")
 
 
 def as_json_writes_it(value: Any, kind: object) -> Any:
-    """Return a text of an address as it is; raises ValueError where it stands for a number or a flag and JSON would not
-    write it so.
+    """Return the text of a URL parameter; raises ValueError for a number or flag that JSON would not write this way.
 
-    Pydantic alone would take ' 4', '+4', '1_0' and 'yes' too.
+    Pydantic alone would accept ' 4', '+4', '1_0' and 'yes' too.
     """
     for each in (kind, *get_args(kind)):
         pattern, words = WRITTEN.get(each, ("", ""))
@@ -59,20 +56,18 @@ DIGITS = BeforeValidator(lambda value: as_json_writes_it(value, int))
 
 
 class Asked(BaseModel):
-    """What stands behind the question mark of a request; a name that nobody knows is refused, so that a slip is no
-    silent answer to another question.
-    """
+    """Query parameters of a request; unknown names are refused, so that a typo never returns the wrong data."""
 
     model_config = ConfigDict(extra="forbid")
 
     @field_validator("*", mode="before")
     @classmethod
     def written_as_json(cls, value: Any, info: ValidationInfo) -> Any:
-        """Hold numbers and flags to how JSON writes them."""
+        """Require numbers and flags in JSON's notation."""
         return as_json_writes_it(value, cls.model_fields[info.field_name or ""].annotation)
 
 
 class Body(BaseModel):
-    """What a request sends: JSON has kinds of its own, so that nothing is guessed from texts."""
+    """A request body; JSON types are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True)

@@ -1,6 +1,4 @@
-"""What stands before every request: the Host is ours, no foreign page asks through a person's browser, and answers
-carry safe headers.
-"""
+"""Checks before every request: allowed Host, no cross-site requests, and security headers on responses."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,10 +17,10 @@ _PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(:\d+)?|\[[0-9a-fA-F:]+\](:\d+)?")
 
 
 class Guard:
-    """ASGI middleware that refuses unknown Hosts, and foreign pages whatever they want but a link to a page.
+    """ASGI middleware that refuses unknown Hosts and cross-site requests, except links to pages.
 
-    Streamlit's own rule would let pages of any port of this machine open its socket, and look up the machine's address
-    elsewhere to decide.
+    Streamlit's own rule would let pages on any port of this machine open its socket, and would ask an external service
+    for the machine's address.
     """
 
     def __init__(self, app: ASGIApp, hosts: Callable[[], Iterable[str]] = lambda: LOOPBACK) -> None:
@@ -52,16 +50,16 @@ class Guard:
         ):
             return (
                 400,
-                "This console does not answer to that host name; open it by the address it printed at its start.",
+                "Unknown host name. Use the address printed at the console's start, or add the name to PARALLAB_HOSTS.",
             )
         if _is_foreign(headers, host) and (path.startswith(OURS) or not _is_link(method, headers)):
-            return 403, "This address answers only to the console's own pages."
+            return 403, "Cross-site request refused: only the console's own pages can use this address."
         return None
 
 
 def _is_foreign(headers: Mapping[str, str], host: str) -> bool:
-    """Say whether another site's page sent the request; one without an Origin comes from no page or from our own. A
-    socket always has an Origin.
+    """Say whether another site's page sent the request. Requests without an Origin come from no page or from our own;
+    sockets always have an Origin.
     """
     origin = headers.get("origin")
     if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
@@ -70,8 +68,8 @@ def _is_foreign(headers: Mapping[str, str], host: str) -> bool:
 
 
 def _is_link(method: str, headers: Mapping[str, str]) -> bool:
-    """Say whether a person followed a link, which may stand on any page; it changes nothing, and the other page does
-    not see the answer.
+    """Say whether the request follows a link, which is allowed from any site: it changes nothing, and the other page
+    doesn't see the response.
     """
     return (
         method in ("GET", "HEAD")
@@ -107,7 +105,7 @@ def _with_headers(send: Send, host: str, secure: bool) -> Send:
 
 
 def _over_https(cookie: bytes) -> bytes:
-    """Return a cookie that is never sent unencrypted; Streamlit leaves that open for its own."""
+    """Return the cookie with the Secure attribute, which Streamlit doesn't set on its own."""
     return cookie if b"; secure" in cookie.lower() else cookie + b"; Secure"
 
 

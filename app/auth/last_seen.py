@@ -1,6 +1,4 @@
-"""Notes which sign-ins are in use, seldom and off the event loop, so that those who stay away are signed out and those
-who work are not.
-"""
+"""Record the use of sign-ins, at most once per interval and off the event loop, so that only idle ones expire."""
 
 import asyncio
 from contextlib import suppress
@@ -12,17 +10,17 @@ from engine.store import Store
 from engine.store.access.sign_ins import SEEN_EVERY_S
 
 MOST = 5_000
-"""Sign-ins whose last note is remembered here; the store itself writes none that is too soon."""
+"""Maximum number of sign-ins tracked in memory; the store also ignores updates that are too frequent."""
 
 
 class Uses:
-    """The uses noted lately. For one thread: the server's event loop."""
+    """Recently recorded uses. Not thread-safe: for the server's event loop."""
 
     def __init__(self) -> None:
         self._noted: dict[str, float] = {}
 
     def note(self, home: Home, key: str) -> None:
-        """Have the store note that a sign-in is in use, unless that was done a moment ago."""
+        """Record the use of a sign-in in the store, unless recorded recently."""
         moment = monotonic()
         if moment - self._noted.get(key, -SEEN_EVERY_S) < SEEN_EVERY_S:
             return
@@ -37,5 +35,5 @@ def _note(home: Home, key: str) -> None:
     with (
         suppress(EngineError),
         Store.open(home, timeout_s=5.0) as store,
-    ):  # a store that is held for so long is noted in next time
+    ):  # a locked store is updated next time
         store.sign_ins.note_use(key)

@@ -1,6 +1,4 @@
-"""The door before pages, routes and sockets: nobody comes in who has not signed in, and no other machine where nobody
-has to.
-"""
+"""Access control for pages, routes and sockets: sign-in required with accounts, loopback only without."""
 
 import asyncio
 import ipaddress
@@ -10,15 +8,16 @@ from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth import bearer
-from app.auth.error_pages import refusal, wants_page
 from app.auth.host_guard import POLICY_VIOLATION
 from app.auth.last_seen import Uses
 from app.core.base_path import at, inside
+from app.core.caches import NEVER_STORE
 from app.core.shared_reader import SharedReader
+from app.core.templates import render
 from app.core.visitor import Visitor, visitor
 from engine.access.providers import CALLBACK
 from engine.access.rules import LOST
@@ -28,28 +27,23 @@ from engine.home import Home
 log = logging.getLogger(__name__)
 HEALTH = "/healthz"
 PUBLIC = frozenset({HEALTH, "/signin", "/signout", "/signin/provider", "/auth/login", "/auth/logout", CALLBACK})
-"""What answers to everybody: whether the console lives, and the ways in and out."""
+"""Public paths: health check, sign-in and sign-out."""
 VISITOR = "parallab.visitor"
-"""Where routes find the visitor in their scope."""
+"""Key of the visitor in a request's scope."""
 FAR = (
-    "This console has no sign-in, so it answers on loopback alone. Give the lab its first account (python -m "
-    "engine users add NAME --role admin)"
-    " or an OpenID provider (docs/signing-in.md), or open it from its own machine."
+    "This console has no sign-in, so it accepts connections from its own machine only. Add the first account "
+    "(python -m engine users add NAME --role admin) or an OpenID provider (docs/signing-in.md), or open it on its own "
+    "machine."
 )
-CLOSED = (
-    "The lab's store can't be read at this moment, so nobody is let in. Try again in a moment; the console's log "
-    "says why."
-)
+CLOSED = "Account database unavailable: access denied. Try again in a moment; see the console's log for the cause."
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
-"""What a proxy adds: it stands on this machine, those who come through it need not."""
+"""Headers added by a proxy: the proxy is on this machine, its clients may not be."""
 AGAIN_S = (0.1, 0.4, 1.5)
-"""After so long each a store that can't be asked is asked again, before an open socket is closed."""
+"""Delays between retries of an unavailable store, before an open socket is closed."""
 
 
 class Gate:
-    """ASGI middleware that lets in whoever has signed in; everyone in a lab without accounts, and then from this
-    machine alone.
-    """
+    """ASGI middleware that admits signed-in visitors; without accounts, all visitors from this machine."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -89,9 +83,7 @@ class Gate:
             await self._refuse(scope, receive, send, 401, "")
 
     def _visitor(self, scope: Scope) -> Visitor:
-        """Return who asks; raises EngineError where the store can't be asked, or where the one with the accounts has
-        gone.
-        """
+        """Return the visitor; raises EngineError where the store is unavailable or its accounts have disappeared."""
         home, token, cookies = Home.find(), bearer.token_of(scope), HTTPConnection(scope).cookies
         found = self.readers.answer(
             home, lambda reader: visitor(reader, cookies) if token is None else bearer.visitor(reader, token)
@@ -105,15 +97,13 @@ class Gate:
         return found
 
     def _tell(self, sentence: str) -> None:
-        """Write why nobody is let in, once for all who ask meanwhile."""
+        """Log why access is denied, once per cause."""
         if sentence != self._told:
-            log.warning("Nobody is let in: %s", sentence)
+            log.warning("Access denied to all: %s", sentence)
         self._told = sentence
 
     def _while_welcome(self, scope: Scope, receive: Receive, send: Send) -> Receive:
-        """Return what hears the browser's messages, each of which asks anew: a socket that is open outlives no
-        sign-out.
-        """
+        """Return a receiver that checks the sign-in on each message, so that an open socket closes after sign-out."""
 
         async def heard() -> Message:
             message = await receive()
@@ -125,7 +115,7 @@ class Gate:
         return heard
 
     async def _is_welcome(self, scope: Scope) -> bool:
-        """Say whether the person at a socket is still signed in; a store that is held for a moment is waited for."""
+        """Say whether a socket's visitor is still signed in; retries while the store is locked."""
         for wait_s in AGAIN_S:
             try:
                 return self._visitor(scope).welcome
@@ -141,7 +131,7 @@ class Gate:
         await send({"type": "websocket.close", "code": POLICY_VIOLATION})
 
     def _way_in(self, scope: Scope) -> Response:
-        if not wants_page(scope):
+        if not _wants_page(scope):
             return JSONResponse({"error": "Sign in first."}, 401, {"cache-control": "no-store"})
         query = scope["query_string"].decode("latin-1")
         wanted = scope["path"] + (f"?{query}" if query else "")
@@ -151,7 +141,7 @@ class Gate:
 
 
 def _never_kept(send: Send) -> Send:
-    """Return what sends answers whose pages no browser keeps: after a sign-out the way back must not show one."""
+    """Return a sender that disables caching of pages, so that Back shows none after sign-out."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -164,8 +154,8 @@ def _never_kept(send: Send) -> Send:
 
 
 def is_near(scope: Scope) -> bool:
-    """Say whether a request came from and to an address of loopback, and through no proxy; what has no address (a
-    socket file, a test) is near.
+    """Say whether a request came from and to loopback, without a proxy; connections without address (socket file, test)
+    count as near.
     """
     if any(name in Headers(scope=scope) for name in FORWARDED):
         return False
@@ -174,8 +164,25 @@ def is_near(scope: Scope) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether an address reaches this machine alone."""
+    """Say whether an address is a loopback address."""
     try:
         return ipaddress.ip_address(address.strip("[]").partition("%")[0]).is_loopback
     except ValueError:
         return address == "localhost"
+
+
+def _wants_page(scope: Scope) -> bool:
+    """Say whether a browser requests a page."""
+    return (
+        scope["method"] == "GET"
+        and "text/html" in Headers(scope=scope).get("accept", "")
+        and not scope["path"].startswith("/api/")
+    )
+
+
+def refusal(scope: Scope, status: int, sentence: str) -> Response:
+    """Return the error response with its message."""
+    headers = NEVER_STORE | ({"retry-after": "1"} if status == 503 else {})
+    if _wants_page(scope):
+        return HTMLResponse(render("sign_in/refused.html", said=sentence), status, headers)
+    return JSONResponse({"error": sentence}, status, headers)

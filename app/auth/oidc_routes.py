@@ -1,8 +1,8 @@
-"""The way in and out by an OpenID provider. Streamlit carries the flow of `st.login` out; whom it proves gets a sign-in
-of our own, like any other.
+"""Sign-in and sign-out through an OpenID provider. Streamlit runs the flow of `st.login`; a verified person then gets a
+regular Parallab sign-in.
 
-Streamlit's own cookie opens nothing here: it can't be taken back, and one signature of it can be written in several
-ways (docs/decisions/openid.md).
+Streamlit's own cookie grants no access: it can't be revoked, and its signature has several encodings
+(docs/decisions/openid.md).
 """
 
 import re
@@ -35,18 +35,18 @@ from engine.home import Home
 from engine.store.access.sign_ins import LASTS_S
 
 WANTED, AT = "parallab.wanted", "parallab.at"
-"""What a browser's way to the provider and back remembers: where it wanted to go, and which provider it was sent to."""
+"""Session keys during the flow: the requested page, and the provider."""
 ASK, LEAVE = "/auth/login", "/auth/logout"
 
 
 def provider_routes() -> list[BaseRoute]:
-    """Return the routes that lead to a provider and back; they stand before Streamlit's own."""
+    """Return the routes to the provider and back; they precede Streamlit's own."""
     ways = {"/signin/provider": set_out, ASK: ask, CALLBACK: arrive, LEAVE: leave}
     return [Route(at(path), way) for path, way in ways.items()]
 
 
 async def set_out(request: Request) -> Response:
-    """Send a browser to the provider `at`, as `st.login` does; remember where it wanted to go."""
+    """Redirect a browser to the provider `at`, like `st.login`, and remember the requested page."""
     known = configured().found
     key, wanted = (
         request.query_params.get("at", known[0].key if known else ""),
@@ -65,21 +65,19 @@ async def set_out(request: Request) -> Response:
 
 
 async def ask(request: Request) -> Response:
-    """Go on to the provider's own page; say so where it does not answer."""
+    """Redirect to the provider's page, or show an error if it doesn't respond."""
     answer = await _streamlits(ASK, request)
     if answer.status_code < 400:
         return answer
     said = (
-        f"{_label(request)} does not answer, so nobody can sign in there at this moment. Try again in a minute; "
-        "the console's log says what is wrong."
+        f"{_label(request)} does not respond, so sign-in is unavailable. Try again in a minute; see the console's log "
+        "for the cause."
     )
     return page(safe_way(request.session.get(WANTED, "/")), said=said, status=502)
 
 
 async def arrive(request: Request) -> Response:
-    """Take what the provider sends a browser back with, and let its person in; also where a sign-out at the provider
-    ends.
-    """
+    """Handle the provider's callback and sign the person in; also the return from a sign-out at the provider."""
     query, label = request.query_params, _label(request)
     if not {"state", "code", "error"} & set(query):
         return RedirectResponse(at("/signin?out"), 303, NEVER_STORE)
@@ -87,12 +85,12 @@ async def arrive(request: Request) -> Response:
     if not _was_begun(request):
         return page(
             wanted,
-            said="This sign-in was not begun in this browser, or a later one took its place. Begin it again.",
+            said="This sign-in was not started in this browser, or a newer one replaced it. Start again.",
             status=400,
         )
     theirs = await _streamlits(CALLBACK, request)
     if "error" in query:
-        return page(wanted, said=f"Nobody is signed in: it was cancelled at {label}, or refused there.", status=401)
+        return page(wanted, said=f"Sign-in failed: cancelled or refused at {label}.", status=401)
     if not (claims := _claims(theirs)):
         return page(wanted, said=_unusable(label), status=502)
     try:
@@ -106,16 +104,14 @@ async def arrive(request: Request) -> Response:
 
 
 async def leave(request: Request) -> Response:
-    """Take Streamlit's cookies away and lead on to the provider's own sign-out, where it has one; the sign-in here has
-    ended before.
-    """
+    """Delete Streamlit's cookies and redirect to the provider's sign-out, if any; the sign-in here already ended."""
     theirs = await _streamlits(LEAVE, request)
     onward = theirs.headers.get("location", at("/"))
     return _with_cookies(RedirectResponse(at("/signin?out") if onward == at("/") else onward, 303, NEVER_STORE), theirs)
 
 
 async def _streamlits(path: str, request: Request) -> Response:
-    """Have Streamlit answer; without a provider there is nothing to ask it."""
+    """Return Streamlit's response; redirect home without a provider."""
     if not configured().found:
         return RedirectResponse(at("/"), 303, NEVER_STORE)
     answer: Response = await _theirs()[path](request)
@@ -124,15 +120,15 @@ async def _streamlits(path: str, request: Request) -> Response:
 
 @cache
 def _theirs() -> dict[str, Any]:
-    """Return Streamlit's own routes by their paths within the console."""
+    """Return Streamlit's routes by their paths within the console."""
     return {inside(path): answer for path, answer in login_endpoints(base().strip("/")).items()}
 
 
 def _other_name(request: Request) -> str | None:
-    """Return the console's address by which the provider sends people back, where this browser came by another one:
-    cookies of the way there are kept by name.
+    """Return the console's origin registered at the provider if this browser uses another one, since the flow's cookies
+    are bound to the host name.
 
-    A browser is moved once at most, since a proxy may show us another name than people use.
+    A browser is redirected at most once, since a proxy may present another name than people use.
     """
     origin = get_origin_from_redirect_uri()
     other = (
@@ -148,15 +144,15 @@ def _let_in(claims: Mapping[str, Any], browser: str) -> str:
 
 
 def _was_begun(request: Request) -> bool:
-    """Say whether this browser was sent out with the state that comes back: Authlib keeps it in the browser's session
-    under a key that ends in it.
+    """Say whether this browser started the flow with this state: Authlib keeps it in the session under a key that ends
+    with it.
     """
     state = request.query_params.get("state", "")
     return any(key.startswith("_state_") and key.endswith(f"_{state}") for key in request.session) if state else False
 
 
 def _claims(answer: Response) -> dict[str, Any]:
-    """Return what Streamlit has just signed of the ID token that it checked; empty where the flow failed."""
+    """Return the claims of the verified ID token that Streamlit has signed; empty where the flow failed."""
     jar = SimpleCookie()
     for header in answer.headers.getlist("set-cookie"):
         jar.load(header)
@@ -164,9 +160,7 @@ def _claims(answer: Response) -> dict[str, Any]:
 
 
 def _with_cookies(answer: Response, theirs: Response) -> Response:
-    """Pass Streamlit's cookies on, for the one route that needs them: its sign-out, which tells the provider who
-    leaves.
-    """
+    """Forward Streamlit's cookies, limited to its sign-out route, which sends them to the provider."""
     for header in theirs.headers.getlist("set-cookie"):
         kept = re.sub(rf"(?i)\bpath={cookie_path()}(?=;|$)", f"Path={at('/auth')}", header)
         answer.headers.append("set-cookie", re.sub(r"(?i)\bmax-age=[1-9]\d*", f"Max-Age={LASTS_S:.0f}", kept))
@@ -179,7 +173,6 @@ def _label(request: Request) -> str:
 
 def _unusable(label: str) -> str:
     return (
-        f"What {label} answered could not be used, so nobody is signed in. Most often the client secret in "
-        "secrets.toml is not the one that it knows,"
-        " or the clocks of the two machines differ; the console's log says which."
+        f"Invalid response from {label}: sign-in failed. The usual causes are a wrong client secret in secrets.toml "
+        "and clocks that differ; see the console's log."
     )

@@ -1,10 +1,6 @@
-"""The page on which somebody who is signed in chooses another password. Plain HTML, like the way in: no password passes
-through a script run or its state.
+"""The page that changes one's own password. Plain HTML, like the sign-in page: no password enters a script run or its
+state.
 """
-
-import re
-from html import escape
-from string import Template
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -16,27 +12,24 @@ from app.auth.middleware import VISITOR
 from app.auth.sign_in_routes import welcome
 from app.core.base_path import at
 from app.core.caches import NEVER_STORE
-from app.core.static_files import static_text
+from app.core.templates import render
 from app.core.visitor import Visitor
 from engine.access.passwords import LEAST, MOST
-from engine.commands.password import change_password
+from engine.commands.sign_in import change_password
 from engine.errors import ConfigError, EngineError, SignInRefused
 from engine.home import Home
 from engine.store import Reader
 
-PAGE = Template(static_text("sign_in/password.html"))
-STYLE = "\n".join(re.findall(r"<style>.*?</style>", static_text("sign_in/signin.html"), re.DOTALL))
-"""It looks like the way in."""
 ACCOUNT = "/account"
 
 
 def password_routes() -> list[BaseRoute]:
-    """Return the routes by which people change their own password."""
+    """Return the routes that change one's own password."""
     return [Route(at("/password"), form), Route(at("/password"), change, methods=["POST"])]
 
 
 async def form(request: Request) -> Response:
-    """Show the form, to somebody who has a password here."""
+    """Show the form to a person who has a password here."""
     try:
         who = await run_in_threadpool(_who, request)
     except EngineError as error:
@@ -45,7 +38,7 @@ async def form(request: Request) -> Response:
 
 
 async def change(request: Request) -> Response:
-    """Take the present password and a new one; every other browser is signed out, and this one gets a new cookie."""
+    """Change the password; all other browsers are signed out, and this one gets a new cookie."""
     found: Visitor = request.scope[VISITOR]
     if found.who is None:
         return RedirectResponse(at(ACCOUNT), 303, NEVER_STORE)
@@ -54,7 +47,7 @@ async def change(request: Request) -> Response:
         return page(who, UNREAD, 413)
     present, new = fields.get("present", ""), fields.get("new", "")
     if new != fields.get("again", ""):
-        return page(who, "The two new passwords are not the same. Type the new one twice.", 422)
+        return page(who, "The new passwords do not match. Enter the new password twice.", 422)
     try:
         secret = await run_in_threadpool(change_password, Home.find(), who, present, new, browser=browser)
     except SignInRefused as error:
@@ -67,20 +60,13 @@ async def change(request: Request) -> Response:
 
 
 def page(name: str, said: str = "", status: int = 200) -> Response:
-    """Return the page with the form; what was typed into it is never sent back."""
-    words = PAGE.substitute(
-        style=STYLE,
-        name=escape(name, quote=True),
-        said=escape(said),
-        hidden="" if said else "hidden",
-        least=str(LEAST),
-        most=str(MOST),
-    )
-    return HTMLResponse(words, status, NEVER_STORE)
+    """Return the page with the form; typed passwords are never sent back."""
+    body = render("sign_in/password.html", name=name, said=said, least=LEAST, most=MOST)
+    return HTMLResponse(body, status, NEVER_STORE)
 
 
 def _who(request: Request) -> str | None:
-    """Return the name of whoever is signed in and has a password here, None for all others."""
+    """Return the name of the signed-in person if they have a password here, else None."""
     found: Visitor = request.scope[VISITOR]
     if found.who is None:
         return None

@@ -1,15 +1,15 @@
-"""How the body of a request is read: no longer than it may be, and no slower."""
+"""Read a request's body, with limits on length and time."""
 
 import asyncio
 
 from starlette.requests import Request
 
 PATIENCE_S = 10.0
-"""A form comes in one piece; who takes longer only holds a connection."""
+"""A form arrives in one piece; slower clients only hold a connection."""
 
 
 async def body(request: Request, most: int) -> bytes | None:
-    """Return a body of at most `most` bytes; None for a longer one, and for one that does not come in time."""
+    """Return a body of at most `most` bytes; None for a longer or late one."""
     found = bytearray()
     try:
         async with asyncio.timeout(PATIENCE_S):

@@ -1,13 +1,12 @@
-"""The way in and out: a page with a form, the cookie that it sets, and its end. Plain HTML, so that nothing of the
-console runs before.
+"""Sign-in and sign-out: the form, its cookie, and the end of a sign-in. Plain HTML, so that no console code runs before
+sign-in.
 """
 
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from html import escape
-from string import Template
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -21,7 +20,7 @@ from app.auth.middleware import VISITOR
 from app.core.base_path import at, cookie_path
 from app.core.caches import NEVER_STORE
 from app.core.client_address import place
-from app.core.static_files import static_text
+from app.core.templates import render
 from app.core.visitor import Visitor, cookie_name, is_secure, safe_way
 from engine.access.providers import configured
 from engine.commands.sign_in import AT_ONCE, sign_in
@@ -31,22 +30,26 @@ from engine.store import Reader, Store
 from engine.store.access.sign_ins import LASTS_S, Way
 
 MOST_WAITING = 24
-"""Sign-ins that wait for their check; more are sent away, so that a flood of them holds up nothing else."""
-BUSY = "Very many sign in at this moment. Try again in a few seconds."
-PAGE = Template(static_text("sign_in/signin.html"))
-ONWARD = static_text("sign_in/signingout.html")
-"""Leads on to the provider's sign-out. It is no redirect: a form's may not lead to another site (form-action of our
-policy).
-"""
+"""Maximum number of pending sign-in checks; further ones are refused, so that a flood blocks nothing else."""
+BUSY = "Too many concurrent sign-ins. Try again in a few seconds."
+ONWARD = render("sign_in/signingout.html")
+"""Page that continues to the provider's sign-out. A redirect is not possible: form-action forbids other sites."""
 LOOK_S = 0.2
 NOTHING: Mapping[str, str] = {}
 _checks = ThreadPoolExecutor(AT_ONCE, "sign-in")
-"""Threads of their own: those of all other routes stay free."""
+"""Separate threads, so that other routes stay responsive."""
 _waiting: set[object] = set()
 
 
+class ProviderWay(NamedTuple):
+    """A provider's button: its address and label."""
+
+    address: str
+    label: str
+
+
 def sign_in_routes() -> list[BaseRoute]:
-    """Return the routes by which people come in and leave."""
+    """Return the routes for sign-in and sign-out."""
     return [
         Route(at("/signin"), form),
         Route(at("/signin"), come_in, methods=["POST"]),
@@ -56,7 +59,7 @@ def sign_in_routes() -> list[BaseRoute]:
 
 
 async def form(request: Request) -> Response:
-    """Show the form; who is in already goes on to where they wanted."""
+    """Show the form; redirect a signed-in visitor to the requested page."""
     wanted = safe_way(request.query_params.get("next", "/"))
     found: Visitor = request.scope[VISITOR]
     if found.welcome:
@@ -65,7 +68,7 @@ async def form(request: Request) -> Response:
 
 
 async def come_in(request: Request) -> Response:
-    """Take a name and a password; set a new cookie and end the sign-in that an old one stood for."""
+    """Check name and password; set a new cookie and end the previous sign-in."""
     fields = await form_fields(request)
     if fields is None:
         return page(at("/"), said=UNREAD, status=413, headers={"connection": "close"})
@@ -83,12 +86,12 @@ async def come_in(request: Request) -> Response:
 
 
 async def stay(request: Request) -> Response:
-    """Lead back whoever opened the address of signing out, which a link must not do."""
+    """Redirect GET requests for the sign-out address, since a link must not sign out."""
     return RedirectResponse(at("/"), 303, NEVER_STORE)
 
 
 async def leave(request: Request) -> Response:
-    """End the sign-in for good and take its cookie away; who came in by a provider is led on to its sign-out."""
+    """End the sign-in and delete its cookie; continue to the provider's sign-out where one was used."""
     try:
         way = await run_in_threadpool(end, request)
     except EngineError as error:
@@ -104,9 +107,7 @@ async def leave(request: Request) -> Response:
 
 
 def welcome(request: Request, secret: str, wanted: str, mark: str = "") -> Response:
-    """Return the answer that lets a browser in: the cookie of its new sign-in, what marks it as known where that is
-    given, and the way on.
-    """
+    """Return the redirect after a sign-in, with its cookie and, if given, the trusted-browser cookie."""
     answer, scheme = RedirectResponse(wanted, 303, NEVER_STORE), request.url.scheme
     kept = {cookie_name(scheme): (secret, int(LASTS_S))} | (
         {trusted_browser.COOKIE: (mark, trusted_browser.AGE_S)} if mark else {}
@@ -119,7 +120,7 @@ def welcome(request: Request, secret: str, wanted: str, mark: str = "") -> Respo
 
 
 def end(request: Request) -> Way | None:
-    """End the sign-in that a request's cookie stands for and return the way that it came in; raises EngineError."""
+    """End the sign-in of a request's cookie and return its sign-in method; raises EngineError."""
     found: Visitor = request.scope[VISITOR]
     if not found.key:
         return None
@@ -130,41 +131,35 @@ def end(request: Request) -> Way | None:
 def page(
     wanted: str, name: str = "", said: str = "", status: int = 200, headers: Mapping[str, str] = NOTHING
 ) -> Response:
-    """Return the page with the ways in: a button for each provider, and the form where somebody has a password."""
-    ways = "".join(_button(each.key, each.label, wanted) for each in configured().found)
-    no_form = bool(ways) and not _has_passwords()
-    words = {
-        "next": escape(wanted, quote=True),
-        "name": escape(name[:200], quote=True),
-        "said": escape(said),
-        "role": "alert" if status >= 400 else "status",
-        "hidden": "" if said else "hidden",
-        "ways": ways,
-        "no_ways": "" if ways else "hidden",
-        "no_form": "hidden" if no_form else "",
-        "no_choice": "hidden" if no_form or not ways else "",
-        "focus": "" if ways else "autofocus",
-    }
-    return HTMLResponse(PAGE.substitute(words), status, {**NEVER_STORE, **headers})
+    """Return the sign-in page: a button per provider, and the form if any account has a password."""
+    ways = [_way(each.key, each.label, wanted) for each in configured().found]
+    body = render(
+        "sign_in/signin.html",
+        wanted=wanted,
+        name=name[:200],
+        said=said,
+        role="alert" if status >= 400 else "status",
+        ways=ways,
+        no_form=bool(ways) and not _has_passwords(),
+    )
+    return HTMLResponse(body, status, {**NEVER_STORE, **headers})
 
 
-def _button(key: str, label: str, wanted: str) -> str:
-    address = at("/signin/provider?") + urlencode({"at": key} | ({"next": wanted} if wanted != at("/") else {}))
-    return f'<a class="way" href="{escape(address, quote=True)}">Sign in with {escape(label)}</a>'
+def _way(key: str, label: str, wanted: str) -> ProviderWay:
+    query = {"at": key} | ({"next": wanted} if wanted != at("/") else {})
+    return ProviderWay(at("/signin/provider?") + urlencode(query), label)
 
 
 def _has_passwords() -> bool:
     try:
         with Reader.open(Home.find(), timeout_s=LOOK_S) as reader:
             return reader.sign_ins.has_passwords()
-    except EngineError:  # the page must not fail where the store is held for a moment: the form says so itself
+    except EngineError:  # the page must not fail while the store is locked: the form reports it
         return True
 
 
 async def _checked(request: Request, name: str, password: str) -> str | None:
-    """Return the secret of a new sign-in, None where too many others wait for theirs; raises SignInRefused,
-    StoreError.
-    """
+    """Return the secret of a new sign-in, None while too many others are pending; raises SignInRefused, StoreError."""
     if len(_waiting) >= MOST_WAITING:
         return None
     home, mine = Home.find(), object()

@@ -1,8 +1,7 @@
-"""All that the console takes of Streamlit beside its public names: the flow of `st.login`, and options that
-`st.set_option` refuses.
+"""All uses of Streamlit's private API: the flow of `st.login`, and options that `st.set_option` refuses.
 
-A release may change any of it without a word: `tests/access/test_streamlit_internals.py` tells what. No other module
-imports a private name.
+Any release may change it; `tests/access/test_streamlit_internals.py` detects that. No other module imports a private
+name.
 """
 
 import json
@@ -25,16 +24,16 @@ __all__ = [
     "signed_claims",
 ]
 WORKED_IN = "1.67.0"
-"""The last version of Streamlit in which all of it was tried."""
+"""The last Streamlit version tested with it."""
 
 
 def login_endpoints(base: str) -> dict[str, Any]:
-    """Return what answers Streamlit's own routes of the sign-in under `base`, by their whole paths."""
+    """Return the endpoints of Streamlit's sign-in routes under `base`, by full path."""
     return {route.path: route.endpoint for route in create_auth_routes(base)}
 
 
 def signed_claims(cookies: Mapping[str, str]) -> dict[str, Any]:
-    """Return what Streamlit has signed, in its cookies, of an ID token that it checked; empty where nobody came."""
+    """Return the claims of a verified ID token from Streamlit's signed cookies; empty without a sign-in."""
 
     def one(name: str) -> bytes | None:
         return decode_signed_value(get_cookie_secret(), name, cookies[name]) if name in cookies else None

@@ -1,6 +1,6 @@
-"""What tells a browser on which somebody has signed in before, so that nobody else's wrong passwords keep them out.
+"""A cookie for browsers with an earlier sign-in, so that others' failed attempts don't lock the person out.
 
-It proves nothing but that: whoever copies it may only guess a few passwords more. The idea is OWASP's device cookie.
+It grants nothing else: a copy only allows a few more password attempts. Source: OWASP device cookies.
 """
 
 import hashlib
@@ -17,21 +17,19 @@ AGE_S = 365 * 24 * 3600
 
 
 def mark(home: Home, name: str) -> str:
-    """Return the cookie for a browser on which somebody has just signed in."""
+    """Return the cookie for a browser after a sign-in."""
     return _signer(home).dumps([_folded(name), secrets.token_urlsafe(12)])
 
 
 def known(home: Home, cookie: str | None, name: str) -> str:
-    """Return what a browser's failures are counted by, where that person has signed in on it before; empty
-    where not.
-    """
+    """Return the key for counting a browser's failures if the person has signed in on it before; else empty."""
     try:
-        told = _signer(home).loads(cookie) if cookie else None
+        found = _signer(home).loads(cookie) if cookie else None
     except BadSignature:
         return ""
-    if not isinstance(told, list) or len(told) != 2 or told[0] != _folded(name):
+    if not isinstance(found, list) or len(found) != 2 or found[0] != _folded(name):
         return ""
-    return hashlib.sha256(str(told[1]).encode()).hexdigest()
+    return hashlib.sha256(str(found[1]).encode()).hexdigest()
 
 
 def _folded(name: str) -> str:

@@ -1,5 +1,5 @@
-"""Groups of long runs on common cells that the store adds up itself: a million points are summed where they lie, not
-brought here first.
+"""Groups of long runs on common bins, aggregated in the store: a million points are summed where they are stored
+instead of being loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from engine.store.curves.series import Axis
 from engine.store.records import RunRow
 
 LONG = 10_000
-"""Points from which on a curve is worth it."""
+"""Number of points from which aggregation in the store pays off."""
 
 
 def in_cells(
     reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[RecordedMetric]], axis: Axis, *, log: bool
 ) -> Aligned | None:
-    """Return what `aligned` gives for all raw points of the runs, None where it takes these themselves.
+    """Return the same as `aligned` for all raw points of the runs; None if `aligned` has to be used.
 
-    That is where a curve is short, was thinned or goes back along the axis, and where so few positions were recorded
-    that they are drawn one by one.
+    That is the case for short curves, thinned or non-monotone ones, and for so few recorded positions that each is
+    drawn separately.
     """
     every = [each for run in runs for each in who.get(run.id, ())]
     if not every or min(each.total for each in every) < LONG:
@@ -50,8 +50,8 @@ def in_cells(
 
 
 def _member(ranks: Sequence[Sequence[BinnedCell]], count: int) -> Floats:
-    """Return a run's value in each cell, over its ranks: the mean of the finite points; where none has a point, the
-    last one before, between its ends.
+    """Return a run's value in each bin, over its ranks: the mean of the finite points; in a bin without points, the
+    last earlier point, within the run's range.
     """
     found: Floats = np.full(count, np.nan)
     filled = [place for place in range(count) if any(of_rank[place].points for of_rank in ranks)]

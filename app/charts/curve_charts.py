@@ -1,5 +1,5 @@
-"""The curves of compared runs as a plotly figure: single runs with their raw line behind the smoothed one, or groups
-with bands. Pure.
+"""The curves of compared runs as a Plotly figure: single runs with a raw and a smoothed line, or groups with bands.
+Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,27 +13,31 @@ import numpy as np
 from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import Look
 from app.charts.plotly_figures import PlainFigure
+from app.charts.smoothing import is_monotone, smoothed
 from engine.analysis.statistics.bands import BandLine
 from engine.analysis.statistics.resample import Aligned, Floats
 from engine.metrics import metric
 
 HEIGHT_PX = 340
 FEW = 60
-"""Up to so many points a curve has marks and is not smoothed."""
+"""Curves with at most this many points have markers and are not smoothed."""
 FAINT, BAND, MEMBER = 0.28, 0.25, 0.3
-"""Opacities of a raw line behind its smoothed one, of a band, and of a group's single members."""
+"""Opacities of the raw line behind a smoothed one, of a band, and of a group's members."""
 AXES = {
-    "step": "Step of each rank",
-    "passes": "Passes over the training data, by all ranks",
-    "updates": "Updates of the model",
-    "bytes": "MB exchanged between ranks, all together",
-    "time": "Seconds since all ranks were ready",
+    "step": "Step (per rank)",
+    "passes": "Passes over the training data (all ranks)",
+    "updates": "Model updates",
+    "bytes": "Data exchanged between ranks",
+    "time": "Time since all ranks were ready",
 }
+UNITS = {"bytes": "MB", "time": "s"}
+NUMBER = ",.5~r"
+"""How numbers are written in hovers."""
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group as it is drawn: its name, its members' ids in the order of the rows, their values, and its line."""
+    """One group as drawn: its name, its members' ids in row order, their values, and its line."""
 
     name: str
     members: Sequence[int]
@@ -42,7 +46,7 @@ class GroupLine:
 
 
 class Picture:
-    """A plain figure that grows by lines, with the place in the palette of each trace."""
+    """A figure built line by line, with the palette index of each trace."""
 
     def __init__(self) -> None:
         self._data: list[dict[str, Any]] = []
@@ -55,19 +59,19 @@ class Picture:
         return {"data": self._data, "layout": self._layout}
 
     def add(self, colour: int, x: Floats, y: Floats, **trace: object) -> None:
-        """Add one trace of lines."""
+        """Add one line trace."""
         self._data.append({"type": "scatter", **trace, "x": compact(x), "y": compact(y)})
         self.colours.append(colour)
 
     def lay_out(self, **layout: object) -> None:
-        """Set what the layout says, by names of plotly's."""
+        """Set layout properties by their Plotly names."""
         self._layout |= layout
 
 
 def of_runs(
     curves: Sequence[DrawnCurve], names: Mapping[int, str], looks: Mapping[int, Look], smooth: float
 ) -> Picture:
-    """Return single runs; the curves of a run's ranks share its look and its entry in the legend."""
+    """Return single runs; the curves of a run's ranks share a style and a legend entry."""
     picture = Picture()
     for run_id, of_run in groupby(curves, key=lambda curve: curve.run_id):
         name = escape(names[run_id])
@@ -78,15 +82,15 @@ def of_runs(
 
 
 def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool = False) -> Picture:
-    """Return groups, each as a band, its members behind it, and its line; on a logarithmic axis a band that reaches 0
-    ends at the least positive value.
+    """Return groups, each as a band, its members, and its line. On a log axis, a band that reaches 0 ends at the
+    smallest positive value.
     """
     picture = Picture()
     for group, look in zip(groups, looks, strict=True):
         x, line = group.values.x, group.line
         edge_x, edge_y = outline(x, above_zero(line.low, group.values.values) if log else line.low, line.high)
         if edge_x.size:
-            band: dict[str, Any] = {"name": escape(group.name), "meta": {"as": "outline of the band"}}
+            band: dict[str, Any] = {"name": escape(group.name), "meta": {"as": "band outline"}}
             picture.add(
                 look.colour,
                 x=edge_x,
@@ -110,33 +114,38 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
             mode="lines+markers" if x.size <= FEW else "lines",
             line={"dash": look.dash, "width": 2.4},
             marker={"symbol": look.symbol, "size": 6},
+            meta={"like_y": [1, 2]},
             hovertemplate=(
-                f"%{{y:.5g}} of %{{customdata[0]}}<br>%{{customdata[1]:.5g}} to "
-                f"%{{customdata[2]:.5g}}<extra>{escape(group.name)}</extra>"
+                f"%{{y:{NUMBER}}} {{y unit}} ({_band_in_words(line)}%{{customdata[1]:{NUMBER}}} to "
+                f"%{{customdata[2]:{NUMBER}}})<extra>{escape(group.name)} (n=%{{customdata[0]}})</extra>"
             ),
         )
     return picture
 
 
 def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> PlainFigure:
-    """Give a picture its axes; a zoom is kept while `revision` stays the same."""
-    known = metric(name)
-    along = AXES.get(axis) or _titled(axis)
+    """Add axes to a picture; the zoom is kept while `revision` is unchanged."""
+    known, along = metric(name), metric(axis)
     picture.lay_out(
         height=HEIGHT_PX,
-        hovermode="closest",
+        hovermode="x unified",
         showlegend=False,
-        xaxis={"title": {"text": along, "standoff": 6}, "type": "log" if "x" in log else "linear"},
-        yaxis={"title": {"text": known.unit}, "type": "log" if "y" in log else "linear"},
+        meta={"units": {"x": UNITS.get(axis, along.unit), "y": known.unit}},
+        xaxis={
+            "title": {"text": AXES.get(axis, along.label), "standoff": 6},
+            "type": "log" if "x" in log else "linear",
+        },
+        yaxis={
+            "type": "log" if "y" in log else "linear",
+            "rangemode": "normal" if known.bounds[0] < 0 else "nonnegative",
+        },
         uirevision=revision,
     )
     return picture.figure
 
 
 def compact(values: Floats) -> Any:
-    """Return numbers in half the bytes, as exact as a screen can show them: whole ones as integers, the rest with seven
-    digits.
-    """
+    """Return numbers in half the bytes at screen precision: integers as such, others with seven digits."""
     finite = values[np.isfinite(values)]
     if not finite.size or np.abs(finite).max() > 2e9:
         return values
@@ -145,53 +154,22 @@ def compact(values: Floats) -> Any:
     )
 
 
-def weight(name: str, asked: float) -> float:
-    """Return by how much (0 to 1) the curves of a metric are smoothed where so much is asked for."""
-    return asked if metric(name).smooth else 0.0
-
-
-def smoothed(values: Floats, weight: float) -> Floats:
-    """Return the exponential moving average, corrected for its start, as smooth.js has it: within the values so far; a
-    gap stays a gap.
-    """
-    found = np.empty(values.shape)
-    mean, norm = np.nan, 0.0
-    for place, value in enumerate(values.tolist()):
-        if value != value:
-            found[place] = np.nan
-            continue
-        norm = norm * weight + (1 - weight)
-        mean = value if mean != mean else mean + (value - mean) * ((1 - weight) / norm)
-        found[place] = mean
-    return found
-
-
-def is_monotone(values: Floats) -> bool:
-    """Say whether a curve only rises, only falls, or never changes: it has no noise, and an average would lag behind
-    it.
-    """
-    steps = np.diff(values[np.isfinite(values)])
-    return bool((steps >= 0).all() or (steps <= 0).all())
-
-
 def above_zero(low: Floats, values: Floats) -> Floats:
-    """Return the lower end of a band with what a logarithmic axis can't show put at the least positive of the values
-    (where there is one).
+    """Return the lower end of a band with non-positive values replaced by the smallest positive value, for a
+    log axis.
     """
     positive = values[values > 0]
     return np.where(low > 0, low, positive.min()) if positive.size else low
 
 
 def possible(found: BandLine, name: str) -> BandLine:
-    """Return a line with its band cut at the least and the greatest possible value of its metric: no accuracy is above
-    100 %.
-    """
+    """Return a line with its band clipped to the possible range of its metric, such as 0 to 100 %."""
     least, most = metric(name).bounds
     return replace(found, low=np.maximum(found.low, least), high=np.minimum(found.high, most))
 
 
 def outline(x: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Return the way round a band: one closed shape for each stretch without a gap, apart by a NaN."""
+    """Return the outline of a band: a closed polygon for each segment without gaps, separated by NaN."""
     there = np.isfinite(low) & np.isfinite(high)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]])))
     xs, ys = list[Floats](), list[Floats]()
@@ -205,7 +183,7 @@ def _add(
     picture: Picture, curve: DrawnCurve, name: str, whole: str, look: Look, smooth: float, *, in_legend: bool
 ) -> None:
     base: dict[str, Any] = {"x": curve.x, "name": name, "legendgroup": name}
-    told: dict[str, Any] = {"hovertemplate": f"%{{y:.5g}}<extra>{whole}</extra>"}
+    told: dict[str, Any] = {"hovertemplate": f"%{{y:{NUMBER}}} {{y unit}}<extra>{whole}</extra>"}
     of_rank = [] if curve.rank is None else [f"rank {curve.rank}"]
     base["meta"] = {"as": ", ".join(of_rank)}
     few = curve.y.size <= FEW
@@ -239,22 +217,20 @@ def _add(
 
 def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:
     """Add all members of a group as one faint trace, with gaps between them."""
-    size = group.values.x.size
     picture.add(
         look.colour,
         x=np.tile(np.append(group.values.x, np.nan), len(group.members)),
         y=np.concatenate([np.append(row, np.nan) for row in group.values.values]),
-        customdata=np.repeat(np.asarray(group.members), size + 1),
         mode="lines",
         line={"width": 1},
         opacity=MEMBER,
-        hovertemplate="run %{customdata}: %{y:.5g}<extra></extra>",
+        hoverinfo="skip",
         name=escape(group.name),
-        meta={"as": "each run"},
+        meta={"as": "single runs"},
         showlegend=False,
     )
 
 
-def _titled(axis: str) -> str:
-    known = metric(axis)
-    return f"{known.label} ({known.unit})" if known.unit else known.label
+def _band_in_words(line: BandLine) -> str:
+    """Return what a band is where it is not an interval."""
+    return "min to max: " if (line.method == "range").any() else ""

@@ -1,44 +1,37 @@
-"""The points behind the Compare page's curves: of single runs what draws the same picture, of groups all there are;
-kept for the next question.
+"""The points behind the Compare page's curves: down-sampled for single runs, all of them for groups; cached.
 
-What is kept goes by a run's change token, so that a run with news is read anew and an ended one never again.
+The cache key includes a run's change token: a changed run is read again, an ended run is read once.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 
+from app.charts import curve_points
 from app.charts.binned_sums import in_cells
+from app.charts.curve_points import CLOCKED, PLAIN, all_points, are_cached, clocks, recorded
 from engine.analysis.statistics.bands import BandLine, Spread, line
 from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
-from engine.analysis.update_clock import EXCHANGED, growing, updates_at
-from engine.registry import known_experiment
-from engine.store import Column, Reader, RecordedMetric, Stretch
+from engine.analysis.update_clock import updates_at
+from engine.store import Reader, RecordedMetric, Stretch
 from engine.store.curves.downsample import kept
-from engine.store.curves.series import Axis
 from engine.store.records import RunRow
 
 POINTS = 6_000
-"""Points of one chart of single runs, shared out over its lines."""
+"""Maximum number of points in a chart of single runs, shared by its lines."""
 FEWEST, MOST = 60, 1_000
-KEPT_BYTES, KEPT_GROUPS, KEPT_CURVES = 96_000_000, 128, 256
-PLAIN: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
-"""Axes that are a column of the points themselves."""
-UPDATES, BYTES = "updates", "bytes"
-CLOCKED = (UPDATES, BYTES)
-"""Axes that are told by time: how many updates there had been, or MB been exchanged, by a point's moment."""
+KEPT_GROUPS, KEPT_CURVES = 128, 256
 _Key = tuple[Any, ...]
 Within = tuple[float, float] | None
-"""A stretch along the axis that is asked for alone."""
+"""A requested range on the x-axis."""
 Kept = TypeVar("Kept")
 Drawn = dict[int | None, tuple[Floats, Floats]]
-"""Where the points of a run that are drawn lie, by rank."""
-_columns: OrderedDict[_Key, Floats] = OrderedDict()
+"""The x-values of a run's drawn points, by rank."""
 _groups: OrderedDict[_Key, Aligned] = OrderedDict()
 _lines: OrderedDict[_Key, BandLine] = OrderedDict()
 _drawn: OrderedDict[_Key, Drawn] = OrderedDict()
@@ -47,7 +40,7 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class DrawnCurve:
-    """What is drawn of one rank (None: the whole run) of a run; NaN in `y` is a gap."""
+    """The drawn points of one rank (None: the whole run) of a run; NaN in `y` is a gap."""
 
     run_id: int
     rank: int | None
@@ -57,23 +50,11 @@ class DrawnCurve:
     nonfinite: int
 
 
-def recorded(reader: Reader, runs: Sequence[RunRow], metric: str) -> dict[int, list[RecordedMetric]]:
-    """Return who recorded a metric, by run: the whole run where it did, else its ranks; runs that lack it
-    are absent.
-    """
-    found: dict[int, list[RecordedMetric]] = {}
-    for each in reader.multi_run.recorded([run.id for run in runs], [metric]):
-        of_run = found.setdefault(each.run_id, [])
-        if not of_run or of_run[0].rank is not None:
-            of_run.append(each)
-    return found
-
-
 def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, within: Within = None) -> list[DrawnCurve]:
-    """Return a curve for each rank that recorded the metric, in the order of the runs, thinned to what the chart has
-    room for.
+    """Return a curve for each rank that recorded the metric, in run order, down-sampled for the chart.
 
-    A stretch (not of an axis that is another metric) has its neighbours at each side, and is thinned by itself.
+    A range (not available if the x-axis is another metric) includes its neighbours on both sides and is down-sampled
+    separately.
     """
     who = recorded(reader, runs, metric)
     lines = sum(map(len, who.values()))
@@ -93,12 +74,12 @@ def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, withi
 def group(
     reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False, within: Within = None
 ) -> Aligned:
-    """Return the runs of a group on common positions, from all raw points; the ranks of a run count as one member."""
+    """Return the runs of a group at common positions, from all raw points; the ranks of a run count as one member."""
     key = (*_key(reader, runs, metric, axis, log), within)
     if (known := _groups.get(key)) is not None:
         return known
     who = recorded(reader, runs, metric)
-    if within is None and axis in PLAIN and not _all_kept(reader, runs, who, axis):
+    if within is None and axis in PLAIN and not are_cached(reader, runs, who, axis):
         found = in_cells(reader, runs, who, PLAIN[axis], log=log)
         if found is not None:
             return _keep(_groups, key, found)
@@ -120,7 +101,7 @@ def group_line(
     log: bool = False,
     within: Within = None,
 ) -> tuple[Aligned, BandLine]:
-    """Return a group's members on common positions, and its line with its band."""
+    """Return a group's members at common positions, and its line with its band."""
     values = group(reader, runs, metric, axis, log=log, within=within)
     key = (*_key(reader, runs, metric, axis, log), within, statistic, spread)
     found = _lines.get(key)
@@ -130,9 +111,10 @@ def group_line(
 
 
 def forget() -> None:
-    """Drop all that is kept."""
+    """Clear the caches."""
+    curve_points.forget()
     with _lock:
-        for each in (_columns, _groups, _lines, _drawn):
+        for each in (_groups, _lines, _drawn):
             each.clear()
 
 
@@ -148,74 +130,11 @@ def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept, most: int 
     return found
 
 
-def _all_kept(reader: Reader, runs: Sequence[RunRow], who: Mapping[int, Sequence[RecordedMetric]], axis: str) -> bool:
-    """Say whether the points of a group were read lately: then they are not added up by the store."""
-    home = str(reader.db.home.path)
-    wanted = [
-        ((home, run.id, run.version, each.metric, each.rank), name)
-        for run in runs
-        for each in who.get(run.id, ())
-        for name in (PLAIN[axis], "value")
-    ]
-    with _lock:
-        return all(key in _columns for key in wanted)
-
-
 def _member(reader: Reader, run: RunRow, who: Sequence[RecordedMetric], axis: str, log: bool) -> RunPoints:
-    parts = [_raw(reader, run, each, axis) for each in who]
+    parts = [all_points(reader, run, each, axis) for each in who]
     if not parts:
         return member(np.empty(0), np.empty(0))
     return member(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), log=log)
-
-
-def _raw(reader: Reader, run: RunRow, each: RecordedMetric, axis: str) -> tuple[Floats, Floats]:
-    """Return all points of one rank: where they lie along the axis (infinite where that is not known), and their
-    values.
-    """
-    if axis in PLAIN:
-        x, y = _read(reader, run, each.metric, each.rank, (PLAIN[axis], "value"))
-        return x, y
-    if axis in CLOCKED:
-        times, y = _read(reader, run, each.metric, each.rank, ("time_s", "value"))
-        return updates_at(times, clocks(reader, run, axis)), y
-    steps, y = _read(reader, run, each.metric, each.rank, ("step", "value"))
-    return _metric_at(reader, run, each, axis, steps), y
-
-
-def _metric_at(reader: Reader, run: RunRow, each: RecordedMetric, axis: str, steps: Floats) -> Floats:
-    """Return the last value of another metric at or before some steps: that of the same rank, else of the whole run,
-    else of its first rank.
-    """
-    there = {other.rank: other for other in recorded(reader, [run], axis).get(run.id, [])}
-    other = there.get(each.rank) or next(iter(there.values()), None)
-    if other is None:
-        return np.full(steps.shape, np.inf)
-    at, values = _read(reader, run, axis, other.rank, ("step", "value"))
-    place = np.searchsorted(at, steps, side="right") - 1
-    return np.where(place >= 0, values[np.maximum(place, 0)], np.inf) if at.size else np.full(steps.shape, np.inf)
-
-
-def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]]:
-    """Return what counts a run's updates or MB: times and how many so far, of each rank that counts some."""
-    if axis == BYTES:
-        parts = [
-            _read(reader, run, EXCHANGED, each.rank, ("time_s", "value"))
-            for each in recorded(reader, [run], EXCHANGED).get(run.id, [])
-        ]
-        return [(times, growing(values)) for times, values in parts]
-    known = known_experiment(run.experiment)
-    clock = known.update_clock if known else None
-    if clock is None:
-        return []
-    if clock.counts == "points":
-        times = [
-            _read(reader, run, clock.metric, each.rank, ("time_s",))[0]
-            for each in recorded(reader, [run], clock.metric).get(run.id, [])
-        ]
-        return [(each, np.arange(1.0, each.size + 1)) for each in times]
-    found = reader.curves.series(run.id, [clock.metric], max_points=MOST)
-    share = 1 / len(found) if clock.counts == "mean" and found else 1.0
-    return [(np.asarray(each.times_s), np.asarray(each.steps, dtype=float) * share) for each in found]
 
 
 def _drawn_of(
@@ -224,7 +143,7 @@ def _drawn_of(
     key = (*_key(reader, [run], metric, axis, log=False), most, within)
     with _lock:
         if (known := _drawn.get(key)) is not None:
-            _drawn.move_to_end(key)  # else those of a live run, which has another version each time, would push it out
+            _drawn.move_to_end(key)  # else the many versions of a live run would evict it
             return known
     plain = axis in PLAIN or axis in CLOCKED
     return _keep(
@@ -252,9 +171,7 @@ def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, wit
 
 
 def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high: float) -> Stretch:
-    """Return a stretch as the store knows it; one along updates or bytes by the times between which they
-    were counted.
-    """
+    """Return a range in store terms; for updates or bytes, the times between which they were counted."""
     if axis in PLAIN:
         return Stretch(PLAIN[axis], low, high)
     times = np.unique(np.concatenate([[0.0], *(times for times, _ in known)]))
@@ -266,7 +183,7 @@ def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high
 def _against(reader: Reader, run: RunRow, who: Sequence[RecordedMetric], axis: str, most: int) -> Drawn:
     found = {}
     for each in who:
-        x, y = _drawable(*_raw(reader, run, each, axis))
+        x, y = _drawable(*all_points(reader, run, each, axis))
         chosen = kept(y.tolist(), most)
         found[each.rank] = (x[chosen], y[chosen])
     return found
@@ -275,19 +192,3 @@ def _against(reader: Reader, run: RunRow, who: Sequence[RecordedMetric], axis: s
 def _drawable(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     there = np.isfinite(x)
     return x[there], np.where(np.isfinite(y), y, np.nan)[there]
-
-
-def _read(reader: Reader, run: RunRow, metric: str, rank: int | None, names: Sequence[Column]) -> list[Floats]:
-    """Return whole columns of a rank's points; those read lately are not read again."""
-    start = (str(reader.db.home.path), run.id, run.version, metric, rank)
-    with _lock:
-        found = {name: _columns[start, name] for name in names if (start, name) in _columns}
-        for name in found:
-            _columns.move_to_end((start, name))
-    if lacking := [name for name in names if name not in found]:
-        found |= reader.multi_run.columns(run.id, metric, rank, lacking)
-        with _lock:
-            _columns.update({(start, name): found[name] for name in lacking})
-            while sum(column.nbytes for column in _columns.values()) > KEPT_BYTES:
-                _columns.popitem(last=False)
-    return [found[name] for name in names]

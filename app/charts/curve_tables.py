@@ -1,4 +1,4 @@
-"""The numbers behind a chart of curves, as frames."""
+"""The data behind a chart of curves, as data frames."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from app.charts.curve_data import DrawnCurve
 
 
 def curves_frame(curves: Sequence[DrawnCurve], names: Mapping[int, str], axis: str) -> pd.DataFrame:
-    """Return the points drawn of single runs, one a row."""
+    """Return the drawn points of single runs, one per row."""
     parts = [
         pd.DataFrame(
             {
@@ -26,7 +26,7 @@ def curves_frame(curves: Sequence[DrawnCurve], names: Mapping[int, str], axis: s
 
 
 def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
-    """Return the numbers of groups, one position a row, with the value of each member."""
+    """Return the values of groups, one position per row, with the value of each member."""
     parts = [
         pd.DataFrame(
             {

@@ -1,4 +1,4 @@
-"""How each run looks on every chart of a page: its colour, and a dash and a marker as a second cue."""
+"""The style of each run in all charts of a page: a colour; where colours repeat, also a dash and a marker."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ COLOURS = 8
 """Colours of the theme's palette (.streamlit/config.toml)."""
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
-"""In the order of the live curves of a run."""
+"""In the order of a run's live curves."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A place in the palette, a dash and a marker; no two of up to 48 looks of one page are alike."""
+    """A palette index, a dash and a marker; unique for up to 48 styles per page."""
 
     colour: int
     dash: str
@@ -20,15 +20,14 @@ class Look:
 
 
 def look(place: int) -> Look:
-    """Return the look of a place: every eight places the colours come again, each with its next dash."""
-    colour, turn = place % COLOURS, place // COLOURS
-    cue = (colour + 2 * (colour // len(DASHES)) + turn) % len(DASHES)  # the palette's two blues get different cues
-    return Look(colour, DASHES[cue], SYMBOLS[cue])
+    """Return the style for an index: colours repeat every eight indices, with the next dash and marker."""
+    turn = place // COLOURS % len(DASHES)
+    return Look(place % COLOURS, DASHES[turn], SYMBOLS[turn])
 
 
 def looks(run_ids: Iterable[int]) -> dict[int, Look]:
-    """Return the look of each run. Its id gives the colour, so that it has the same on most pages; where that is taken,
-    the next free one.
+    """Return the style of each run. The run id selects the colour, so that it is the same on most pages; if it is
+    taken, the next free one is used.
     """
     taken: set[int] = set()
     found = {}

@@ -1,6 +1,4 @@
-"""What the page asks the store about a pipeline's batches: which one to show, and what another run with fewer splits
-paid.
-"""
+"""Store queries about a pipeline's batches: which batch to show, and the cost of another run with fewer splits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +11,7 @@ from engine.store import Reader
 from engine.store.records import Run, RunRow
 
 LOOKED_BACK = 4
-"""Newest batches among which a complete one is looked for: stages hand in what they recorded at different moments."""
+"""Number of newest batches searched for a complete one: stages report at different times."""
 COMPARED = 30
 FREE = {"splits", "seed", "batches", "evaluate_every", "timeout_s", "learning_rate", "momentum", "fault", "fault_stage"}
 """Settings that may differ between two runs whose work per image is compared."""
@@ -27,8 +25,8 @@ def batch(reader: Reader, run_id: int, number: int, config: Mapping[str, Any]) -
 
 
 def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: Mapping[str, Any]) -> BatchSpans:
-    """Return the newest complete batch of those `recorded` (one or more), the newest at all where none of the last few
-    is.
+    """Return the newest complete batch of those `recorded` (one or more), or the newest one if none of the last few is
+    complete.
     """
     found = [batch(reader, run_id, recorded[-1], config)]
     for number in reversed(recorded[-LOOKED_BACK:-1]):
@@ -39,9 +37,7 @@ def last_complete(reader: Reader, run_id: int, recorded: Sequence[int], config: 
 
 
 def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, float]]:
-    """Return the seconds of each stage's forwards and backwards in a run's last complete batch; empty where none was
-    recorded.
-    """
+    """Return each stage's forward and backward seconds in a run's last complete batch; empty if none was recorded."""
     if not {"stages", "splits"} <= run.config.keys():
         return []
     recorded = reader.details.recorded_batches(run.id, run.config["splits"])
@@ -50,8 +46,8 @@ def stage_work_of(run: RunRow, reader: Reader) -> list[tuple[float, float]]:
 
 
 def slower_than_fewer_splits(run: Run, shown: BatchSpans, reader: Reader) -> SplitCost | None:
-    """Return the finished run that did the same work in fewer splits at the least cost; None where there is none on
-    this machine.
+    """Return the finished run that did the same work in fewer splits at the lowest cost; None if there is none on this
+    machine.
     """
     finished = reader.runs.find(experiment=run.experiment, statuses=["finished"], limit=COMPARED)
     alike = [
@@ -72,8 +68,8 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _work(run_id: int, config: Mapping[str, Any], beside: Run, reader: Reader) -> float:
-    """Return the seconds of work in another run's last complete batch, 0 where it can't be compared; an ended run is
-    asked once a session.
+    """Return the work seconds in another run's last complete batch, 0 if not comparable; cached per session for ended
+    runs.
     """
     key = f"pipeline.work.{beside.id}.{run_id}"
     if key not in st.session_state:

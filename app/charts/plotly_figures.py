@@ -1,4 +1,4 @@
-"""Plotly figures from what the store says; pure functions, without colours of their own (the theme gives them)."""
+"""Plotly figures from store data; pure functions, without colours of their own (the theme sets them)."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -8,25 +8,39 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.line_styles import DASHES
+from app.charts.line_styles import look
 from app.core.formatting import moment
 from engine.metrics import PHASES
 from engine.store.curve_records import MachineSample
 
 PlainFigure = Mapping[str, Any]
-"""A figure as {"data": [traces], "layout": {…}} of plotly's names, with numpy arrays: not checked by plotly, and made
-in a fraction of its time.
+"""A figure as {"data": [traces], "layout": {…}} with Plotly's names and numpy arrays: not validated by Plotly, and much
+faster to create.
 """
 BAR_PX, FRAME_PX = 26, 84
 MOST_SAMPLES = 600
-"""Samples of one curve of the machine; of more, every second, third, … is drawn."""
+"""Maximum number of samples per machine curve; longer curves are decimated."""
 PATTERNS = ("", "/", "", "\\", "x", "", ".", "-", "+")
-UNITS = {"cpu_percent": "CPU (%)", "memory_percent": "Memory (%)", "memory_mb": "Memory (GB)", "gpu_percent": "GPU (%)"}
+QUANTITIES = {
+    "cpu_percent": ("CPU", "%"),
+    "memory_percent": ("Memory", "%"),
+    "memory_mb": ("Memory", "GB"),
+    "gpu_percent": ("GPU", "%"),
+    "cores": ("CPU of this run, others and the host", "cores"),
+    "throttled_percent": ("Throttled by CPU limit", "%"),
+    "memory_wait_percent": ("Waiting for memory", "%"),
+    "page_faults": ("Major page faults", "faults/s"),
+    "thermal_events": ("Slowed down by heat", "events/s"),
+    "clock_mhz": ("GPU clock", "MHz"),
+    "other_processes": ("Other processes on GPU", ""),
+}
+"""Title and unit of each sampled quantity."""
+RARE = ("throttled_percent", "memory_wait_percent", "page_faults", "thermal_events", "other_processes")
 
 
 def plain(picture: go.Figure | PlainFigure) -> PlainFigure:
-    """Return a figure as plotly.js takes it in JSON, without plotly's own theme: arrays as bytes, as plotly's own
-    `to_plotly_json` has them.
+    """Return a figure as JSON data for plotly.js, without Plotly's default theme: arrays as bytes, like Plotly's own
+    `to_plotly_json`.
     """
     if isinstance(picture, go.Figure):
         found: Mapping[str, Any] = picture.to_plotly_json()
@@ -60,12 +74,12 @@ def shown(
     colours: Sequence[int | Mapping[str, float]] = (),
     table: bool = False,
 ) -> dict[str, Any]:
-    """Return a figure as figure.js takes it; `colours` gives each trace its place in the palette, or a shade."""
+    """Return a figure for figure.js; `colours` gives each trace its palette index, or a shade."""
     return {"figure": plain(picture), "alt": alt, "height": height, "colours": list(colours), "table": table}
 
 
 def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str]) -> PlainFigure:
-    """Return one bar a rank, stacked by phase, in seconds and in the order of engine.metrics.PHASES."""
+    """Return one bar per rank, stacked by phase, in seconds, in the order of engine.metrics.PHASES."""
     ranks = sorted(seconds, reverse=True)
     named = [roles.get(rank, f"rank {rank}") for rank in ranks]
     whole = [sum(seconds[rank].values()) or 1.0 for rank in ranks]
@@ -82,34 +96,39 @@ def phases(seconds: Mapping[int, Mapping[str, float]], roles: Mapping[int, str])
                 "orientation": "h",
                 "marker": {"pattern": {"shape": shape, "fillmode": "replace"}},
                 "customdata": [one / all_ * 100 for one, all_ in zip(spent, whole, strict=True)],
-                "hovertemplate": f"{name}: %{{x:.2f}} s (%{{customdata:.0f}} %)<extra>%{{y}}</extra>",
+                "hovertemplate": f"{name}: %{{x:.3~r}} {{x unit}} (%{{customdata:.0f}} %)<extra>%{{y}}</extra>",
             }
         )
     layout = {"barmode": "stack", "bargap": 0.3, "hovermode": "closest", "legend": {"traceorder": "normal"}}
     return {
         "data": bars,
-        "layout": layout | {"height": phases_height(len(ranks)), "xaxis": {"title": {"text": "Seconds of each rank"}}},
+        "layout": layout
+        | {
+            "height": phases_height(len(ranks)),
+            "xaxis": {"title": {"text": "Time"}},
+            "meta": {"units": {"x": "s"}},
+        },
     }
 
 
 def phases_shown(seconds: Mapping[int, Mapping[str, float]]) -> list[str]:
-    """Return the phases in which any rank spent time, the known ones first."""
+    """Return the phases with recorded time, known ones first."""
     found = {name for spent in seconds.values() for name, value in spent.items() if value > 0}
     return [name for name in PHASES if name in found] + sorted(found - set(PHASES))
 
 
 def phase_colours(names: Sequence[str]) -> list[int]:
-    """Return each phase's place in the palette, the same for every run."""
+    """Return each phase's palette index, the same for every run."""
     return [PHASES.index(name) if name in PHASES else len(PHASES) for name in names]
 
 
 def phases_height(ranks: int) -> int:
-    """Return a height at which each bar has room, in pixels."""
+    """Return the figure height for a number of bars, in pixels."""
     return FRAME_PX + BAR_PX * max(2, ranks) + 20
 
 
 def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> PlainFigure:
-    """Return one line a source (host, gpu0, …) of one number about the machine, against seconds of the run."""
+    """Return one line per source (host, gpu0, …) of one machine quantity, against run time in seconds."""
     lines = []
     chosen = sorted(
         (sample for sample in samples if sample.name == name), key=lambda sample: (sample.source, sample.at)
@@ -126,20 +145,30 @@ def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> P
                 "y": [sample.value * scale for sample in kept],
                 "name": source,
                 "mode": "lines" if len(kept) > 1 else "markers",
-                "line": {"dash": DASHES[place % len(DASHES)]},
-                "hovertemplate": "%{y:.1f}<extra>%{fullData.name}</extra>",
+                "line": {"dash": look(place).dash},
+                "hovertemplate": "%{y:.3~r} {y unit}<extra>%{fullData.name}</extra>",
             }
         )
-    axes = {"xaxis": {"title": {"text": "Seconds"}}, "yaxis": {"rangemode": "tozero"}}
-    return {"data": lines, "layout": {"height": 220, "showlegend": len(lines) > 1, **axes}}
+    axes = {"xaxis": {"title": {"text": "Time"}}, "yaxis": {"rangemode": "tozero"}}
+    units = {"x": "s", "y": QUANTITIES[name][1] if name in QUANTITIES else ""}
+    return {
+        "data": lines,
+        "layout": {
+            "height": 220,
+            "hovermode": "x unified",
+            "meta": {"units": units},
+            "showlegend": len(lines) > 1,
+            **axes,
+        },
+    }
 
 
 def machine_names(samples: Sequence[MachineSample]) -> list[str]:
-    """Return the numbers that were sampled, those with a title of ours first."""
-    found = {sample.name for sample in samples}
-    return [name for name in UNITS if name in found and name != "memory_percent"] + sorted(found - set(UNITS))
+    """Return the sampled quantities, those with a title first; without those of `RARE` that were always 0."""
+    found = {sample.name for sample in samples if sample.value or sample.name not in RARE}
+    return [name for name in QUANTITIES if name in found and name != "memory_percent"] + sorted(found - set(QUANTITIES))
 
 
 def machine_label(name: str) -> str:
-    """Return what a number about the machine is called."""
-    return UNITS.get(name, name.replace("_", " "))
+    """Return the title of a machine quantity."""
+    return QUANTITIES[name][0] if name in QUANTITIES else name.replace("_", " ")

@@ -1,6 +1,4 @@
-"""A sweep's chart: a mean with its spread for each line along the axis, and dashed lines that nobody measured. Pure;
-the theme gives colours.
-"""
+"""A sweep's chart: a mean with its spread for each line, and dashed reference lines. Pure; the theme sets colours."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +8,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from app.charts.sweep_data import Lines, axis, is_numeric, line_name
+from app.charts.line_styles import look
+from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_numeric, line_name
+from engine.analysis.disturbance import in_words
 from engine.analysis.statistics.groups import Group
 from engine.analysis.statistics.intervals import Interval
 from engine.config_values import value_in_words
@@ -18,23 +18,28 @@ from engine.metrics import metric
 from engine.store import Sweep
 
 HEIGHT_PX = 420
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "hexagon")
 SPREAD_OPACITY = 0.25
 MOST_TICKS = 16
+_GREY = 7
 EDGE = 0.06
-"""Room beside the first and the last value, as a share of the axis."""
+"""Margin at both ends of the axis, as a fraction of its length."""
 FROM_ZERO = ("s", "samples/s", "env steps/s", "MB")
-"""Units of what is compared as a ratio, so that the axis begins at 0."""
+"""Units of ratio quantities, whose axis starts at 0."""
 
 
 def chart(
-    groups: Sequence[Group], name: str, sweep: Sweep, x_title: str, lines: Lines | None = None
+    groups: Sequence[Group],
+    name: str,
+    sweep: Sweep,
+    x_title: str,
+    lines: Lines | None = None,
+    disturbed: Sequence[DisturbedPoint] = (),
 ) -> tuple[go.Figure, list[int]]:
-    """Return the figure, and for each trace its place in the palette.
+    """Return the figure, and the palette index of each trace.
 
-    A line is all groups whose keys differ in the first value alone; `lines` holds reference lines at the values of
-    `axis` by the rest of the key. The whole axis is there from the first point on, so that nothing moves while the
-    curve grows.
+    A line consists of the groups whose keys differ only in the first value; `lines` holds reference lines at the values
+    of `axis`, by the rest of the key; `disturbed` are the runs that no group has, as hollow points. The axis has its
+    full range from the first point on, so nothing moves as points arrive.
     """
     figure, colours, unit = go.Figure(), list[int](), metric(name).unit
     scattered = bool(sweep.draw) and len(sweep.fields) > 1
@@ -48,8 +53,7 @@ def chart(
             figure,
             [group for group in groups if group.key[1:] == key],
             title,
-            unit,
-            SYMBOLS[colour % len(SYMBOLS)],
+            look(colour).symbol,
             numeric,
             scattered,
         )
@@ -61,9 +65,12 @@ def chart(
                 name=label,
                 mode="lines",
                 line={"dash": line.dash, "width": 1.6},
-                hovertemplate=f"%{{y:.4g}} {unit}<extra>{label}</extra>",
+                hovertemplate=f"%{{y:,.4~r}} {{y unit}}<extra>{label}</extra>",
             )
         colours += [colour] * (len(figure.data) - len(colours))
+    if disturbed:
+        add_disturbed(figure, [each if numeric else each._replace(x=value_in_words(each.x)) for each in disturbed])
+        colours.append(_GREY)
     figure.update_layout(
         height=HEIGHT_PX,
         xaxis={
@@ -75,9 +82,10 @@ def chart(
             ),
         },
         yaxis={
-            "title": f"{metric(name).label}{f' ({unit})' if unit else ''}",
-            "rangemode": "tozero" if unit in FROM_ZERO else "normal",
+            "title": {"text": metric(name).label},
+            "rangemode": ("tozero" if unit in FROM_ZERO else "normal" if metric(name).bounds[0] < 0 else "nonnegative"),
         },
+        meta={"units": {"y": unit}},
         hovermode="closest",
         showlegend=len([trace for trace in figure.data if trace.name]) > 1,
     )
@@ -85,10 +93,10 @@ def chart(
 
 
 def measured(
-    figure: go.Figure, groups: Sequence[Group], title: str, unit: str, symbol: str, numeric: bool, scattered: bool
+    figure: go.Figure, groups: Sequence[Group], title: str, symbol: str, numeric: bool, scattered: bool
 ) -> None:
-    """Add the spread between the lowest and the highest run, the single runs, and the mean; `scattered` ones differ in
-    more than x, so nothing joins them.
+    """Add the range of the runs, the single runs, and the mean; `scattered` groups differ in more than x and are not
+    connected.
     """
     if numeric:
         groups = sorted(groups, key=lambda group: group.key[0])  # type: ignore[arg-type, return-value]
@@ -117,7 +125,7 @@ def measured(
             mode="markers",
             marker={"symbol": f"{symbol}-open", "size": 6},
             opacity=0.7,
-            hovertemplate=f"run %{{customdata}}: %{{y:.4g}} {unit}<extra>{title}</extra>",
+            hovertemplate=f"run %{{customdata}}: %{{y:,.4~r}} {{y unit}}<extra>{title}</extra>",
             showlegend=False,
         )
     if groups:
@@ -128,14 +136,25 @@ def measured(
             name=title,
             mode="markers" if scattered else "lines+markers",
             marker={"symbol": symbol, "size": 8},
-            hovertemplate=f"%{{y:.4g}} {unit}, mean of %{{customdata}}<extra>{title}</extra>",
+            hovertemplate=f"%{{y:,.4~r}} {{y unit}}, mean of %{{customdata}}<extra>{title}</extra>",
         )
 
 
+def add_disturbed(figure: go.Figure, points: Sequence[DisturbedPoint]) -> None:
+    """Add disturbed runs as hollow points."""
+    figure.add_scatter(
+        x=[point.x for point in points],
+        y=[point.y for point in points],
+        customdata=[[point.run_id, in_words(point.share)] for point in points],
+        name="disturbed, left out",
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 9},
+        hovertemplate="run %{customdata[0]}: %{y:,.4~r} {y unit}, disturbed %{customdata[1]}<extra>left out</extra>",
+    )
+
+
 def error_bars(found: Sequence[Interval]) -> dict[str, Any]:
-    """Return plotly's error bars of means: from the lower to the upper end of each interval, or from the least to the
-    greatest value where there is none.
-    """
+    """Return Plotly error bars of means: the interval, or minimum to maximum without one."""
     up, down = [each.high - each.mean for each in found], [each.mean - each.low for each in found]
     return {
         "type": "data",
@@ -149,8 +168,8 @@ def error_bars(found: Sequence[Interval]) -> dict[str, Any]:
 
 
 def scale(values: Sequence[float], drawn: str = "") -> dict[str, object]:
-    """Return a scale over all values with ticks at them, logarithmic where they grow by factors; one of `drawn` values
-    is as its range is.
+    """Return a scale over all values with ticks at them, logarithmic if they grow by factors; with `drawn` (random
+    search), the scale of the range.
     """
     numbers = sorted(values)
     by_factors = (
@@ -168,6 +187,6 @@ def scale(values: Sequence[float], drawn: str = "") -> dict[str, object]:
 
 
 def _places(values: Sequence[object]) -> dict[str, object]:
-    """Return a place for each value that is no number, in the order of the grid."""
+    """Return a position for each non-numeric value, in grid order."""
     words = [value_in_words(value) for value in values]
     return {"type": "category", "categoryorder": "array", "categoryarray": words, "range": [-0.5, len(words) - 0.5]}

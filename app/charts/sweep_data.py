@@ -1,12 +1,12 @@
-"""What a sweep's chart and table are made of: which metrics can be chosen, one group of runs a point, and the lines
-nobody measured.
-"""
+"""The data of a sweep's chart and table: available metrics, a group of runs per point, and reference lines."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from statistics import fmean
+from typing import Any, NamedTuple
 
 from app.charts.pipeline_batches import stage_work_of
+from engine.analysis.disturbance import depends_on_time
 from engine.analysis.statistics.groups import Group, grouped
 from engine.config_values import value_in_words
 from engine.errors import EngineError
@@ -19,11 +19,11 @@ from engine.store.records import RunRow
 
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Lines = dict[tuple[object, ...], list[Reference]]
-"""Reference lines by the values that name a measured line."""
+"""Reference lines by the values that identify a measured line."""
 
 
 def experiment_of(sweep: Sweep) -> Experiment | None:
-    """Return the sweep's experiment, None where this version knows it no longer."""
+    """Return the sweep's experiment, None if this version doesn't have it."""
     try:
         return experiment(sweep.experiment)
     except EngineError:
@@ -31,7 +31,9 @@ def experiment_of(sweep: Sweep) -> Experiment | None:
 
 
 def metric_choices(runs: Sequence[RunRow]) -> list[str]:
-    """Return what the finished runs can be compared by: execution time first, then tests, rewards, speed."""
+    """Return the metrics that finished runs can be compared by: execution time first, then tests, rewards,
+    throughput.
+    """
     found = {name for run in runs if run.status == "finished" for name in run.last} - {EXECUTION, STARTUP}
     order = ("test/", "charts/", "perf/", "train/")
     rank = {
@@ -40,24 +42,45 @@ def metric_choices(runs: Sequence[RunRow]) -> list[str]:
     return [EXECUTION, *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name)), STARTUP]
 
 
-def way_of(name: str) -> str:
-    """Return in words which of a metric's many values stands for a run; empty where it has but one."""
+def statistic_of(name: str) -> str:
+    """Return which statistic of a metric represents a run, in words; empty if it has only one."""
     if not metric(name).live:
         return ""
     return "last value of each run" if name.startswith("test/") else "mean over each run"
 
 
 def value_of(run: RunRow, name: str) -> float | None:
-    """Return a finished run's one number for a metric."""
+    """Return a finished run's value for a metric."""
     if run.status != "finished":
         return None
     if name in (EXECUTION, STARTUP):
         return run.execution_time_s if name == EXECUTION else run.startup_time_s
-    return (run.mean if way_of(name).startswith("mean") else run.last).get(name)
+    return (run.mean if statistic_of(name).startswith("mean") else run.last).get(name)
+
+
+class DisturbedPoint(NamedTuple):
+    """A disturbed run as a point apart."""
+
+    x: Any
+    y: float
+    run_id: int
+    share: float
+    """Its disturbance (0 to 1)."""
+
+
+def disturbed_of(sweep: Sweep, runs: Sequence[RunRow], name: str) -> list[DisturbedPoint]:
+    """Return the disturbed runs of a metric that depends on time."""
+    if not depends_on_time(name):
+        return []
+    return [
+        DisturbedPoint(key_of(sweep, run)[0], value, run.id, run.disturbance or 0.0)
+        for run in runs
+        if run.disturbed and (value := value_of(run, name)) is not None
+    ]
 
 
 def groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str) -> list[Group]:
-    """Return a group for each combination that has a finished run; keys are the values of the sweep's fields."""
+    """Return a group for each combination with a finished run; keys are the values of the sweep's fields."""
     return _in_order(
         sweep,
         grouped((key_of(sweep, run), run.id, value) for run in runs if (value := value_of(run, name)) is not None),
@@ -77,13 +100,13 @@ def rank_groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Read
 
 
 def key_of(sweep: Sweep, run: RunRow) -> tuple[object, ...]:
-    """Return a run's values of the fields that vary."""
+    """Return a run's values of the varied fields."""
     return tuple(run.config.get(field) for field in sweep.fields)
 
 
 def line_name(sweep: Sweep, line: Sequence[object]) -> str:
-    """Return what a line is called by the values of all but the axis, such as `gpipe`, `lock true` or `gpipe, stage1`;
-    empty where there are none.
+    """Return the name of a line from the values of all fields but the x-axis, such as `gpipe`, `lock true` or `gpipe,
+    stage1`; empty if there are none.
     """
     fields = sweep.fields[1:]
     return ", ".join(
@@ -93,13 +116,13 @@ def line_name(sweep: Sweep, line: Sequence[object]) -> str:
 
 
 def is_numeric(values: Sequence[object]) -> bool:
-    """Say whether values lie on a scale of numbers."""
+    """Return whether all values are numeric."""
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) -> tuple[Lines, str]:
-    """Return the lines that execution time is read against, by measured line; and where some lack their start, a
-    sentence.
+    """Return the reference lines for execution time, by measured line, and a note if some have no starting
+    point yet.
     """
     known = experiment_of(sweep)
     scaling = known.scaling if known else None
@@ -115,15 +138,15 @@ def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) 
         return found, ""
     start = f"{scaling.field} {value_in_words(scaling.start)}"
     cure = (
-        f"they appear once a run with {start} has finished."
+        f"available once a run with {start} has finished."
         if scaling.start in sweep.grid[scaling.field]
         else f"add {start} to a sweep to see them."
     )
-    return found, f"{scaling.called} start from the execution time measured with {start}: {cure}"
+    return found, f"{scaling.called} need the execution time measured with {start}: {cure}"
 
 
 def explained(sweep: Sweep) -> str:
-    """Return what the sweep's reference lines mean."""
+    """Return the explanation of the sweep's reference lines."""
     known = experiment_of(sweep)
     return known.scaling.explained if known and known.scaling else ""
 
@@ -131,7 +154,7 @@ def explained(sweep: Sweep) -> str:
 def _starts(
     sweep: Sweep, runs: Sequence[RunRow], scaling: Scaling
 ) -> Iterator[tuple[tuple[object, ...], list[RunRow]]]:
-    """Yield each measured line with its finished runs at the value that reference lines start from."""
+    """Yield each measured line with its finished runs at the start value of the reference lines."""
     lines = dict.fromkeys(key_of(sweep, run)[1:] for run in runs)
     for line in lines:
         wanted = (scaling.start, *line)
@@ -158,12 +181,12 @@ def _lines(starts: Sequence[RunRow], sweep: Sweep, scaling: Scaling, reader: Rea
 
 
 def axis(sweep: Sweep) -> list[int]:
-    """Return the values along the axis of reference lines, from the least to the greatest."""
+    """Return the axis values of reference lines, in ascending order."""
     return sorted(sweep.grid[sweep.fields[0]])
 
 
 def _in_order(sweep: Sweep, groups: Sequence[Group]) -> list[Group]:
-    """Return groups as the grid has its values, whichever run finished first."""
+    """Return groups in grid order."""
     places = [{value: place for place, value in enumerate(sweep.grid[field])} for field in sweep.fields]
     last = max(map(len, places), default=0)
     return sorted(

@@ -1,4 +1,4 @@
-"""The Compare page's curves: a chart for each metric, of single runs or of groups, all along one axis."""
+"""The Curves tab of the Compare page: a chart per metric, of single runs or groups, over one x-axis."""
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from app.charts import curve_charts, curve_data
+from app.charts import curve_charts, curve_data, curve_points, smoothing
 from app.charts.curve_tables import curves_frame, groups_frame
+from app.charts.x_axes import AXES, usual_axis
 from app.compare import zoom as compare_zoom
-from app.compare.groups import explained, lines_of, lonely
+from app.compare.groups import explained, lines_of, missing_bands
 from app.compare.session_state import key_of, one_of, several_of
-from app.compare.tab_widgets import Compared, log_toggle, table_of, tell_lacking
+from app.compare.tab_widgets import Compared, log_toggle, show_omitted, table_of
 from app.links.compare import CompareView
 from app.report import page_capture
 from app.ui import components
@@ -23,77 +24,76 @@ from engine.store import Reader
 from engine.store.records import RunRow
 
 FIRST = 4
-"""Charts where no metric was chosen."""
+"""Number of charts if no metric is selected."""
 
 
 @dataclass(frozen=True)
 class _Chart:
-    """One metric drawn: the picture, the runs in it, what is to be said about it, and its numbers."""
+    """One metric as drawn: the picture, the runs in it, notes, and numbers."""
 
     picture: curve_charts.Picture
     runs: AbstractSet[int]
     sentences: Sequence[str]
     frame: Callable[[], pd.DataFrame]
     has_more: bool
-    """Whether a part of it by itself shows more."""
+    """Whether zooming reveals more points."""
 
 
 def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
-    """Show a chart for each metric, all along one axis."""
+    """Show a chart per metric, all over the same x-axis."""
     known = curve_names(found.runs)
     if not known:
-        st.info("None of these runs has recorded a curve yet.")
+        st.info("No curves recorded in these runs yet.")
         return view
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         view = several_of(
-            view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="the first few", width=340
+            view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="Default metrics", width=340
         )
-        view = _axes(view, known)
-    shown = view.metrics or tuple(known[:FIRST])
-    for sentence in shared(found.runs, shown, view):
+        usual = usual_axis(reader, found.runs)
+        view = _axes(view, usual, known)
+    shown, drawn = view.metrics or tuple(known[:FIRST]), replace(view, x=view.x or usual)
+    for sentence in shared(found.runs, shown, drawn):
         st.caption(as_text(sentence))
-    page_capture.words(shared(found.runs, shown, view))
+    page_capture.words(shared(found.runs, shown, drawn))
     columns = st.columns(min(2, len(shown)), gap="medium")
     for at, name in enumerate(shown):
         with columns[at % len(columns)]:
-            _chart(reader, found, view, name)
+            _chart(reader, found, drawn, name)
     return view
 
 
 def curve_names(runs: Sequence[RunRow]) -> list[str]:
-    """Return the metrics that are curves, those that most runs have first."""
+    """Return the metrics that have curves, most common first."""
     known = [name for name in metric_names(runs) if metric(name).live]
     return sorted(known, key=lambda name: -sum(name in run.last for run in runs))
 
 
 def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView) -> list[str]:
-    """Return what is to be said about runs that have little in common."""
+    """Return notes about runs that have little in common."""
     said = []
     kinds = sorted({run.experiment for run in runs})
     if len(kinds) > 1 and view.x == "step":
         said.append(
-            f"These are runs of {', '.join(kinds)}, whose ranks count steps of different work: passes, updates "
-            "or time compare them better."
+            f"The ranks of {', '.join(kinds)} count steps of different work. Use passes, updates or time as x-axis "
+            "to compare them."
         )
     if view.x == "bytes":
         said.append(
-            "Data exchanged: vectors between ranks, both ways. Hogwild! and the reference send none; runs from "
-            "before it was counted have no place here."
+            "Data exchanged counts vectors sent between ranks in both directions. Hogwild! and reference runs send "
+            "none; runs older than this metric are omitted."
         )
     if len(runs) > 1 and not any(all(name in run.last for run in runs) for name in metrics):
-        said.append("No metric here was recorded by all of these runs; each chart shows those that did.")
+        said.append("No metric here is recorded in all runs; each chart shows the runs that have it.")
     return said
 
 
 def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> None:
-    """Show one metric, what is to be said about its lines, and its table."""
+    """Show one metric with its notes and table."""
     known, along = metric(name), _axis_label(view.x).lower()
-    st.markdown(
-        f"**{as_text(f'{known.label} ({known.unit})' if known.unit else known.label)}**", help=known.help or None
-    )
+    st.markdown(f"**{as_text(known.label)}**", help=known.help or None)
     chart = _grouped(reader, found, view, name) if found.groups else _single(reader, found, view, name)
     if not chart.runs:
-        st.info(f"No run shown has {known.label.lower()} against {along}. Choose another axis or metric.")
+        st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
         return
     figure = curve_charts.dress(chart.picture, name, view.x, view.log, f"{view.x} {view.log}")
     zoom = (
@@ -101,26 +101,26 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> Non
         if chart.has_more
         else ""
     )
-    alt = f"{known.label} of {len(chart.runs)} {'run' if len(chart.runs) == 1 else 'runs'} against {along}"
+    alt = f"{known.label} by {along}, {len(chart.runs)} {'run' if len(chart.runs) == 1 else 'runs'}"
     components.figure(
         f"compare-{name}", figure, alt=alt, height=curve_charts.HEIGHT_PX, colours=chart.picture.colours, zoom=zoom
     )
     if zoom:
-        chart = replace(chart, sentences=[*chart.sentences, "A zoom shows more."])
+        chart = replace(chart, sentences=[*chart.sentences, "Zoom in to see more points."])
     said = list(chart.sentences)
     if "y" in view.log:
-        said.append("A logarithmic axis shows nothing at 0 or below.")
+        said.append("Values at or below 0 can't be shown on a log axis.")
     if gaps := sum(
-        each.nonfinite for of_run in curve_data.recorded(reader, found.runs, name).values() for each in of_run
+        each.nonfinite for of_run in curve_points.recorded(reader, found.runs, name).values() for each in of_run
     ):
         said.append(
-            f"{gaps:,} {'value is' if gaps == 1 else 'values are'} not finite (NaN or infinite): gaps, counted "
-            "in no mean."
+            f"{gaps:,} non-finite {'value' if gaps == 1 else 'values'} (NaN or infinite): shown as gaps, excluded "
+            "from means."
         )
     if said := list(filter(None, said)):
         st.caption(as_text(" ".join(said)))
         page_capture.words(said)
-    tell_lacking(found, [run.id for run in found.runs if run.id not in chart.runs], f"{known.label} against {along}")
+    show_omitted(found, [run.id for run in found.runs if run.id not in chart.runs], f"{known.label} by {along}")
     table_of(name, chart.frame, f"{known.label} against {along}")
 
 
@@ -129,7 +129,7 @@ def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _C
     drawn = [curve for curve in read if curve.x.size]
     shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
     thinned = f"Showing {shown:,} of {total:,} points." if total > shown else ""
-    picture = curve_charts.of_runs(drawn, found.names, found.looks, curve_charts.weight(name, view.smooth))
+    picture = curve_charts.of_runs(drawn, found.names, found.looks, smoothing.weight(name, view.smooth))
     return _Chart(
         picture,
         {curve.run_id for curve in drawn},
@@ -145,7 +145,7 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
     pairs = [(line, of_group) for line, of_group in zip(every, found.group_looks, strict=True) if line]
     lines = [line for line, _ in pairs]
     picture = curve_charts.of_groups(lines, [of_group for _, of_group in pairs], log="y" in view.log)
-    said = (explained(lines, view.stat, view.band, log), lonely(found.groups, view.band)) if lines else ()
+    said = (explained(lines, view.stat, view.band, log), missing_bands(found.groups, view.band)) if lines else ()
     return _Chart(
         picture,
         {run_id for line in lines for run_id in line.members},
@@ -155,17 +155,15 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
     )
 
 
-def _axes(view: CompareView, metrics: Sequence[str]) -> CompareView:
-    known = ["step", "passes", "updates", "time", "bytes", *metrics]
-    view = one_of(view, "x", "Against", known, _axis_label, width=200)
-    view = log_toggle(
-        log_toggle(replace(view, x=view.x or "step"), "x", "Logarithmic along"), "y", "Logarithmic upwards"
-    )
+def _axes(view: CompareView, usual: str, metrics: Sequence[str]) -> CompareView:
+    known = ["", *(name for name in (*AXES, "bytes", *metrics) if name != usual)]
+    view = one_of(view, "x", "X-axis", known, lambda name: _axis_label(name or usual), width=200)
+    view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
     if view.group:
         return view
     help_text = (
-        "Exponential moving average of noisy curves with many points; the raw line stays visible behind it. Sums "
-        "and constants are never smoothed."
+        "Exponential moving average for noisy curves with many points; the raw line stays visible. Sums and "
+        "constants are never smoothed."
     )
     return replace(
         view,
@@ -176,10 +174,4 @@ def _axes(view: CompareView, metrics: Sequence[str]) -> CompareView:
 
 
 def _axis_label(name: str) -> str:
-    return {
-        "step": "Step",
-        "passes": "Passes",
-        "updates": "Updates",
-        "time": "Time",
-        "bytes": "Data exchanged (MB)",
-    }.get(name) or metric(name).label
+    return {**AXES, "bytes": "Data exchanged (MB)"}.get(name) or metric(name).label

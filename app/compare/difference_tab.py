@@ -1,4 +1,4 @@
-"""The Compare page's tables of differences: what sets the configs and environments of its runs apart."""
+"""The Differences tab of the Compare page: tables of differing config and environment fields."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ from engine.store import Reader
 
 
 def differences(reader: Reader, found: Compared, view: CompareView) -> CompareView:
-    """Show in what the runs' configs and environments differ."""
-    same = st.toggle("Show what is equal too", key=key_of("same", view.same))
+    """Show the config and environment fields in which the runs differ."""
+    same = st.toggle("Show equal fields", key=key_of("same", view.same))
     environments = reader.multi_run.environments([run.id for run in found.runs])
     without = [
         {name: held for name, held in environments.get(run.id, {}).items() if name != "boot_id"} for run in found.runs
@@ -33,7 +33,7 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
         said = (
             f"{equal} {'field is' if equal == 1 else 'fields are'} equal in all {len(found.runs)} runs"
             if rows
-            else "Nothing was written down"
+            else "Nothing recorded"
         )
         st.caption(f"{said}{'' if same or not equal else ', and hidden'}.")
         page_capture.words([f"{title}: {said}."])

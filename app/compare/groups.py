@@ -1,5 +1,5 @@
-"""Runs of the Compare page in groups by fields, as lines, and the sentences that say how a group's numbers came about.
-Pure but for the store's answers.
+"""Grouping of runs on the Compare page: groups by fields, their lines, and notes on how a group's values are computed.
+Pure, except for reading from the store.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from app.charts.curve_charts import GroupLine, possible
 from app.charts.curve_data import Within, group_line
 from engine.analysis.run_values import SEEDING, field
-from engine.analysis.statistics.bands import Spread
+from engine.analysis.statistics.bands import FEWEST_IN_BAND, Spread
 from engine.analysis.statistics.confidence import FEWEST, Statistic
 from engine.config_values import value_in_words
 from engine.store import Reader
@@ -21,22 +21,22 @@ BANDS = {
     "sd": "± standard deviation",
     "se": "± standard error",
     "ci": "95 % confidence interval",
-    "range": "lowest to highest",
+    "range": "min to max",
     "none": "none",
 }
 
 
 @dataclass(frozen=True)
 class ComparedGroup:
-    """Runs that agree in all fields that they are grouped by."""
+    """Runs that agree in all group-by fields."""
 
     name: str
     runs: tuple[RunRow, ...]
 
 
 def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[ComparedGroup]:
-    """Return the runs by their values of some fields, in the order of these values; those that draw by different rules
-    stand apart.
+    """Return the runs grouped by the values of some fields, in the order of these values. Runs with different seeding
+    rules are in separate groups.
     """
     if SEEDING not in fields and len({run.seeding for run in runs}) > 1:
         fields = [*fields, SEEDING]
@@ -64,7 +64,7 @@ def lines_of(
     log: bool,
     within: Within = None,
 ) -> list[GroupLine | None]:
-    """Return each group's line, None where none of its runs has a value of the metric along the axis."""
+    """Return each group's line; None if none of its runs has a value of the metric on this axis."""
     found: list[GroupLine | None] = []
     for group in groups:
         values, raw = group_line(reader, group.runs, metric, axis, statistic, spread, log=log, within=within)
@@ -75,40 +75,42 @@ def lines_of(
 
 
 def explained(lines: Sequence[GroupLine], statistic: str, spread: str, log: bool) -> str:
-    """Return how the lines came about, in a sentence or two."""
+    """Return how the lines are computed, in one or two sentences."""
     way = (
         f"{STATISTICS[statistic]} over the runs of each "
-        f"group{'' if spread == 'none' else f', band: {BANDS[spread]}{_instead(lines, statistic, spread)}'}"
+        f"group{'' if spread == 'none' else f', band: {BANDS[spread]}{_fallback(lines, statistic, spread)}'}"
     )
     cells = [line.values.cell for line in lines if not line.values.exact]
     if not cells:
         return (
-            f"{way}, at every position that was recorded; a run's last value holds until its next one, and never "
-            "past its end."
+            f"{way}, at every recorded position. Between points a run keeps its last value; it is not extended "
+            "beyond its last point."
         )
     wide = f"{min(cells):.3g}" if min(cells) == max(cells) else f"{min(cells):.3g} to {max(cells):.3g}"
-    size = f"each {wide} times as far as the one before" if log else f"{wide} wide"
-    return f"{way}. Every raw point counts: a run's value is the mean of its points in each cell, {size}."
+    size = f"width growing by a factor of {wide}" if log else f"width {wide}"
+    return f"{way}. Based on all raw points, averaged per run in bins ({size})."
 
 
-def _instead(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:
-    """Return where the band is no interval although one is asked for; empty where it is one all along."""
-    if spread != "ci" or not any((line.line.method == "range").any() for line in lines):
+def _fallback(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:
+    """Return where the band falls back to the value range although another one is selected; empty if it never does."""
+    if spread == "range" or not any((line.line.method == "range").any() for line in lines):
         return ""
-    return f" (lowest to highest where fewer than {FEWEST[statistic]} runs have a value, or all have the same)"
+    if spread == "ci":
+        return f" (min to max with fewer than {FEWEST[statistic]} runs, or with identical values)"
+    return f" (min to max with fewer than {FEWEST_IN_BAND} runs)"
 
 
-def lonely(groups: Sequence[ComparedGroup], spread: str) -> str:
-    """Return why groups have no band, empty where all have one or none is asked for."""
+def missing_bands(groups: Sequence[ComparedGroup], spread: str) -> str:
+    """Return why groups have no band; empty if all have one or none is selected."""
     alone = [group.name for group in groups if len(group.runs) == 1]
     if spread == "none" or not alone:
         return ""
-    cure = "A band needs two: launch it with other seeds, or group by fewer fields."
+    cure = "A band needs at least two runs: launch more seeds, or group by fewer fields."
     if len(alone) == len(groups):
-        return f"No band is drawn, since each group has one run. {cure}"
+        return f"No band: each group has one run. {cure}"
     return (
-        f"No band is drawn for {'; '.join(alone[:4])}{f' and {len(alone) - 4} more' if len(alone) > 4 else ''}: "
-        f"one run each. {cure}"
+        f"No band for {'; '.join(alone[:4])}{f' and {len(alone) - 4} more' if len(alone) > 4 else ''}: one run each. "
+        f"{cure}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Single numbers of compared runs as plotly figures: bars, a scatter of two of them, parallel coordinates. Pure."""
+"""Charts of single values of compared runs as Plotly figures: bars, scatter, parallel coordinates. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,21 +8,23 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.curve_charts import possible
+from app.charts.curve_charts import NUMBER, possible
 from app.charts.line_styles import Look
+from app.charts.sweep_charts import FROM_ZERO
 from engine.analysis.run_values import Value, label, split
 from engine.analysis.statistics.bands import Spread, line
 from engine.analysis.statistics.confidence import Statistic
 from engine.config_values import value_in_words
+from engine.metrics import metric
 
 BAR_PX, FRAME_PX, SCATTER_PX, PARALLEL_PX = 30, 90, 420, 440
 MOST_TICKS = 12
-"""Words along one of the parallel axes; of more only the first and the last are written."""
+"""Maximum number of categories labelled on a parallel axis; with more, only the first and last are labelled."""
 
 
 @dataclass(frozen=True)
 class ResultBar:
-    """One bar: a run, or a group with its members by their ids."""
+    """One bar: a run, or a group with its members by id."""
 
     name: str
     values: Mapping[int, float]
@@ -38,60 +40,58 @@ class Dot:
     values: Sequence[Value]
     look: Look
     share: float | None = None
-    """Where it lies between the least and the greatest of the number that gives the colour."""
+    """Position of the colour value between the minimum and maximum, 0 to 1."""
 
 
 def bars(
     found: Sequence[ResultBar], number: str, statistic: Statistic, spread: Spread, *, log: bool = False
 ) -> tuple[go.Figure, list[int], int]:
-    """Return a bar for each, its colours and height in pixels; a group's has its statistic, its band, and a mark for
-    each member.
+    """Return the chart, its colours and its height in pixels: a bar for each run or group where bars can start at 0,
+    such as times; else a dot. A group has its statistic, its band, and a marker for each member.
     """
     figure, colours = go.Figure(), list[int]()
+    known = metric((split(number) or ("",))[0])
+    from_zero = known.unit in FROM_ZERO and not log
     for bar in found:
-        of_group = possible(
-            line(np.array([[value] for value in bar.values.values()]), statistic, spread), (split(number) or ("",))[0]
-        )
+        of_group = possible(line(np.array([[value] for value in bar.values.values()]), statistic, spread), known.name)
         centre, low, high = (float(part[0]) for part in (of_group.centre, of_group.low, of_group.high))
         words, several = escape(bar.name), len(bar.values) > 1
         has_band = several and np.isfinite(low)
-        error = (
-            {
-                "type": "data",
-                "array": [high - centre],
-                "arrayminus": [centre - low],
-                "symmetric": False,
-                "thickness": 1.6,
-                "width": 5,
-            }
-            if has_band
-            else None
-        )
-        said = f"<br>{low:.5g} to {high:.5g}" if has_band else ""
-        hover = f"%{{x:.5g}}{said}<extra>{words}</extra>"
-        figure.add_bar(
-            x=[centre],
-            y=[words],
-            orientation="h",
-            error_x=error,
-            showlegend=False,
-            hovertemplate=hover,
-            opacity=0.6,
-            marker_line_width=1,
-        )
+        error = {
+            "type": "data",
+            "array": [high - centre],
+            "arrayminus": [centre - low],
+            "symmetric": False,
+            "thickness": 2,
+            "width": 6,
+        }
+        how = "min to max: " if of_group.method[0] == "range" else ""
+        said = f" ({how}%{{customdata[0]:{NUMBER}}} to %{{customdata[1]:{NUMBER}}})" if has_band else ""
+        shared: dict[str, Any] = {
+            "x": [centre],
+            "y": [words],
+            "customdata": [[low, high]] if has_band else None,
+            "meta": {"like_x": [0, 1]} if has_band else None,
+            "error_x": error if has_band else None,
+            "showlegend": False,
+            "hovertemplate": f"%{{x:{NUMBER}}} {{x unit}}{said}<extra>{words}</extra>",
+        }
+        if from_zero:
+            figure.add_bar(**shared, orientation="h", opacity=0.6, marker_line_width=1)
+        else:
+            figure.add_scatter(**shared, mode="markers", marker={"symbol": bar.look.symbol, "size": 11})
         colours.append(bar.look.colour)
         if several:
-            hover = f"run %{{customdata}}: %{{x:.5g}}<extra>{words}</extra>"
-            marker = {"symbol": f"{bar.look.symbol}-open", "size": 7}
             x, ids = list(bar.values.values()), list(bar.values)
             figure.add_scatter(
                 x=x,
                 y=[words] * len(x),
                 customdata=ids,
                 mode="markers",
-                marker=marker,
+                opacity=0.7,
+                marker={"symbol": f"{bar.look.symbol}-open", "size": 7},
                 showlegend=False,
-                hovertemplate=hover,
+                hovertemplate=f"run %{{customdata}}: %{{x:{NUMBER}}} {{x unit}}<extra>{words}</extra>",
             )
             colours.append(bar.look.colour)
     height = FRAME_PX + BAR_PX * max(2, len(found))
@@ -101,15 +101,22 @@ def bars(
         "categoryorder": "array",
         "categoryarray": [escape(bar.name) for bar in found],
     }
-    along = {"title": {"text": label(number), "standoff": 6}, "type": "log" if log else "linear"}
+    title = label(number).removesuffix(f" ({known.unit})")
+    along = {"title": {"text": title, "standoff": 6}, "type": "log" if log else "linear"}
     figure.update_layout(
-        height=height, bargap=0.35, hovermode="closest", xaxis=along, yaxis=order, uirevision=f"{number} {log}"
+        height=height,
+        bargap=0.35,
+        hovermode="closest",
+        xaxis=along,
+        yaxis=order,
+        meta={"units": {"x": known.unit}},
+        uirevision=f"{number} {log}",
     )
     return figure, colours, height
 
 
 def scatter(dots: Sequence[Dot], along: str, upwards: str, log: str) -> tuple[go.Figure, list[int]]:
-    """Return a mark for each run, whose two values are those along and upwards, and each one's place in the palette."""
+    """Return a marker for each run at its x and y value, and each one's palette index."""
     figure = go.Figure()
     for dot in dots:
         x, y = (_shown(value) for value in dot.values)
@@ -132,8 +139,8 @@ def scatter(dots: Sequence[Dot], along: str, upwards: str, log: str) -> tuple[go
 
 
 def parallel(dots: Sequence[Dot], names: Sequence[str]) -> tuple[go.Figure, list[dict[str, float]]]:
-    """Return a line for each run through an upright axis for each name, and each one's shade: the stronger, the more of
-    the last name.
+    """Return a line for each run across one vertical axis per name, and each line's shade, which increases with the
+    value of the last name.
     """
     figure, notes = go.Figure(), list[dict[str, Any]]()
     heights = []
@@ -185,16 +192,16 @@ def parallel(dots: Sequence[Dot], names: Sequence[str]) -> tuple[go.Figure, list
 
 
 def shares(values: Sequence[float | None]) -> list[float | None]:
-    """Return where each number lies between the least and the greatest, 0 to 1; None where there is none."""
+    """Return the position of each number between the minimum and maximum, 0 to 1; None for missing ones."""
     there = [value for value in values if value is not None]
     low, high = (min(there), max(there)) if there else (0.0, 0.0)
     return [None if value is None else (value - low) / (high - low) if high > low else 0.5 for value in values]
 
 
 def scale(values: Sequence[Value]) -> tuple[list[float | None], list[tuple[float, str]]]:
-    """Return the height of each value on an axis from 0 to 1, None where it is missing, and the axis's ticks.
+    """Return the position of each value on an axis from 0 to 1 (None if missing), and the axis ticks.
 
-    Numbers lie in proportion (a few distinct ones are written at their heights), anything else in order of its words.
+    Numbers are placed proportionally (a few distinct ones are all labelled), other values in alphabetical order.
     """
     there = [value for value in values if value is not None]
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in there):
@@ -210,7 +217,7 @@ def scale(values: Sequence[Value]) -> tuple[list[float | None], list[tuple[float
 
 
 def words(value: Value) -> str:
-    """Return a value as it is written beside a chart."""
+    """Return a value as shown in a chart."""
     return f"{value:.5g}" if isinstance(value, float) else value_in_words(value)
 
 

@@ -1,4 +1,4 @@
-"""The Compare page's charts of single numbers, a value a run: bars, a scatter, parallel coordinates."""
+"""The Compare tabs for single values, one value per run: bars, scatter, parallel coordinates."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,9 +7,9 @@ import pandas as pd
 import streamlit as st
 
 from app.compare import number_charts
-from app.compare.groups import ComparedGroup, lonely
+from app.compare.groups import ComparedGroup, missing_bands
 from app.compare.session_state import one_of, several_of
-from app.compare.tab_widgets import MOST_NAMED, Compared, log_toggle, table_of, tell_lacking
+from app.compare.tab_widgets import MOST_NAMED, Compared, log_toggle, show_omitted, table_of
 from app.compare.tables import values_frame
 from app.links.compare import CompareView
 from app.report import page_capture
@@ -21,13 +21,13 @@ from engine.store.records import RunRow
 
 
 def bars(found: Compared, view: CompareView) -> CompareView:
-    """Show one number of each run or group as bars."""
+    """Show one value of each run or group as a bar chart."""
     if not (known := numeric_names(found.runs)):
-        st.info("These runs have no number to compare yet.")
+        st.info("No values to compare in these runs yet.")
         return view
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        view = one_of(view, "number", "Number", known, label, width=340)
-        view = log_toggle(view, "x", "Logarithmic")
+        view = one_of(view, "number", "Value", known, label, width=340)
+        view = log_toggle(view, "x", "Log scale")
     name = view.number or known[0]
     numbers = {run.id: held for run in found.runs if (held := number(run, name)) is not None}
     groups = found.groups or [ComparedGroup(found.names[run.id], (run,)) for run in found.runs]
@@ -41,12 +41,12 @@ def bars(found: Compared, view: CompareView) -> CompareView:
     components.figure(
         "compare-bars",
         picture,
-        alt=f"{label(name)} of {len(parts)} {'groups' if found.groups else 'runs'}",
+        alt=f"{label(name)}, {len(parts)} {'groups' if found.groups else 'runs'}",
         height=height,
         colours=colours,
     )
-    tell_lacking(found, [run.id for run in found.runs if run.id not in numbers], label(name))
-    if found.groups and (sentence := lonely(found.groups, view.band)):
+    show_omitted(found, [run.id for run in found.runs if run.id not in numbers], label(name))
+    if found.groups and (sentence := missing_bands(found.groups, view.band)):
         st.caption(as_text(sentence))
         page_capture.words([sentence])
     table_of("bars", lambda: values_frame(found.runs, found.names, {name: [numbers.get(run.id) for run in found.runs]}))
@@ -54,7 +54,7 @@ def bars(found: Compared, view: CompareView) -> CompareView:
 
 
 def scatter(found: Compared, view: CompareView) -> CompareView:
-    """Show two values of each run against each other."""
+    """Show two values of each run as a scatter plot."""
     known = number_names(found.runs)
     apart = [
         name
@@ -63,9 +63,9 @@ def scatter(found: Compared, view: CompareView) -> CompareView:
     ]
     along = (apart or known)[0]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        view = one_of(view, "number", "Upwards", known, label, width=300)
-        view = one_of(view, "against", "Along", [along, *(name for name in known if name != along)], label, width=300)
-        view = log_toggle(log_toggle(view, "x", "Logarithmic along"), "y", "Logarithmic upwards")
+        view = one_of(view, "number", "Y-axis", known, label, width=300)
+        view = one_of(view, "against", "X-axis", [along, *(name for name in known if name != along)], label, width=300)
+        view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
     chosen = (view.against or along, view.number or known[0])
     dots = _dots(found, chosen)
     there = [dot for dot in dots if None not in dot.values]
@@ -74,11 +74,11 @@ def scatter(found: Compared, view: CompareView) -> CompareView:
         components.figure(
             "compare-scatter",
             picture,
-            alt=f"{label(chosen[1])} against {label(chosen[0])}",
+            alt=f"{label(chosen[1])} by {label(chosen[0])}",
             height=number_charts.SCATTER_PX,
             colours=colours,
         )
-    tell_lacking(
+    show_omitted(
         found, [dot.run_id for dot in dots if None in dot.values], " and ".join(label(name) for name in chosen)
     )
     table_of("scatter", lambda: _values(found, chosen))
@@ -86,20 +86,20 @@ def scatter(found: Compared, view: CompareView) -> CompareView:
 
 
 def parallel(found: Compared, view: CompareView) -> CompareView:
-    """Show several values of each run at once, coloured by the last of them."""
+    """Show several values of each run as parallel coordinates, coloured by the last one."""
     if not (numeric := numeric_names(found.runs)):
-        st.info("These runs have no number to compare yet.")
+        st.info("No values to compare in these runs yet.")
         return view
     usual = [name for name in field_names(found.runs, that_differ=True) if name != "seed"][:MOST_NAMED]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        view = one_of(view, "number", "Coloured by", numeric, label, width=300)
+        view = one_of(view, "number", "Colour by", numeric, label, width=300)
         view = several_of(
-            view, "axes", "Axes", number_names(found.runs), label, placeholder="the fields that differ", width=420
+            view, "axes", "Axes", number_names(found.runs), label, placeholder="Differing fields", width=420
         )
     last = view.number if view.number in numeric else numeric[0]
     chosen = [*(name for name in view.axes or usual if name != last), last]
     if len(chosen) < 2:
-        st.info("The config of these runs is the same in all fields: choose axes above, or compare runs that differ.")
+        st.info("All config fields are equal in these runs. Choose axes above, or compare runs that differ.")
         return view
     held = [number(run, last) for run in found.runs]
     dots = [
@@ -110,14 +110,14 @@ def parallel(found: Compared, view: CompareView) -> CompareView:
     components.figure(
         "compare-parallel",
         picture,
-        alt=f"{', '.join(map(label, chosen))} of each run",
+        alt=f"{', '.join(map(label, chosen))} by run",
         height=number_charts.PARALLEL_PX,
         colours=colours,
     )
-    said = f"A line is a run; the stronger its colour, the higher its {label(last)}."
+    said = f"One line per run; stronger colour means higher {label(last)}."
     st.caption(as_text(said))
     page_capture.words([said])
-    tell_lacking(found, [dot.run_id for dot in dots if dot.share is None], label(last))
+    show_omitted(found, [dot.run_id for dot in dots if dot.share is None], label(last))
     table_of("parallel", lambda: _values(found, chosen))
     return view
 
@@ -138,7 +138,7 @@ def _dots(found: Compared, chosen: Sequence[str]) -> list[number_charts.Dot]:
 
 
 def numeric_names(runs: Sequence[RunRow]) -> list[str]:
-    """Return the names of which every value that these runs have is a number, and at least one is there."""
+    """Return the names whose values are all numbers in these runs, with at least one value present."""
 
     def is_numeric(name: str) -> bool:
         held = [each for run in runs if (each := value(run, name)) is not None]

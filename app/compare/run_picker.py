@@ -1,5 +1,5 @@
-"""How runs get onto the Compare page: by ids, by a filter, or out of a table of the newest; and what a link names that
-they lack.
+"""Selecting runs on the Compare page: by id, by filter, or from a table of the newest runs; and warnings about unknown
+names in a link.
 """
 
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
+from app.charts.x_axes import AXES
 from app.compare.selection import MOST_RUNS
 from app.compare.session_state import key_of, runs_field, show
 from app.core.formatting import moment
 from app.links.compare import CompareView
-from app.ui.filter_help import FILTER_EXAMPLE, FILTER_HELP
-from app.ui.widgets import title_of
+from app.ui.widgets import FILTER_EXAMPLE, FILTER_HELP, title_of
 from engine.analysis.run_values import field_names, metric_names, names
 from engine.filter.syntax import LONGEST
 from engine.store import Reader
@@ -24,11 +24,9 @@ ROW_PX = 33
 
 
 def choice(view: CompareView) -> tuple[CompareView, list[str]]:
-    """Show the fields that choose runs; return the view with what they say, and a sentence for each part
-    that is wrong.
-    """
+    """Show the run fields; return the updated view, and an error message for each invalid part."""
     view, wrong = runs_field(view)
-    help_text = f"All runs that match are compared, now and whenever the link is opened. {FILTER_HELP}"
+    help_text = f"Compares all matching runs, re-evaluated each time the link is opened. {FILTER_HELP}"
     text = st.text_input(
         "Filter", key=key_of("filter", view.filter), placeholder=FILTER_EXAMPLE, max_chars=LONGEST, help=help_text
     )
@@ -36,7 +34,7 @@ def choice(view: CompareView) -> tuple[CompareView, list[str]]:
 
 
 def chooser(reader: Reader, view: CompareView, key: str) -> None:
-    """Show the newest runs to tick; the button puts those ticked beside the runs that are compared."""
+    """Show the newest runs for selection; the button adds the selected ones to the comparison."""
     newest = reader.runs.find(limit=NEWEST)
     frame = pd.DataFrame(
         {
@@ -49,7 +47,7 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
     )
     columns = {
         "run": st.column_config.NumberColumn("Run", width=60, format="%d"),
-        "what": st.column_config.TextColumn("What", width=260),
+        "what": st.column_config.TextColumn("Title", width=260),
         "owner": st.column_config.TextColumn("Owner", width=110),
         "status": st.column_config.TextColumn("Status", width=90),
         "launched": st.column_config.DatetimeColumn("Launched", format="distance", width=120),
@@ -57,7 +55,7 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
     height = min(10, len(newest) + 1) * ROW_PX + 2
     ticked = st.dataframe(
         frame, column_config=columns, hide_index=True, height=height, row_height=ROW_PX, key=key, on_select="rerun", selection_mode="multi-row",  # noqa: E501
-        alt=f"The newest {len(newest)} runs, to choose from",
+        alt=f"The newest {len(newest)} runs",
     ).selection.rows  # fmt: skip
     ids = sorted({*view.runs, *(newest[row].id for row in ticked if row < len(newest))})
     if st.button(
@@ -71,10 +69,10 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
 
 
 def unknown(view: CompareView, runs: Sequence[RunRow]) -> list[str]:
-    """Return a sentence for each name of a view that none of its runs has."""
+    """Return a warning for each name in the view that none of its runs has."""
     metrics, every = set(metric_names(runs)), set(names(runs))
     asked = [("metric", name) for name in view.metrics if name not in metrics]
-    asked += [("axis", view.x)] if view.x not in {"step", "passes", "updates", "time", "bytes", *metrics} else []
+    asked += [("axis", view.x)] if view.x not in {"", "bytes", *AXES, *metrics} else []
     asked += [("field", name) for name in view.group if name not in field_names(runs)]
     asked += [("number", name) for name in (view.number, view.against, *view.axes) if name and name not in every]
-    return [f"None of these runs has the {kind} '{name[:60]}'; it was left out." for kind, name in asked]
+    return [f"No {kind} '{name[:60]}' in these runs; ignored." for kind, name in asked]

@@ -1,6 +1,4 @@
-"""The Compare page's view between its address and its widgets: a link fills the widgets, and what they say goes back
-into the address.
-"""
+"""Synchronises the Compare view between the address and the widgets."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +13,7 @@ _WIDGETS = "compare.at."
 
 
 def arrive() -> CompareView:
-    """Return the view that the address asks for; one that this page wrote itself is the one it had."""
+    """Return the view in the address; for an address written by this page, the current view."""
     query = st.query_params.to_dict()
     if query != st.session_state.get(_WRITTEN) or _VIEW not in st.session_state:
         show(*read_view(query))
@@ -25,14 +23,14 @@ def arrive() -> CompareView:
 
 
 def show(view: CompareView, said: Sequence[str] = ()) -> None:
-    """Let the widgets that come after show a view, and keep what is to be said about its link."""
+    """Set the widgets created later to a view, and keep the messages about its link."""
     for key in [key for key in st.session_state if str(key).startswith(_WIDGETS)]:
         del st.session_state[key]
     st.session_state[_VIEW], st.session_state[_SAID] = view, (None, tuple(said))
 
 
 def keep(view: CompareView) -> None:
-    """Write the view that the widgets say into the address."""
+    """Write the current view into the address."""
     query = query_of(view)
     arrived, said = st.session_state[_SAID]
     st.session_state[_SAID] = (arrived or view, said)
@@ -43,46 +41,44 @@ def keep(view: CompareView) -> None:
 
 
 def complaints() -> tuple[str, ...]:
-    """Return what of the link could not be read, until the view is another one."""
+    """Return the parts of the link that could not be read, until the view changes."""
     arrived, said = st.session_state[_SAID]
     return tuple(said) if arrived in (None, st.session_state[_VIEW]) else ()
 
 
 def complain(said: Sequence[str]) -> None:
-    """Add to what is to be said about the link, while it has just come."""
+    """Add a message about a newly opened link."""
     arrived, before = st.session_state[_SAID]
     if arrived is None:
         st.session_state[_SAID] = (None, (*before, *said))
 
 
 def key_of(field: str, value: Any) -> str:
-    """Return the key of a field's widget, which begins with the field's value."""
+    """Return the key of a field's widget and initialise its value."""
     key = f"{_WIDGETS}{field}"
     st.session_state.setdefault(key, value)
     return key
 
 
 def runs_field(view: CompareView) -> tuple[CompareView, list[str]]:
-    """Show the ids as text; return the view with those written, and the parts that are none."""
+    """Show the run ids as text; return the updated view, and an error for each invalid part."""
     text = st.text_input(
         "Runs",
         key=key_of("runs", ids_text(view.runs)),
         placeholder="1, 2, 5-9",
         width=260,
-        help="Ids and ranges; the Runs page shows them.",
+        help="Run ids and ranges, as listed on the Runs page.",
     )
     ids, wrong = read_ids(text)
     return replace(view, runs=ids), [
-        f"Runs are numbers and ranges such as 1,2,5-9; '{each[:40]}' is none." for each in wrong
+        f"Invalid run '{each[:40]}'. Enter numbers and ranges, such as 1,2,5-9." for each in wrong
     ]
 
 
 def one_of(
     view: CompareView, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
 ) -> CompareView:
-    """Show a choice of one name, the first where the view's is not among them; the first one is what an empty field
-    means.
-    """
+    """Show a select box; the first option replaces an unknown value and stands for an empty field."""
     start = getattr(view, field)
     key = key_of(field, start if start in known else known[0])
     if st.session_state[key] not in known:
@@ -95,7 +91,7 @@ def one_of(
 def several_of(
     view: CompareView, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
 ) -> CompareView:
-    """Show a choice of several names; those of the view that are not among them are left out."""
+    """Show a multiselect; values of the view that are not options are dropped."""
     key = key_of(field, list(getattr(view, field)))
     st.session_state[key] = [name for name in st.session_state[key] if name in known]
     change: dict[str, Any] = {field: tuple(st.multiselect(label, known, key=key, format_func=called, **options))}

@@ -1,6 +1,4 @@
-"""What the tabs of the Compare page share: the runs with their names and looks, a toggle for a logarithm, who is left
-out, a chart's table.
-"""
+"""Shared by the Compare tabs: named and styled runs, log toggles, notes on omitted runs, chart tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +19,12 @@ from engine.analysis.run_values import field_names
 from engine.store.records import RunRow
 
 MOST_NAMED = 6
-"""Runs or fields that a sentence or a chart names; of more the first ones."""
+"""Maximum number of runs or fields named in a note or chart."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The runs with what they are called and how they look, and their groups (none: each run by itself)."""
+    """The runs with their names and styles, and their groups (empty: no grouping)."""
 
     runs: tuple[RunRow, ...]
     names: Mapping[int, str]
@@ -39,7 +37,7 @@ class Compared:
 
 
 def compared(runs: tuple[RunRow, ...], view: CompareView) -> Compared:
-    """Return the runs as this view tells them apart."""
+    """Return the named and styled runs of a view."""
     groups = tuple(groups_of(runs, view.group)) if view.group else ()
     return Compared(runs, names(runs), looks(run.id for run in runs), groups)
 
@@ -50,45 +48,45 @@ def log_toggle(view: CompareView, letter: str, words: str) -> CompareView:
     return replace(view, log="".join(letters))
 
 
-def tell_lacking(found: Compared, ids: Sequence[int], what: str) -> None:
-    """Say which runs a chart leaves out."""
+def show_omitted(found: Compared, ids: Sequence[int], what: str) -> None:
+    """Show which runs a chart omits."""
     if ids:
         some = ", ".join(map(str, ids[:MOST_NAMED])) + (
             f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
         )
-        said = f"Without {what}: {'run' if len(ids) == 1 else 'runs'} {some}."
+        said = f"No {what}: {'run' if len(ids) == 1 else 'runs'} {some}."
         st.caption(as_text(said))
         page_capture.words([said])
 
 
 def table_of(name: str, frame: Callable[[], pd.DataFrame], title: str = "") -> None:
-    """Offer a chart's numbers as a table, made when it is opened; it can be downloaded as CSV. One with a title of its
-    own holds what its chart does.
+    """Show a chart's data as a table with CSV download, created when opened. A table with its own title replaces its
+    chart's data in reports.
     """
     page_capture.table(title or "Values of the runs", frame, charted=bool(title))
     with st.expander("Table", key=f"compare.table.{name}", on_change="rerun") as fold:
         if fold.open:
-            st.dataframe(frame(), hide_index=True, height=320, alt=f"The numbers of the chart {name}")
+            st.dataframe(frame(), hide_index=True, height=320, alt=f"Data of the chart {name}")
 
 
 def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
-    """Show how runs are grouped and, where they are, by which statistic and band."""
+    """Show the grouping controls and, if runs are grouped, statistic and band."""
     fields = field_names(runs)
     apart = [name for name in field_names(runs, that_differ=True) if name != "seed"]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         known = [*apart, *(name for name in fields if name not in apart)]
-        view = several_of(view, "group", "Group by", known, str, placeholder="each run by itself", width=340)
+        view = several_of(view, "group", "Group by", known, str, placeholder="No grouping", width=340)
         if view.group:
             view = one_of(view, "stat", "Statistic", list(STATISTICS), lambda name: STATISTICS[name], width=200)
             view = one_of(view, "band", "Band", list(BANDS), lambda name: BANDS[name], width=220)
     return view
 
 
-def said_of(view: CompareView) -> list[tuple[str, str]]:
-    """Return in words what a view asks for, beside its runs."""
+def view_facts(view: CompareView) -> list[tuple[str, str]]:
+    """Return the settings of a view in words, without its runs."""
     grouped = bool(view.group)
     return [
-        ("Shown as", TABS[view.tab]),
+        ("View", TABS[view.tab]),
         ("Filter", view.filter),
         ("Grouped by", ", ".join(view.group)),
         ("Statistic", STATISTICS[view.stat] if grouped else ""),
@@ -98,7 +96,7 @@ def said_of(view: CompareView) -> list[tuple[str, str]]:
 
 
 def legend(found: Compared) -> None:
-    """Show once for all charts how each run or group looks."""
+    """Show one legend for all charts: the style of each run or group."""
     if found.groups:
         pairs = [
             (f"{group.name} (n={len(group.runs)})", of_group, "")

@@ -1,9 +1,8 @@
-"""Tables of the Compare page: which runs are compared, what sets them apart, and what each chart shows, in numbers.
-HTML and frames.
+"""Tables of the Compare page: the compared runs, their differences, and the data of each chart. HTML and data
+frames.
 """
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 import pandas as pd
 
@@ -17,31 +16,31 @@ from engine.transfer.tables import Table
 
 
 def runs_table(runs: Sequence[RunRow], groups: Mapping[int, str]) -> str:
-    """Return a row for each run, with its group where there are groups."""
-    headers = ["Run", "What", "Owner", "Status", "Execution", "Launched", *(["Group"] if groups else [])]
+    """Return a row for each run, with its group if runs are grouped."""
+    headers = ["Run", "Title", "Owner", "Status", "Execution", "Launched", *(["Group"] if groups else [])]
     rows = [
         [
             run_link(str(run.id), run.id),
-            escape(title_of(run)),
-            escape(run.owner),
+            title_of(run),
+            run.owner,
             run.status,
             duration(run.execution_time_s),
             when(run.created_at),
-            *([escape(groups.get(run.id, ""))] if groups else []),
+            *([groups.get(run.id, "")] if groups else []),
         ]
         for run in runs
     ]
-    return table(headers, rows, caption="The runs compared")
+    return table(headers, rows, caption="Compared runs")
 
 
 def differences_table(rows: Sequence[Row], runs: Sequence[RunRow], caption: str) -> str:
     """Return a row for each field and a column for each run."""
-    body = [[escape(row.name), *(_value(value) for value in row.values)] for row in rows]
+    body = [[row.name, *(_value(value) for value in row.values)] for row in rows]
     return table(["Field", *(f"Run {run.id}" for run in runs)], body, caption=caption)
 
 
 def differences_frame(rows: Sequence[Row], runs: Sequence[RunRow]) -> Table:
-    """Return the same as plain values, nothing where a run has no such field."""
+    """Return the differences as plain values; None if a run has no such field."""
     values = [[row.name, *(None if value is MISSING else value for value in row.values)] for row in rows]
     return Table(("field", *(f"run {run.id}" for run in runs)), values)
 
@@ -49,7 +48,7 @@ def differences_frame(rows: Sequence[Row], runs: Sequence[RunRow]) -> Table:
 def values_frame(
     runs: Sequence[RunRow], names: Mapping[int, str], columns: Mapping[str, Sequence[object]]
 ) -> pd.DataFrame:
-    """Return one row a run with what a chart of single numbers shows."""
+    """Return one row per run with the data of a single-value chart."""
     return pd.DataFrame({"run": [run.id for run in runs], "name": [names[run.id] for run in runs], **columns})
 
 
@@ -57,5 +56,5 @@ def _value(value: object) -> str:
     if value is MISSING:
         return "–"
     if isinstance(value, list | tuple):
-        return escape(", ".join(map(str, value))) or "none"
-    return escape(value_in_words(value))
+        return ", ".join(map(str, value)) or "none"
+    return value_in_words(value)

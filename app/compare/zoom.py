@@ -1,4 +1,4 @@
-"""What a zoom on the Compare page shows more of: the same lines, finer within a stretch and as before outside it."""
+"""Zoom data of the Compare page: the same lines, at higher resolution inside a range."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,9 +7,11 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from app.charts import curve_charts, curve_data, plotly_figures
+from app.charts import curve_charts, curve_data, plotly_figures, smoothing
 from app.charts.curve_charts import GroupLine, Picture
-from app.charts.curve_data import CLOCKED, PLAIN, DrawnCurve
+from app.charts.curve_data import DrawnCurve
+from app.charts.curve_points import CLOCKED, PLAIN
+from app.charts.x_axes import usual_axis
 from app.compare.groups import lines_of
 from app.compare.selection import chosen
 from app.compare.tab_widgets import Compared, compared
@@ -26,8 +28,8 @@ Stretch = tuple[float, float]
 
 
 def address(view: CompareView, metric: str) -> str:
-    """Return where a chart's zoom asks; the ends of the stretch are added as `from` and `to`. Empty where the axis is
-    another metric, which may go back.
+    """Return the address for a chart's zoom data; the client adds the range as `from` and `to`. Empty if the x-axis is
+    another metric, which may not be monotone.
     """
     return (
         f"{at(PATH)}?{urlencode({**query_of(view), 'metric': metric})}" if view.x in PLAIN or view.x in CLOCKED else ""
@@ -35,14 +37,15 @@ def address(view: CompareView, metric: str) -> str:
 
 
 def answer(home: Home, query: Mapping[str, str], metric: str, within: Stretch) -> dict[str, Any]:
-    """Return a chart's traces as figure.js takes them, finer within a stretch; raises NoSuchRun where none of the
-    view's runs is there.
+    """Return a chart's traces for figure.js, at higher resolution within a range; raises NoSuchRun if none of the
+    view's runs exists.
     """
     view, _ = read_view({name: value for name, value in query.items() if name not in ("metric", "from", "to")})
     with Reader.open(home) as reader, reader.db.snapshot():
         found = compared(chosen(reader, view).runs, view)
         if not found.runs:
-            raise NoSuchRun("None of the runs of this comparison is in this lab (any more).")
+            raise NoSuchRun("None of these runs exists: never launched or deleted.")
+        view = replace(view, x=view.x or usual_axis(reader, found.runs))
         picture = (
             _groups(reader, found, view, metric, within) if found.groups else _runs(reader, found, view, metric, within)
         )
@@ -55,11 +58,11 @@ def _runs(reader: Reader, found: Compared, view: CompareView, metric: str, withi
         (curve.run_id, curve.rank): curve for curve in curve_data.curves(reader, found.runs, metric, view.x, within)
     }
     drawn = [spliced(curve, fine.get((curve.run_id, curve.rank))) for curve in whole]
-    return curve_charts.of_runs(drawn, found.names, found.looks, curve_charts.weight(metric, view.smooth))
+    return curve_charts.of_runs(drawn, found.names, found.looks, smoothing.weight(metric, view.smooth))
 
 
 def spliced(whole: DrawnCurve, fine: DrawnCurve | None) -> DrawnCurve:
-    """Return a curve with its points between the ends of another replaced by the other's."""
+    """Return a curve with its points in the range of another replaced by the other's points."""
     if fine is None or not fine.x.size:
         return whole
     before, after = whole.x < fine.x[0], whole.x > fine.x[-1]
@@ -84,7 +87,7 @@ def _groups(reader: Reader, found: Compared, view: CompareView, metric: str, wit
 
 
 def joined(whole: GroupLine, fine: GroupLine | None) -> GroupLine:
-    """Return a group's line with its positions between the ends of another replaced by the other's."""
+    """Return a group's line with its positions in the range of another replaced by the other's."""
     if fine is None or not fine.values.x.size:
         return whole
     before, after = whole.values.x < fine.values.x[0], whole.values.x > fine.values.x[-1]

@@ -1,7 +1,6 @@
-"""The path that the console stands under on its host: none, or one (`/lab`) that a proxy passes on as it is. Imports
-nothing of ours.
+"""The console's base path on its host: none, or one (`/lab`) that a proxy forwards unchanged. Standard library only.
 
-Every address of ours that a browser is given goes through `at`; what a request asks for is told apart by `inside`.
+`at` makes every address that is sent to a browser; `inside` reads the path of a request.
 """
 
 import os
@@ -10,18 +9,18 @@ VARIABLE = "PARALLAB_BASE"
 
 
 def base() -> str:
-    """Return the path, without a slash at its end; empty where the console has its host to itself."""
+    """Return the base path without trailing slash; empty if the console has no base path."""
     given = os.environ.get(VARIABLE, "").strip("/")
     return f"/{given}" if given else ""
 
 
 def at(path: str) -> str:
-    """Return where a path of ours (`/run?run=5`) is for a browser."""
+    """Return the address of a console path (`/run?run=5`) for a browser."""
     return f"{base()}{path}"
 
 
 def inside(path: str) -> str:
-    """Return which path of ours a request asks for; one that lies outside is returned as it is."""
+    """Return a request's path without the base path; one outside the base path is returned unchanged."""
     under = base()
     if not under or not (path == under or path.startswith(f"{under}/")):
         return path
@@ -29,5 +28,5 @@ def inside(path: str) -> str:
 
 
 def cookie_path() -> str:
-    """Return which paths of the host get our cookies: no other program's that shares the host."""
+    """Return the path attribute of our cookies, so that other programs on the host don't get them."""
     return base() or "/"

@@ -1,6 +1,6 @@
 """The caches that all visitors share, so that a hundred people who watch a run cost little more than one.
 
-Both are single-flight: whoever asks while a value is being made waits for it. docs/decisions/caches.md says how an open
+Both are single-flight: a request for a value in the making waits for it. docs/decisions/caches.md describes how an open
 page uses them. Nothing here imports Streamlit.
 """
 
@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 NEVER_STORE = {"cache-control": "no-store"}
 KEPT = 64
 COMPRESSED_FROM = 1_000
-"""Bytes from which on a body is compressed, once for all; Streamlit would compress it anew for each visitor."""
+"""Bytes from which on a body is compressed, once for all visitors; Streamlit would compress it for each."""
 Value = TypeVar("Value")
 
 
@@ -32,13 +32,13 @@ class VersionedCache(Generic[Value]):
 
     def get(self, name: Hashable, version: Hashable, make: Callable[[], Value]) -> Value:
         """Return the value of `name` at `version`, else the one that `make` returns; an error of `make` is raised and
-        not cached. A version need not grow: another one replaces the value, even one seen before.
+        not cached. Versions need not increase: any other version replaces the value.
         """
         with self._lock:
             found = self._kept.get(name)
             if found is None or found[0] != version:
                 found = version, make()
-                self._kept.pop(name, None)  # dicts keep their order: the newest stand last
+                self._kept.pop(name, None)  # dicts keep their order: the newest are last
                 self._kept[name] = found
                 _drop_oldest(self._kept, self._most)
             return found[1]
@@ -46,14 +46,14 @@ class VersionedCache(Generic[Value]):
 
 @dataclass(frozen=True)
 class CachedBody:
-    """A JSON body, and its compressed form where it is long."""
+    """A JSON body, and its compressed form if it is long."""
 
     plain: bytes
     packed: bytes | None
 
     @classmethod
     def of(cls, content: Any) -> "CachedBody":
-        """Return the body for some content."""
+        """Return the body of `content`."""
         plain = bytes(JSONResponse(content).body)
         return cls(plain, gzip.compress(plain, 5) if len(plain) >= COMPRESSED_FROM else None)
 
@@ -66,15 +66,15 @@ class CachedBody:
 
 
 class ResponseCache:
-    """The newest `KEPT` JSON bodies by what was asked. For one event loop at a time."""
+    """The newest `KEPT` JSON bodies by request. For one event loop at a time."""
 
     def __init__(self) -> None:
         self._done: dict[Hashable, CachedBody] = {}
         self._making: dict[Hashable, asyncio.Future[CachedBody]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Any]) -> CachedBody:
-        """Return the body under `key`, else that of the content that `make` returns, which runs off the event loop; an
-        error of `make` is raised for all who wait, and not cached. `key` names the version of the content.
+        """Return the body of `key`, else that of the content that `make` returns, which runs off the event loop; an
+        error of `make` is raised for all waiting requests and not cached. `key` includes the content's version.
         """
         if key in self._done:
             return self._done[key]

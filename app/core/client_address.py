@@ -1,8 +1,7 @@
-"""Where a request comes from: the address of whoever connected, or what a proxy before the console says, where there is
-one.
+"""The client address of a request: of the peer, or as forwarded by a proxy in front of the console.
 
-uvicorn believes `X-Forwarded-For` of loopback (or of `FORWARDED_ALLOW_IPS`), whether a proxy or a user of this machine
-connects. So a console that is set up for no proxy believes nobody.
+uvicorn trusts `X-Forwarded-For` from loopback (or `FORWARDED_ALLOW_IPS`), whether a proxy or a local user connects.
+So a console without a proxy trusts no header.
 """
 
 import os
@@ -11,15 +10,13 @@ from collections.abc import Mapping
 from starlette.requests import HTTPConnection
 
 PEER = "parallab.peer"
-"""Under what a connection keeps the address of whoever connected, in the state of its requests."""
+"""Key of the peer's address in the state of a request."""
 OF_A_PROXY = ("FORWARDED_ALLOW_IPS", "PARALLAB_HTTPS", "PARALLAB_HOSTS")
-"""Settings of a console that people reach through a proxy; without one of them it answers to the names of loopback
-alone.
-"""
+"""Settings of a console behind a proxy; without any of them it answers only to loopback names."""
 
 
 def place(request: HTTPConnection, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the address that a request comes from; empty where it has none (a socket file)."""
+    """Return the client address of a request; empty for a Unix socket."""
     peer = request.scope.get("state", {}).get(PEER)
     if peer and not any(environment.get(name) for name in OF_A_PROXY):
         return str(peer)

@@ -2,23 +2,26 @@
 
 from datetime import UTC, datetime
 
-from engine.filter.times import duration as duration  # pages have one place for what they say
+from engine.filter.times import duration as duration  # one import location for pages
 
-GB, MB = 2**30, 2**20
+_SECONDS = ((7200.0, "h", 3600.0), (300.0, "min", 60.0), (1.0, "s", 1.0), (1e-3, "ms", 1e-3), (0.0, "µs", 1e-6))
+_BYTES = ((1e12, "TB", 1e12), (1e9, "GB", 1e9), (1e6, "MB", 1e6), (1e3, "kB", 1e3), (0.0, "B", 1.0))
+_SCALES = {"s": (_SECONDS, 1.0), "ms": (_SECONDS, 1e-3), "B": (_BYTES, 1.0), "MB": (_BYTES, 1e6)}
+"""The steps of a unit, from which value on each fits, and the unit in seconds or bytes; as in plot/units.js."""
 
 
 def moment(text: str) -> datetime:
-    """Return the store's text for a time as a datetime in UTC."""
+    """Return a time of the store as a datetime in UTC."""
     return datetime.fromisoformat(text)
 
 
 def now() -> datetime:
-    """Return this moment in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def ago(text: str | None, at: datetime | None = None) -> str:
-    """Return how long ago a time of the store was; a dash where there is none."""
+    """Return a time of the store relative to now; a dash for None."""
     if text is None:
         return "–"
     seconds = ((at or now()) - moment(text)).total_seconds()
@@ -31,23 +34,29 @@ def ago(text: str | None, at: datetime | None = None) -> str:
 
 
 def absolute(text: str | None) -> str:
-    """Return a time of the store as it is shown on hover."""
+    """Return a time of the store in full, for hovers."""
     return "" if text is None else moment(text).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def since(start: str | None, end: str | None = None) -> float | None:
-    """Return the seconds from a time of the store to another (default: now), or None where there is no start."""
+    """Return the seconds from one time of the store to another (default: now), or None without a start."""
     if start is None:
         return None
     return max(0.0, ((moment(end) if end else now()) - moment(start)).total_seconds())
 
 
+def scaled(value: float, unit: str) -> tuple[float, str]:
+    """Return a number and its unit with the unit that fits: 2500 MB as 2.5 GB, 0.02 s as 20 ms. Units that have no
+    larger or smaller ones stay.
+    """
+    if unit not in _SCALES or not value:
+        return value, unit
+    steps, base = _SCALES[unit]
+    _, name, size_ = next(step for step in steps if abs(value) * base >= step[0])
+    return value * base / size_, name
+
+
 def size(bytes_: int) -> str:
-    """Return a size in the unit that people would say it in."""
-    return (
-        f"{bytes_ / GB:,.1f} GB"
-        if bytes_ >= GB
-        else f"{bytes_ / MB:,.1f} MB"
-        if bytes_ >= MB // 10
-        else f"{bytes_ / 1024:,.0f} KB"
-    )
+    """Return a size in a readable unit."""
+    value, unit = scaled(bytes_, "B")
+    return f"{value:,.0f} {unit}" if unit in ("B", "kB") else f"{value:,.1f} {unit}"

@@ -1,6 +1,4 @@
-"""What the Machine page asks whether it has news: one number, for the page and for our route. Nothing here imports
-Streamlit.
-"""
+"""The change token of the Machine page, for the page and its route. Nothing here imports Streamlit."""
 
 from app.core.formatting import moment, since
 from engine.store import Reader, RunnerRow
@@ -9,9 +7,7 @@ SILENT_S = 10.0
 
 
 def machine_token(reader: Reader) -> int:
-    """Return a number that grows with each sample and each change of a run, and changes when the runner
-    falls silent.
-    """
+    """Return a number that changes with each sample, each change of a run, and when the runner becomes silent."""
     newest = reader.machine.newest()
     return (
         reader.runs.token()
@@ -20,6 +16,6 @@ def machine_token(reader: Reader) -> int:
     )
 
 
-def is_silent(row: RunnerRow | None) -> bool:
-    """Say whether the runner has not been heard of for so long that it is gone, or held up."""
-    return row is None or (since(row.heartbeat_at) or 0.0) > SILENT_S
+def is_silent(row: RunnerRow | None, after_s: float | None = None) -> bool:
+    """Return whether the runner's last heartbeat is so old (default: `SILENT_S`) that it has died or hangs."""
+    return row is None or (since(row.heartbeat_at) or 0.0) > (SILENT_S if after_s is None else after_s)

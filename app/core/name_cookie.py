@@ -1,6 +1,6 @@
-"""Who a browser says it is: one name, asked once and kept in a signed cookie.
+"""The name that a browser gives: requested once and kept in a signed cookie.
 
-A name is no proof of anything; it keeps one person's runs apart from another's. Nothing here imports Streamlit.
+A name proves nothing; it only tells people's runs apart. Nothing here imports Streamlit.
 """
 
 import os
@@ -24,7 +24,7 @@ def sign(home: Home, name: str) -> str:
 
 
 def read(home: Home, cookie: str | None) -> str | None:
-    """Return the name in a cookie, or None where there is none or its signature is not ours."""
+    """Return the name in a cookie, or None without one or with an invalid signature."""
     if not cookie:
         return None
     try:
@@ -34,15 +34,15 @@ def read(home: Home, cookie: str | None) -> str | None:
 
 
 def hand_over(home: Home, name: str) -> str:
-    """Return a proof, good for a minute, that a cookie was just set.
+    """Return a proof, valid for a minute, that a cookie was just set.
 
-    A page's WebSocket shows the cookies of the moment it was opened, so the page learns of a new one by this.
+    A page's WebSocket has the cookies of the time when it was opened, so the page needs the proof to see a new one.
     """
     return URLSafeTimedSerializer(key(home), salt="handover").dumps(name)
 
 
 def take_over(home: Home, proof: object) -> str | None:
-    """Return the name in a proof of `hand_over`, or None where it is forged or old."""
+    """Return the name in a proof of `hand_over`, or None if it is forged or expired."""
     if not isinstance(proof, str):
         return None
     try:
@@ -52,7 +52,7 @@ def take_over(home: Home, proof: object) -> str | None:
 
 
 def key(home: Home) -> str:
-    """Return the key that signs cookies; made on first use, readable by its owner alone."""
+    """Return the key that signs cookies; created on first use, readable only by its owner."""
     path = home.create().cookie_key
     if not path.exists():
         aside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")

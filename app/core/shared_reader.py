@@ -1,4 +1,4 @@
-"""One reader that stays open for what every request or poll asks. For one thread: the server's event loop."""
+"""One reader that stays open for all polls. For one thread: the server's event loop."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,21 +10,19 @@ from engine.home import Home
 from engine.store import Reader
 
 TIMEOUT_S = 0.2
-"""A reader waits for nobody in a write-ahead log; what takes longer than this would hold up everybody else."""
+"""A reader never waits with a write-ahead log; a longer wait would block all other requests."""
 T = TypeVar("T")
 
 
 class SharedReader:
-    """The home's store; another home, or a store that was put in the place of the old one, is opened anew."""
+    """A reader of the home's store; reopened for another home, or when the store's file was replaced."""
 
     def __init__(self) -> None:
         self._reader: Reader | None = None
         self._of: tuple[Path, int, int] | None = None
 
     def answer(self, home: Home, question: Callable[[Reader], T]) -> T:
-        """Return the answer to a question; raises StoreBusy, StoreError, StoreTooNew, and closes the
-        connection then.
-        """
+        """Return the answer to a query; on StoreBusy, StoreError or StoreTooNew close the connection and raise."""
         try:
             return question(self._opened(home))
         except EngineError:
@@ -32,11 +30,11 @@ class SharedReader:
             raise
 
     def token(self, home: Home, run_id: int | None = None) -> int:
-        """Return the change token of a run, or the highest of all; raises as `answer` does."""
+        """Return the change token of a run, or the highest of all runs; raises as `answer` does."""
         return self.answer(home, lambda reader: reader.runs.token(run_id))
 
     def close(self) -> None:
-        """Close the connection, if there is one."""
+        """Close the connection, if any."""
         if self._reader:
             self._reader.close()
         self._reader = self._of = None
@@ -50,7 +48,7 @@ class SharedReader:
 
 
 def _file(home: Home) -> tuple[Path, int, int] | None:
-    """Return which file the store is at the moment, None where there is none."""
+    """Return the identity of the store's file, None without one."""
     with suppress(OSError):
         about = home.database.stat()
         return home.database, about.st_dev, about.st_ino

@@ -1,5 +1,5 @@
-"""The console's own scripts, styles and pieces of HTML, kept as files below app/static: one folder for charts, one for
-what stands on pages, one for the pages round a sign-in.
+"""The console's scripts, styles and HTML fragments in app/static: folders for charts, those of a run, page parts and
+sign-in pages.
 """
 
 from engine.home import ROOT
@@ -8,5 +8,5 @@ STATIC = ROOT / "app" / "static"
 
 
 def static_text(*names: str) -> str:
-    """Return files such as `chart/plot.js` as one text, in the order given."""
+    """Return files such as `plot/plot.js` joined into one text, in the order given."""
     return "\n".join((STATIC / name).read_text() for name in names)

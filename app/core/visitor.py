@@ -1,5 +1,5 @@
-"""Whom a request comes from: what its cookies prove, and whether this console asks for a sign-in at all. Nothing here
-imports Streamlit.
+"""The visitor of a request: the person that its cookies prove, and whether a sign-in is required. Nothing here imports
+Streamlit.
 """
 
 import os
@@ -14,25 +14,25 @@ from engine.store.access.sign_ins import key_of
 
 COOKIE = "parallab_session"
 DOORS = ("/signin", "/signout", "/auth/", CALLBACK, "/api/")
-"""What nobody wants to come to once they are in."""
+"""Paths that are no target after a sign-in."""
 STRICT_COOKIE = f"__Host-{COOKIE}"
-"""Its name where people come over HTTPS: a browser takes it from no other host, over no other connection and for no
-part of the paths, so that a console that has but a part of its host can't use it.
+"""The cookie's name over HTTPS: browsers accept it only from this host, over HTTPS and for the path /, so a console
+with a base path can't use it.
 """
 HTTPS = "PARALLAB_HTTPS"
-"""Set to 1 where a proxy before the console speaks HTTPS, so that cookies are never sent without it."""
+"""Set to 1 behind a proxy that terminates HTTPS, so that cookies are sent only over HTTPS."""
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """Somebody before the door."""
+    """The visitor of a request."""
 
     asked: bool
-    """Whether a sign-in is asked for: the lab has accounts, or a provider whose people get them."""
+    """Whether a sign-in is required: the lab has accounts, or a provider whose users get one."""
     who: SignedIn | None
-    """Whom the cookies stand for, None for nobody."""
+    """The signed-in person, None for nobody."""
     key: str = ""
-    """What the store knows the sign-in by."""
+    """The store's key of the sign-in."""
 
     @property
     def welcome(self) -> bool:
@@ -40,7 +40,7 @@ class Visitor:
 
 
 def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
-    """Return whom cookies stand for at this moment; raises StoreError where the lab has lost its accounts."""
+    """Return the visitor with these cookies; raises StoreError if the lab has lost its accounts."""
     reader.access.require_accounts()
     key = key_in(cookies)
     return Visitor(
@@ -49,7 +49,7 @@ def visitor(reader: Reader, cookies: Mapping[str, str]) -> Visitor:
 
 
 def key_in(cookies: Mapping[str, object]) -> str:
-    """Return what the store knows the sign-in by that cookies hold, empty where they hold none."""
+    """Return the store's key of the sign-in in cookies, empty without one."""
     names = (STRICT_COOKIE,) if is_secure("") and not base() else (STRICT_COOKIE, COOKIE)
     for shown in map(cookies.get, names):
         if isinstance(shown, str) and shown:
@@ -58,27 +58,23 @@ def key_in(cookies: Mapping[str, object]) -> str:
 
 
 def visitor_now(cookies: Mapping[str, str]) -> Visitor:
-    """Return whom cookies stand for in the home's store; raises StoreError, StoreBusy, StoreTooNew."""
+    """Return the visitor by the home's store; raises StoreError, StoreBusy, StoreTooNew."""
     with Reader.open(Home.find()) as reader:
         return visitor(reader, cookies)
 
 
 def is_secure(scheme: str) -> bool:
-    """Say whether cookies may be kept from connections that are not encrypted: people come over HTTPS, here or at the
-    proxy.
-    """
+    """Return whether cookies get the Secure attribute: visitors use HTTPS, here or at the proxy."""
     return scheme in ("https", "wss") or os.environ.get(HTTPS) == "1"
 
 
 def cookie_name(scheme: str) -> str:
-    """Return what the cookie of a sign-in is called on a connection of that scheme."""
+    """Return the name of the sign-in cookie for a scheme."""
     return STRICT_COOKIE if is_secure(scheme) and not base() else COOKIE
 
 
 def safe_way(wanted: str) -> str:
-    """Return the path on this console that somebody wanted before they had to sign in; the first page for anything
-    else.
-    """
+    """Return the requested path if it is a safe target on this console after a sign-in, else the first page."""
     plain = (
         wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable() and "\\" not in wanted
     )

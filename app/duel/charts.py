@@ -1,5 +1,5 @@
-"""Charts of a duel: curves within the budget with bands, values over the grid of learning rates, paired differences.
-Pure; the theme gives colours.
+"""Charts of a duel: curves within the budget with confidence bands, the learning-rate grid, paired differences.
+Pure; the theme sets the colours.
 """
 
 from collections.abc import Sequence
@@ -23,20 +23,21 @@ CURVES_PX, TUNING_PX, ROW_PX, FRAME_PX = 380, 320, 46, 96
 SECONDS = "seconds"
 _GREY = 7
 _MARK = "rgba(128,128,128,0.9)"
-"""The budget's end and zero: seen on both themes."""
+"""The budget's end and zero: visible on both themes."""
 _TITLES = {
-    "seconds": "Seconds since all ranks were ready",
-    "passes": "Passes over the training data, by all trainers",
-    "updates": "Updates of the model",
-    "bytes": "Megabytes between processes",
+    "seconds": "Time since all ranks were ready",
+    "passes": "Passes over the training data (all trainers)",
+    "updates": "Model updates",
+    "bytes": "Data exchanged",
 }
+_UNITS = {"seconds": "s", "bytes": "MB"}
 
 
 def lines(found: DuelEvidence, against: str) -> list[GroupLine]:
-    """Return each strategy's judged runs as a line with its 95 % band, from all their tests within the budget, against
-    it or against time.
+    """Return one line with a 95 % band per strategy, over the tests of its evaluation runs within the budget; the
+    x-axis is the budget or time.
 
-    The line begins where all of them have been tested: before, it would jump with each one that joins.
+    The line starts where every run has been tested, because it would jump as each further run joins.
     """
     drawn = []
     for place, one in enumerate(found.duel.strategies):
@@ -54,7 +55,7 @@ def lines(found: DuelEvidence, against: str) -> list[GroupLine]:
 
 
 def curves(found: DuelEvidence, drawn: Sequence[GroupLine], against: str) -> Picture:
-    """Return those lines as a figure that ends at the budget."""
+    """Return the lines as a figure that ends at the budget."""
     kept = [(place, each) for place, each in enumerate(drawn) if each.members]
     picture = of_groups([each for _, each in kept], [look(place) for place, _ in kept])
     end = _scaled(found.duel, found.duel.budget.amount) if against == found.duel.budget.kind else None
@@ -64,10 +65,11 @@ def curves(found: DuelEvidence, drawn: Sequence[GroupLine], against: str) -> Pic
     }
     picture.lay_out(
         height=CURVES_PX,
-        hovermode="closest",
+        hovermode="x unified",
         showlegend=True,
+        meta={"units": {"x": _UNITS.get(against, ""), "y": metric(found.duel.metric).unit}},
         xaxis=xaxis,
-        yaxis={"title": _titled(found.duel.metric)},
+        yaxis={"title": {"text": metric(found.duel.metric).label}},
         uirevision=against,
     )
     if end:
@@ -79,8 +81,8 @@ def curves(found: DuelEvidence, drawn: Sequence[GroupLine], against: str) -> Pic
 
 
 def tuning(found: DuelOutcome) -> tuple[go.Figure, list[int]]:
-    """Return what each strategy reached at each learning rate: means over the tuning seeds, single runs, and a star at
-    the rate that it goes on with.
+    """Return each strategy's results per learning rate: means over the tuning seeds, single runs, and a star at the
+    selected rate.
     """
     figure, colours, evidence = go.Figure(), list[int](), found.evidence
     for place, (one, choice) in enumerate(zip(evidence.duel.strategies, found.tuned.choices, strict=True)):
@@ -121,15 +123,14 @@ def tuning(found: DuelOutcome) -> tuple[go.Figure, list[int]]:
         hovermode="closest",
         showlegend=True,
         xaxis={"title": "Learning rate", **ticks},
-        yaxis={"title": _titled(evidence.duel.metric)},
+        meta={"units": {"y": metric(evidence.duel.metric).unit}},
+        yaxis={"title": {"text": metric(evidence.duel.metric).label}},
     )
     return figure, colours
 
 
 def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
-    """Return the paired differences with their intervals, each seed beside them, their colours, and the height that
-    they need.
-    """
+    """Return the paired differences with intervals and single seeds, the colours of the traces, and the height."""
     figure, colours = go.Figure(), list[int]()
     shown = [each for each in found.found if each.found]
     names = [f"{escape(each.first)}<br>- {escape(each.second)}" for each in shown]
@@ -140,7 +141,7 @@ def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
         mode="markers",
         marker={"symbol": "circle-open", "size": 7},
         opacity=0.6,
-        name="each seed",
+        name="single seed",
         hovertemplate="seed %{customdata}: %{x:+.3g}<extra></extra>",
     )
     known = [(each.found.mean, each.found.low, each.found.high) for each in shown if each.found]
@@ -156,7 +157,7 @@ def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
         },
         mode="markers",
         marker={"symbol": "diamond", "size": 10},
-        name="mean, 95 % interval",
+        name="mean, 95 % CI",
         hovertemplate="%{x:+.3g}<extra>mean</extra>",
     )
     colours += [_GREY, 0]
@@ -179,9 +180,7 @@ def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
 
 
 def _member(each: Tried, duel: Duel, against: str) -> RunPoints:
-    """Return a run's tests within the budget; against the budget itself its last value is held to the end, where it is
-    judged.
-    """
+    """Return a run's tests within the budget; on the budget axis its last value is extended to the budget's end."""
     amount = duel.budget.amount
     kept: list[Spent] = sorted(
         (test for test in each.tests if test.spent <= amount * (1 + 1e-9)), key=lambda test: test.spent
@@ -195,15 +194,10 @@ def _member(each: Tried, duel: Duel, against: str) -> RunPoints:
 
 
 def _of_all(found: BandLine, members: int) -> BandLine:
-    """Return a line with gaps where not every member is there."""
+    """Return a line with gaps where a member is missing."""
     there = found.count == members
     return replace(found, **{name: np.where(there, getattr(found, name), np.nan) for name in ("centre", "low", "high")})
 
 
 def _scaled(duel: Duel, spent: float) -> float:
     return spent / 1e6 if duel.budget.kind == "bytes" else spent
-
-
-def _titled(name: str) -> str:
-    known = metric(name)
-    return f"{known.label} ({known.unit})" if known.unit else known.label

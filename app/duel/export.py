@@ -1,4 +1,4 @@
-"""What of a duel's page leaves as files: verdict, charts, tables, its runs, and the command that launches it again."""
+"""Downloads of a duel's page: verdict, charts, tables, runs, and the command that launches it again."""
 
 import shlex
 from collections.abc import Iterator
@@ -17,26 +17,26 @@ from engine.metrics import metric
 
 
 def note(found: DuelOutcome) -> None:
-    """Say what stands on top of a duel's page, and its verdict with what is to be minded."""
+    """Record the header of a duel's page, its verdict and its cautions for the report."""
     stored, duel = found.evidence.stored, found.evidence.duel
     shared = ", ".join(f"{name} {value}" for name, value in duel.shared.items() if value is not None)
-    told = [
+    header = [
         ("Verdict", found.verdict or "none yet"),
         ("Strategies", ", ".join(one.name for one in duel.strategies)),
-        ("Budget of each run", amount_in_words(duel.budget.kind, duel.budget.amount)),
-        ("Judged by", f"{metric(duel.metric).label}, last test within the budget"),
-        ("Shared", shared or "each method's defaults"),
+        ("Budget per run", amount_in_words(duel.budget.kind, duel.budget.amount)),
+        ("Metric", f"{metric(duel.metric).label}, last test within the budget"),
+        ("Shared settings", shared or "method defaults"),
         ("Learning rates", ", ".join(f"{rate:g}" for rate in duel.rates)),
-        ("Seeds", f"{duel.seeds} judged, {duel.tuning_seeds} for tuning"),
+        ("Seeds", f"{duel.seeds} for evaluation, {duel.tuning_seeds} for tuning"),
         ("Owner", stored.owner),
         ("Launched", absolute(stored.created_at)),
     ]
-    page_capture.facts("The duel", told)
+    page_capture.facts("Duel", header)
     page_capture.words([*found.tuned.obstacles, *found.cautions])
 
 
 def leave(found: DuelOutcome, title: str, shown: Noted) -> None:
-    """Show the button that opens the choices."""
+    """Show the download button."""
     stored = found.evidence.stored
     runs = [each.run for each in found.evidence.cells if each.run]
 
@@ -49,14 +49,14 @@ def leave(found: DuelOutcome, title: str, shown: Noted) -> None:
 
 
 def note_tables(found: DuelOutcome) -> None:
-    """Say which tables are shown, as plain values."""
-    page_capture.table("Planned runs and what they reached", lambda: tables.values_to_save(found))
+    """Record the tables shown, as plain values."""
+    page_capture.table("Planned runs and results", lambda: tables.values_to_save(found))
     if found.found:
-        page_capture.table("Differences", lambda: tables.pairs_to_save(found))
+        page_capture.table("Paired differences", lambda: tables.pairs_to_save(found))
 
 
 def duel_again(duel: Duel, name: str) -> str:
-    """Return the line for a terminal that launches a duel again."""
+    """Return the shell command that launches a duel again."""
     words = [
         *(_written(one) for one in duel.strategies),
         f"--budget {duel.budget.kind}={duel.budget.amount:g}",
@@ -73,8 +73,8 @@ def duel_again(duel: Duel, name: str) -> str:
 
 
 def _written(one: Strategy) -> str:
-    """Return a strategy as the command reads it: the ready one that it shares most settings with, and what it has
-    beside that.
+    """Return a strategy in the command's syntax: the preset that shares most settings with it, and the remaining
+    settings.
     """
     alike = {
         name: each

@@ -1,5 +1,5 @@
-"""The form that launches a duel: strategies, what they share, the budget, the grid and the seeds; beside it what that
-takes and what is unlike.
+"""The form that launches a duel: strategies, shared settings, budget, learning-rate grid, seeds, an estimate and the
+uncontrolled differences.
 """
 
 from collections.abc import Iterator
@@ -30,24 +30,24 @@ MEGA = 1e6
 
 
 def form() -> None:
-    """Show the form, what the duel takes, and the button that launches it."""
+    """Show the form, the estimate, and the launch button."""
     left, right = st.columns([3, 2], gap="large")
     with left:
         duel, problems = _asked()
     with right:
-        st.header("What it takes", anchor=False)
+        st.header("Estimate", anchor=False)
         _offer(duel, problems)
     if duel:
-        with st.expander("What is unlike", expanded=False):
-            st.caption("First weights and seeds are the same. This is what no budget evens out.")
+        with st.expander("Uncontrolled differences", expanded=False):
+            st.caption("Initial weights and seeds are identical. The budget cannot equalise these.")
             try:
                 st.html(tables.facts_table(facts(duel)))
             except EngineError:
-                st.caption("It is shown once nothing breaks a rule.")
+                st.caption("Shown once all settings are valid.")
 
 
 def _asked() -> tuple[Duel | None, list[str]]:
-    """Draw the fields; return the duel that they make, or the sentences of what is wrong."""
+    """Draw the fields; return the duel, or its error messages."""
     offered = ready()
     names = st.multiselect(
         "Strategies",
@@ -57,9 +57,9 @@ def _asked() -> tuple[Duel | None, list[str]]:
         format_func=lambda name: offered[name].name,
         max_selections=6,
     )
-    with st.expander("Variants of your own"):
+    with st.expander("Custom variants"):
         st.caption(
-            "One a line: a name, `=`, a strategy, `:`, its settings apart by `;`. Strategies: "
+            "One per line: `name=strategy: setting=value; setting=value`. Strategies: "
             + as_text(", ".join(offered))
             + "."
         )
@@ -74,7 +74,7 @@ def _asked() -> tuple[Duel | None, list[str]]:
     shared = _shared()
     rates, tuning_seeds, seeds, first_seed = _seeds()
     name, target, tie, alone = _judged(kind)
-    st.session_state["duel.title"] = st.text_input("Name", placeholder="may be empty", key="duel.name")
+    st.session_state["duel.title"] = st.text_input("Name", placeholder="optional", key="duel.name")
     try:
         strategies = tuple([offered[name] for name in names] + list(_own(own)))
         duel = Duel(
@@ -97,8 +97,8 @@ def _asked() -> tuple[Duel | None, list[str]]:
 
 def _budget() -> tuple[Kind, float]:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        kind: Kind = st.segmented_control("Budget of each run", KINDS, default="passes", key="duel.kind", required=True)
-        unit = "MB between processes" if kind == "bytes" else kind
+        kind: Kind = st.segmented_control("Budget per run", KINDS, default="passes", key="duel.kind", required=True)
+        unit = "MB exchanged" if kind == "bytes" else kind
         amount = st.number_input(
             f"Amount ({unit})", min_value=0.0, value=_USUAL[kind], key=f"duel.amount.{kind}", format="%g", width=220
         )
@@ -106,7 +106,7 @@ def _budget() -> tuple[Kind, float]:
 
 
 def _shared() -> dict[str, Any]:
-    """Draw what all share, with the words of the experiments' own forms."""
+    """Draw the shared settings, with the help texts of the experiments' forms."""
     fields = shared_fields()
     first, second = st.columns(2, gap="medium"), st.columns(2, gap="medium")
     with first[0]:
@@ -119,7 +119,7 @@ def _shared() -> dict[str, Any]:
             value=2,
             step=1,
             key="duel.trainers",
-            help="Trainer processes of each method; the reference has one.",
+            help="Number of trainer processes per method. The reference always has one.",
         )
     with second[0]:
         batch = st.number_input(
@@ -127,7 +127,7 @@ def _shared() -> dict[str, Any]:
         )
     with second[1]:
         momentum = st.number_input(
-            "Momentum", value=0.5, step=0.1, format="%g", key="duel.momentum", help="Of whichever optimizer steps."
+            "Momentum", value=0.5, step=0.1, format="%g", key="duel.momentum", help="SGD momentum of every strategy."
         )
     return {"dataset": dataset, "trainers": trainers, "batch_size": batch, "momentum": momentum}
 
@@ -139,15 +139,15 @@ def _seeds() -> tuple[str, int, int, int]:
             "Learning rates",
             "0.01, 0.03, 0.1",
             key="duel.rates",
-            help="The grid by which each strategy is tuned, rising, apart by commas.",
+            help="Tuning grid for every strategy: comma-separated, in ascending order.",
         )
     with first[1]:
         seeds = st.number_input(
-            "Judged seeds",
+            "Evaluation seeds",
             value=5,
             step=1,
             key="duel.seeds",
-            help="Runs of each strategy that are judged, paired by seed; a verdict needs 5.",
+            help="Evaluation runs per strategy, paired by seed. A verdict needs at least 5.",
         )
     with second[0]:
         tuning = st.number_input(
@@ -155,17 +155,17 @@ def _seeds() -> tuple[str, int, int, int]:
             value=2,
             step=1,
             key="duel.tuning",
-            help="Runs of each learning rate; none of their seeds is judged.",
+            help="Tuning runs per learning rate. Their seeds are not used for evaluation.",
         )
     with second[1]:
-        start = st.number_input("First seed", value=0, step=100, key="duel.first", help="Seeds lie 100 apart.")
+        start = st.number_input("First seed", value=0, step=100, key="duel.first", help="Seeds are spaced 100 apart.")
     return rates, tuning, seeds, start
 
 
 def _judged(kind: Kind) -> tuple[str, float | None, float | None, bool]:
-    with st.expander("How it is judged"):
+    with st.expander("Evaluation"):
         name = st.segmented_control(
-            "Judged by",
+            "Metric",
             METRICS,
             default=METRICS[0],
             format_func=lambda name: metric(name).label,
@@ -177,19 +177,17 @@ def _judged(kind: Kind) -> tuple[str, float | None, float | None, bool]:
             "Target",
             value=None,
             key=f"duel.target.{name}",
-            placeholder="the hardest that all reach",
-            help="A value whose time is told.",
+            placeholder="hardest value reached by all",
+            help="The duel reports the time to reach this value.",
         )
-        unit = unit_of(name).strip() or "of the loss"
-        tie = st.number_input(
-            f"Counts as no difference ({unit})", value=TIES[name], format="%g", key=f"duel.tie.{name}"
-        )
+        unit = unit_of(name).strip() or "loss"
+        tie = st.number_input(f"Tie margin ({unit})", value=TIES[name], format="%g", key=f"duel.tie.{name}")
         alone = st.toggle(
-            "One run at a time",
+            "Exclusive (for timing)",
             value=True,
             disabled=kind == "seconds",
             key="duel.alone",
-            help="Times need it; a budget of seconds always has it.",
+            help="One run at a time on this machine. Always on with a budget of seconds.",
         )
     return name, target, tie, alone
 
@@ -205,12 +203,12 @@ def _numbers(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise ConfigError(
-            [Problem("rates", f"Learning rates are numbers apart by commas, such as 0.01, 0.03, got '{text}'.")]
+            [Problem("rates", f"Learning rates must be comma-separated numbers, such as 0.01, 0.03; got '{text}'.")]
         ) from None
 
 
 def _offer(duel: Duel | None, problems: list[str]) -> None:
-    """Say what the duel takes, or what is wrong with it, and offer the launch."""
+    """Show the estimate or the errors, and the launch button."""
     found: DuelOutlay | None = None
     if duel:
         with reading() as reader:
@@ -229,24 +227,21 @@ def _offer(duel: Duel | None, problems: list[str]) -> None:
 
 
 def _takes(duel: Duel, found: DuelOutlay) -> None:
-    together = "One after another" if duel.exclusive else "One after another, at most"
+    together = "Total run time" if duel.exclusive else "Total run time, at most"
     show_facts(
         [
-            ("Runs that tune", f"{found.tuning}"),
-            ("Runs that are judged", f"{found.judging}"),
-            (together, "not known" if found.seconds is None else f"about {duration(found.seconds)}"),
+            ("Tuning runs", f"{found.tuning}"),
+            ("Evaluation runs", f"{found.judging}"),
+            (together, "no estimate yet" if found.seconds is None else f"about {duration(found.seconds)}"),
         ]
     )
     if found.unknown:
         st.caption(
-            as_text(
-                f"No like run of {', '.join(found.unknown)} has finished on this machine yet, so nothing tells "
-                "how long these take."
-            )
+            as_text(f"No estimate for {', '.join(found.unknown)}: no comparable run has finished on this machine yet.")
         )
     st.caption(
-        "The runs that tune come first. Once all have ended the runner chooses each strategy's learning rate "
-        "and queues those that are judged."
+        "Tuning runs come first. When all have ended, the runner selects each strategy's learning rate "
+        "and queues the evaluation runs."
     )
     for sentence in untimely(duel):
         st.warning(as_text(sentence))

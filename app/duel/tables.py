@@ -1,14 +1,12 @@
-"""Tables of a duel: its runs, the grid of learning rates, what each strategy reached, paired differences, what is
-unlike. HTML and tables to save.
+"""Tables of a duel: runs, learning-rate grid, results per strategy, paired differences, uncontrolled differences. HTML
+and tables to save.
 """
 
 from collections.abc import Sequence
-from html import escape
 from math import isfinite
 from statistics import fmean, stdev
 
-from app.core.base_path import at
-from app.ui.html import number, run_link, table
+from app.ui.html import cell_link, joined, nowrap, number, run_link, strong, table
 from app.ui.interval_text import ends_in_words
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.duel import Difference
@@ -24,14 +22,14 @@ _WORDS = {
     "ahead": "{} is ahead",
     "behind": "{} is ahead",
     "level": "level",
-    "open": "open",
+    "open": "inconclusive",
     "too few seeds": "too few seeds",
-    "failed runs": "not decided: failed runs",
+    "failed runs": "undecided: failed runs",
 }
 
 
 def runs_table(found: DuelOutcome, stage: Stage) -> str:
-    """Return the runs of a stage: a row a strategy (and learning rate, while tuning), a column a seed."""
+    """Return the runs of a stage: one row per strategy (and learning rate, when tuning), one column per seed."""
     duel = found.evidence.duel
     seeds = duel.tuning if stage == "tuning" else duel.judging
     rows = []
@@ -41,7 +39,7 @@ def runs_table(found: DuelOutcome, stage: Stage) -> str:
             cells = {each.seed: each for each in own if each.rate == rate}
             rows.append(
                 [
-                    f'<span class="pl-nowrap">{escape(one.name)}</span>',
+                    nowrap(one.name),
                     _rate(rate),
                     *(_cell(cells[seed], duel) for seed in seeds),
                 ]
@@ -49,30 +47,30 @@ def runs_table(found: DuelOutcome, stage: Stage) -> str:
     return table(
         ["Strategy", "Learning rate", *(f"seed {seed}" for seed in seeds)],
         rows,
-        caption=f"Runs that are {'tuned by' if stage == 'tuning' else 'judged'}",
+        caption="Tuning runs" if stage == "tuning" else "Evaluation runs",
     )
 
 
 def tuning_table(found: DuelOutcome) -> str:
-    """Return the mean that each strategy reached at each learning rate; the rate that it goes on with is marked."""
+    """Return each strategy's mean per learning rate, with the selected rate marked."""
     rates = found.evidence.duel.rates
     rows = []
     for place, (one, choice) in enumerate(zip(found.evidence.duel.strategies, found.tuned.choices, strict=True)):
         own = found.evidence.of("tuning", place)
         rows.append(
             [
-                escape(one.name),
+                one.name,
                 *(
                     _mean_at([each for each in own if each.rate == rate], choice is not None and rate == choice.rate)
                     for rate in rates
                 ),
             ]
         )
-    return table(["Strategy", *(f"{rate:g}" for rate in rates)], rows, caption="The grid of learning rates")
+    return table(["Strategy", *(f"{rate:g}" for rate in rates)], rows, caption="Learning-rate grid")
 
 
 def reached_table(found: DuelOutcome) -> str:
-    """Return what each strategy reached within the budget, and when it came to the target."""
+    """Return each strategy's result within the budget, and its time to target."""
     duel, known = found.evidence.duel, metric(found.evidence.duel.metric)
     to_target = {each.name: each for each in found.reached}
     target = f"{found.target:g}{f' {known.unit}' if known.unit else ''}" if found.target is not None else "the target"
@@ -86,7 +84,7 @@ def reached_table(found: DuelOutcome) -> str:
         stood = [each.at.spent for each in own if each.value is not None and each.at]
         rows.append(
             [
-                f'<span class="pl-nowrap">{escape(one.name)}</span>',
+                nowrap(one.name),
                 _rate(own[0].rate) if own else "–",
                 f"{len(values)} of {len(own)}",
                 f"{number(fmean(values))} ± {number(stdev(values), 2)}"
@@ -104,80 +102,75 @@ def reached_table(found: DuelOutcome) -> str:
         "Learning rate",
         "Runs",
         f"{known.label}, mean ± sd",
-        "Least to most",
-        "Judged at",
+        "Range",
+        "Evaluated at",
         f"Reached {target}",
-        "After",
-        "Seconds to it",
+        "Budget to target",
+        "Time to target (s)",
     ]
-    return table(headers, rows, caption="What each strategy reached")
+    return table(headers, rows, caption="Results per strategy")
 
 
 def pairs_table(found: DuelOutcome) -> str:
-    """Return the paired differences with their intervals, and their p-values after Holm's correction."""
+    """Return the paired differences with confidence intervals and Holm-corrected p-values."""
     rows = [
         [
-            (
-                f'<span class="pl-nowrap">{escape(each.first)}</span> - <span '
-                f'class="pl-nowrap">{escape(each.second)}</span>'
-            ),
+            joined([nowrap(each.first), nowrap(each.second)], " - "),
             str(len(each.by_seed)),
             f"{each.found.mean:+.3g}" if each.found else "–",
             ends_in_words(each.found),
             p_in_words(each.p),
-            escape(told(each)),
+            outcome_text(each),
         ]
         for each in found.found
     ]
     unit = found.unit.strip()
     mean = f"Mean ({unit})" if unit else "Mean"
-    return table(
-        ["Difference", "Seeds", mean, "95 % interval", "p (Holm)", "DuelOutcome"], rows, caption="Paired differences"
-    )
+    return table(["Difference", "Seeds", mean, "95 % CI", "p (Holm)", "Outcome"], rows, caption="Paired differences")
 
 
 def p_in_words(p: float | None) -> str:
-    """Return a p-value to two figures; a dash where there is none."""
+    """Return a p-value to two significant digits, or a dash."""
     return "–" if p is None else f"{p:.2g}" if p >= 0.001 else "< 0.001"
 
 
-def told(each: Difference) -> str:
-    """Return how a pair stands, with the name of who is ahead."""
+def outcome_text(each: Difference) -> str:
+    """Return the outcome of a pair, with the name of the leading strategy."""
     return _WORDS[each.outcome].format(each.first if each.outcome == "ahead" else each.second)
 
 
 def facts_table(facts: Sequence[StrategyFacts]) -> str:
-    """Return what the methods do differently."""
+    """Return the uncontrolled differences between strategies."""
     headers = [
         "Strategy",
         "Processes",
         "Trains on",
         "Momentum",
-        "Samples an update",
-        "Updates a pass",
-        "Bytes a pass",
-        "Length of a run",
+        "Samples per update",
+        "Updates per pass",
+        "Data per pass",
+        "Run length",
         "Tested",
     ]
     rows = [
         [
-            f'<span class="pl-nowrap">{escape(each.name)}</span>',
+            nowrap(each.name),
             str(each.processes),
-            escape(each.data),
-            escape(each.momentum),
+            each.data,
+            each.momentum,
             f"{each.samples:,}",
             number(each.updates),
-            "none" if each.bytes is None else f'<span class="pl-nowrap">{number(each.bytes / 1e6, 3)} MB</span>',
-            f'<span class="pl-nowrap">{escape(each.length)}</span>',
-            escape(f"every {'pass' if each.tested_every == 1 else f'{each.tested_every:.3g} passes'}, {each.tests}"),
+            "none" if each.bytes is None else nowrap(f"{number(each.bytes / 1e6, 3)} MB"),
+            nowrap(each.length),
+            f"every {'pass' if each.tested_every == 1 else f'{each.tested_every:.3g} passes'}, {each.tests}",
         ]
         for each in facts
     ]
-    return table(headers, rows, caption="What is unlike")
+    return table(headers, rows, caption="Uncontrolled differences")
 
 
 def values_to_save(found: DuelOutcome) -> Table:
-    """Return every planned run with what it reached, one a row."""
+    """Return every planned run with its result, one per row."""
     names = [one.name for one in found.evidence.duel.strategies]
     columns = ["stage", "strategy", "learning_rate", "seed", "run", "status", "value", "judged_at", "seconds"]
     rows = [
@@ -198,7 +191,7 @@ def values_to_save(found: DuelOutcome) -> Table:
 
 
 def pairs_to_save(found: DuelOutcome) -> Table:
-    """Return the paired differences, one a row."""
+    """Return the paired differences, one per row."""
     columns = ["first", "second", "seeds", "mean", "low", "high", "interval", "p_holm", "outcome"]
     rows = [
         (
@@ -223,11 +216,12 @@ def _rate(rate: float) -> str:
 def _mean_at(own: Sequence[Tried], won: bool) -> str:
     values = [each.value for each in own if each.value is not None]
     if failed := [each for each in own if each.run and each.run.status == "failed" and not each.complete]:
-        return f"failed ({', '.join(run_link(f'run {each.run.id}', each.run.id) for each in failed if each.run)})"
+        links = joined(run_link(f"run {each.run.id}", each.run.id) for each in failed if each.run)
+        return "failed (" + links + ")"
     if not values:
         return "not tested" if any(each.complete for each in own) else "–"
-    told_mean = number(fmean(values)) + (f" ({len(values)} of {len(own)})" if len(values) < len(own) else "")
-    return f"<strong>{told_mean}, taken</strong>" if won else told_mean
+    mean = number(fmean(values)) + (f" ({len(values)} of {len(own)})" if len(values) < len(own) else "")
+    return strong(f"{mean}, selected") if won else mean
 
 
 def _cell(each: Tried, duel: Duel) -> str:
@@ -246,8 +240,4 @@ def _cell(each: Tried, duel: Duel) -> str:
         if each.complete and run.status != "finished"
         else f" {run.cause}"
     )
-    title = escape(f"Run {run.id}: {run.status}.{end}".strip())
-    return (
-        f'<a class="pl-cell pl-{status}" href="{at("/run")}?run={run.id}" title="{title}"><span '
-        f'aria-hidden="true">{STATUS_SIGNS[status]}</span> {escape(says)}</a>'
-    )
+    return cell_link(says, run.id, status, STATUS_SIGNS[status], f"Run {run.id}: {run.status}.{end}".strip())

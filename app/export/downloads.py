@@ -1,6 +1,4 @@
-"""Downloads: a table exactly as it is shown, runs as a bundle for another lab, a report. Nothing is made before a
-person asks for it.
-"""
+"""Downloads: tables as shown, runs as a bundle for another lab, and reports. Files are built on request."""
 
 import io
 import re
@@ -28,20 +26,19 @@ def download(
     runs: Sequence[int] = (),
     report: Callable[[], bytes] | None = None,
 ) -> None:
-    """Show one button that opens the choices: each table as CSV, JSON and Parquet, the runs as a bundle, the view as a
-    report.
+    """Show the download popover: each table as CSV, JSON and Parquet, the runs as a bundle, the view as a report.
 
-    `name` begins the files' names; the keys of `tables` are what a person reads before each row of buttons.
+    `name` is the prefix of file names; the keys of `tables` label the rows of buttons.
     """
-    with st.popover("Download", help="What is shown here, as files.", key=f"download-{key}"):
+    with st.popover("Download", help="Download the content of this page.", key=f"download-{key}"):
         if report:
-            st.caption("All of it as one page that needs no network")
+            st.caption("Whole view as an offline page")
             _button("Report (HTML)", report, f"{name}.html", "text/html", f"{key}-report")
         for label, table in (tables or {}).items():
             st.caption(as_text(label))
             _table_buttons(table, name if len(tables or {}) == 1 else f"{name}-{_slug(label)}", f"{key}-{label}")
         if runs:
-            st.caption("For another lab: its `python -m engine import`, or Import on its Results page")
+            st.caption("Runs for another lab: use `python -m engine import` or Import on its Runs page")
             count = "Bundle" if len(runs) == 1 else f"Bundle of {len(runs):,} runs"
             _button(count, _bundle(list(runs)), f"{name}.zip", "application/zip", f"{key}-bundle")
 

@@ -1,4 +1,4 @@
-"""The lines for a terminal that launch the same again: a run, some runs, a sweep, a published figure."""
+"""Shell commands that launch a run, several runs, a sweep or a published figure again."""
 
 import re
 import shlex
@@ -17,13 +17,13 @@ _COMMIT = re.compile(r"\w[\w./-]{0,99}", re.ASCII)
 
 
 def repeating(run: Run) -> list[str]:
-    """Return the lines that launch a run again; none for a run of an experiment that this program does not have."""
+    """Return the commands that launch a run again; none for an unknown experiment."""
     line = run_line(run)
     return [*checkout(run.environment), line] if line else []
 
 
 def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines that launch some runs again, each with the run's number behind it, and the commit where it
+    """Yield the commands that launch runs again, each with the run's id as a comment, and a checkout where the commit
     changes.
     """
     before: list[str] = []
@@ -37,9 +37,7 @@ def runs_again(runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, A
 
 
 def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines that launch a sweep again as it is now; none where nobody here knows its experiment, or it has
-    lost all its runs.
-    """
+    """Yield the commands that launch a sweep again as it is now; none for an unknown experiment or without runs."""
     if not runs or (known := _known(sweep.experiment)) is None:
         return
     yield from checkout(environments.get(runs[-1].id, {}))
@@ -61,7 +59,7 @@ def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int,
 
 
 def figure_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines that launch a published figure again in the size that a sweep has."""
+    """Yield the commands that launch a published figure again in the sweep's size."""
     name, _, size = sweep.figure.partition("/")
     if runs:
         yield from checkout(environments.get(runs[-1].id, {}))
@@ -69,7 +67,7 @@ def figure_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int
 
 
 def run_line(run: Run | RunRow) -> str:
-    """Return the line that launches a run again, empty where nobody here knows its experiment."""
+    """Return the command that launches a run again; empty for an unknown experiment."""
     known = _known(run.experiment)
     return " ".join(["python -m engine run", *_settings(known, run.preset, run.config)]) if known else ""
 
@@ -82,7 +80,7 @@ def _known(name: str) -> Experiment | None:
 
 
 def _settings(known: Experiment, preset: str | None, config: Mapping[str, Any]) -> list[str]:
-    """Return the experiment, its preset, and what differs from that."""
+    """Return the experiment, its preset, and the differences from it."""
     named = known.presets.get(preset or "")
     usual = {name: field.default for name, field in known.config.model_fields.items()} | dict(
         named.settings if named else {}
@@ -96,13 +94,13 @@ def _settings(known: Experiment, preset: str | None, config: Mapping[str, Any]) 
 
 
 def checkout(environment: Mapping[str, Any]) -> list[str]:
-    """Return the line that takes the commit that a run was made by; none where it is not known."""
+    """Return the command that checks out a run's commit; none where unknown."""
     commit = str(environment.get("git_commit", "")).partition("+")[0]
     return [f"git checkout {commit}"] if _COMMIT.fullmatch(commit) else []
 
 
 def _values(values: Sequence[Any]) -> str:
-    """Return values as `--over` reads them; a `;` parts those that hold commas."""
+    """Return values in the syntax of `--over`, separated by `;` where values contain commas."""
     words = [_setting(value) if isinstance(value, float) else value_in_words(value) for value in values]
     return (";" if any("," in word for word in words) else ",").join(words) + (
         ";" if len(words) == 1 and "," in words[0] else ""
@@ -110,7 +108,7 @@ def _values(values: Sequence[Any]) -> str:
 
 
 def written(name: str, value: object) -> str:
-    """Return a setting as `--set` reads it."""
+    """Return a setting in the syntax of `--set`."""
     return f"{name}={_setting(value)}"
 
 

@@ -1,6 +1,4 @@
-"""What a view of several runs offers as files: a report of what it shows, each of its tables, and its runs
-as a bundle.
-"""
+"""Downloads of a view of several runs: a report, its tables, and its runs as a bundle."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
@@ -17,9 +15,7 @@ from engine.store.records import ENDED, RunRow
 def view_downloads(
     name: str, title: str, address: str, noted: Noted, runs: Sequence[RunRow], *, key: str, again: Again | None = None
 ) -> None:
-    """Show the button that opens the choices; `address` is the view's path with its query, `name` begins the files'
-    names.
-    """
+    """Show the download button; `address` is the view's path with its query, `name` the prefix of file names."""
     by = current_user.whoever()
     seen = Seen(title, widgets.page_address(address), noted, tuple(runs), again)
     ended = [run.id for run in runs if run.status in ENDED]
@@ -33,9 +29,7 @@ def view_downloads(
 
 
 def here(path: str, **asked: str) -> str:
-    """Return the address of the page that is open: its path with what stands in the browser's query, or with what is
-    asked for in its place.
-    """
+    """Return the address of the open page: its path with the browser's query, overridden by `asked`."""
     query: Mapping[str, str | list[str]] = {
         **{name: st.query_params.get_all(name) for name in st.query_params},
         **asked,

@@ -1,6 +1,4 @@
-"""A view of several runs as a report: its address, what it showed, and of its runs the settings, environments and
-commands that repeat them.
-"""
+"""A view of several runs as a report: its address, its content, and its runs' settings, environments and commands."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,46 +24,44 @@ RUNS = ("run", "what", "owner", "status", "execution_time_s", "startup_time_s", 
 
 @dataclass(frozen=True)
 class Seen:
-    """A view when its page was drawn."""
+    """A view as drawn."""
 
     title: str
     address: str
-    """The permalink, whole where the browser told its half."""
+    """The permalink, absolute if the browser sent the host."""
     noted: Noted
     runs: tuple[RunRow, ...]
     again: Again | None = None
-    """The lines that launch it again from the environments of its runs; None: run by run."""
+    """Returns the commands that launch it again, given its runs' environments; None for one command per run."""
 
 
 def view_report(seen: Seen, by: str) -> bytes:
-    """Return the report of a view; only the environments of its runs are read now, which never change once a run has
-    begun.
-    """
+    """Return the report of a view; it reads only the runs' environments, which don't change after start."""
     with Reader.open(Home.find()) as reader:
         environments = reader.multi_run.environments([run.id for run in seen.runs])
     return report(seen.title, list(_parts(seen, environments)), by=by)
 
 
 def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
-    yield ReportLink("This view in the console:", seen.address)
+    yield ReportLink("Open in the console:", seen.address)
     yield from seen.noted.parts()
     if not seen.runs:
         return
     yield Heading("Runs")
     yield Grid("The runs", runs_table(seen.runs, settings=False))
     yield from _compared("Settings", {run.id: run.config for run in seen.runs})
-    told = {
+    known = {
         run_id: {name: value for name, value in held.items() if name != "boot_id"}
         for run_id, held in environments.items()
     }
-    yield from _compared("Environment", {run.id: told.get(run.id, {}) for run in seen.runs})
+    yield from _compared("Environment", {run.id: known.get(run.id, {}) for run in seen.runs})
     if lines := list(seen.again(environments) if seen.again else runs_again(seen.runs, environments)):
-        yield Heading("The same again")
-        yield CommandLines("In a terminal, in a checkout of this program", lines)
+        yield Heading("Reproduce")
+        yield CommandLines("Commands, to run in a checkout of this repository", lines)
 
 
 def runs_table(runs: Sequence[RunRow], *, settings: bool = True) -> Table:
-    """Return a row for each run, with the settings in which they differ."""
+    """Return one row per run, with the settings that differ."""
     differing = [row for row in apart.rows([run.config for run in runs]) if row.differs] if settings else []
     rows = [
         (
@@ -84,7 +80,7 @@ def runs_table(runs: Sequence[RunRow], *, settings: bool = True) -> Table:
 
 
 def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part]:
-    """Yield in what runs differ, a row a run, and what all of them have alike."""
+    """Yield the values that differ, one row per run, and the values shared by all."""
     rows = apart.rows(list(held.values()))
     if not rows:
         return
@@ -97,7 +93,7 @@ def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part
         )
     if alike := [row for row in rows if not row.differs]:
         yield FactList(
-            f"{what} of all {len(held)} runs" if len(held) > 1 else what,
+            f"{what} shared by all {len(held)} runs" if len(held) > 1 else what,
             [(row.name, _words(row.values[0])) for row in alike],
         )
 

@@ -1,39 +1,42 @@
-"""The picture of a published figure: what was measured here over what was published, and the same as a table. Pure; the
-theme gives colours.
-"""
+"""The chart and table of a published figure: measured and published values. Pure; the theme sets the colours."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
 
 import plotly.graph_objects as go
 
-from app.charts.sweep_charts import FROM_ZERO, SYMBOLS, measured, scale
+from app.charts.line_styles import look
+from app.charts.sweep_charts import FROM_ZERO, measured, scale
+from app.ui.config_form import label_of
 from app.ui.html import number, table
 from engine.analysis.statistics.groups import Group, grouped
 from engine.metrics import metric
 from engine.published import PASSES, Figure
 from engine.published.readings import FigureReading
+from engine.registry import experiment
 from engine.transfer.tables import Table
 
-HEIGHT_PX = 360
+HEIGHT_PX, CARD_PX = 360, 230
+NOTHING = "Published without numbers, not measured yet"
 _PUBLISHED = 7
-"""The place in the palette of what was published: grey, which no line of ours has."""
+"""Palette index of the published series: grey, which no measured line uses."""
 
 
-def picture(figure: Figure, readings: Sequence[FigureReading], name: str, x_title: str) -> tuple[go.Figure, list[int]]:
-    """Return the figure of one number, and for each trace its place in the palette."""
+def picture(
+    figure: Figure, readings: Sequence[FigureReading], name: str, x_title: str, *, height: int = HEIGHT_PX
+) -> tuple[go.Figure, list[int]]:
+    """Return the chart of one metric, and the palette index of each trace; empty axes where there are no values yet."""
     drawn, colours = go.Figure(), list[int]()
     groups = groups_of(figure, readings)
     for colour, line in enumerate(dict.fromkeys(group.key[1] for group in groups)):
         own = [group for group in groups if group.key[1] == line]
         if figure.axis == PASSES:
-            _ways(drawn, readings, metric(name).unit)
+            _add_runs(drawn, readings)
         measured(
             drawn,
             own,
-            str(line) or "measured here",
-            metric(name).unit,
-            SYMBOLS[colour % len(SYMBOLS)],
+            str(line) or "measured",
+            look(colour).symbol,
             numeric=True,
             scattered=False,
         )
@@ -46,21 +49,35 @@ def picture(figure: Figure, readings: Sequence[FigureReading], name: str, x_titl
             mode="lines+markers",
             marker={"symbol": "star", "size": 11},
             line={"dash": "dash", "width": 1.6},
-            hovertemplate=f"%{{y:.4g}} {metric(name).unit}<extra>{_label(figure)}</extra>",
+            hovertemplate=f"%{{y:,.4~r}} {{y unit}}<extra>{_label(figure)}</extra>",
         )
         colours.append(_PUBLISHED)
+    if not drawn.data:
+        drawn.add_annotation(text=NOTHING, showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
     drawn.update_layout(
-        height=HEIGHT_PX,
+        height=height,
         xaxis={"title": x_title, **_axis(figure, groups, name)},
-        yaxis={"title": _titled(name), "rangemode": "tozero" if metric(name).unit in FROM_ZERO else "normal"},
+        yaxis={
+            "title": {"text": metric(name).label},
+            "rangemode": "tozero" if metric(name).unit in FROM_ZERO else "normal",
+            "showticklabels": bool(drawn.data),
+        },
+        meta={"units": {"y": metric(name).unit}},
         hovermode="closest",
-        showlegend=True,
+        showlegend=bool(drawn.data),
     )
     return drawn, colours
 
 
-def _ways(drawn: go.Figure, readings: Sequence[FigureReading], unit: str) -> None:
-    """Add each run's own way, thin, since a mean hides whether they agree."""
+def x_title(figure: Figure) -> str:
+    """Return the title of a figure's x-axis."""
+    if figure.axis == PASSES:
+        return "Passes over the training data (all ranks)"
+    return label_of(figure.axis, experiment(figure.experiment).config.model_fields[figure.axis])
+
+
+def _add_runs(drawn: go.Figure, readings: Sequence[FigureReading]) -> None:
+    """Add a thin line per run, since a mean hides whether runs agree."""
     for run_id in dict.fromkeys(found.run_id for found in readings):
         way = sorted((found.x, found.value) for found in readings if found.run_id == run_id)
         drawn.add_scatter(
@@ -70,24 +87,24 @@ def _ways(drawn: go.Figure, readings: Sequence[FigureReading], unit: str) -> Non
             line={"width": 1},
             marker={"size": 4},
             opacity=0.45,
-            hovertemplate=f"run {run_id}: %{{y:.4g}} {unit} at %{{x:.3g}}<extra></extra>",
+            hovertemplate=f"run {run_id}: %{{y:,.4~r}} {{y unit}} at %{{x:.3g}}<extra></extra>",
             showlegend=False,
         )
 
 
 def numbers(figure: Figure, readings: Sequence[FigureReading], name: str) -> str:
-    """Return what the picture shows as a table: a row a point, published beside ours."""
-    told = points(figure, readings, name)
+    """Return the chart's values as an HTML table: one row per point, published and measured."""
+    found = points(figure, readings, name)
     at = 1 if figure.line else 0
     rows = [
         [*map(escape, row[:at]), f"{row[at]:g}", *(number(value, 5) for value in row[at + 1 : -1]), str(row[-1])]
-        for row in told.rows
+        for row in found.rows
     ]
-    return table(told.columns, rows, caption=f"{metric(name).label}: {figure.title}")
+    return table(found.columns, rows, caption=f"{metric(name).label}: {figure.title}")
 
 
 def points(figure: Figure, readings: Sequence[FigureReading], name: str) -> Table:
-    """Return the same as plain values."""
+    """Return the chart's values as a plain table."""
     groups = {(str(group.key[1]), _x(group)): group for group in groups_of(figure, readings)}
     theirs = {x: y for line in published(figure, name) for x, y in line.items()}
     keys = sorted({*groups, *((line, x) for line in ({line for line, _ in groups} or {""}) for x in theirs)})
@@ -96,8 +113,8 @@ def points(figure: Figure, readings: Sequence[FigureReading], name: str) -> Tabl
         "passes" if figure.axis == PASSES else figure.axis,
         "Published",
         "Mean",
-        "Lowest",
-        "Highest",
+        "Min",
+        "Max",
         "Seeds",
     ]
     rows = list[list[object]]()
@@ -109,7 +126,7 @@ def points(figure: Figure, readings: Sequence[FigureReading], name: str) -> Tabl
 
 
 def groups_of(figure: Figure, readings: Sequence[FigureReading]) -> list[Group]:
-    """Return a group a point, its key x and line; on a run's way only the stops that every run has come to."""
+    """Return one group per point, keyed by x and line; over passes, only points that every run has reached."""
     groups = grouped(
         ((found.x, found.line), found.run_id, found.value)
         for found in sorted(readings, key=lambda found: (found.line, found.x))
@@ -121,7 +138,7 @@ def groups_of(figure: Figure, readings: Sequence[FigureReading]) -> list[Group]:
 
 
 def published(figure: Figure, name: str) -> list[Mapping[float, float]]:
-    """Return the published points that go with a number; none where it is not what was published."""
+    """Return the published points of a metric; none where that metric was not published."""
     return [line.points for line in figure.published] if name == figure.number else []
 
 
@@ -138,8 +155,3 @@ def _x(group: Group) -> float:
 
 def _label(figure: Figure) -> str:
     return figure.published[0].label
-
-
-def _titled(name: str) -> str:
-    unit = metric(name).unit
-    return f"{metric(name).label} ({unit})" if unit else metric(name).label

@@ -1,6 +1,4 @@
-"""What of a published figure leaves as files: its picture with the published series, verdict, rules and numbers, and
-the runs behind it.
-"""
+"""Downloads of a published figure: chart with the published series, verdict, rules, values and runs."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,29 +12,29 @@ from engine.published.judgement import Judgement
 from engine.store.records import RunRow
 
 
-def said_of(found: Figure, judged: Judgement | None) -> list[tuple[str, str]]:
-    """Return what stands around a figure's picture, as names and values."""
-    told = [
+def facts_of(found: Figure, judged: Judgement | None) -> list[tuple[str, str]]:
+    """Return the facts around a figure's chart, as names and values."""
+    about = [
         ("Published", found.claim),
         ("Source", found.source),
-        ("Set-up assumed", found.assumed),
-        ("Chosen by its outcome", found.chosen),
-        ("Read with care", found.note),
+        ("Assumed set-up", found.assumed),
+        ("Chosen by outcome", found.chosen),
+        ("Caveat", found.note),
     ]
     if judged is None:
-        return told
+        return about
     sweep, evidence = judged.sweep, judged.evidence
     measured = f"sweep {sweep.id} of {sweep.owner}, {judged.size}, launched {absolute(sweep.created_at)}"
     return [
-        ("Verdict", judged.verdict or "none before a run has finished"),
-        *told,
-        ("Measured by", f"{measured}: {len(evidence.finished)} of {evidence.planned} runs finished"),
-        ("Reduced", " ".join(found.versions[judged.size].reduced)),
+        ("Verdict", judged.verdict or "none: no run has finished yet"),
+        *about,
+        ("Measured in", f"{measured}: {len(evidence.finished)} of {evidence.planned} runs finished"),
+        ("Reductions", " ".join(found.versions[judged.size].reduced)),
     ]
 
 
 def leave(found: Figure, judged: Judgement | None, runs: Sequence[RunRow], shown: Noted) -> None:
-    """Show the button that opens the choices, for a figure of which there is anything to show."""
+    """Show the download button, for a figure with published or measured values."""
     if judged is None:
         if found.published:
             view_downloads(found.name, found.title, f"/figures?figure={found.name}", shown, [], key=found.name)

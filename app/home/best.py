@@ -1,11 +1,12 @@
 """The best result of each experiment, task by task, as HTML for the Home page."""
 
-from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+
 from app.core.base_path import at
-from app.ui.html import number, run_link, table, wide
+from app.ui.html import joined, link, nowrap, number, paragraph, run_link, small, stacked, strong, table
 from engine.experiment.definition import Experiment
 from engine.metrics import metric
 from engine.registry import experiments
@@ -13,13 +14,13 @@ from engine.store import Reader
 from engine.store.runs.leaderboard import LeaderboardEntry
 
 
-def best_html(reader: Reader) -> str:
-    """Return a row for each experiment and task that a run has finished with a result on."""
+def best_html(reader: Reader) -> Markup:
+    """Return a row for each experiment and task with a finished run."""
     found = [(one, best) for one in experiments() for best in reader.leaderboard.bests(one.name, one.result)]
     if not found:
-        return '<p class="pl-said">No run has finished with a result yet.</p>'
+        return paragraph("No finished runs yet. The best run of each experiment appears here.")
     return table(
-        ["Experiment", "On", "Best", "Seeds of its config", "Run", "By"],
+        ["Experiment", "Best", "Run"],
         [_row(*each) for each in found],
         caption="Best result of each experiment",
     )
@@ -29,24 +30,16 @@ def _row(one: Experiment, best: LeaderboardEntry) -> list[str]:
     known = metric(one.result.metric)
     what = f"{known.label.lower()}, {one.result.statistic}"
     called = f"{best.run_id}, {best.preset}" if best.preset else str(best.run_id)
-    seeds = f"{best.seeds}, mean {number(best.mean)}" if best.seeds > 1 else "1"
+    seeds = f"{best.seeds} seeds, mean {number(best.mean)}" if best.seeds > 1 else "1 seed"
     return [
-        wide(
-            f'<a href="{escape(_all_of(one))}" title="All of its finished runs, the best first">{escape(one.title)}</a>'
-        ),
-        f'<span class="pl-nowrap">{escape(on(one, best.task))}</span>',
-        (
-            f'<span class="pl-nowrap"><strong>{number(best.value)}</strong> {escape(known.unit)} '
-            f"<small>{escape(what)}</small></span>"
-        ),
-        f'<span class="pl-nowrap">{seeds}</span>',
-        f'<span class="pl-nowrap">{run_link(called, best.run_id)}</span>',
-        f'<span class="pl-nowrap">{escape(best.owner)}</span>',
+        stacked([link(one.title, _all_of(one), "All finished runs, best first"), small(on(one, best.task))]),
+        stacked([nowrap(joined([strong(number(best.value)), known.unit], " ")), small(nowrap(what))]),
+        stacked([nowrap(run_link(called, best.run_id)), small(f"by {best.owner}"), small(nowrap(seeds))]),
     ]
 
 
 def on(one: Experiment, task: tuple[Any, ...]) -> str:
-    """Return what was worked on in words: texts as they are, numbers with their names."""
+    """Return a task in words: texts as they are, numbers with their names."""
     if len(task) != len(one.result.task):
         return ", ".join(map(str, task))
     named = zip(one.result.task, task, strict=True)
@@ -59,8 +52,8 @@ def on(one: Experiment, task: tuple[Any, ...]) -> str:
 
 
 def _all_of(one: Experiment) -> str:
-    """Return the address of an experiment's finished runs in the results, the best first."""
+    """Return the address of an experiment's finished runs in the results, best first."""
     sign = "" if metric(one.result.metric).better == "min" else "-"
     return at(
-        f"/results?{urlencode({'of': one.name, 'status': 'finished', 'sort': f'{sign}{one.result.metric}.{one.result.of}'})}"  # noqa: E501
+        f"/runs?{urlencode({'of': one.name, 'status': 'finished', 'sort': f'{sign}{one.result.metric}.{one.result.of}'})}"  # noqa: E501
     )

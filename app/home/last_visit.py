@@ -1,4 +1,4 @@
-"""Since when what ended is new to the person at this browser."""
+"""The last visit of the person at this browser: runs that ended later are new to them."""
 
 import streamlit as st
 
@@ -10,13 +10,13 @@ from engine.store import Reader, Store
 
 _SINCE = "home.since"
 WHY = (
-    "What has ended is then counted from your last visit to this page, and the runs that you start carry the name. "
-    "You are asked once."
+    "This page will show what has ended since your last visit, and the runs that you launch will carry your name. "
+    "You are asked only once."
 )
 
 
-def look(reader: Reader) -> None:
-    """Note that the person looks at the Home page, which stays as it is for them until they come again."""
+def record(reader: Reader) -> None:
+    """Record the visit to the Home page; what is new stays the same until the next visit."""
     who = current_user.name()
     if who is None:
         st.session_state[_SINCE] = reader.visits.new_since()
@@ -24,7 +24,7 @@ def look(reader: Reader) -> None:
     try:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S / 4) as store:
             st.session_state[_SINCE] = store.visits.note(who)
-    except EngineError:  # a busy store or a full disk must not keep anybody from reading
+    except EngineError:  # a busy store or a full disk must not block reading
         st.session_state[_SINCE] = reader.visits.new_since(who)
 
 
@@ -34,14 +34,14 @@ def since() -> str:
 
 
 def news_actions() -> None:
-    """Offer to call all of it seen, or, to a person whose name is not known, to give it."""
+    """Show the button that marks all as read or, without a name, the one that asks for it."""
     if current_user.name() is not None:
-        st.button("Mark as seen", key="home.seen", type="tertiary", on_click=_seen)
-    elif st.button("Count from my last visit", key="home.name", type="tertiary"):
+        st.button("Mark as read", key="home.seen", type="tertiary", on_click=_mark_read)
+    elif st.button("Since my last visit", key="home.name", type="tertiary"):
         dialogs.open_soon(current_user.ask_name, WHY, "Save")
 
 
-def _seen() -> None:
+def _mark_read() -> None:
     who = current_user.whoever()
     if (at := command(lambda store: store.visits.mark_seen(who))) is not None:
         st.session_state[_SINCE] = at

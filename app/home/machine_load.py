@@ -1,11 +1,12 @@
-"""How busy the machine is at this moment, as HTML for the Home page."""
+"""The current load of the machine, as HTML for the Home page."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
+
+from markupsafe import Markup
 
 from app.core.formatting import since, size
 from app.core.machine_token import SILENT_S
-from app.ui.html import bar, facts, run_link
+from app.ui.html import bar, block, facts, joined, run_link
 from app.ui.run_state import waiting
 from engine.home import Home
 from engine.store import MachineSample, Reader
@@ -14,29 +15,29 @@ from engine.system.disk_space import storage
 from engine.system.machine import Machine, machine
 
 LITTLE = 0.05
-"""A disk with less than this share free is said to be nearly full."""
+"""A disk with a smaller free share is shown as nearly full."""
 Loads = Mapping[tuple[str, str], float]
 
 
-def machine_html(reader: Reader, home: Home) -> str:
+def machine_html(reader: Reader, home: Home) -> Markup:
     """Return cores, memory, GPUs, the queue and the disk, as the runner last sampled them."""
     here, holders = machine(), reader.queue.alive()
     held = sum(run.demand.cores for run in holders)
     loads = fresh(reader.machine.latest())
     queued = reader.queue.count()
     pairs = [
-        ("Cores held", f"{held} of {here.cores}{bar(held / here.cores, 'Cores held')}"),
+        ("Cores allocated", f"{held} of {here.cores}" + bar(held / here.cores, "Cores allocated")),
         ("CPU", _percent(loads.get(("host", "cpu_percent")), "CPU")),
         ("Memory", _memory(loads.get(("host", "memory_mb")), here.memory_gb, "Memory")),
         *_gpus(here, holders, loads),
-        ("Queue", escape(waiting(queued, reader.queue.count_held())) if queued else "empty"),
+        ("Queue", waiting(queued, reader.queue.count_held()) if queued else "empty"),
         ("Disk", _disk(home)),
     ]
-    return f'<div class="pl-load">{facts(pairs)}</div>'
+    return block("pl-load", facts(pairs))
 
 
 def fresh(samples: Sequence[MachineSample]) -> Loads:
-    """Return the numbers of samples by source and name; none of a time when the runner was there last."""
+    """Return the values of recent samples by source and name."""
     return {(sample.source, sample.name): sample.value for sample in samples if (since(sample.at) or 0.0) < SILENT_S}
 
 
@@ -49,21 +50,21 @@ def _gpus(here: Machine, holders: Sequence[Run], loads: Loads) -> list[tuple[str
             loads.get((f"gpu{gpu.index}", "memory_mb")), round(gpu.memory_mb / 1024, 1), f"Memory of GPU {gpu.index}"
         )
         found += [
-            (f"GPU {gpu.index}, {', '.join(by) if by else 'held by no run'}", use),
+            (f"GPU {gpu.index}, " + (joined(by) if by else "not allocated"), use),
             (f"Memory of GPU {gpu.index}", memory),
         ]
     return found
 
 
 def _percent(value: float | None, label: str) -> str:
-    return "not sampled" if value is None else f"{value:.0f} %{bar(value / 100, label)}"
+    return "not sampled" if value is None else f"{value:.0f} %" + bar(value / 100, label)
 
 
 def _memory(used_mb: float | None, whole_gb: float, label: str) -> str:
     return (
         "not sampled"
         if used_mb is None
-        else f"{used_mb / 1024:.1f} of {whole_gb:g} GB{bar(used_mb / 1024 / whole_gb, label)}"
+        else f"{used_mb / 1024:.1f} of {whole_gb:g} GB" + bar(used_mb / 1024 / whole_gb, label)
     )
 
 
@@ -71,4 +72,4 @@ def _disk(home: Home) -> str:
     found = storage(home)
     nearly = "nearly full: " if found.disk_free < LITTLE * found.disk_total else ""
     used = 1 - found.disk_free / found.disk_total
-    return f"{nearly}{size(found.disk_free)} of {size(found.disk_total)} free{bar(used, 'Disk used')}"
+    return f"{nearly}{size(found.disk_free)} of {size(found.disk_total)} free" + bar(used, "Disk used")

@@ -1,7 +1,6 @@
-"""How the lab stands on the Home page: what ticks there, made once a second for all who have it open.
+"""The live content of the Home page, made at most once a second for all visitors.
 
-What a person has not seen yet differs from one to the next; it is made anew when a run has ended, not when one has
-news.
+The news differ by person; they are made again when a run has ended, not at each change of a run.
 """
 
 import json
@@ -10,10 +9,13 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from app.core.caches import VersionedCache
 from app.home.best import best_html
 from app.home.figures import published_html
 from app.home.machine_load import machine_html
+from app.home.queued import queue_html
 from app.home.recent import news_html
 from app.home.running import now_html
 from app.ui.html import Slot
@@ -22,55 +24,53 @@ from engine.home import Home
 from engine.store import Reader
 
 EVERY_S = 1.0
-"""So often what all share is made, while anybody asks."""
+"""Least seconds between two versions of the shared content."""
 MINUTE_S = 60.0
-"""So often times such as `5 min ago` are written anew where nothing else has changed."""
+"""Seconds after which relative times such as `5 min ago` are updated without another change."""
 Mark = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
 class HomeStanding:
-    """The page at one version: what makes its script run again as the token that pulse.js compares, and the HTML of
-    each slot.
-    """
+    """The page at one version: the token that makes pulse.js rerun its script, and the HTML of each slot."""
 
     version: int
     token: int
-    slots: Mapping[Slot, str]
+    slots: Mapping[Slot, Markup]
 
 
 @dataclass(frozen=True)
 class _Lab:
-    """What all share."""
+    """The content that all visitors share."""
 
     token: int
     mark: Mark
-    slots: Mapping[Slot, str]
+    slots: Mapping[Slot, Markup]
 
 
 _labs: VersionedCache[_Lab] = VersionedCache()
-_bests: VersionedCache[str] = VersionedCache()
-_news: VersionedCache[str] = VersionedCache(most=512)
+_bests: VersionedCache[Markup] = VersionedCache()
+_news: VersionedCache[Markup] = VersionedCache(most=512)
 
 
 def standing(home: Home, since: str) -> HomeStanding:
-    """Return how the lab stands now; `since` is the moment after which ends are new to whoever asks."""
+    """Return the current state of the lab; runs that ended after `since` are new to the visitor."""
     return _made(home, since, _lab(home))
 
 
 def shared(home: Home, since: str) -> HomeStanding:
-    """Return how the lab stood at most a second ago."""
+    """Return the state of the lab at most a second ago."""
     return _made(home, since, _labs.get(home.database, int(time.monotonic() / EVERY_S), lambda: _lab(home)))
 
 
 def frame(reader: Reader) -> int:
-    """Return a number that changes with anything on the page that no slot holds."""
+    """Return a checksum of everything on the page outside the slots."""
     there = [reader.runs.count() == 0, runner_trouble(reader), reader.views.find()]
     return zlib.crc32(repr(there).encode())
 
 
 def _made(home: Home, since: str, lab: _Lab) -> HomeStanding:
-    slots: dict[Slot, str] = {
+    slots: dict[Slot, Markup] = {
         "home-news": _news.get((home.database, since), (lab.mark, _minute()), lambda: _news_of(home, since)),
         **lab.slots,
     }
@@ -80,8 +80,9 @@ def _made(home: Home, since: str, lab: _Lab) -> HomeStanding:
 def _lab(home: Home) -> _Lab:
     with Reader.open(home) as reader, reader.db.snapshot():
         mark = reader.recent_ends.mark()
-        slots: dict[Slot, str] = {
+        slots: dict[Slot, Markup] = {
             "home-now": now_html(reader),
+            "home-queue": queue_html(reader, home),
             "home-machine": machine_html(reader, home),
             "home-best": _bests.get(home.database, mark, lambda: best_html(reader)),
             "home-published": published_html(reader),
@@ -89,7 +90,7 @@ def _lab(home: Home) -> _Lab:
         return _Lab(frame(reader), mark, slots)
 
 
-def _news_of(home: Home, since: str) -> str:
+def _news_of(home: Home, since: str) -> Markup:
     with Reader.open(home) as reader, reader.db.snapshot():
         return news_html(reader, since)
 

@@ -1,45 +1,63 @@
-"""What the launch form is about: the experiment and the preset, chosen by a card, a link or a clone, and what a link
-brings with them.
-"""
+"""The experiment and the preset of the launch form, chosen by a card, a link or a clone, and the settings of a link."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
-from app.launch.flow_diagram import diagram
+from app.launch import sweep_form
+from app.launch.message_flow import scene
 from app.links.launch import ASKED, Wish, read_link
 from app.ui import components, config_form
 from app.ui.html import as_text
 from app.ui.store_access import reading
+from engine.config_values import usual_values
 from engine.errors import ConfigError
-from engine.experiment.definition import Experiment, Preset
+from engine.experiment.definition import Experiment, MessagePattern, Preset, ReadySweep
 from engine.metrics import metric
 from engine.registry import experiment, experiments
 
 FIRST = ("hogwild", "quick")
-"""What a first visit is offered: it needs no network and ends within half a minute."""
+"""The run offered on a first visit: it needs no network and takes under half a minute."""
 CUSTOM = "defaults"
 _CHOSEN = "launch.chosen"
 _LINK = "launch.link"
-_SAID = "launch.said"
+_WARNINGS = "launch.said"
+_EXPERIMENT = "launch.experiment"
+_FORM_ALONE = "launch.form_alone"
+"""Whether a link or a clone brought the form, which is then shown without the list of experiments."""
+ICONS: dict[MessagePattern, str] = {
+    "batched server": "dns",
+    "asynchronous server": "sync_alt",
+    "shared memory": "memory",
+    "average": "hub",
+    "batched requests": "forum",
+    "queue": "low_priority",
+    "stages": "view_week",
+    "one process": "looks_one",
+}
 
 
 @dataclass(frozen=True)
 class ExperimentChoice:
-    """The experiment whose form is shown, and the preset it started from (None: the defaults)."""
+    """The experiment whose form is shown, and its preset (None: the defaults)."""
 
     experiment: str
     preset: str | None
 
 
 def chosen() -> tuple[Experiment, str | None]:
-    """Return what the form is about, after reading a link that was not read yet."""
-    link = tuple((name, tuple(st.query_params.get_all(name))) for name in ASKED)
+    """Return the experiment and the preset of the form, after reading a new link."""
+    link = _asked()
     if st.session_state.get(_LINK) != link or _CHOSEN not in st.session_state:
         st.session_state[_LINK] = link
         _take(
-            read_link(st.query_params.get("experiment"), st.query_params.get("preset"), st.query_params.get_all("set"))
+            read_link(
+                st.query_params.get("experiment"),
+                st.query_params.get("preset"),
+                st.query_params.get_all("set"),
+                st.query_params.get("sweep"),
+            )
         )
     choice: ExperimentChoice = st.session_state[_CHOSEN]
     found = experiment(choice.experiment)
@@ -50,55 +68,110 @@ def chosen() -> tuple[Experiment, str | None]:
     return found, choice.preset
 
 
+def _asked() -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what the address asks of the form."""
+    return tuple((name, tuple(st.query_params.get_all(name))) for name in ASKED)
+
+
 def choose(name: str, preset: str | None) -> None:
-    """Show another form: the preset's values, and an address that says so."""
+    """Show the form of an experiment with the preset's values, and put both into the address."""
     found = experiment(name)
     st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
-    st.session_state.pop(_SAID, None)
+    st.session_state[_FORM_ALONE] = False
+    st.session_state.pop(_WARNINGS, None)
     st.session_state.pop(_values_key(name), None)
     config_form.fill(found, _starting_values(found, preset))
     st.session_state[f"preset.{name}"] = preset or CUSTOM
     st.query_params.from_dict({"experiment": name} | ({"preset": preset} if preset else {}))
-    st.session_state[_LINK] = (("experiment", (name,)), ("preset", (preset,) if preset else ()), ("set", ()))
+    st.session_state[_LINK] = (
+        ("experiment", (name,)),
+        ("preset", (preset,) if preset else ()),
+        ("set", ()),
+        ("sweep", ()),
+    )
 
 
 def keep(found: Experiment, values: dict[str, object]) -> None:
-    """Remember the form's values, so that they are there again after a look at another page."""
+    """Keep the form's values while other pages are visited."""
     st.session_state[_values_key(found.name)] = values
 
 
 def complaints() -> None:
-    """Say what of a link could not be had."""
-    for sentence in st.session_state.get(_SAID, ()):
+    """Show a warning for each part of a link that could not be applied."""
+    for sentence in st.session_state.get(_WARNINGS, ()):
         st.warning(as_text(sentence))
 
 
-def cards(current: str) -> None:
-    """Show a card for each experiment: a sentence, who writes what to whom, and the way to its form."""
-    found = experiments()
-    across = min(3, len(found))
-    for start in range(0, len(found), across):
-        for column, one in zip(st.columns(across, gap="medium"), found[start : start + across], strict=False):
-            with column, st.container(border=True, height="stretch"):
-                _card(one, one.name == current, wide=across < 3)
+def experiment_list(current: Experiment) -> None:
+    """Show the experiments to choose from, and how the chosen one's processes send messages."""
+    if st.session_state.get(_FORM_ALONE):
+        st.button(
+            "All experiments", key="launch.all", type="tertiary", icon=":material/arrow_back:", on_click=_show_all
+        )
+    else:
+        found = {one.name: one for one in experiments()}
+        st.session_state[_EXPERIMENT] = current.name
+        st.radio(
+            "Experiment",
+            list(found),
+            key=_EXPERIMENT,
+            format_func=lambda name: f":material/{ICONS[found[name].pattern]}: {found[name].title}",
+            captions=[one.tagline for one in found.values()],
+            on_change=_experiment_changed,
+        )
+    components.message_flow("message-flow", scene(current.pattern).to_json(current.flows))
+
+
+def heading(found: Experiment) -> None:
+    """Show what the chosen experiment is."""
+    st.header(found.title, anchor=False)
+    st.write(as_text(found.sentence))
+    st.caption(as_text(found.source))
+
+
+def ready_sweeps() -> None:
+    """Offer sweeps that answer common questions."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption("Ready-made sweeps", width="content")
+        for one in experiments():
+            for ready in one.ready_sweeps:
+                st.button(
+                    ready.question,
+                    key=f"ready.{one.name}.{ready.question}",
+                    help=as_text(f"{one.title}: {_grid_in_words(ready)}"),
+                    on_click=_start_ready,
+                    args=(one.name, ready),
+                )
+
+
+def _grid_in_words(ready: ReadySweep) -> str:
+    """Return what a ready-made sweep varies."""
+    over = [f"{name.replace('_', ' ')} {values}" for name, values in ready.over.items()]
+    return f"{' x '.join(over)} x {ready.seeds} seeds"
 
 
 def presets(found: Experiment, current: str | None) -> None:
-    """Show the presets to choose from, and what the chosen one is."""
+    """Show the presets, and a description of the selected one."""
     key = f"preset.{found.name}"
     st.session_state.setdefault(key, current or CUSTOM)
     st.segmented_control(
-        "Preset", [*found.presets, CUSTOM], key=key, required=True, on_change=_preset_changed, args=(found.name,)
+        "Preset",
+        [*found.presets, CUSTOM],
+        key=key,
+        required=True,
+        on_change=_preset_changed,
+        args=(found.name,),
+        wrap=True,
     )
     if current:
         preset = found.presets[current]
         st.caption(as_text(f"{preset.sentence} {preset.takes} {reaches(preset)}"))
     else:
-        st.caption("Every setting at its default.")
+        st.caption("All settings at their defaults.")
 
 
 def reaches(preset: Preset) -> str:
-    """Return what a run of the preset reaches at least, as a sentence; empty where nothing was stated."""
+    """Return the least result expected of a run of the preset, as a sentence; empty if none is stated."""
     known = {name: metric(name) for name in preset.expects}
     stated = [
         f"a {known[name].label.lower()} of at least {value:g} {known[name].unit}".strip()
@@ -107,22 +180,21 @@ def reaches(preset: Preset) -> str:
     return f"It reaches {' and '.join(stated)}." if stated else ""
 
 
-def _card(one: Experiment, is_current: bool, wide: bool) -> None:
-    words, picture = st.columns([10, 11]) if wide else (st.container(), st.container())
-    with picture:
-        components.drawing(f"diagram-{one.name}", diagram(one.flows))
-    with words:
-        st.header(one.title, anchor=False)
-        st.write(as_text(one.sentence))
-        st.caption(as_text(one.source))
-        label = "Chosen" if is_current else f"Choose {one.title}"
-        st.button(
-            label,
-            key=f"choose-{one.name}",
-            disabled=is_current,
-            on_click=choose,
-            args=(one.name, "quick" if "quick" in one.presets else None),
-        )
+def _experiment_changed() -> None:
+    name = st.session_state[_EXPERIMENT]
+    choose(name, "quick" if "quick" in experiment(name).presets else None)
+
+
+def _show_all() -> None:
+    st.session_state[_FORM_ALONE] = False
+
+
+def _start_ready(name: str, ready: ReadySweep) -> None:
+    """Fill the form with a ready-made sweep."""
+    choose(name, ready.preset)
+    found = experiment(name)
+    config_form.fill(found, ready.changes)
+    sweep_form.start(found, ready)
 
 
 def _preset_changed(name: str) -> None:
@@ -131,18 +203,23 @@ def _preset_changed(name: str) -> None:
 
 
 def _take(wish: Wish) -> None:
-    """Put what a link asks for into the form; without an experiment the first one offered."""
+    """Fill the form from a link; without an experiment, with the run of a first visit."""
     name, preset = (wish.experiment, wish.preset) if wish.experiment else FIRST
     found = experiment(name)
     st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
-    st.session_state[_SAID] = wish.sentences
+    st.session_state[_WARNINGS] = wish.sentences
+    st.session_state[_FORM_ALONE] = bool(wish.experiment)
     st.session_state[f"preset.{name}"] = preset or CUSTOM
-    config_form.fill(found, _starting_values(found, preset) | dict(wish.changes))
+    values = _starting_values(found, preset) | dict(wish.changes)
+    config_form.fill(found, values)
+    if wish.sweep:
+        over = {wish.sweep: usual_values(found.config, wish.sweep, values)}
+        sweep_form.start(found, ReadySweep("", preset or "", over))
 
 
 def _starting_values(found: Experiment, preset: str | None) -> dict[str, Any]:
-    """Return the values of a preset; where this lab's ranks may not listen on the network, with shared memory if the
-    experiment can use it.
+    """Return the values of a preset, with shared memory where ranks may not listen on the network and the experiment
+    supports it.
     """
     config = found.configure(preset)
     values = config.model_dump()
@@ -153,7 +230,7 @@ def _starting_values(found: Experiment, preset: str | None) -> dict[str, Any]:
             return values
     try:
         instead = found.config.check(values | {"transport": "shared_memory"})
-    except ConfigError:  # the variant knows no other transport: the launch panel says why it is refused
+    except ConfigError:  # the variant has no other transport: the launch panel shows why it is refused
         return values
     return values if instead.listens(gpus=0) else instead.model_dump()
 

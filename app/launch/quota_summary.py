@@ -1,7 +1,6 @@
-"""What a person holds of what they may, in words: before a launch, and of everyone on the Machine page."""
+"""The usage of quotas in words: of one person before a launch, of everyone on the Machine page."""
 
 from collections.abc import Sequence
-from html import escape
 
 import streamlit as st
 
@@ -19,9 +18,7 @@ from engine.store.records import Demand
 
 
 def allows(demands: Sequence[Demand], asked: Terms) -> bool:
-    """Say what the person holds of what they may, and return whether so many runs more may be launched; the store
-    decides when it comes to that.
-    """
+    """Show the person's quota and return whether it allows these runs; the store enforces it at the launch."""
     try:
         found = limits(Home.find())
     except ConfigError as error:
@@ -37,31 +34,29 @@ def allows(demands: Sequence[Demand], asked: Terms) -> bool:
     if no_listening:
         st.error(as_text(no_listening))
         return False
-    if said := in_words(mine, held):
-        st.caption(as_text(said))
+    if text := in_words(mine, held):
+        st.caption(as_text(text))
     if refused := refusal(mine, who or "Someone", held, demands, asked.max_run_time_s):
         st.error(as_text(refused))
     return not refused
 
 
 def in_words(mine: Limits, held: Held) -> str:
-    """Return what somebody holds, as it is told to them, and what a run of theirs gets; empty where nothing
-    is limited.
-    """
+    """Return a person's quota usage and the time limit of their runs, in words; empty without limits."""
     parts = [
         _of(held.queued, mine.max_queued_per_person, "queued runs"),
-        _of(held.running, mine.max_running_per_person, "runs on at a time"),
+        _of(held.running, mine.max_running_per_person, "running"),
         _of(held.cores, mine.max_cores_per_person, "cores"),
         _of(held.gpus, mine.max_gpus_per_person, "GPUs"),
         "" if mine.max_disk_gb is None else f"{held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk",
     ]
-    told = ", ".join(filter(None, parts))
-    longest = "" if mine.max_run_time_s is None else f"A run may be on for {duration(mine.max_run_time_s)} at most."
-    return " ".join(filter(None, [f"You hold {told}." if told else "", longest]))
+    used = ", ".join(filter(None, parts))
+    longest = "" if mine.max_run_time_s is None else f"Time limit per run: {duration(mine.max_run_time_s)}."
+    return " ".join(filter(None, [f"Quota: {used}." if used else "", longest]))
 
 
 def everyone(reader: Reader) -> None:
-    """Show what each person holds, of what they may."""
+    """Show the quota usage of each person."""
     try:
         found = limits(Home.find())
     except ConfigError as error:
@@ -69,29 +64,29 @@ def everyone(reader: Reader) -> None:
         return
     held = reader.quotas.all_held()
     if not held:
-        st.write("Nobody holds anything yet.")
+        st.write("No usage yet.")
     else:
         rows = [_row(each, found.of(each.person)) for each in held]
         st.html(
             table(
-                ["Person", "Runs on", "Queued", "Cores", "GPUs", "Longest run", "Disk"],
+                ["Person", "Running", "Queued", "Cores", "GPUs", "Time limit", "Disk"],
                 rows,
-                caption="What each person holds",
+                caption="Usage by person",
             )
         )
     if not found.any:
-        st.caption("Nothing is limited. An admin can limit it: python -m engine limits set --queued 50 --cores 8")
+        st.caption("No quotas set. An admin can set them: python -m engine limits set --queued 50 --cores 8")
 
 
 def _row(held: Held, mine: Limits) -> list[str]:
     disk = f"{held.disk_bytes / GB:,.3g}" + ("" if mine.max_disk_gb is None else f" of {mine.max_disk_gb:,g}")
     return [
-        escape(held.person),
+        held.person,
         _cell(held.running, mine.max_running_per_person),
         _cell(held.queued, mine.max_queued_per_person),
         _cell(held.cores, mine.max_cores_per_person),
         _cell(held.gpus, mine.max_gpus_per_person),
-        "any" if mine.max_run_time_s is None else escape(duration(mine.max_run_time_s)),
+        "none" if mine.max_run_time_s is None else duration(mine.max_run_time_s),
         f"{disk} GB",
     ]
 

@@ -1,6 +1,4 @@
-"""The fold of the launch form that makes a sweep of one run: what varies over which values, how many seeds, and what
-that comes to.
-"""
+"""The section of the launch form that makes a sweep: varied fields, their values, seeds, and a summary of the runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,26 +10,26 @@ from app.ui.config_form import help_of, label_of
 from app.ui.html import as_text
 from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError
-from engine.experiment.definition import Experiment
+from engine.experiment.definition import Experiment, ReadySweep
 from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import Plan, plan
 from engine.sweep.random_search import Draw, usual_range
 
-NOTHING = "nothing else"
-GRID, DRAWN = "every combination", "random draw"
-WRITTEN = "Values apart by commas, whole numbers also as a range: 1, 2, 4, 8 or 1..10."
+NOTHING = "none"
+GRID, DRAWN = "Grid search", "Random search"
+WRITTEN = "Comma-separated values; whole numbers also as a range: 1, 2, 4, 8 or 1..10."
 RANGES = (
-    "A range to draw from: 0.001..0.1, or log:0.001..0.1 for factors alike; or values apart by commas, of which "
-    "each is as likely."
+    "A range to sample uniformly: 0.001..0.1, or log:0.001..0.1 for log-uniform sampling. Comma-separated values are "
+    "equally likely."
 )
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What stands in the fold; without a plan something in it breaks a rule, and the fold says what."""
+    """The content of the section; without a plan it is invalid, and the section shows why."""
 
     base: Mapping[str, Any]
-    """The form's values of all that does not vary."""
+    """The form's values of the fields that do not vary."""
     grid: Mapping[str, tuple[Any, ...]]
     seeds: int
     plan: Plan | None = None
@@ -41,50 +39,70 @@ class Draft:
 
 
 def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
-    """Show the switch and, where it is on, what varies; return the draft, or None for a single run."""
+    """Show the switch and, if it is on, the section; return the draft, or None for a single run."""
     help_text = (
-        "Several runs of this experiment, over values of one or two settings, one after the other as the machine "
-        "has room."
+        "Launch several runs of this experiment over values of one or two settings. They start as capacity becomes "
+        "free."
     )
     if not st.toggle("Run a sweep", key=f"sweep.on.{found.name}", help=help_text, persist_state="session"):
         return None
     kind = st.segmented_control(
-        "Values", (GRID, DRAWN), key=f"sweep.kind.{found.name}", default=GRID, required=True, persist_state="session"
+        "Search method",
+        (GRID, DRAWN),
+        key=f"sweep.kind.{found.name}",
+        default=GRID,
+        required=True,
+        persist_state="session",
     )
     fields = [name for name in found.config.model_fields if name != SEED]
-    first = _field(found, "Vary", "first", fields, found.axis)
+    first = _field(found, "Parameter", "first", fields, found.axis)
     texts = {first: _values(found, first, values, kind == DRAWN)}
-    second = _field(found, "And also", "second", [NOTHING, *(name for name in fields if name != first)], NOTHING)
+    second = _field(
+        found, "Second parameter", "second", [NOTHING, *(name for name in fields if name != first)], NOTHING
+    )
     if second != NOTHING:
         texts[second] = _values(found, second, values, kind == DRAWN)
     draw = Draw(*_drawn(found), texts) if kind == DRAWN else None
-    seeds = _count(found, "Seeds", "seeds", 1, "Runs of each combination; seeds count up from the form's own.")
+    seeds = _count(found, "Seeds", "seeds", 1, "Runs per combination; seeds count up from the form's seed.")
     draft, problems = _draft(found, values, texts, seeds, draw, *_ways(found))
     for sentence in problems:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
-        st.caption(as_text(_told(draft.plan, draft.seeds, draw)))
+        st.caption(as_text(_summary(draft.plan, draft.seeds, draw)))
     return draft
 
 
+def start(found: Experiment, ready: ReadySweep) -> None:
+    """Switch the fold on and fill it with a ready-made sweep."""
+    fields = list(ready.over)
+    filled = {
+        f"sweep.on.{found.name}": True,
+        f"sweep.kind.{found.name}": GRID,
+        f"sweep.first.{found.name}": fields[0],
+        f"sweep.second.{found.name}": fields[1] if len(fields) > 1 else NOTHING,
+        f"sweep.seeds.{found.name}": ready.seeds,
+        f"sweep.exclusive.{found.name}": ready.exclusive,
+        **{f"sweep.values.{found.name}.{field}": text for field, text in ready.over.items()},
+    }
+    for key, value in filled.items():
+        st.session_state[key] = value
+
+
 def _drawn(found: Experiment) -> tuple[int, int]:
-    """Ask how many combinations are drawn, and from which seed."""
+    """Show the fields of a random search; return the number of combinations and the sampling seed."""
     with st.container(horizontal=True):
         count = _count(
-            found, "Combinations drawn", "draws", 8, "Different ones; those that break a rule are drawn again."
+            found, "Combinations", "draws", 8, "Different combinations to sample; invalid ones are sampled again."
         )
-        seed = _count(found, "Seed of the draw", "draw_seed", 0, "The same seed and ranges give the same combinations.")
+        seed = _count(found, "Sampling seed", "draw_seed", 0, "The same seed and ranges give the same combinations.")
     return count, seed
 
 
 def _ways(found: Experiment) -> tuple[bool, int | None]:
-    """Ask whether the runs are timed one by one, and when to give up."""
-    help_text = (
-        "For comparing times: a run starts only when no other one is on, and none starts beside it; modes that are "
-        "compared take turns."
-    )
+    """Show the exclusive switch and the failure limit; return their values."""
+    help_text = "Each run has the machine to itself, so that timings are comparable. Compared modes alternate."
     exclusive = st.toggle(
-        "One at a time, nothing beside it", key=f"sweep.exclusive.{found.name}", help=help_text, persist_state="session"
+        "Exclusive (for timing)", key=f"sweep.exclusive.{found.name}", help=help_text, persist_state="session"
     )
     stop_after = st.number_input(
         "Stop after failures",
@@ -93,7 +111,7 @@ def _ways(found: Experiment) -> tuple[bool, int | None]:
         value=None,
         placeholder="never",
         key=f"sweep.stop.{found.name}",
-        help="Once so many of its runs have failed or were lost, those that still wait are cancelled.",
+        help="Cancels the queued runs once this many runs have failed or were lost.",
         persist_state="session",
     )
     return exclusive, None if stop_after is None else int(stop_after)
@@ -144,7 +162,7 @@ def _draft(
     exclusive: bool,
     stop_after: int | None,
 ) -> tuple[Draft, list[str]]:
-    """Return the draft with its plan, or without one and the sentences of what is wrong."""
+    """Return the draft with its plan, or without one and the error messages."""
     base = {name: value for name, value in values.items() if name not in texts}
     grid: dict[str, tuple[Any, ...]] = {}
     problems: list[str] = []
@@ -162,21 +180,19 @@ def _draft(
         return draft, [problem.sentence for problem in error.problems]
 
 
-def _told(planned: Plan, seeds: int, draw: Draw | None) -> str:
-    """Return what the sweep comes to, in a sentence."""
+def _summary(planned: Plan, seeds: int, draw: Draw | None) -> str:
+    """Return a summary of the sweep's runs."""
     fields = [field for field in planned.grid if field != SEED]
     if draw:
         ranges = ", ".join(f"{field} from {text.strip()}" for field, text in draw.over.items())
-        return (
-            f"{count_of(planned)}: {draw.count} drawn of {ranges}, times {seeds} {'seed' if seeds == 1 else 'seeds'}."
-        )
+        return f"{count_of(planned)}: {draw.count} samples of {ranges} x {seeds} {'seed' if seeds == 1 else 'seeds'}."
     over = " x ".join(f"{field} {', '.join(map(value_in_words, planned.grid[field]))}" for field in fields)
     return (
-        f"{count_of(planned)}: {over} x {seeds} {'seed' if seeds == 1 else 'seeds'}, in place of the form's own "
-        f"{' and '.join(fields)}."
+        f"{count_of(planned)}: {over} x {seeds} {'seed' if seeds == 1 else 'seeds'} (overrides "
+        f"{' and '.join(fields)} in the form)."
     )
 
 
 def count_of(planned: Plan) -> str:
-    """Return how many runs a plan has, in words."""
+    """Return the number of runs of a plan, in words."""
     return f"{len(planned.cells)} {'run' if len(planned.cells) == 1 else 'runs'}"

@@ -1,7 +1,7 @@
-"""What the Compare page shows, as the query of its address and back. A link holds ids and names, never labels, and says
-its version.
+"""The view of the Compare page as the query of its address, and back. A link holds ids and names, never labels, and its
+version.
 
-Whatever stands in a link may be nonsense: it gives a sentence, and the rest is used.
+An invalid part of a link gives a warning, and the rest is used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,14 @@ from app.links.run_ids import is_run_id
 from engine.analysis.statistics.bands import SPREADS
 from engine.analysis.statistics.confidence import STATISTICS
 
-VERSION = "1"
-"""Raise it when an address means something else than it did; a link without one is of this version."""
+VERSION = "2"
+"""Increase it when the meaning of an address changes; a link without a version has this one."""
+OLDER: Mapping[str, Mapping[str, Any]] = {"1": {"x": "step"}}
+"""Defaults of earlier versions that have changed since."""
 PATH = "/compare"
 TABS = {
     "curves": "Curves",
-    "bars": "Bars",
+    "bars": "Values",
     "scatter": "Scatter",
     "parallel": "Parallel coordinates",
     "differences": "Differences",
@@ -26,67 +28,67 @@ TABS = {
 LOGS = ("", "x", "y", "xy")
 MOST_IDS = 1_000
 LONGEST = 300
-"""Characters of one value of a link that are looked at."""
+"""Greatest number of characters read from one value of a link."""
 _NAMES = ("metrics", "group", "axes")
-"""Fields that hold several names, apart by commas."""
+"""Fields with comma-separated names."""
 
 
 @dataclass(frozen=True)
 class CompareView:
-    """One state of the page; each field stands in the address under its own name, and not at all where it has its
-    default.
-    """
+    """One state of the page; each field is in the address under its own name, unless it has its default."""
 
     runs: tuple[int, ...] = ()
     filter: str = ""
     tab: str = "curves"
     metrics: tuple[str, ...] = ()
-    """None chosen: the first few that the runs have."""
-    x: str = "step"
-    """step, passes, updates, time, bytes, or a metric."""
+    """Empty: the default metrics of the runs."""
+    x: str = ""
+    """step, passes, updates, time, bytes, or a metric; empty: the one on which the runs compare."""
     log: str = ""
     smooth: float = 0.9
     group: tuple[str, ...] = ()
-    """Config fields; runs that agree in all of them are one line."""
+    """Config fields; runs with equal values in all of them form one line."""
     stat: str = "mean"
     band: str = "sd"
     number: str = ""
-    """What bars show and scatter has upwards, such as test/accuracy.best; empty: the first there is."""
+    """The number of bars and of scatter's y axis, such as test/accuracy.best; empty: the first available."""
     against: str = ""
-    """What scatter has along."""
+    """Scatter's x axis."""
     axes: tuple[str, ...] = ()
-    """What parallel coordinates show before the number; empty: the config fields that differ."""
+    """The axes of parallel coordinates before the number; empty: the config fields that differ."""
     same: bool = False
-    """Whether the table of differences shows what is equal too."""
+    """Whether the table of differences also shows equal values."""
 
 
 def read_view(query: Mapping[str, str]) -> tuple[CompareView, list[str]]:
-    """Return the view of an address, and a sentence for each part that could not be read."""
+    """Return the view of an address, and a warning for each invalid part."""
     known = {field.name for field in fields(CompareView)}
-    said, values = list[str](), dict[str, Any]()
     version = query.get("v", VERSION)
-    if version != VERSION:
-        said.append(
-            f"This link is of version '{version[:20]}' of the Compare page, and this console reads version "
-            f"{VERSION}: what it understands is shown."
+    warnings, values = list[str](), dict[str, Any](OLDER.get(version, {}))
+    if version not in (VERSION, *OLDER):
+        warnings.append(
+            f"Unsupported link version '{version[:20]}': this console supports version {VERSION}. The parts that it "
+            "recognizes are shown."
         )
     for name, text in query.items():
         if name == "v":
             continue
         if name not in known:
-            said.append(f"The link's '{name[:40]}' means nothing to this version of the page, and was left out.")
+            warnings.append(f"Unknown link parameter '{name[:40]}' ignored.")
             continue
         try:
             values[name] = _READ[name](text) if name in _READ else text.strip()[:LONGEST]
         except ValueError as error:
-            said.append(f"The link's {name} {error}; it was left out.")
+            warnings.append(f"Link parameter {name} {error}; ignored.")
     ids, wrong = values.get("runs", ((), ()))
-    said += [f"The link's runs are numbers and ranges such as 1,2,5-9; '{each[:40]}' was left out." for each in wrong]
-    return CompareView(**values | {"runs": ids}), said
+    warnings += [
+        f"Link parameter runs must be ids and ranges such as 1,2,5-9, got '{each[:40]}'; ignored." for each in wrong
+    ]
+    return CompareView(**values | {"runs": ids}), warnings
 
 
 def query_of(view: CompareView) -> dict[str, str]:
-    """Return the query of a view's address; empty for the page as it opens."""
+    """Return the query of a view's address; empty for the default view."""
     plain = CompareView()
     found = {
         field.name: getattr(view, field.name)
@@ -103,14 +105,12 @@ def address(view: CompareView) -> str:
 
 
 def with_query(query: Mapping[str, str]) -> str:
-    """Return the page's path with a query, readable where an address may be."""
+    """Return the page's path with a query, without needless escapes."""
     return f"{PATH}?{urlencode(query, safe=',/.-:')}" if query else PATH
 
 
 def read_ids(text: str) -> tuple[tuple[int, ...], list[str]]:
-    """Return the ids of a text such as `1,2,5-9`, each once, in order, and the parts that are none; at most
-    MOST_IDS.
-    """
+    """Return the unique ids of a text such as `1,2,5-9` in order, at most MOST_IDS, and the invalid parts."""
     found: dict[int, None] = {}
     wrong = []
     for part in text.replace(",", " ").split():
@@ -124,7 +124,7 @@ def read_ids(text: str) -> tuple[tuple[int, ...], list[str]]:
 
 
 def ids_text(ids: Sequence[int]) -> str:
-    """Return ids in short: three or more that follow each other as a range."""
+    """Return ids as text, three or more consecutive ones as a range."""
     parts: list[list[int]] = []
     for each in sorted(set(ids)):
         if parts and parts[-1][-1] == each - 1:
@@ -154,7 +154,7 @@ def _one_of(known: Sequence[str]) -> Callable[[str], str]:
 
 
 def _band(text: str) -> str:
-    return _one_of(SPREADS)("ci" if text == "boot" else text)  # links of before had boot for it
+    return _one_of(SPREADS)("ci" if text == "boot" else text)  # older links use boot
 
 
 def _share(text: str) -> float:
@@ -164,7 +164,7 @@ def _share(text: str) -> float:
         found = -1.0
     if not 0 <= found <= 0.98:
         raise ValueError(f"must be a number from 0 to 0.98, got '{text[:40]}'")
-    return float(f"{found:g}")  # as precisely as an address says it, so that a view and its address agree
+    return float(f"{found:g}")  # the precision of an address, so that a view and its address agree
 
 
 def _listed(text: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Links into the console: what a link to the launch form asks for, and the link that fills the form anew.
+"""Links to the launch form: reading one, and making the one that fills the form again.
 
-Whatever stands in a link may be nonsense: it gives a sentence, never an error.
+An invalid part of a link gives a warning, never an error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,29 +19,29 @@ from engine.registry import experiment
 SEPARATOR = ":"
 LAUNCH = "/launch"
 """The path of the launch form."""
-ASKED = ("experiment", "preset", "set")
-"""What a link to it can ask for."""
+ASKED = ("experiment", "preset", "set", "sweep")
+"""The parameters of a link to it."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What a link asks the form to hold; `sentences` say what of it could not be had."""
+    """The content of the form from a link; `sentences` are warnings about ignored parts."""
 
     experiment: str | None = None
     preset: str | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
+    sweep: str | None = None
+    """The setting of a sweep, whose form is then open."""
     sentences: tuple[str, ...] = ()
 
 
-def read_link(experiment_name: str | None, preset: str | None, settings: Sequence[str]) -> Wish:
-    """Return what a link asks for, as far as it makes sense; a value out of bounds is kept, for the form to
-    point at.
-    """
+def read_link(
+    experiment_name: str | None, preset: str | None, settings: Sequence[str], sweep: str | None = None
+) -> Wish:
+    """Return the valid parts of a link; a value out of bounds is kept, for the form to mark."""
     if not experiment_name:
         cure = (
-            ("A link that fills the form names its experiment, such as ?experiment=hogwild.",)
-            if preset or settings
-            else ()
+            ("The link must name an experiment, such as ?experiment=hogwild.",) if preset or settings or sweep else ()
         )
         return Wish(sentences=cure)
     try:
@@ -60,8 +60,11 @@ def read_link(experiment_name: str | None, preset: str | None, settings: Sequenc
         try:
             changes |= _setting(found.config, text)
         except ConfigError as error:
-            sentences.append(f"The link's setting '{text[:80]}' was left out. {error}")
-    return Wish(found.name, preset, changes, tuple(sentences))
+            sentences.append(f"Link setting '{text[:80]}' ignored. {error}")
+    if sweep and sweep not in found.config.model_fields:
+        sentences.append(f"Link parameter sweep must be a setting of {found.name}, got '{sweep[:80]}'; ignored.")
+        sweep = None
+    return Wish(found.name, preset, changes, sweep, tuple(sentences))
 
 
 def changes_of(found: Experiment, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,7 +92,7 @@ def as_path(path: str, query: Mapping[str, str | list[str]]) -> str:
 
 
 def _setting(config: type[Config], text: str) -> dict[str, Any]:
-    """Return one setting in its field's type; raises ConfigError where it has no such field or is of another type."""
+    """Return one setting in its field's type. Raises ConfigError for an unknown field or another type."""
     name, found, value = text.partition(SEPARATOR)
     name, value = name.strip(), value.strip()
     if found and name in config.model_fields:
@@ -102,7 +105,7 @@ def _setting(config: type[Config], text: str) -> dict[str, Any]:
             known = choices_of(config.model_fields[name])
             if not known or value_of_kind in known:
                 return {name: value_of_kind}
-    config.parse([text], separator=SEPARATOR)  # says in a sentence what is wrong
+    config.parse([text], separator=SEPARATOR)  # raises with the message
     return {}
 
 

@@ -1,6 +1,4 @@
-"""What the machine did over the last hour, as figures; pure functions, without colours of their own (the theme gives
-them).
-"""
+"""The load of the machine over the last hour, as figures. Pure functions; the theme sets the colours."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,21 +6,21 @@ from itertools import groupby
 
 import plotly.graph_objects as go
 
-from app.charts.line_styles import DASHES
+from app.charts.line_styles import look
 from app.core.formatting import moment
 from engine.store.curve_records import MachineSample
 
 HEIGHT_PX = 200
 HOUR_MIN = 60
 GAP_MIN = 0.5
-"""Where samples lie further apart than this, no runner was there, and the line breaks."""
+"""Lines break where samples are further apart: no runner was running."""
 SHOWN = {
     "cpu_percent": "CPU (%)",
     "host memory_mb": "Memory (GB)",
     "gpu_percent": "GPU (%)",
     "gpu memory_mb": "GPU memory (GB)",
 }
-"""The charts by the number they show; memory is told apart by whose it is, as the scales differ."""
+"""The charts by metric; memory of host and GPUs is separate, since the scales differ."""
 
 
 def kind_of(sample: MachineSample) -> str:
@@ -39,7 +37,7 @@ def kinds(samples: Sequence[MachineSample]) -> list[str]:
 
 
 def hour(samples: Sequence[MachineSample], kind: str, now: datetime, most: float | None = None) -> go.Figure:
-    """Return one line a source over the last hour; the y axis ends at `most`, where given."""
+    """Return one line per source over the last hour; the y axis ends at `most`, if given."""
     figure = go.Figure()
     chosen = sorted(
         (sample for sample in samples if kind_of(sample) == kind), key=lambda sample: (sample.source, sample.at)
@@ -59,7 +57,7 @@ def hour(samples: Sequence[MachineSample], kind: str, now: datetime, most: float
             y=ys,
             name=source,
             mode="lines" if len(xs) > 1 else "markers",
-            line={"dash": DASHES[place % len(DASHES)]},
+            line={"dash": look(place).dash},
             hovertemplate="%{y:.1f}<extra>%{fullData.name}</extra>",
         )
     ticks = list(range(-HOUR_MIN, 1, 15))

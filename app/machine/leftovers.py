@@ -1,14 +1,13 @@
-"""What is left over on the machine, as the Machine page shows it, and the button that has it taken away."""
+"""The leftovers of the machine on the Machine page, and the button that cleans them up."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from html import escape
 
 import streamlit as st
 
 from app.core.formatting import size
 from app.ui import current_user, dialogs, permissions
-from app.ui.html import as_text, run_link, table
+from app.ui.html import as_text, nowrap, run_link, table, wide
 from engine.errors import EngineError
 from engine.home import Home
 from engine.system.cleanup import Cleared
@@ -16,48 +15,50 @@ from engine.upkeep.leftover import Kind, Leftover
 from engine.upkeep.leftovers import clean
 
 SHOWN = 20
-"""So many of a kind are listed one by one."""
+"""Entries of a kind that are listed one by one."""
 _CLEANED = "machine.cleaned"
 _WAYS: dict[Kind, tuple[str, str, str]] = {
-    "process": ("process", "processes", "ended"),
+    "process": ("process", "processes", "terminated"),
     "folder": ("folder", "folders", "moved to {aside}"),
-    "shared memory": ("segment of shared memory", "segments of shared memory", "deleted"),
+    "shared memory": ("shared memory segment", "shared memory segments", "deleted"),
     "file": ("file", "files", "deleted"),
 }
 
 
 def section(found: Sequence[Leftover]) -> None:
-    """Show what is left over, with the buttons that look again and clean up, and what the last cleaning did."""
+    """Show the leftovers, the buttons to refresh and clean up, and the result of the last cleanup."""
     ours = [one for one in found if one.is_ours]
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.header("Left over", anchor=False, width="stretch")
+        st.header("Leftovers", anchor=False, width="stretch")
         st.button(
-            "Look again",
-            help="Processes, folders and shared memory are looked through when the page is opened, and by this button.",
+            "Refresh",
+            help="Scans processes, folders and shared memory again, as opening the page does.",
         )
         if ours and st.button(
-            "Clean up", key="clean-up", **permissions.control("clean up", help="Asks first, and says what it would do.")
+            "Clean up",
+            key="clean-up",
+            **permissions.control("clean up", help="Lists what will be done and asks for confirmation."),
         ):
             dialogs.open_soon(ask_clean, ours)
     _say_cleaned()
     if not found:
-        st.write("Nothing is left over: no process, no folder, no file and no shared memory without a live run.")
+        st.write("No leftovers: no process, folder, file or shared memory without a live run.")
         return
-    st.html(table(["What", "Which", "Size", "Why it is left over"], list(_rows(found)), caption="What is left over"))
+    st.html(table(["Kind", "Name", "Size", "Reason"], list(_rows(found)), caption="Leftovers"))
     if len(ours) < len(found):
         st.caption(
-            "What may be another program's is only shown: once you are sure that nobody needs it, delete it with rm."
+            "Entries that may belong to another program are only listed. Delete them with rm if nothing needs them."
         )
 
 
-@st.dialog("Clean up what is left over?")
+@st.dialog("Clean up leftovers?")
 def ask_clean(ours: Sequence[Leftover]) -> None:
-    """Say what will be done, then do it."""
+    """List what will be done and, once confirmed, do it."""
     for line in _plan(ours):
         st.markdown(f"- {line}")
     st.write(
-        "Each is looked at again at that moment; what a live run needs is never touched. Your name stands "
-        "beside it in the runner's log."
+        "Each entry is checked again first; nothing that a live run needs is touched. The runner's log records your "
+        "name."
     )
     with st.container(horizontal=True):
         if st.button("Clean up", type="primary", key="clean-up-now"):
@@ -67,25 +68,24 @@ def ask_clean(ours: Sequence[Leftover]) -> None:
                 st.error(as_text(str(error)))
             else:
                 st.rerun()
-        if st.button("Leave it"):
+        if st.button("Cancel"):
             st.rerun()
 
 
 def _plan(ours: Sequence[Leftover]) -> Iterator[str]:
-    """Yield what becomes of each kind, as Markdown."""
+    """Yield the action for each kind, as Markdown."""
     counts = Counter(one.kind for one in ours)
     for kind, (name, names, way) in _WAYS.items():
         if count := counts[kind]:
             size_ = sum(one.size_bytes or 0 for one in ours if one.kind == kind)
             held = f" ({size(size_)})" if size_ else ""
             yield as_text(
-                f"{count:,} {name if count == 1 else names}{held} {'is' if count == 1 else 'are'} "
-                f"{way.format(aside=Home.find().aside)}."
+                f"{count:,} {name if count == 1 else names}{held} will be {way.format(aside=Home.find().aside)}."
             )
 
 
 def _say_cleaned() -> None:
-    """Say once what the last cleaning did."""
+    """Show the result of the last cleanup, once."""
     cleaned = st.session_state.pop(_CLEANED, None)
     if not isinstance(cleaned, Cleared):
         return
@@ -94,7 +94,7 @@ def _say_cleaned() -> None:
     if cleaned.left:
         st.error(as_text(f"Could not be cleaned up: {_some(cleaned.left)}."))
     if not cleaned.removed and not cleaned.left:
-        st.info("There was nothing to clean up any more: what was listed is gone, or in use.")
+        st.info("Nothing left to clean up: the listed entries are gone or in use.")
 
 
 def _some(words: Sequence[str]) -> str:
@@ -102,36 +102,29 @@ def _some(words: Sequence[str]) -> str:
 
 
 def _rows(found: Sequence[Leftover]) -> Iterator[list[str]]:
-    """Yield a row for each, of many of a kind for the first, and one that counts the others."""
+    """Yield a row for each of the first entries of a kind, and one row that counts the others."""
     for kind, (_, names, _) in _WAYS.items():
         of_kind = [one for one in found if one.kind == kind]
         for one in of_kind[:SHOWN]:
-            yield [_nowrap(escape(one.kind)), _wide(escape(one.name)), _nowrap(_size(one.size_bytes)), _why(one)]
+            yield [nowrap(one.kind), wide(one.name, breaks=True), nowrap(_size(one.size_bytes)), _why(one)]
         if rest := of_kind[SHOWN:]:
             yield [
-                _nowrap(escape(kind)),
+                nowrap(kind),
                 f"{len(rest):,} more {names}",
-                _nowrap(_size(sum(one.size_bytes or 0 for one in rest))),
+                nowrap(_size(sum(one.size_bytes or 0 for one in rest))),
                 "",
             ]
 
 
 def _why(one: Leftover) -> str:
-    """Return why it is left over, as HTML with a link to its run, and whether it is only shown."""
-    said = escape(one.why)
-    if one.run_id:
-        said = said.replace(f"run {one.run_id}", run_link(f"run {one.run_id}", one.run_id), 1)
-    return _wide(said if one.is_ours else f"{said} It may be another program's.")
+    """Return the reason, as HTML with a link to its run, and whether the entry is only listed."""
+    reason = one.why
+    called = f"run {one.run_id}"
+    if one.run_id and called in one.why:
+        before, _, after = one.why.partition(called)
+        reason = before + run_link(called, one.run_id) + after
+    return wide(reason if one.is_ours else reason + " It may belong to another program.", breaks=True)
 
 
 def _size(bytes_: int | None) -> str:
     return "–" if bytes_ is None else size(bytes_)
-
-
-def _nowrap(cell: str) -> str:
-    return f'<span class="pl-nowrap">{cell}</span>'
-
-
-def _wide(cell: str) -> str:
-    """Return a cell that keeps some width on a narrow screen, where the table scrolls."""
-    return f'<div style="min-width: 12rem; overflow-wrap: anywhere">{cell}</div>'

@@ -1,7 +1,6 @@
-"""The parts of the Machine page: slots and who holds them, the last hour, the runner, room on disks."""
+"""The parts of the Machine page: slots and their allocation, the last hour, the runner, storage."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 import streamlit as st
 
@@ -9,7 +8,7 @@ from app.core.formatting import now, size
 from app.core.machine_token import is_silent
 from app.machine.charts import HEIGHT_PX, SHOWN, hour, kinds
 from app.ui import components, widgets
-from app.ui.html import bar, run_link, table, when
+from app.ui.html import bar, run_link, stacked, table, when
 from app.ui.run_state import waiting
 from engine.home import Home
 from engine.store import Reader
@@ -20,40 +19,45 @@ from engine.system.liveness_lock import lives
 from engine.system.machine import Machine
 
 IN_USE_MB, IN_USE_PERCENT = 1_024.0, 10.0
-"""From so much memory or use on, a GPU that no run holds is in use by something else."""
+"""A GPU that no run holds and that exceeds one of these is in use by another program."""
 
 
 def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> None:
-    """Show the cores and each GPU: which run holds it, and how busy it is."""
+    """Show the cores and each GPU: the runs that hold it, and its load."""
     holders = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE)]
     latest = {(sample.source, sample.name): sample.value for sample in samples}
     held = sum(run.demand.cores for run in holders)
     rows = [
-        [f"{here.cores} CPU cores", f"{held} of {here.cores} held", _holders(holders, "cores"), _host(here, latest)]
+        [
+            f"{here.cores} CPU cores",
+            f"{held} of {here.cores} allocated",
+            _holders(holders, "cores"),
+            _host(here, latest),
+        ]
     ]
     for gpu in here.gpus:
         by = [run for run in holders if gpu.index in run.gpus]
         load = {name: latest.get((f"gpu{gpu.index}", name)) for name in ("gpu_percent", "memory_mb")}
         rows.append(
             [
-                f"GPU {gpu.index}, {escape(gpu.name)}",
-                "held" if by else _free(load),
+                f"GPU {gpu.index}, {gpu.name}",
+                "allocated" if by else _free(load),
                 _holders(by, "gpu"),
                 _load(load, gpu.memory_mb),
             ]
         )
-    st.html(bar(held / here.cores, "Cores held"))
-    st.html(table(["Slot", "State", "Held by", "Now"], rows, caption="Slots of the machine and who holds them"))
+    st.html(bar(held / here.cores, "Cores allocated"))
+    st.html(table(["Slot", "State", "Allocated to", "Load"], rows, caption="Slots and their allocation"))
     if not here.gpus:
-        st.caption("This machine shows no GPU.")
+        st.caption("No GPU found.")
     if total := reader.queue.count():
-        st.caption(f"In the queue {waiting(total, reader.queue.count_held())}.")
+        st.caption(f"Queue: {waiting(total, reader.queue.count_held())}.")
 
 
 def hours(samples: Sequence[MachineSample], here: Machine) -> None:
-    """Show what cores, memory and GPUs did over the last hour."""
+    """Show the load of cores, memory and GPUs over the last hour."""
     if not samples:
-        st.write("Nothing was sampled in the last hour; the runner looks every few seconds.")
+        st.write("No samples in the last hour. The runner takes one every few seconds.")
         return
     most = {"cpu_percent": 100.0, "gpu_percent": 100.0, "host memory_mb": here.memory_gb}
     shown = kinds(samples)
@@ -73,53 +77,53 @@ def hours(samples: Sequence[MachineSample], here: Machine) -> None:
 
 
 def runner(reader: Reader) -> None:
-    """Show which process serves the store, since when, and when it was last heard of."""
+    """Show the runner's state, process, start and last heartbeat."""
     row = reader.runner.current()
     if row is None:
-        widgets.show_facts([("State", "no runner serves this lab")])
+        widgets.show_facts([("State", "not running")])
         return
     state = (
-        "not there any more"
+        "died"
         if not lives(reader.db.home, row.process)
-        else "takes no new runs, ends with its last one"
+        else "stopping after its last run"
         if row.stopping
-        else "serves"
+        else "running"
     )
     widgets.show_facts(
         [
             ("State", state),
             ("Process", str(row.process.pid)),
-            ("Since", when(row.started_at)),
+            ("Started", when(row.started_at)),
             ("Last heartbeat", when(row.heartbeat_at) + (" (silent)" if is_silent(row) else "")),
             ("Spare worker", "warm" if row.warm else "not loaded"),
-            ("Gives out", f"{row.cores} cores, {row.gpus} GPUs"),
+            ("Capacity", f"{row.cores} cores, {row.gpus} GPUs"),
         ]
     )
 
 
 def room(home: Home) -> None:
-    """Show what is free on the disks, how large the store is, and where things lie."""
+    """Show free disk space, the size of the store, and the folders."""
     found = storage(home)
     widgets.show_facts(
         [
-            ("Free on the home's disk", f"{size(found.disk_free)} of {size(found.disk_total)}"),
+            ("Free disk space (home)", f"{size(found.disk_free)} of {size(found.disk_total)}"),
             ("Store", size(found.store)),
-            ("Its write-ahead log", size(found.write_ahead_log)),
-            ("Home", escape(str(home.path))),
-            ("Data sets", escape(str(home.data)) + ("" if found.has_data else " (not there yet)")),
-            ("Free on their disk", size(found.data_free)),
+            ("Write-ahead log", size(found.write_ahead_log)),
+            ("Home", str(home.path)),
+            ("Data sets", str(home.data) + ("" if found.has_data else " (does not exist yet)")),
+            ("Free disk space (data sets)", size(found.data_free)),
         ]
     )
 
 
 def _holders(runs: Sequence[Run], slot: str) -> str:
-    """Return who holds a slot, as HTML."""
-    said = []
+    """Return the runs that hold a slot, as HTML."""
+    entries = []
     for run in runs:
         cores = f", {run.demand.cores} {'core' if run.demand.cores == 1 else 'cores'}" if slot == "cores" else ""
-        alone = ", nothing may run beside it" if run.exclusive and slot == "cores" else ""
-        said.append(f"{run_link(f'run {run.id}', run.id)} of {escape(run.owner)}{cores}{alone}")
-    return "<br>".join(said) or "–"
+        alone = ", exclusive" if run.exclusive and slot == "cores" else ""
+        entries.append(run_link(f"run {run.id}", run.id) + f" of {run.owner}{cores}{alone}")
+    return stacked(entries) or "–"
 
 
 def _host(here: Machine, latest: Mapping[tuple[str, str], float]) -> str:
@@ -142,4 +146,4 @@ def _load(load: Mapping[str, float | None], memory_mb: int) -> str:
 
 def _free(load: Mapping[str, float | None]) -> str:
     in_use = (load["gpu_percent"] or 0.0) >= IN_USE_PERCENT or (load["memory_mb"] or 0.0) >= IN_USE_MB
-    return "no run holds it, but something else uses it" if in_use else "free"
+    return "used by another program" if in_use else "free"

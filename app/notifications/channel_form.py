@@ -1,6 +1,4 @@
-"""The form for another channel: where it goes, which ends it tells of. What is typed as a webhook's address is kept by
-the store alone.
-"""
+"""The form that adds a channel: target and events. Only the store keeps a webhook's address."""
 
 import streamlit as st
 
@@ -19,33 +17,31 @@ _KIND, _ADDRESS, _RECIPIENT, _ENDS, _REACH = (
 )
 FORM = "form"
 _HOW: dict[Kind, str] = {
-    "slack": "In Slack: your workspace's apps, Incoming Webhooks, Add New Webhook. It looks like https://hooks.slack.com/services/T…/B…/…",
-    "discord": "In Discord: Edit Channel, Integrations, Webhooks, Copy Webhook URL. It looks like https://discord.com/api/webhooks/…/…",
-    "json": "A receiver of your own that takes a JSON object by POST; docs/notifications.md says what is in it.",
-    "email": "The runner hands it in at the lab's mail server.",
+    "slack": "In Slack: your workspace's apps, Incoming Webhooks, Add New Webhook. Format: https://hooks.slack.com/services/T…/B…/…",
+    "discord": "In Discord: Edit Channel, Integrations, Webhooks, Copy Webhook URL. Format: https://discord.com/api/webhooks/…/…",
+    "json": "Your own receiver of JSON by POST. See docs/notifications.md for the fields.",
+    "email": "Sent by the runner through the lab's mail server.",
 }
 
 
 def show(reader: Reader, who: str) -> None:
-    """Show the form; who adds a channel finds it above in the next moment."""
+    """Show the form; an added channel appears above it."""
     kind: Kind = st.segmented_control(
-        "Where", KINDS, default=KINDS[0], format_func=lambda each: KIND_WORDS[each], key=_KIND, required=True
+        "Target", KINDS, default=KINDS[0], format_func=lambda each: KIND_WORDS[each], key=_KIND, required=True
     )
     with st.container(border=True):
         ready = _email(reader, who) if kind == "email" else _webhook(reader, kind)
         left, right = st.columns(2)
-        left.selectbox("Which ends", ENDS, format_func=lambda each: END_WORDS[each], key=_ENDS)
-        right.selectbox("Of what", REACHES, format_func=lambda each: REACH_WORDS[each], key=_REACH)
+        left.selectbox("Outcomes", ENDS, format_func=lambda each: END_WORDS[each], key=_ENDS)
+        right.selectbox("Events", REACHES, format_func=lambda each: REACH_WORDS[each], key=_REACH)
         say_trouble(FORM)
-        st.caption("Runs of a sweep or a duel are told of once, when all have ended, and at the first that fails.")
+        st.caption("One notification per sweep or duel when all its runs have ended, and one at the first failure.")
         st.button("Add channel", type="primary", key="notify.add", disabled=not ready, on_click=_add, args=(kind, who))
 
 
 def _webhook(reader: Reader, kind: Kind) -> bool:
-    """Ask for the address of a webhook; return whether there is one that can be added."""
-    st.text_input(
-        "Address of the webhook", key=_ADDRESS, type="password", max_chars=LONGEST, autocomplete="off", help=_HOW[kind]
-    )
+    """Show the webhook address field; return whether a channel can be added."""
+    st.text_input("Webhook URL", key=_ADDRESS, type="password", max_chars=LONGEST, autocomplete="off", help=_HOW[kind])
     hosts = ", ".join(
         str(each.receiver)
         for each in reader.channels.listed_receivers()
@@ -53,15 +49,15 @@ def _webhook(reader: Reader, kind: Kind) -> bool:
     )
     st.caption(
         as_text(
-            "The address is a secret: only its host and last characters are shown from then on. Hosts of this "
-            f"lab: {hosts or 'none'}."
+            "The URL is stored as a secret: only its host and last characters are shown later. Allowed hosts: "
+            f"{hosts or 'none'}."
         )
     )
     return True
 
 
 def _email(reader: Reader, who: str) -> bool:
-    """Say where e-mail goes, or in a lab without accounts ask; return whether any can go."""
+    """Show the e-mail address, or a field for it in a lab without accounts; return whether a channel can be added."""
     try:
         server = mail_server(Home.find())
         account = reader.channels.account_address(who)
@@ -69,23 +65,23 @@ def _email(reader: Reader, who: str) -> bool:
         st.error(as_text(told(error)))
         return False
     if server is None:
-        st.info("This lab has no mail server. An admin sets one up: docs/notifications.md says how.")
+        st.info("This lab has no mail server. An admin can set one up; see docs/notifications.md.")
         return False
     if account is None:
         st.text_input("E-mail address", key=_RECIPIENT, max_chars=LONGEST, help=_HOW["email"])
         domains = ", ".join(each.host for each in sorted(reader.channels.receivers(), key=str) if each.kind == "mail")
-        st.caption(as_text(f"Domains that e-mail may go to: {domains or 'none yet; an admin lists one'}."))
+        st.caption(as_text(f"Allowed e-mail domains: {domains or 'none yet; an admin can add one'}."))
         return True
     st.write(
-        as_text(f"E-mail goes to {account}, the address of your account.")
+        as_text(f"E-mail is sent to your account's address, {account}.")
         if account
-        else "Your account has no e-mail address; an admin can give it one."
+        else "Your account has no e-mail address. An admin can add one."
     )
     return bool(account)
 
 
 def _add(kind: Kind, who: str) -> None:
-    """Add the channel, before the page runs again, and empty the form; what can't be done stands on the page."""
+    """Add the channel before the page reruns, and clear the form; errors are shown on the page."""
     state = st.session_state
     field = _RECIPIENT if kind == "email" else _ADDRESS
     address, ends, reach = str(state.get(field, "")), _chosen_ends(), _chosen_reach()

@@ -1,9 +1,6 @@
-"""Where a person is told that something of theirs has ended: their channels, the last messages, and a form for another
-channel.
-"""
+"""A person's notification channels, recent messages, and the form that adds a channel."""
 
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 
 import streamlit as st
 
@@ -11,7 +8,21 @@ from app.core.formatting import duration, moment, now, since
 from app.notifications import channel_form
 from app.notifications.pending_commands import give, say_trouble
 from app.ui import current_user, dialogs, widgets
-from app.ui.html import as_cell, as_text, duel_link, run_link, sweep_link, table, when, wide
+from app.ui.html import (
+    as_cell,
+    as_text,
+    block,
+    duel_link,
+    nowrap,
+    quiet,
+    run_link,
+    stacked,
+    strong,
+    sweep_link,
+    table,
+    when,
+    wide,
+)
 from app.ui.store_access import command, reading
 from engine.access.receivers import KIND_WORDS
 from engine.store import Reader, Store
@@ -19,24 +30,19 @@ from engine.store.notices.channels import END_WORDS, ENDS, REACH_WORDS, REACHES,
 from engine.store.notices.outbox import Sent
 
 TICK_S, FRESH_S = 2.0, 60.0
-"""While a message that is younger than a minute is on its way, the section looks again so often."""
+"""Refresh interval while a message younger than a minute is pending."""
 SHOWN = 10
 _TICKS = "notify.ticks"
 
 
 def notifications_section(*, is_page: bool = False) -> None:
-    """Show the person's channels and messages, below a header of a page of several things, or (`is_page`) as all of a
-    page.
-    """
+    """Show the person's channels and messages, as a section or (`is_page`) as the whole page."""
     who = current_user.name()
     if who is None:
         with reading():
-            st.write(
-                "Messages tell people that runs of theirs have ended. Say who you are, and you can set up "
-                "where yours go."
-            )
-        if st.button("Say who you are", key="notify.who"):
-            dialogs.open_soon(current_user.ask_name, "Your runs carry your name; messages tell you of those.", "Go on")
+            st.write("Get notified when your runs end. Enter your name to set up channels.")
+        if st.button("Enter your name", key="notify.who", type="primary"):
+            dialogs.open_soon(current_user.ask_name, "You are notified about runs that carry this name.", "Continue")
         return
     st.fragment(_section, run_every=TICK_S if st.session_state.get(_TICKS) else None)(
         who, st.header if is_page else st.subheader
@@ -55,18 +61,16 @@ def _section(who: str, heading: Callable[..., object]) -> None:
             widgets.runner_banner(reader)
         heading("Channels", anchor=False)
         _channels(channels)
-        heading("Add a channel", anchor=False)
+        heading("New channel", anchor=False)
         _add(reader, who)
     if sent:
-        heading("Last messages", anchor=False)
+        heading("Recent messages", anchor=False)
         _messages(sent, {channel.id: channel for channel in channels})
 
 
 def _channels(channels: Sequence[Channel]) -> None:
     if not channels:
-        st.write(
-            "You have no channel yet, so nobody tells you when your runs end. Add one below, then send a test message."
-        )
+        st.write("No channels yet. Add one below to be notified when your runs end, then send a test message.")
     for channel in channels:
         with st.container(border=True):
             _channel(channel)
@@ -80,10 +84,9 @@ def _add(reader: Reader, who: str) -> None:
 
 
 def _channel(channel: Channel) -> None:
-    """Show one channel with what can be done to it."""
-    tells = f"Tells of {REACH_WORDS[channel.reach]}: {END_WORDS[channel.ends]}."
-    words = f"<strong>{escape(_name(channel))}</strong> {escape(channel.shown)}"
-    st.html(f'<div class="pl-said">{words}<br><span class="pl-quiet">{escape(tells)}</span></div>')
+    """Show one channel with its actions."""
+    tells = f"Notifies about {REACH_WORDS[channel.reach]}: {END_WORDS[channel.ends]}."
+    st.html(block("pl-said", stacked([strong(_name(channel)) + f" {channel.shown}", quiet(tells)])))
     if channel.paused_at:
         st.warning(as_text(f"Paused: {channel.paused_because}"))
     say_trouble(f"channel {channel.id}")
@@ -93,28 +96,28 @@ def _channel(channel: Channel) -> None:
                 "Resume",
                 channel,
                 lambda store, who: store.channels.resume(channel.id, by=who),
-                "Tell again, beginning with what was on its way.",
+                "Resume messages, starting with the pending ones.",
             )
         else:
             _button(
                 "Send test",
                 channel,
                 lambda store, who: store.channels.test(channel.id, by=who),
-                "The runner sends a message within a second or two.",
+                "The runner sends a test message within 2 seconds.",
             )
             _button(
                 "Pause",
                 channel,
                 lambda store, who: store.channels.pause(channel.id, by=who),
-                "What ends meanwhile is not told later.",
+                "Events during the pause are not sent later.",
             )
         _change(channel)
-        if st.button("Delete", key=f"notify.delete.{channel.id}", help="Asks first."):
+        if st.button("Delete", key=f"notify.delete.{channel.id}", help="Asks for confirmation."):
             dialogs.open_soon(ask_delete, channel)
 
 
 def _button(label: str, channel: Channel, order: Callable[[Store, str], object], words: str) -> None:
-    """Show a button that gives a command before the section is drawn again; what can't be done stands on the page."""
+    """Show a button that runs a command before the section is redrawn; errors are shown on the page."""
 
     def ordered() -> None:
         who = current_user.whoever()
@@ -126,14 +129,14 @@ def _button(label: str, channel: Channel, order: Callable[[Store, str], object],
 def _change(channel: Channel) -> None:
     with st.popover("Change", key=f"notify.change.{channel.id}"):
         ends = st.selectbox(
-            "Which ends",
+            "Outcomes",
             ENDS,
             ENDS.index(channel.ends),
             format_func=lambda each: END_WORDS[each],
             key=f"notify.ends.{channel.id}",
         )
         reach = st.selectbox(
-            "Of what",
+            "Events",
             REACHES,
             REACHES.index(channel.reach),
             format_func=lambda each: REACH_WORDS[each],
@@ -143,26 +146,23 @@ def _change(channel: Channel) -> None:
             "Save",
             channel,
             lambda store, who: store.channels.change(channel.id, ends=ends, reach=reach, by=who),
-            "It holds for what ends from now on.",
+            "Applies to events from now on.",
         )
 
 
 @st.dialog("Delete this channel?")
 def ask_delete(channel: Channel) -> None:
-    """Ask once more, then delete the channel with its address."""
+    """Confirm, then delete the channel with its address."""
     st.write(
-        as_text(
-            f"{KIND_WORDS[channel.kind]} {channel.shown}: its address is deleted, and what is still to be sent "
-            "there with it."
-        )
+        as_text(f"{KIND_WORDS[channel.kind]} {channel.shown}: its address and all pending messages will be deleted.")
     )
     who = current_user.whoever()
     with st.container(horizontal=True):
-        if st.button("Delete the channel", type="primary") and command(
+        if st.button("Delete channel", type="primary") and command(
             lambda store: store.channels.delete(channel.id, by=who) is None
         ):
             st.rerun()
-        if st.button("Keep it"):
+        if st.button("Keep channel"):
             st.rerun()
 
 
@@ -173,22 +173,22 @@ def _name(channel: Channel) -> str:
 def _messages(sent: Sequence[Sent], channels: Mapping[int, Channel]) -> None:
     rows = [
         [
-            _nowrap(when(each.made_at)),
-            _nowrap(escape(_name(channels[each.channel_id]))),
+            nowrap(when(each.made_at)),
+            nowrap(_name(channels[each.channel_id])),
             _of(each),
             _state(each),
             wide(_why(each)),
         ]
         for each in sent
     ]
-    st.html(table(["When", "Channel", "Of", "State", "Why"], rows, caption="The last messages"))
+    st.html(table(["Time", "Channel", "Subject", "State", "Error"], rows, caption="Recent messages"))
 
 
 def _of(sent: Sent) -> str:
     if sent.kind == "test":
-        return "a test"
+        return "test"
     if sent.run_id is not None:
-        first = "the first failure: " if sent.kind == "failure" else ""
+        first = "first failure: " if sent.kind == "failure" else ""
         return first + run_link(f"run {sent.run_id}", sent.run_id)
     return (
         sweep_link(f"sweep {sent.sweep_id}", sent.sweep_id)
@@ -198,14 +198,10 @@ def _of(sent: Sent) -> str:
 
 
 def _why(sent: Sent) -> str:
-    """Return why the last attempt failed, and when the next one is, as HTML."""
+    """Return the last attempt's error and the time of the next one, as HTML."""
     left_s = (moment(sent.due_at) - now()).total_seconds()
     following = f" Next attempt in {duration(left_s)}." if sent.waits and sent.last_error and left_s > 0 else ""
-    return escape(sent.last_error + following)
-
-
-def _nowrap(cell: str) -> str:
-    return f'<span class="pl-nowrap">{cell}</span>'
+    return sent.last_error + following
 
 
 def _state(sent: Sent) -> str:

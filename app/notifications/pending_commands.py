@@ -1,7 +1,6 @@
-"""Commands that buttons of a fragment give before it is drawn again, and what could not be done, said where the button
-stands.
+"""Commands of a fragment's buttons, run before the fragment is redrawn, with errors shown next to the button.
 
-A callback of a fragment must show nothing itself: what it shows would take the place of the page's first elements.
+A callback of a fragment must not draw: its output would replace the page's first elements.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ _TROUBLE = "notify.trouble"
 
 
 def give(order: Callable[[Store], object], place: str) -> bool:
-    """Give the store a command; False where it could not be done, which then stands at `place`."""
+    """Run a store command; return False on an error, which is then shown at `place`."""
     st.session_state.pop(_TROUBLE, None)
     try:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S) as store:
@@ -30,7 +29,7 @@ def give(order: Callable[[Store], object], place: str) -> bool:
 
 
 def say_trouble(place: str) -> None:
-    """Show what could not be done at a place, until the next command."""
+    """Show the error at a place, until the next command."""
     of, sentence = st.session_state.get(_TROUBLE, ("", ""))
     if of == place:
         st.error(as_text(sentence))

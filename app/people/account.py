@@ -1,15 +1,14 @@
-"""The parts of the Account page: who one is here, what one may do, and the browsers that one is signed in on."""
+"""The parts of the Account page: identity, permissions and signed-in browsers."""
 
 import re
 from collections.abc import Iterator, Sequence
-from html import escape
 
 import streamlit as st
 
 from app.core.base_path import at
 from app.core.static_files import static_text
 from app.ui import current_user
-from app.ui.html import as_text, facts, table, when
+from app.ui.html import as_text, facts, link, table, when
 from app.ui.store_access import command
 from engine.access.permission_table import abilities
 from engine.access.rules import ROLE_WORDS, Role
@@ -25,7 +24,7 @@ _BROWSERS = (
     ("CriOS/", "Chrome"),
     ("Safari/", "Safari"),
 )
-"""What each browser says of itself, those first that also say what others do."""
+"""User agent marks; browsers whose user agent contains others' marks come first."""
 _SYSTEMS = (
     ("Android", "Android"),
     ("iPhone", "iPhone"),
@@ -44,67 +43,64 @@ _sign_out_form = st.components.v2.component(
 
 
 def no_accounts() -> None:
-    """Say what there is in place of accounts, and how they begin."""
+    """Explain the lab without accounts, and how to add the first one."""
     st.write(
-        "Nobody has an account in this lab, so nobody has to sign in: whoever reaches this console, on its own "
-        "machine alone, may do everything."
+        "This lab has no accounts, so no sign-in is required. The console is reachable from its own machine only, "
+        "and every user has full access."
     )
-    st.write("The first account makes it ask for a sign-in, and roles hold from then on. It has to be an admin's:")
+    st.write("Adding the first account, which must be an admin, enables sign-in and roles:")
     st.code("python -m engine users add NAME --role admin", language=None)
 
 
 def who(me: Person) -> None:
-    """Show who the person is, and what their role lets them do."""
+    """Show the person's identity and the permissions of their role."""
     st.html(
         facts(
             [
-                ("Name", escape(me.name)),
-                ("Role", escape(me.role)),
-                ("E-mail", escape(me.email) or "–"),
-                ("Signs in by", ways(me)),
+                ("Name", me.name),
+                ("Role", me.role),
+                ("E-mail", me.email or "–"),
+                ("Sign-in method", ways(me)),
                 *_since(me),
             ]
         )
     )
     st.text(f"{me.role.capitalize()}: {ROLE_WORDS[me.role]}.")
-    with st.expander("What you may do"):
-        st.html(table(["You may", "Whose"], list(_rows(me.role)), caption="What your role lets you do"))
+    with st.expander("Permissions"):
+        st.html(table(["Permission", "Applies to"], list(_rows(me.role)), caption="Permissions of your role"))
 
 
 def ways(one: Person) -> str:
-    """Return how somebody signs in, as HTML."""
-    found = [*(["password"] if one.has_password else []), *([escape(one.issuer)] if one.issuer else [])]
-    return ", ".join(found) or ("the lab's provider, not yet" if one.email else "nothing yet")
+    """Return a person's sign-in methods."""
+    found = [*(["password"] if one.has_password else []), *([one.issuer] if one.issuer else [])]
+    return ", ".join(found) or ("the lab's provider (not linked yet)" if one.email else "none yet")
 
 
 def _since(me: Person) -> list[tuple[str, str]]:
-    return [("Account made", f"{when(me.created_at)} by {escape(me.created_by)}")]
+    return [("Created", when(me.created_at) + f" by {me.created_by}")]
 
 
 def _rows(role: Role) -> Iterator[list[str]]:
     for each in abilities():
         if reach := each.reach[role]:
-            yield [escape(each.words), "" if reach == "yes" else escape(reach)]
+            yield [each.words, "" if reach == "yes" else reach]
 
 
 def browsers(me: Person, found: Sequence[SignIn]) -> None:
-    """Show where the person is signed in, and offer to end all but this one."""
+    """List the person's sign-ins, with a button that ends all others."""
     here = current_user.key()
     others = [each for each in found if each.key != here]
     st.html(
         table(
             ["Browser", "Signed in", "Last used", ""],
             [_line(each, here) for each in found],
-            caption="Browsers that you are signed in on",
+            caption="Signed-in browsers",
         )
     )
-    st.caption(
-        f"A sign-in ends {LASTS_S / DAY_S:.0f} days after it began, or {IDLE_S / HOUR_S:.0f} hours after it "
-        "was last used."
-    )
-    words = "The one that you are looking at stays." if others else "You are signed in on this browser alone."
+    st.caption(f"A sign-in expires after {LASTS_S / DAY_S:.0f} days, or after {IDLE_S / HOUR_S:.0f} hours without use.")
+    words = "This browser stays signed in." if others else "You are signed in only on this browser."
     st.button(
-        "Sign out the others",
+        "Sign out other browsers",
         key="account.others",
         on_click=_end_others,
         args=(me.name, here),
@@ -115,10 +111,10 @@ def browsers(me: Person, found: Sequence[SignIn]) -> None:
 
 def _line(one: SignIn, here: str) -> list[str]:
     return [
-        escape(in_words(one.browser)),
-        f"{when(one.began_at)} by {escape(one.way)}",
+        in_words(one.browser),
+        when(one.began_at) + f" by {one.way}",
         when(one.seen_at),
-        "this one" if one.key == here else "",
+        "this browser" if one.key == here else "",
     ]
 
 
@@ -131,28 +127,23 @@ def _end_others(name: str, here: str) -> None:
 
 
 def password(me: Person) -> None:
-    """Lead to the page on which the password is changed."""
+    """Link to the page that changes the password."""
     if me.has_password:
-        st.html(f'<a href="{at("/password")}">Choose another password</a>')
-        st.caption("It asks for the present one, and signs you out of every other browser.")
+        st.html(link("Change password", at("/password")))
+        st.caption("You need your current password. All other browsers are signed out.")
     else:
-        st.write(
-            as_text(
-                f"You sign in at {me.issuer or 'the lab’s provider'}, which has your password; this lab has "
-                "none of yours."
-            )
-        )
+        st.write(as_text(f"You sign in at {me.issuer or 'the lab’s provider'}. This lab stores no password for you."))
 
 
 def in_words(agent: str) -> str:
-    """Return a user agent as people would say it, such as 'Firefox on Linux'; what is none of those, its first word."""
+    """Return a short name for a user agent, such as 'Firefox on Linux'; its first word where unknown."""
     name = next((words for mark, words in _BROWSERS if mark in agent), "")
     system = next((words for mark, words in _SYSTEMS if mark in agent), "")
     if name or system:
-        return " on ".join(filter(None, (name or "a browser", system)))
+        return " on ".join(filter(None, (name or "Browser", system)))
     return next(iter(re.findall(r"[\w.-]+", agent)), "unknown")[:40]
 
 
 def sign_out_form() -> None:
-    """Show the button that signs out: a form of its own, since only an answer of our route can take a cookie back."""
+    """Show the sign-out button: a separate form, since only a response of our route can delete the cookie."""
     _sign_out_form(key="sign-out", width="content")

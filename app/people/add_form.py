@@ -1,4 +1,4 @@
-"""The form that gives somebody an account; a password is made and shown once, or typed."""
+"""The form that adds an account; the password is typed, or generated and shown once."""
 
 import streamlit as st
 
@@ -18,15 +18,15 @@ _NAME, _ROLE, _EMAIL, _PASSWORD, _PROVIDER, _ADDED = (
 
 
 def adding() -> None:
-    """Show the form, folded, and what came of it."""
-    with st.expander("Add somebody"), st.form("people.add", border=False):
+    """Show the collapsed form and its result."""
+    with st.expander("Add account"), st.form("people.add", border=False):
         left, right = st.columns(2, gap="medium")
         with left:
             st.text_input(
                 "Name",
                 key=_NAME,
                 max_chars=NAME_LENGTH,
-                help="What they go by, and the owner of what they launch. It is never given twice.",
+                help="User name, and owner of the runs they launch. Names are unique and never reused.",
             )
             words = "; ".join(f"{role}: {words}" for role, words in ROLE_WORDS.items())
             st.selectbox("Role", ROLES, index=1, key=_ROLE, help=as_text(f"{words}."))
@@ -35,27 +35,27 @@ def adding() -> None:
                 "E-mail",
                 key=_EMAIL,
                 max_chars=EMAIL_LENGTH,
-                placeholder="may be empty",
-                help="Who signs in at the provider with it is this person.",
+                placeholder="optional",
+                help="Links the account to the provider sign-in with this verified address.",
             )
             st.text_input(
                 "Password",
                 type="password",
                 key=_PASSWORD,
                 autocomplete="new-password",
-                placeholder="empty: one is made, and shown once",
+                placeholder="leave empty to generate one",
             )
-        st.toggle("Signs in at the lab's OpenID provider, without a password here", key=_PROVIDER)
+        st.toggle("OpenID sign-in only (no password)", key=_PROVIDER)
         st.form_submit_button("Add", type="primary", on_click=_add)
     if (added := st.session_state.pop(_ADDED, None)) is not None:
         name, role, made = added
-        st.success(as_text(f"{name} has an account as {role}."))
+        st.success(as_text(f"Account {name} added with role {role}."))
         if made:
             shown_once(name, made)
 
 
 def _add() -> None:
-    """Add the person before the page runs again, and forget the password that was typed."""
+    """Add the person before the page reruns, and clear the typed password."""
     name, role, email, typed = (str(st.session_state.get(each) or "") for each in (_NAME, _ROLE, _EMAIL, _PASSWORD))
     at_provider, who = bool(st.session_state.get(_PROVIDER)), current_user.whoever()
     st.session_state[_PASSWORD] = ""
@@ -68,8 +68,8 @@ def _add() -> None:
                     Problem(
                         "email",
                         (
-                            "Somebody without a password is known by the address that the provider vouches for: "
-                            "give their e-mail."
+                            "email is required for an account without a password: the provider's verified address "
+                            "identifies the person."
                         ),
                     )
                 ]

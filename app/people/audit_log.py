@@ -1,15 +1,12 @@
-"""The audit log on the People page: who did what and when, newest first, narrowed by person and command, page by page,
-and as a file.
-"""
+"""The audit log on the People page: newest first, filtered by person and command, paged, and downloadable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 import streamlit as st
 
 from app.export.downloads import download
-from app.ui.html import run_link, sweep_link, table, when, wide
+from app.ui.html import joined, nowrap, run_link, strong, sweep_link, table, when, wide
 from app.ui.store_access import reading
 from engine.access.rules import COMMANDS
 from engine.home import Home
@@ -17,15 +14,15 @@ from engine.store import Entry, Person, Reader
 from engine.transfer.tables import Table
 
 PAGE, MOST, NAMED = 50, 100_000, 8
-"""Entries on a page, in a file at most, and targets that are named one by one."""
+"""Entries per page, maximum entries per file, and targets listed individually."""
 _PAGES = "audit.pages"
-HEADERS = ("When", "Who", "As", "Command", "To", "What")
+HEADERS = ("Time", "Person", "Role", "Command", "Target", "Details")
 COLUMNS = ("id", "at", "who", "role", "command", "kind", "targets", "detail", "refused")
 
 
 @dataclass(frozen=True)
 class AuditQuery:
-    """What entries are asked for."""
+    """Filters for audit entries."""
 
     who: str | None
     command: str | None
@@ -44,9 +41,9 @@ def audit_log(people: Sequence[Person]) -> None:
     with reading() as reader:
         found = asked.entries(reader, before=pages[-1] if pages else None, limit=PAGE + 1)
     if not found:
-        st.write("Nothing of that kind was done.")
+        st.write("No matching entries.")
         return
-    st.html(table(HEADERS, [_row(each) for each in found[:PAGE]], caption="The audit log, newest first"))
+    st.html(table(HEADERS, [_row(each) for each in found[:PAGE]], caption="Audit log, newest first"))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Newer", key="audit.newer", on_click=_turn_back, args=(pages,), disabled=not pages)
         st.button(
@@ -56,8 +53,8 @@ def audit_log(people: Sequence[Person]) -> None:
             args=(found[PAGE - 1].id if len(found) > PAGE else 0,),
             disabled=len(found) <= PAGE,
         )
-        download("audit", key="audit", tables={f"All entries of that kind, at most {MOST:,}": lambda: _table(asked)})
-        st.caption("Entries are only ever added; nobody can change or delete one here.")
+        download("audit", key="audit", tables={f"All matching entries, at most {MOST:,}": lambda: _table(asked)})
+        st.caption("The log is append-only: entries can't be changed or deleted.")
 
 
 def _asked(people: Sequence[Person]) -> AuditQuery:
@@ -68,12 +65,12 @@ def _asked(people: Sequence[Person]) -> AuditQuery:
         command = st.selectbox(
             "Command", ["sign in", "sign out", *COMMANDS], index=None, placeholder="any", key="audit.command", width=240
         )
-        refused = st.toggle("Only what was refused", key="audit.refused")
+        refused = st.toggle("Refused only", key="audit.refused")
     return AuditQuery(who, command, refused)
 
 
 def _pages(asked: AuditQuery) -> list[int]:
-    """Return the entries before which the pages begin that were turned to; with other filters it is the first page."""
+    """Return the stack of entry ids before which the visited pages start; other filters reset it."""
     kept = st.session_state.get(_PAGES)
     if kept is None or kept[0] != asked:
         kept = st.session_state[_PAGES] = (asked, [])
@@ -86,27 +83,27 @@ def _turn_back(pages: list[int]) -> None:
 
 
 def _row(one: Entry) -> list[str]:
-    what = f"<strong>refused</strong> {escape(one.refused)}" if one.refused else escape(one.detail)
+    what = strong("refused") + f" {one.refused}" if one.refused else one.detail
     return [
-        f'<span class="pl-nowrap">{when(one.at)}</span>',
-        escape(one.who),
-        escape(one.role),
-        escape(one.command),
+        nowrap(when(one.at)),
+        one.who,
+        one.role,
+        one.command,
         _targets(one),
         wide(what),
     ]
 
 
 def _targets(one: Entry) -> str:
-    """Return what a command was given to, as HTML; runs and sweeps as links."""
-    link = {"run": run_link, "sweep": sweep_link}.get(one.kind)
+    """Return a command's targets as HTML, with runs and sweeps as links."""
+    as_link = {"run": run_link, "sweep": sweep_link}.get(one.kind)
     shown = [
-        link(str(each), each) if link and isinstance(each, int) else escape(str(each)) for each in one.targets[:NAMED]
+        as_link(str(each), each) if as_link and isinstance(each, int) else str(each) for each in one.targets[:NAMED]
     ]
     if not shown:
         return "–"
     more = f" and {len(one.targets) - NAMED:,} more" if len(one.targets) > NAMED else ""
-    return f"{escape(one.kind)} {', '.join(shown)}{more}"
+    return f"{one.kind} " + joined(shown) + more
 
 
 def _table(asked: AuditQuery) -> Table:

@@ -1,4 +1,4 @@
-"""The dialogs of the People page: another password for somebody, and the question before somebody is shut out."""
+"""The dialogs of the People page: set a password, and disable an account."""
 
 import streamlit as st
 
@@ -12,29 +12,29 @@ _TYPED = "people.typed"
 
 
 def shown_once(name: str, password: str) -> None:
-    """Show a password that was made, for an admin to hand over."""
+    """Show a generated password, for an admin to hand over."""
     st.write(
         as_text(
-            f"{name}'s password, shown this once. Hand it over where nobody else reads it; they can choose "
-            "another one on their Account page."
+            f"Password of {name}, shown only once. Send it through a private channel; it can be changed on the "
+            "Account page."
         )
     )
     st.code(password, language=None)
 
 
-@st.dialog("Set a password")
+@st.dialog("Set password")
 def ask_password(name: str) -> None:
-    """Have a password made, or take one that is typed; the person is signed out everywhere."""
-    st.write(as_text(f"{name} is signed out of every browser by it."))
+    """Set a typed or generated password; the person is signed out everywhere."""
+    st.write(as_text(f"This signs {name} out of all browsers."))
     with st.form("people.password", border=False, clear_on_submit=True):
         typed = st.text_input(
             "Password",
             type="password",
             key=_TYPED,
             autocomplete="new-password",
-            placeholder="empty: one is made, and shown once",
+            placeholder="leave empty to generate one",
         )
-        sent = st.form_submit_button("Set it", type="primary")
+        sent = st.form_submit_button("Set password", type="primary")
     if sent:
         _set(name, typed)
 
@@ -46,29 +46,26 @@ def _set(name: str, typed: str) -> None:
         return store.people.set_password(name, typed or made, by=who)
 
     if command(change) is not None:
-        st.success(as_text(f"{name} has another password, and is signed out everywhere."))
+        st.success(as_text(f"Password of {name} changed. All their browsers are signed out."))
         if made:
             shown_once(name, made)
 
 
-@st.dialog("Shut somebody out?")
+@st.dialog("Disable this account?")
 def ask_shut_out(name: str) -> None:
-    """Ask once more, then let somebody in no more."""
+    """Confirm, then disable an account."""
     st.write(
-        as_text(
-            f"{name} is signed out at once and can't come in again, and the tokens of their scripts stop "
-            "working for good."
-        )
+        as_text(f"{name} is signed out immediately and can't sign in again. Their API tokens are revoked permanently.")
     )
-    st.write("Their runs go on and stay, under their name. An admin can let them in again.")
+    st.write("Their runs continue and stay under their name. An admin can enable the account again.")
     who = current_user.whoever()
 
     def shut_out(store: Store) -> Person:
         return store.people.shut_out(name, by=who)
 
     with st.container(horizontal=True):
-        ordered = command(shut_out) if st.button("Shut out", type="primary", key="people.out.now") else None
+        ordered = command(shut_out) if st.button("Disable account", type="primary", key="people.out.now") else None
         if ordered is not None:
             st.rerun()
-        if st.button("Leave it"):
+        if st.button("Keep enabled"):
             st.rerun()

@@ -1,10 +1,7 @@
-"""Everyone who has an account, as the People page lists them: role, way in, last seen, what they hold, and what an
-admin can change.
-"""
+"""The accounts on the People page: role, sign-in method, last activity, usage, and the actions of admins."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import streamlit as st
 
@@ -12,14 +9,14 @@ from app.core.formatting import size
 from app.people.account import ways
 from app.people.dialogs import ask_password, ask_shut_out
 from app.ui import current_user, dialogs
-from app.ui.html import as_text, when
+from app.ui.html import as_text, block, fact_row, strong, when
 from app.ui.store_access import command
 from app.ui.widgets import Colour
 from engine.access.rules import ROLES, Role
 from engine.home import Home
+from engine.runner.disk_meter import disk_use
 from engine.store import Person, Reader, Store
 from engine.store.access.ownership import Holding
-from engine.upkeep.disk_use import disk_use
 
 COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "violet"}
 DISK_FRESH_S = 60.0
@@ -30,7 +27,7 @@ _ASKED: dict[str, Callable[..., None]] = {"password": ask_password, "shut out": 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of everyone beside their accounts."""
+    """Usage and activity by person."""
 
     holdings: Mapping[str, Holding]
     bytes: Mapping[str, int]
@@ -38,7 +35,7 @@ class Known:
 
 
 def disk(reader: Reader) -> Mapping[str, int]:
-    """Return the bytes of each owner's folders, looked at once a minute for everybody who asks."""
+    """Return the bytes of each owner's folders, cached for a minute across sessions."""
     return _disk(str(Home.find().path), reader)
 
 
@@ -48,7 +45,7 @@ def _disk(home: str, _reader: Reader) -> dict[str, int]:
 
 
 def open_asked() -> None:
-    """Open the dialog that a click in somebody's box asked for; the box lay over it else."""
+    """Open the dialog requested in a popover, which would otherwise cover it."""
     if asked := st.session_state.pop(_ASKS, None):
         which, name = asked
         dialogs.open_soon(_ASKED[which], name)
@@ -58,50 +55,50 @@ def entry(one: Person, known: Known) -> None:
     """Show one person."""
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.html(f'<div class="pl-said"><strong>{escape(one.name)}</strong></div>', width="stretch")
+            st.html(block("pl-said", strong(one.name)), width="stretch")
             st.badge(one.role, color=COLOURS[one.role])
             if not one.active:
-                st.badge("shut out", color="red")
+                st.badge("disabled", color="red")
             _change(one)
-        st.html(f'<div class="pl-row">{"".join(f"<span>{each}</span>" for each in _facts(one, known))}</div>')
+        st.html(fact_row(_facts(one, known)))
 
 
 def strangers(people: Sequence[Person], known: Known) -> None:
-    """Name those whose runs are here and who have no account: from before there were any, or from elsewhere."""
+    """List run owners without an account: from before accounts existed, or imported."""
     names = {one.name for one in people}
     found = [f"{owner} ({held.runs:,})" for owner, held in sorted(known.holdings.items()) if owner not in names]
     if found:
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
         st.caption(
             as_text(
-                f"Owners of runs who have no account, with how many: {', '.join(found[:NAMED])}{more}. Nobody "
-                "but admins may change these runs."
+                f"Run owners without an account (number of runs): {', '.join(found[:NAMED])}{more}. Only admins can "
+                "change these runs."
             )
         )
 
 
 def _facts(one: Person, known: Known) -> list[str]:
-    """Return what there is to say, as HTML."""
+    """Return the facts about a person, as HTML."""
     seen, held = known.seen.get(one.name), known.holdings.get(one.name, Holding(0, 0, 0))
     runs = [
         f"{held.runs:,} {'run' if held.runs == 1 else 'runs'}",
-        f"{held.on} on" if held.on else "",
-        f"{held.queued} waiting" if held.queued else "",
+        f"{held.on} running" if held.on else "",
+        f"{held.queued} queued" if held.queued else "",
     ]
     bytes_ = known.bytes.get(one.name, 0)
     return [
-        f"signs in by {ways(one)}",
-        f"seen {when(seen)}" if seen else "never seen",
+        f"sign-in: {ways(one)}",
+        "last active " + when(seen) if seen else "never active",
         ", ".join(filter(None, runs)),
         *([f"{size(bytes_)} on disk"] if bytes_ >= LEAST_BYTES else []),
-        *([escape(one.email)] if one.email else []),
-        f"account made {when(one.created_at)} by {escape(one.created_by)}",
-        *([f"shut out {when(one.disabled_at)}"] if one.disabled_at else []),
+        *([one.email] if one.email else []),
+        "created " + when(one.created_at) + f" by {one.created_by}",
+        *(["disabled " + when(one.disabled_at)] if one.disabled_at else []),
     ]
 
 
 def _change(one: Person) -> None:
-    """Show the box with what an admin can change about somebody."""
+    """Show the popover with an admin's actions on an account."""
     box = f"people.change.{one.id}"
     with st.popover("Change", key=box, on_change="rerun") as opened:
         if not opened.open:
@@ -113,10 +110,10 @@ def _change(one: Person) -> None:
                     one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now"
                 )
         if one.name == current_user.name():
-            st.caption("This is you: your password and your browsers are on the Account page.")
+            st.caption("This is your account: change your password and browsers on the Account page.")
             return
         st.button(
-            "Set a password",
+            "Set password",
             key=f"people.password.{one.id}",
             width="stretch",
             on_click=_ask,
@@ -130,22 +127,32 @@ def _change(one: Person) -> None:
         )
         if one.active:
             st.button(
-                "Shut out", key=f"people.out.{one.id}", width="stretch", on_click=_ask, args=(box, "shut out", one.name)
+                "Disable account",
+                key=f"people.out.{one.id}",
+                width="stretch",
+                on_click=_ask,
+                args=(box, "shut out", one.name),
             )
         else:
-            _button(one, "Let in again", lambda store, who: store.people.let_in(one.name, by=who), "may sign in again")
+            _button(
+                one,
+                "Enable account",
+                lambda store, who: store.people.let_in(one.name, by=who),
+                "can sign in again",
+                key="Let in again",
+            )
 
 
 def _giving(name: str, role: Role) -> Callable[[Store, str], Person]:
     return lambda store, who: store.people.set_role(name, role, by=who)
 
 
-def _button(one: Person, label: str, order: Callable[[Store, str], object], said: str) -> None:
-    st.button(label, key=f"people.{label}.{one.id}", width="stretch", on_click=_ordered, args=(one, order, said))
+def _button(one: Person, label: str, order: Callable[[Store, str], object], said: str, *, key: str = "") -> None:
+    st.button(label, key=f"people.{key or label}.{one.id}", width="stretch", on_click=_ordered, args=(one, order, said))
 
 
 def _ordered(one: Person, order: Callable[[Store, str], object], said: str) -> None:
-    """Give the store an order, before the page runs again, and close the box; what can't be done stands on the page."""
+    """Run a store command before the page reruns, and close the popover; errors are shown on the page."""
     who = current_user.whoever()
 
     def given(store: Store) -> bool:

@@ -1,4 +1,4 @@
-"""Reports: a view as one HTML file that holds all it needs, charts live, and asks no network."""
+"""Reports: a view as one self-contained HTML file with interactive charts, without network access."""
 
 from app.report.content import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink
 from app.report.document import report

@@ -1,4 +1,4 @@
-"""What a report is made of, from top to bottom."""
+"""The parts of a report."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,23 +11,21 @@ from engine.transfer.tables import Table
 
 @dataclass(frozen=True)
 class Heading:
-    """The title of what follows."""
+    """A section title."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Words; shown as they stand, never as markup."""
+    """Plain text, never interpreted as markup."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure with its numbers as a table below; `colours` gives each trace its place in the palette or a shade, as
-    `live.figure` has it.
-    """
+    """A figure and a table of its values; `colours` has a palette index or shade per trace, as in `live.figure`."""
 
     title: str
     figure: go.Figure | PlainFigure
@@ -38,7 +36,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table, which can be saved as CSV out of the report."""
+    """A table that can be saved as CSV from the report."""
 
     title: str
     table: Table
@@ -54,14 +52,14 @@ class FactList:
 
 @dataclass(frozen=True)
 class Legend:
-    """What the lines of several charts are: entries with label, colour (place in the palette), dash and symbol."""
+    """A shared legend: entries with label, colour (palette index), dash and symbol."""
 
     entries: Sequence[Mapping[str, str | int]]
 
 
 @dataclass(frozen=True)
 class ReportLink:
-    """An address with the words before it; one that is not of the web stands there as text."""
+    """A labelled link; addresses other than http(s) are shown as text."""
 
     text: str
     address: str
@@ -69,7 +67,7 @@ class ReportLink:
 
 @dataclass(frozen=True)
 class CommandLines:
-    """Lines for a terminal that give the same again."""
+    """Shell commands that reproduce the view."""
 
     title: str
     lines: Sequence[str]

@@ -1,20 +1,19 @@
-"""The one HTML file of a report: the console's theme, plotly.js, each part, and a policy that forbids the browser to
-ask any network.
-"""
+"""Build a report's HTML file: the console's theme, plotly.js, the parts, and a policy that forbids network access."""
 
 import json
 import math
 import tomllib
 from collections.abc import Sequence
 from functools import cache
-from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
+from markupsafe import Markup
 from plotly.io import to_json
 
 from app.core.formatting import absolute
-from app.core.plotly_asset import PLOTLY
+from app.core.plotly_asset import PLOT_SCRIPTS, PLOTLY
 from app.core.static_files import static_text
+from app.core.templates import macro, render
 from app.report.content import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink
 from engine import __version__
 from engine.home import ROOT
@@ -25,9 +24,9 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri "
     "'none'; form-action 'none'"
 )
-SCRIPTS = ("chart/plotly.js", "chart/plot.js", "chart/paint.js", "chart/save.js", "chart/swatch.js", "page/report.js")
+SCRIPTS = (*PLOT_SCRIPTS, "chart/paint.js", "chart/swatch.js", "page/report.js")
 MOST_ROWS = 500
-"""Rows of a table that are laid out; the file that is saved out of the report holds all."""
+"""Maximum rows shown per table; the file saved from the report has all."""
 _THEME = {
     "textColor": "--st-text-color",
     "borderColor": "--st-border-color",
@@ -37,103 +36,97 @@ _THEME = {
     "chartCategoricalColors": "--st-chart-categorical-colors",
 }
 
+_HEADING, _PARAGRAPH, _CHART, _GRID, _FACT_LIST, _LEGEND, _LINK, _COMMAND_LINES = (
+    macro("report/parts.html", name)
+    for name in ("heading", "paragraph", "chart", "grid", "fact_list", "legend", "link", "command_lines")
+)
+
+
+class ReportCell(NamedTuple):
+    """A table cell; `exact` is the unrounded value."""
+
+    shown: str
+    is_number: bool = False
+    exact: str = ""
+
 
 def report(title: str, parts: Sequence[Part], *, by: str = "") -> bytes:
-    """Return the report as UTF-8; every text of it is shown as it stands, whoever wrote it."""
-    made = f"Made {absolute(now())}{f' by {by}' if by else ''} with Parallab {__version__}."
-    body = "\n".join(_part(part, number) for number, part in enumerate(parts))
-    return _PAGE.format(
-        policy=POLICY,
-        title=escape(title),
-        made=escape(made),
-        style=_style(),
-        body=body,
+    """Return the report as UTF-8; all texts are shown verbatim."""
+    made = f"Created {absolute(now())}{f' by {by}' if by else ''} with Parallab {__version__}."
+    page = render(
+        "report/document.html",
+        policy=Markup(POLICY),
+        title=title,
+        made=made,
+        style=Markup(_style()),
+        parts=[_part(part, number) for number, part in enumerate(parts)],
         plotly=_script(PLOTLY.read_text()),
         ours=_script(static_text(*SCRIPTS)),
-    ).encode("utf-8", "backslashreplace")
+    )
+    return page.encode("utf-8", "backslashreplace")
 
 
-def _part(part: Part, number: int) -> str:
+def _part(part: Part, number: int) -> Markup:
     match part:
         case Heading(text):
-            return f"<h2>{escape(text)}</h2>"
+            return _HEADING(text)
         case Paragraph(text):
-            return f"<p>{escape(text)}</p>"
+            return _PARAGRAPH(text)
         case Chart():
             return _chart(part, number)
         case Grid(title, table):
             return _grid(title, table, number)
         case FactList(title, pairs):
-            rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in pairs)
-            return f"<section><h3>{escape(title)}</h3><dl>{rows}</dl></section>"
+            return _FACT_LIST(title, pairs)
         case Legend(entries):
-            return (
-                '<ul class="legend"><script '
-                f'type="application/json">{_data([dict(entry) for entry in entries])}</script></ul>'
-            )
+            return _LEGEND(_data([dict(entry) for entry in entries]))
         case ReportLink(text, address):
-            return f"<p>{escape(text)} {_link(address)}</p>"
+            return _LINK(text, address, is_of_web=address.startswith(("http://", "https://")))
         case CommandLines(title, lines):
-            return f"<section><h3>{escape(title)}</h3><pre tabindex='0'>{escape(chr(10).join(lines))}</pre></section>"
+            return _COMMAND_LINES(title, lines)
 
 
-def _chart(part: Chart, number: int) -> str:
+def _chart(part: Chart, number: int) -> Markup:
     drawn: dict[str, Any] = json.loads(str(to_json(part.figure, validate=False, engine="json")))
     drawn.get("layout", {}).pop("template", None)
-    told = {"figure": drawn, "colours": list(part.colours), "height": part.height, "name": part.title}
-    caption = f"<figcaption>{escape(part.caption)}</figcaption>" if part.caption else ""
-    return (
-        f'<section><h3>{escape(part.title)}</h3><figure data-chart="{number}">{caption}'
-        f'<div class="plot" role="figure" aria-label="{escape(part.title)}" style="height:{part.height}px"></div>'
-        f'<script type="application/json">{_data(told)}</script><details><summary>Numbers</summary><div '
-        'class="numbers"></div></details></figure></section>'
-    )
+    data = {"figure": drawn, "colours": list(part.colours), "height": part.height, "name": part.title}
+    return _CHART(part.title, part.caption, part.height, number, _data(data))
 
 
-def _grid(title: str, table: Table, number: int) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
-    body = "".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in table.rows[:MOST_ROWS])
-    said = (
-        f'<p class="made">The first {MOST_ROWS} of {len(table.rows):,} rows; the saved file holds all.</p>'
+def _grid(title: str, table: Table, number: int) -> Markup:
+    left_out = (
+        f"First {MOST_ROWS} of {len(table.rows):,} rows. The saved file contains all rows."
         if len(table.rows) > MOST_ROWS
         else ""
     )
-    told = {"name": title, "rows": [list(table.columns), *([plain(value) for value in row] for row in table.rows)]}
-    return (
-        f'<section data-grid="{number}"><h3>{escape(title)}</h3>{said}<div class="scroll" tabindex="0">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        f'<script type="application/json">{_data(told)}</script><button type="button">Save as CSV</button></section>'
-    )
+    cells = [[_cell(value) for value in row] for row in table.rows[:MOST_ROWS]]
+    data = {"name": title, "rows": [list(table.columns), *([plain(value) for value in row] for row in table.rows)]}
+    return _GRID(title, table.columns, cells, left_out, number, _data(data))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any) -> ReportCell:
     if isinstance(value, float) and math.isfinite(value):
-        return f'<td class="number" title="{value!r}">{value:.6g}</td>'
+        return ReportCell(f"{value:.6g}", True, repr(value))
     if isinstance(value, bool):
-        return f"<td>{str(value).lower()}</td>"
+        return ReportCell(str(value).lower())
     if isinstance(value, int):
-        return f'<td class="number">{value}</td>'
+        return ReportCell(str(value), True)
     shown = plain(value)
-    return f"<td>{escape(', '.join(map(str, shown)) if isinstance(shown, list) else '' if shown is None else str(shown))}</td>"  # noqa: E501
+    return ReportCell(", ".join(map(str, shown)) if isinstance(shown, list) else "" if shown is None else str(shown))
 
 
-def _link(address: str) -> str:
-    shown = escape(address)
-    return f'<a href="{shown}">{shown}</a>' if address.startswith(("http://", "https://")) else f"<code>{shown}</code>"
+def _data(value: object) -> Markup:
+    """Return a value as JSON that can't close the enclosing script element."""
+    return Markup(json.dumps(value, allow_nan=False).replace("<", "\\u003c"))
 
 
-def _data(value: object) -> str:
-    """Return a value as JSON that can't end the script that holds it."""
-    return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
-
-
-def _script(text: str) -> str:
-    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+def _script(text: str) -> Markup:
+    return Markup(text.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
 
 
 @cache
 def _style() -> str:
-    """Return the console's two themes as variables, and how a report is laid out with them."""
+    """Return the console's themes as CSS variables, and the report's stylesheet."""
     theme = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["theme"]
     light, dark = (_variables(theme[name]) for name in ("light", "dark"))
     themes = f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
@@ -141,7 +134,7 @@ def _style() -> str:
     return (
         themes
         + chosen
-        + static_text("page/report.css")
+        + static_text("chart/chart.css", "plot/enlarged.css", "page/report.css")
         + f"@media print {{ :root, :root[data-theme] {{ {light} }} }}\n"
     )
 
@@ -151,27 +144,3 @@ def _variables(theme: dict[str, Any]) -> str:
         f"{name}: {', '.join(value) if isinstance(value := theme[key], list) else value};"
         for key, name in _THEME.items()
     )
-
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header><h1>{title}</h1><button type="button" id="theme">Light or dark</button></header>
-<p class="made">{made}</p>
-<main>
-{body}
-</main>
-<script>{plotly}</script>
-<script>{ours}</script>
-</body>
-</html>
-"""

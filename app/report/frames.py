@@ -6,7 +6,7 @@ from engine.transfer.tables import Table
 
 
 def of_frame(frame: pd.DataFrame) -> Table:
-    """Return a data frame as a table; what pandas holds for a missing value becomes an empty cell."""
+    """Return a data frame as a table; missing values become empty cells."""
     cells = [[_cell(value) for value in frame[column]] for column in frame.columns]
     return Table.of(map(str, frame.columns), list(zip(*cells, strict=True)))
 

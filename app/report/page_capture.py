@@ -1,7 +1,6 @@
-"""What a view shows, kept while it is drawn, so that it leaves as files just so: its own figures, numbers and
-sentences, not others asked for later.
+"""Capture a view's charts, tables and texts while it is drawn, so that downloads contain exactly the content shown.
 
-Whoever draws says what it draws; where nobody keeps it, saying so does nothing.
+Drawing code records its content here; outside of `keeping`, recording does nothing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ Make = Callable[[], Table | pd.DataFrame]
 
 @dataclass(frozen=True)
 class _Rows:
-    """A table that is made when somebody asks for it; `charted` where a chart beside it holds the same numbers."""
+    """A table built on demand; `charted` if a chart has the same values."""
 
     title: str
     make: Make
@@ -33,18 +32,18 @@ class _Rows:
 
 
 class Noted:
-    """What one view showed, in its order."""
+    """The captured content of a view, in order."""
 
     def __init__(self) -> None:
         self._held: list[Part | _Rows] = []
 
     def hold(self, part: Part | _Rows) -> None:
-        """Add what comes next."""
+        """Append a part."""
         self._held.append(part)
 
     @property
     def tables(self) -> dict[str, Callable[[], Table]]:
-        """The tables by their titles, of which none is there twice; each is made when it is called."""
+        """The tables by unique title; each is built when called."""
         found: dict[str, Callable[[], Table]] = {}
         for each in self._held:
             if isinstance(each, _Rows):
@@ -53,7 +52,7 @@ class Noted:
         return found
 
     def parts(self) -> list[Part]:
-        """Return what a report is made of; a table that a chart holds already is left to the chart."""
+        """Return the report's parts, without tables that a chart already contains."""
         return [
             Grid(each.title, each.made()) if isinstance(each, _Rows) else each
             for each in self._held
@@ -66,7 +65,7 @@ _here: ContextVar[Noted | None] = ContextVar("noting", default=None)
 
 @contextmanager
 def keeping() -> Iterator[Noted]:
-    """Keep what is drawn within the block."""
+    """Capture the content drawn within the block."""
     found = Noted()
     before = _here.set(found)
     try:
@@ -81,32 +80,32 @@ def _hold(part: Part | _Rows) -> None:
 
 
 def chart(title: str, figure: PlainFigure, *, height: int, colours: Sequence[int | Mapping[str, float]] = ()) -> None:
-    """Say that a figure is shown."""
+    """Record a figure."""
     _hold(Chart(title[:1].upper() + title[1:], figure, colours=tuple(colours), height=height))
 
 
 def table(title: str, made: Make | Table | pd.DataFrame, *, charted: bool = False) -> None:
-    """Say that a table is shown, or is offered to whoever opens it."""
+    """Record a table that is shown or can be expanded."""
     _hold(_Rows(title, (lambda: made) if isinstance(made, Table | pd.DataFrame) else made, charted))
 
 
 def words(sentences: Iterable[str]) -> None:
-    """Say which sentences are shown."""
+    """Record sentences."""
     for sentence in filter(None, sentences):
         _hold(Paragraph(sentence))
 
 
 def heading(text: str) -> None:
-    """Say under which title the rest stands."""
+    """Record a section title."""
     _hold(Heading(text))
 
 
 def facts(title: str, pairs: Iterable[tuple[str, str]]) -> None:
-    """Say which names and values are shown; empty values are left out."""
+    """Record names and values, without empty values."""
     if there := [(name, value) for name, value in pairs if value]:
         _hold(FactList(title, there))
 
 
 def legend(entries: Iterable[Mapping[str, str | int]]) -> None:
-    """Say what the lines of the figures are."""
+    """Record the figures' legend."""
     _hold(Legend([{**entry, "href": ""} for entry in entries]))

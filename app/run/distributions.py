@@ -1,6 +1,4 @@
-"""Figures of how numbers are spread: a strip of bars for each rank, and heat over time; pure functions, coloured by the
-theme.
-"""
+"""Figures of distributions: a bar strip per rank, and a heat map over time. Pure functions, coloured by the theme."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,7 +8,7 @@ import plotly.graph_objects as go
 
 from app.ui.html import number
 from engine.analysis.statistics.counts import Counts, mean, percentile
-from engine.metrics import Histogram
+from engine.histograms import Histogram
 from engine.store.curve_records import Heat
 
 MOST_BARS, FEWEST_PLACES = 64, 5
@@ -18,9 +16,7 @@ HEAD_PX, STRIP_PX, FOOT_PX, HEAT_PX = 28, 68, 46, 320
 
 
 def strips(known: Histogram, counts: Mapping[str, Counts]) -> go.Figure:
-    """Return one strip of bars a rank, one below the other over one axis; each strip is as high as its own
-    highest bar.
-    """
+    """Return a strip of bars for each rank, stacked over one shared x-axis; each strip has its own y-scale."""
     low, high = min(map(min, counts.values())), max(map(max, counts.values()))
     size = 1
     while high // size - low // size >= MOST_BARS:
@@ -74,12 +70,12 @@ def strips(known: Histogram, counts: Mapping[str, Counts]) -> go.Figure:
 
 
 def strips_height(ranks: int) -> int:
-    """Return a height at which each strip can be read, in pixels."""
+    """Return the figure height for a number of ranks, in pixels."""
     return max(HEAT_PX, FOOT_PX + ranks * STRIP_PX)
 
 
 def grouped(counts: Counts, size: int) -> dict[int, int]:
-    """Return the counts by the first number of each group of `size` neighbours."""
+    """Return the counts in bins of `size` neighbouring values, keyed by the lowest value of each bin."""
     found: Counter[int] = Counter()
     for value, count in counts.items():
         found[value // size * size] += count
@@ -87,11 +83,11 @@ def grouped(counts: Counts, size: int) -> dict[int, int]:
 
 
 def heat_map(known: Histogram, heat: Heat) -> go.Figure:
-    """Return the heat as a grid of cells, those without points left empty."""
+    """Return the heat map as a grid of cells; cells without points are empty."""
     columns = range(1 + max(column for column, _ in heat.counts))
     rows = range(min(row for _, row in heat.counts), 1 + max(row for _, row in heat.counts))
     half = (heat.row - 1) / 2
-    where = f"{known.label.lower()} %{{y}}{f' ± {half:g}' if half else ''}, about %{{x:.1f}} s"
+    where = f"{known.label.lower()} %{{y}}{f' ± {half:g}' if half else ''}, at about %{{x:.1f}} s"
     ticks = {"tickformat": ",d", **_whole(max(heat.counts.values()))}
     figure = go.Figure()
     figure.add_heatmap(
@@ -112,7 +108,7 @@ def heat_map(known: Histogram, heat: Heat) -> go.Figure:
     )
     yaxis = {"title": {"text": _axis(known)}, "tickformat": "d", **_whole(len(rows) * heat.row)}
     figure.update_layout(
-        height=HEAT_PX, xaxis_title="Seconds since all ranks were ready", yaxis=yaxis, hovermode="closest"
+        height=HEAT_PX, xaxis_title="Time since all ranks were ready (s)", yaxis=yaxis, hovermode="closest"
     )
     return figure
 
@@ -127,7 +123,7 @@ def _add_strip(
         width=size * 0.92,
         yaxis=f"y{axis}",
         name=role,
-        customdata=[str(value) if size == 1 else f"{value} to {value + size - 1}" for value in bars],
+        customdata=[str(value) if size == 1 else f"{value}–{value + size - 1}" for value in bars],
         hovertemplate=f"{known.label.lower()} %{{customdata}}: %{{y:,}} {known.counted}<extra>{role}</extra>",
     )
     scale: dict[str, Any] = {
@@ -148,7 +144,7 @@ def _heading(known: Histogram, role: str, counts: Counts) -> str:
 
 
 def _whole(span: float) -> dict[str, int]:
-    """Return ticks at whole numbers, however short the axis is."""
+    """Return tick settings that place ticks at whole numbers for any axis length."""
     return {"dtick": 1} if span <= 6 else {"nticks": 8}
 
 

@@ -1,5 +1,5 @@
-"""The Gantt chart of one batch of a pipeline: a row a stage, a bar an action; a pure function, coloured by
-the theme.
+"""The Gantt chart of one pipeline batch: one row per stage, one bar per action. Pure function, coloured by the
+theme.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from engine.recorder import Span
 
 ROW_PX, FRAME_PX = 62, 104
 WIDE_SPACE = "\u2007"
-"""As wide as a digit: numbers that are equally wide are shown all or none."""
+"""A space as wide as a digit, to give all labels the same width: Plotly then shows all of them or none."""
 NARROW = 40
-"""Splits up to which bars are set apart by a line; more of them are too narrow to give a pixel away."""
+"""Number of splits up to which bars are outlined; with more splits, bars are too narrow for an outline."""
 
 
 @dataclass(frozen=True)
 class SpanStyle:
-    """How the spans of one name are drawn; `offset` and `width` in rows, down from the middle of a stage's row."""
+    """Style of the spans with one name; `offset` and `width` are in rows, relative to the centre of a stage's row."""
 
     label: str
     colour: int
@@ -40,8 +40,8 @@ KINDS = {
 
 
 def gantt(batch: BatchSpans, window_s: float | None = None) -> go.Figure:
-    """Return the chart of a batch in milliseconds from its start, stage1 on top; `window_s` makes the axis longer than
-    the batch.
+    """Return the chart of a batch in milliseconds from its start, with stage1 at the top; `window_s` extends the axis
+    beyond the batch.
     """
     figure = go.Figure()
     for name in kinds(batch):
@@ -63,32 +63,30 @@ def gantt(batch: BatchSpans, window_s: float | None = None) -> go.Figure:
         uniformtext={"minsize": 9, "mode": "hide"},
         legend={"traceorder": "normal"},
         showlegend=True,
-        xaxis={"title": {"text": "Milliseconds from the batch's start"}, "range": [0, end * 1.004], "zeroline": False},
+        xaxis={"title": {"text": "Time since batch start (ms)"}, "range": [0, end * 1.004], "zeroline": False},
         yaxis={**rows, "fixedrange": True},
     )
     return figure
 
 
 def kinds(batch: BatchSpans) -> list[str]:
-    """Return the names of spans that a batch has, in the order of their traces."""
+    """Return the span names in a batch, in trace order."""
     found = {span.name for span in batch.spans}
     return [name for name in KINDS if name in found]
 
 
 def gantt_colours(batch: BatchSpans) -> list[int]:
-    """Return each trace's place in the palette."""
+    """Return the palette index of each trace."""
     return [KINDS[name].colour for name in kinds(batch)]
 
 
 def gantt_height(stages: int) -> int:
-    """Return a height at which each row can be read, in pixels."""
+    """Return the figure height for a number of stages, in pixels."""
     return FRAME_PX + ROW_PX * stages
 
 
 def _bars(batch: BatchSpans, kind: SpanStyle, spans: Sequence[Span]) -> dict[str, Any]:
-    """Return the bars of one kind; those of work are hatched or not, numbered where the number fits, and set apart from
-    each other.
-    """
+    """Return the bars of one kind. Work bars are outlined, optionally hatched, and numbered if the number fits."""
     marker: dict[str, Any] = {}
     digits, start_ns = len(str(batch.splits - 1)), batch.start_ns
     if kind.width > 0.5:
@@ -120,7 +118,7 @@ def _bars(batch: BatchSpans, kind: SpanStyle, spans: Sequence[Span]) -> dict[str
 
 
 def _number(batch: BatchSpans, span: Span) -> int:
-    """Return the number of a span's micro-batch within the batch, from 0."""
+    """Return the micro-batch number of a span within its batch, starting from 0."""
     return span.micro_batch - batch.number * batch.splits
 
 

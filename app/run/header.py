@@ -1,56 +1,89 @@
-"""The top of a run's page: what it is, its status and cause, how far it is, its most telling numbers, and what can be
-done with it.
-"""
+"""The header of a run page: title, status and cause, progress, result, actions and tabs."""
 
-from html import escape
+from collections.abc import Sequence
 
 import streamlit as st
 
 from app.actions.annotations import baseline_beside, marks, marks_of
 from app.actions.queue_actions import queue_actions, waits, why
+from app.core.base_path import at
 from app.export.downloads import download
 from app.run import summary_html
-from app.run.lineage import lineage, resume_button, retry_button, what_next
+from app.run.lineage import resume_button, retry_button
 from app.run.report import run_report, settings_of
 from app.ui import current_user, permissions, widgets
-from app.ui.html import as_text, slot, table
-from engine.config import empty_means
-from engine.errors import EngineError
+from app.ui.html import as_text, breadcrumb, link, slot, sweep_link
+from app.ui.run_state import disturbed_help, tab_title
+from engine.analysis.disturbance import in_words
 from engine.home import Home
-from engine.registry import experiment
 from engine.store import Reader
 from engine.store.records import Run, RunRow
 from engine.transfer.point_rows import points_table
 from engine.transfer.tables import Table
 
+_WATCHED = "run.watched"
+"""The active run that this session last showed."""
 
-def heading(run: Run, entry: RunRow, reader: Reader) -> None:
-    """Show the top of the page."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.title(as_text(f"Run {run.id}: {widgets.title_of(run)}"), anchor=False, width="stretch")
-        _actions(run, reader)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        widgets.status_badge(run.status)
-        for word, by in marks(run).items():
-            st.badge(word, color="gray", help=f"by {as_text(by)}")
-        if run.status == "queued":
-            st.text(_waits_for(run, reader), width="stretch")
-        else:
-            st.html(slot("cause", summary_html.cause(run, entry)), width="stretch")
-    lineage(run, reader)
-    what_next(run, reader)
+
+def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str:
+    """Show the header, which stays on the screen while its page scrolls; return the chosen tab, which the address
+    holds.
+    """
+    st.set_page_config(page_title=tab_title(entry))
+    sweep = [sweep_link(f"Sweep {run.sweep_id}", run.sweep_id)] if run.sweep_id else []
+    st.html(breadcrumb([link("Runs", at("/runs")), *sweep], f"Run {run.id}"))
+    with st.container(key="run-header", gap="small"):
+        with st.container(key="run-state", gap="small"):
+            with st.container(key="run-title", horizontal=True, vertical_alignment="center", gap="small"):
+                st.title(as_text(f"Run {run.id}: {widgets.title_of(run)}"), anchor=False, width="stretch")
+                with st.container(
+                    key="run-actions", horizontal=True, vertical_alignment="center", gap="xsmall", width="content"
+                ):
+                    _actions(run, reader)
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                widgets.status_badge(run.status)
+                for word, by in marks(run).items():
+                    st.badge(word, color="gray", help=f"by {as_text(by)}")
+                if entry.disturbed:
+                    st.badge(
+                        f"disturbed {in_words(entry.disturbance or 0.0)}",
+                        color="orange",
+                        help=as_text(disturbed_help(run)),
+                    )
+                if run.status == "queued":
+                    st.text(_waits_for(run, reader), width="stretch")
+                else:
+                    st.html(slot("cause", summary_html.cause(run, entry)), width="stretch")
+                st.html(slot("result", summary_html.result(entry)), width="content")
+            if run.active and run.status != "queued":
+                st.html(slot("bar", summary_html.progress(entry)))
+        chosen = st.segmented_control(
+            "Section",
+            tabs,
+            key="section",
+            default=tabs[0],
+            required=True,
+            bind="query-params",
+            label_visibility="collapsed",
+            wrap=True,
+        )
     permissions.say_whose(f"Run {run.id}", run.owner)
-    if run.active and run.status != "queued":
-        st.html(slot("bar", summary_html.progress(entry)))
-    if run.error:
-        with st.expander("What stands behind it", expanded=run.status == "failed"):
-            st.code(run.error, language=None, wrap_lines=True, height=240 if run.error.count("\n") > 10 else "content")
-    st.html(slot("facts", summary_html.facts_of(run, reader.origins.of(run.id))))
-    st.html(slot("tiles", summary_html.tiles(reader.details.summaries(run.id), entry)))
+    _announce_end(run, entry, reader)
+    return chosen or tabs[0]
+
+
+def _announce_end(run: Run, entry: RunRow, reader: Reader) -> None:
+    """Say what the run showed once it ends, to a person who watches it."""
+    if run.active:
+        st.session_state[_WATCHED] = run.id
+    elif st.session_state.pop(_WATCHED, None) == run.id:
+        said = summary_html.finding(run, entry, reader) if run.status == "finished" else run.cause
+        ended = f"Run {run.id}:" if run.status == "cancelled" else f"Run {run.id} {run.status}."  # the cause says it
+        st.toast(as_text(f"{ended} {said}"), duration="long")
 
 
 def _actions(run: Run, reader: Reader) -> None:
-    with st.popover("Link", help="The address of this page, to keep or to send."):
+    with st.popover("Link", help="Permalink to this page."):
         st.code(widgets.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
     marks_of(run, baseline_beside(reader, run.experiment))
     _downloads(run)
@@ -63,42 +96,14 @@ def _actions(run: Run, reader: Reader) -> None:
 
 
 def _waits_for(run: Run, reader: Reader) -> str:
-    """Return why a queued run waits, in a sentence."""
+    """Return why a queued run is waiting, as a sentence."""
     if run.is_held:
-        return f"It waits: sweep {run.sweep_id}, which it is part of, is paused."
+        return f"Waiting: sweep {run.sweep_id} is paused."
     return why(run, waits(reader).get(run.id), reader)
 
 
-def source_of(run: Run) -> str:
-    """Return the paper or tutorial behind the run's experiment, empty where it is no longer known."""
-    try:
-        return experiment(run.experiment).source
-    except EngineError:
-        return ""
-
-
-def settings_table(run: Run) -> str:
-    """Return the run's config as an HTML table, what differs from its experiment's defaults marked."""
-    try:
-        fields = experiment(run.experiment).config.model_fields
-    except EngineError:
-        fields = {}
-    rows = []
-    for name, value in run.config.items():
-        changed = name in fields and value != fields[name].default
-        shown = (empty_means(fields[name]) if name in fields else "automatic") if value is None else escape(str(value))
-        rows.append(
-            [
-                escape(name),
-                f"<strong>{shown}</strong>" if changed else shown,
-                escape((fields[name].description or "") if name in fields else ""),
-            ]
-        )
-    return table(["Setting", "Value", "What it means"], rows, caption="The run's settings")
-
-
 def _downloads(run: Run) -> None:
-    """Show the button that opens what a run can be had as: a report, tables, and a bundle once it has ended."""
+    """Show the download button: a report, tables, and a bundle once the run has ended."""
     by = current_user.whoever()
 
     def curves() -> Table:

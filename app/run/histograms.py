@@ -1,8 +1,7 @@
-"""The histograms of a run: in words, by rank, and over time where a metric recorded the same numbers one by one."""
+"""The histograms of a run: summary, distribution by rank, and over time if a metric recorded the same values."""
 
 from collections import Counter
 from collections.abc import Mapping
-from html import escape
 
 import streamlit as st
 
@@ -11,14 +10,14 @@ from app.ui import components
 from app.ui.html import as_text, number, table
 from engine.analysis.scaling.staleness import HISTOGRAM, expected, mean_in_words
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
-from engine.metrics import HISTOGRAMS, Histogram, histogram
+from engine.histograms import HISTOGRAMS, Histogram, histogram
 from engine.store import Reader
 from engine.store.curve_records import Heat
 from engine.store.records import Run
 
 
 def histograms(run: Run, reader: Reader) -> None:
-    """Show each histogram of a run, those that we know first."""
+    """Show each histogram of a run, known ones first."""
     by_name: dict[str, dict[int, Counts]] = {}
     for (rank, name), counts in reader.details.histograms(run.id).items():
         by_name.setdefault(name, {})[rank] = counts
@@ -30,14 +29,13 @@ def histograms(run: Run, reader: Reader) -> None:
 
 
 def words(known: Histogram, counts: Mapping[str, Counts]) -> str:
-    """Return what a histogram comes to, over all ranks, in a sentence."""
+    """Return a summary of a histogram over all ranks, as a sentence."""
     every = together(counts.values())
     unit = f" {known.unit}" if known.unit else ""
-    whose = f" by {len(counts)} ranks" if len(counts) > 1 else ""
+    whose = f" from {len(counts)} ranks" if len(counts) > 1 else ""
     return (
-        f"Over {sum(every.values()):,} {known.counted}{whose}: mean {number(mean(every))}{unit}, p99 "
-        f"{percentile(every, 99):,}{unit} "
-        f"(99 of 100 are at most that), highest {max(every):,}{unit}."
+        f"{sum(every.values()):,} {known.counted}{whose}: mean {number(mean(every))}{unit}, p99 "
+        f"{percentile(every, 99):,}{unit}, max {max(every):,}{unit}."
     )
 
 
@@ -74,7 +72,9 @@ def _show(run: Run, known: Histogram, counts: Mapping[str, Counts], reader: Read
 
 
 def _expected(run: Run, known: Histogram, counts: Mapping[str, Counts]) -> str:
-    """Return how staleness stands beside what the number of trainers lets expect, empty for anything else."""
+    """Return how mean staleness compares with the value expected for the number of trainers; empty for other
+    histograms.
+    """
     wanted = expected(run.config) if known.name == HISTOGRAM else None
     return "" if wanted is None else mean_in_words(run.config["trainers"], wanted, mean(together(counts.values())))
 
@@ -84,7 +84,7 @@ def _ranks_table(known: Histogram, counts: Mapping[str, Counts]) -> str:
     every = {"all": together(counts.values())} if len(counts) > 1 else {}
     rows = [
         [
-            escape(role),
+            role,
             f"{sum(own.values()):,}",
             number(mean(own)),
             f"{percentile(own, 50):,}",
@@ -93,14 +93,12 @@ def _ranks_table(known: Histogram, counts: Mapping[str, Counts]) -> str:
         ]
         for role, own in {**counts, **every}.items()
     ]
-    headers = ["Rank", known.counted.capitalize(), f"Mean{unit}", f"Median{unit}", f"p99{unit}", f"Highest{unit}"]
+    headers = ["Rank", known.counted.capitalize(), f"Mean{unit}", f"Median{unit}", f"p99{unit}", f"Max{unit}"]
     return table(headers, rows, caption=f"{known.label} by rank")
 
 
 def _times_table(known: Histogram, heat: Heat) -> str:
-    """Return a row for each stretch of time; where cells of the heat hold several values, their middle
-    stands for all.
-    """
+    """Return a row for each time interval; the centre of a heat cell represents all values in it."""
     found: dict[int, Counter[float]] = {}
     for (column, row), count in heat.counts.items():
         found.setdefault(column, Counter())[row * heat.row + (heat.row - 1) / 2] += count
@@ -115,14 +113,14 @@ def _times_table(known: Histogram, heat: Heat) -> str:
     ]
     unit = f" ({known.unit})" if known.unit else ""
     return table(
-        ["Seconds", known.counted.capitalize(), f"Mean{unit}", f"Highest{unit}"],
+        ["Time (s)", known.counted.capitalize(), f"Mean{unit}", f"Max{unit}"],
         rows,
         caption=f"{known.label} over time",
     )
 
 
 def _heat(run: Run, known: Histogram, reader: Reader) -> Heat | None:
-    """Return the heat, of which only what is new since this session's last look is counted."""
+    """Return the heat map; only points added since this session's last update are counted."""
     key = f"heat.{run.id}.{known.metric}"
     st.session_state[key] = found = reader.curves.heat(run.id, known.metric, st.session_state.get(key))
     return found

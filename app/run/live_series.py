@@ -1,5 +1,5 @@
-"""What the live chart is told: a run's curves and bands as plain lists, of curves only what is new, and never a number
-JSON can't carry.
+"""Data for the live charts: a run's curves and bands as plain lists, incrementally for curves, with no values that JSON
+can't represent.
 """
 
 import math
@@ -10,30 +10,32 @@ from typing import Any
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
-from engine.registry import experiment
+from engine.registry import experiment, known_experiment
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Band, Series
 from engine.store.records import Run
 
 FIRST_POINTS = 1_000
-"""Points of one curve in a first answer; a longer one is down-sampled."""
+"""Maximum number of points per curve in the first answer; longer curves are down-sampled."""
 LATER_POINTS = 2_000
 BANDS_KEPT = 64
+LOSSES = ("train/loss", "train/policy_loss")
 _bands: dict[tuple[str, int, str], Band] = {}
-"""Answers given lately, by home, run and metric."""
+"""Recent answers, by home, run and metric."""
 
 
 def answer(
     home: Home, run_id: int, metrics: Sequence[str], after: int, within: Stretch | None = None
 ) -> dict[str, Any]:
-    """Return the points after id `after` of the metrics asked for (none named: every live one), of a stretch alone
-    where one is given.
+    """Return the points after id `after` of the requested metrics (default: all live ones), optionally within a range.
 
-    A long stretch is down-sampled by itself. Raises NoSuchRun.
+    A long range is down-sampled separately. Raises NoSuchRun.
     """
     with Reader.open(home) as reader:
         run = reader.runs.one(run_id)
         names = list(metrics) or live_metrics([summary.metric for summary in reader.details.summaries(run_id)])
+        main = main_metrics(run, names)
+        names = [*main, *(name for name in names if name not in main)]
         lines = [name for name in names if not metric(name).band]
         found = (
             reader.curves.series(
@@ -48,7 +50,7 @@ def answer(
         "version": run.version,
         "status": run.status,
         "active": run.active,
-        "metrics": [_label(name) for name in names],
+        "metrics": [_label(name, is_main=name in main) for name in names],
         "series": [_curve(series, roles) for series in found if series.ids],
         "bands": [_band(band) for band in bands],
         "goals": goals(run),
@@ -57,8 +59,8 @@ def answer(
 
 
 def live_metrics(names: Sequence[str]) -> list[str]:
-    """Return the metrics that are curves, once each: rewards and tests of what plays, else training before tests; speed
-    last.
+    """Return the metrics that have curves, without duplicates: for RL rewards and tests, else training before tests;
+    throughput last.
     """
     found = {name for name in names if metric(name).live}
     played = any(name.startswith("charts/") for name in found)
@@ -67,15 +69,23 @@ def live_metrics(names: Sequence[str]) -> list[str]:
     return sorted(found, key=lambda name: (order.get(name.partition("/")[0], 4), better[metric(name).better], name))
 
 
-def _label(name: str) -> dict[str, str | bool]:
+def main_metrics(run: Run, names: Sequence[str]) -> list[str]:
+    """Return the two of a run's live metrics that its page shows first: its result, then what training minimizes."""
+    result = known.result.metric if (known := known_experiment(run.experiment)) else ""
+    return sorted(names, key=lambda name: (name != result, name not in LOSSES))[:2]
+
+
+def _label(name: str, *, is_main: bool) -> dict[str, str | bool]:
     known = metric(name)
     return {
         "name": name,
+        "section": "" if is_main else known.section,
         "label": known.label,
         "unit": known.unit,
         "better": known.better or "",
         "help": known.help,
         "smooth": known.smooth,
+        "signed": known.bounds[0] < 0,
     }
 
 
@@ -93,16 +103,16 @@ def _curve(series: Series, roles: dict[int, str]) -> dict[str, Any]:
 
 
 def goals(run: Run) -> dict[str, float]:
-    """Return the value that each metric of a run is to reach, where there is one."""
+    """Return the target value of each metric of a run that has one."""
     try:
         known = experiment(run.experiment)
         return dict(known.goals(known.config.check(run.config)))
-    except EngineError:  # a config of an older version, or an environment that this machine hasn't got
+    except EngineError:  # a config of an older version, or an environment not installed here
         return {}
 
 
 def _counted(home: Home, reader: Reader, run_id: int, name: str) -> Band | None:
-    """Return a metric's band; of one asked for lately only what is new is read."""
+    """Return a metric's band; for a recently requested one, only new points are read."""
     key = (str(home.path), run_id, name)
     band = reader.curves.band(run_id, name, _bands.pop(key, None))
     if band:
@@ -120,7 +130,7 @@ def _band(band: Band) -> dict[str, Any]:
         "total": band.total,
         "steps": list(
             accumulate((round(each.step, 1) for each in bins), max)
-        ),  # one rank may be ahead of another: a line never goes back
+        ),  # ranks may be at different steps: keep the line monotone
         "times": list(accumulate((round(each.time_s, 3) for each in bins), max)),
         "counts": [each.count for each in bins],
         "means": [_finite(each.mean) for each in bins],
@@ -131,5 +141,5 @@ def _band(band: Band) -> dict[str, Any]:
 
 
 def _finite(value: float) -> float | None:
-    """Return the value to six figures, or None (a gap in the curve) where it is NaN or infinite."""
+    """Return the value rounded to six significant digits, or None (a gap in the curve) if it is NaN or infinite."""
     return float(f"{value:.6g}") if math.isfinite(value) else None

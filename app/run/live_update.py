@@ -1,74 +1,77 @@
-"""How a live run stands: what ticks on its page, made once for all who watch it, and one number for the rest of the
-page.
+"""Live state of a run: the parts of its page that update continuously, rendered once for all viewers, and a frame
+number for the rest of the page.
 
-A script run costs the server some twenty times what an answer of ours costs. So a run's page runs again only when its
-`frame` changes; whatever changes all the time lies in slots (app.ui.html.slot) and figures, which pulse.js fills from
-our route.
+A Streamlit script run costs about 20 times as much as one of our responses, so a run's page reruns only when its
+`frame` changes. Everything that changes continuously is in slots (app.ui.html.slot) and figures, which pulse.js updates
+from our route.
 """
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from markupsafe import Markup
 
 from app.charts import plotly_figures
 from app.run import summary_html
 from app.ui.html import Slot
+from app.ui.run_state import tab_title
 from engine.home import Home
 from engine.rl.pictures import PICTURE
 from engine.store import Reader
-from engine.store.curve_records import MachineSample
 from engine.store.records import Run
 
-DRAWN_BY_THE_SCRIPT = ("Pipeline", "Histograms", "Episode")
-"""Sections that hold more than slots and figures: while one of them is open, the page runs again at each news."""
-
+MACHINE = "Machine"
+"""The overview with its fold of the machine's load open."""
 Figures = dict[str, dict[str, Any]]
+Slots = dict[Slot, Markup]
 
 
 @dataclass(frozen=True)
 class RunSnapshot:
-    """A run at one version: its frame as the token that pulse.js compares, the HTML of each slot, and by its key what
-    each figure shows.
+    """A run at one version: its frame (the token that pulse.js compares), the HTML of each slot, and the figures by
+    key.
     """
 
     version: int
     token: int
-    slots: Mapping[Slot, str]
+    title: str
+    """Of the browser's tab."""
+    slots: Mapping[Slot, Markup]
     figures: Figures
 
 
 def standing(home: Home, run_id: int, section: str) -> RunSnapshot:
-    """Return how a run stands, for those who have `section` of its page open; raises NoSuchRun."""
+    """Return the live state of a run for viewers with `section` open; raises NoSuchRun."""
     with Reader.open(home) as reader, reader.db.snapshot():
         run, entry = reader.runs.one(run_id), reader.runs.entry(run_id)
-        slots: dict[Slot, str] = {
+        slots: Slots = {
             "cause": summary_html.cause(run, entry),
             "bar": summary_html.progress(entry),
-            "facts": summary_html.facts_of(run),
+            "result": summary_html.result(entry),
         }
-        slots["tiles"] = summary_html.tiles(reader.details.summaries(run_id), entry)
-        drawn: Figures = {}
-        if section == "Ranks":
-            slots["ranks"] = summary_html.ranks_table(reader.details.ranks(run_id))
-            drawn = phases(run, reader)
-        elif section == "Machine":
-            drawn = machine(run, reader.details.machine(run_id))
-        elif section == "Events":
-            slots["events"] = summary_html.events_table(reader.details.events(run_id))
-        return RunSnapshot(run.version, frame(run, reader, section, has_picture(home, run_id)), slots, drawn)
+        live, figures = content(run, reader, section)
+        token = frame(run, reader, section, has_picture(home, run_id), (live, figures))
+        return RunSnapshot(run.version, token, tab_title(entry), slots | live, figures)
+
+
+def content(run: Run, reader: Reader, section: str) -> tuple[Slots, Figures]:
+    """Return the slots and figures of a section that update continuously."""
+    known = LIVE.get(section)
+    return (known.slots(run, reader), known.figures(run, reader)) if known else ({}, {})
 
 
 def has_picture(home: Home, run_id: int) -> bool:
-    """Return whether an episode of the run has been drawn. A page checks once and uses that answer throughout: the file
-    may appear meanwhile.
+    """Return whether an episode picture exists. A page checks once and reuses the answer: the file may appear
+    meanwhile.
     """
     return (home.run_folder(run_id) / PICTURE).exists()
 
 
-def frame(run: Run, reader: Reader, section: str, picture: bool) -> int:
-    """Return a number that changes with anything on the run's page that neither a slot nor a figure holds; `picture`:
-    what has_picture returned.
+def frame(run: Run, reader: Reader, section: str, picture: bool, live: tuple[Slots, Figures] | None = None) -> int:
+    """Return a number that changes with everything on the run's page outside slots and figures, and when a slot or a
+    figure first has data; `picture` is the result of has_picture, `live` that of content.
     """
     still = replace(run, version=0, heartbeat_at=None, progress_done=0, progress_total=0, progress_unit="")
     there: list[object] = [
@@ -79,18 +82,18 @@ def frame(run: Run, reader: Reader, section: str, picture: bool) -> int:
         reader.details.counts_passes(run.id),
         reader.details.logs(run.id),
     ]
-    there += [reader.details.has_spans(run.id), reader.details.has_histograms(run.id), picture]
-    if section == "Ranks":
-        there += [bool(reader.details.ranks(run.id)), bool(_spent(reader.details.phases(run.id)))]
-    elif section == "Machine":
-        there.append(plotly_figures.machine_names(reader.details.machine(run.id)))
-    elif section in DRAWN_BY_THE_SCRIPT:
+    details = reader.details
+    there += [details.has_spans(run.id), details.has_histograms(run.id), details.has_machine_samples(run.id), picture]
+    if section in LIVE:
+        slots, figures = live or content(run, reader, section)
+        there += [sorted(slots), sorted(figures)]
+    elif section not in STATIC:
         there.append(run.version)
     return zlib.crc32(repr(there).encode())
 
 
 def phases(run: Run, reader: Reader) -> Figures:
-    """Return where each rank's time went, as a figure; none while it went nowhere."""
+    """Return the time per rank and phase as a figure; empty if no time was recorded."""
     seconds = reader.details.phases(run.id)
     if not _spent(seconds):
         return {}
@@ -99,7 +102,7 @@ def phases(run: Run, reader: Reader) -> Figures:
     return {
         f"phases-{run.id}": plotly_figures.shown(
             picture,
-            alt="Seconds of each rank by phase",
+            alt="Time per rank by phase, in seconds",
             height=plotly_figures.phases_height(len(seconds)),
             colours=colours,
             table=True,
@@ -107,12 +110,13 @@ def phases(run: Run, reader: Reader) -> Figures:
     }
 
 
-def machine(run: Run, samples: Sequence[MachineSample]) -> Figures:
-    """Return what the machine did while the run was on, a figure a number."""
+def machine(run: Run, reader: Reader) -> Figures:
+    """Return the machine samples taken during the run, one figure per quantity."""
     found: Figures = {}
+    samples = reader.details.machine(run.id)
     for name in plotly_figures.machine_names(samples):
         picture = plotly_figures.machine(samples, run.started_at, name)
-        alt = f"{plotly_figures.machine_label(name)} over the run"
+        alt = f"{plotly_figures.machine_label(name)} during the run"
         found[f"machine-{run.id}-{name}"] = plotly_figures.shown(
             picture, alt=alt, height=220, colours=range(len(picture["data"])), table=True
         )
@@ -121,3 +125,49 @@ def machine(run: Run, samples: Sequence[MachineSample]) -> Figures:
 
 def _spent(seconds: Mapping[int, Mapping[str, float]]) -> bool:
     return any(value > 0 for spent in seconds.values() for value in spent.values())
+
+
+def _ranks(run: Run, reader: Reader) -> Slots:
+    found = reader.details.ranks(run.id)
+    return {"ranks": summary_html.ranks_table(found)} if found else {}
+
+
+def overview(run: Run, reader: Reader) -> Slots:
+    """Return the slots of a run's first tab."""
+    entry, details = reader.runs.entry(run.id), reader.details
+    return {
+        "showed": summary_html.showed(run, entry, reader),
+        "tiles": summary_html.tiles(details.summaries(run.id), entry),
+        "strip": summary_html.rank_strip(details.phases(run.id), details.ranks(run.id)),
+        "facts": summary_html.facts_of(run, reader.origins.of(run.id), entry),
+    }
+
+
+def _events(run: Run, reader: Reader) -> Slots:
+    return {"events": summary_html.events_table(reader.details.events(run.id))}
+
+
+def _no_slots(run: Run, reader: Reader) -> Slots:
+    return {}
+
+
+def _no_figures(run: Run, reader: Reader) -> Figures:
+    return {}
+
+
+@dataclass(frozen=True)
+class LiveSection:
+    """What of a section updates continuously; empty while there is no data."""
+
+    slots: Callable[[Run, Reader], Slots] = _no_slots
+    figures: Callable[[Run, Reader], Figures] = _no_figures
+
+
+LIVE = {
+    "Overview": LiveSection(slots=overview),
+    MACHINE: LiveSection(slots=overview, figures=machine),
+    "Ranks": LiveSection(slots=_ranks, figures=phases),
+    "Events": LiveSection(slots=_events),
+}
+STATIC = ("Log", "Config", "Environment", "Notes")
+"""Sections without live data. While a section is open that is neither live nor static, each update reruns the page."""

@@ -1,5 +1,5 @@
-"""The text of a run's logs: by offset for the live view, whole for the download. No path from outside reaches the disk
-unchecked.
+"""The text of a run's logs: by offset for the live view, complete for the download. Paths from requests are always
+validated.
 """
 
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from engine.store import Reader
 from engine.system import log_files
 
 CHUNK = 256 * 1024
-"""Bytes of one answer, and of the end of a log that a first look shows."""
+"""Maximum number of bytes in one answer, and of the tail shown first."""
 
 
 LAB_LOGS = {"runner": "runner.log", "spare": "spare.log"}
-"""Logs that belong to no run: the runner's, and that of the last spare worker before it had a run; files of the home.
+"""Logs that belong to no run: the runner's, and the last spare worker's before it had a run. Files in the home folder.
 """
 
 
 @dataclass(frozen=True)
 class LogPiece:
-    """A piece of a log: `start` and `end` are byte offsets in the file, `size` is its length at the moment."""
+    """A piece of a log: `start` and `end` are byte offsets in the file, `size` is its current length."""
 
     text: str
     start: int
@@ -30,30 +30,30 @@ class LogPiece:
 
 
 def log_path(home: Home, run_id: int, source: str) -> Path:
-    """Return the file of one log of a run; raises StoreError where the run has no such log."""
+    """Return the file of one log of a run; raises StoreError if the run has no such log."""
     with Reader.open(home) as reader:
         reader.runs.one(run_id)
         known = dict(reader.details.logs(run_id))
     if source not in known:
-        raise StoreError(f"Run {run_id} has no log named '{source}'. Known: {', '.join(known) or 'none yet'}.")
+        raise StoreError(f"Run {run_id} has no log named '{source}'. Available: {', '.join(known) or 'none yet'}.")
     folder = home.run_folder(run_id).resolve()
     path = (folder / known[source]).resolve()
     if not path.is_relative_to(folder):
-        raise StoreError(f"The log '{source}' of run {run_id} does not lie in the run's folder, so it is not shown.")
+        raise StoreError(f"Can't show log '{source}' of run {run_id}: the file is outside the run's folder.")
     return path
 
 
 def lab_log_path(home: Home, source: str) -> Path:
-    """Return the file of a log that belongs to no run; raises StoreError where there is none of that name."""
+    """Return the file of a log that belongs to no run; raises StoreError if there is no such log."""
     if source not in LAB_LOGS:
         raise StoreError(
-            f"No log is named '{source}'. Known: {', '.join(LAB_LOGS)}; those of a run are asked for with its number."
+            f"There is no log named '{source}'. Available: {', '.join(LAB_LOGS)}; for a run's log, add its run number."
         )
     return home.path / LAB_LOGS[source]
 
 
 def tail(path: Path, offset: int | None) -> LogPiece:
-    """Return what follows byte `offset` (None: the last `CHUNK` bytes), cut at a line's end where more is to come."""
+    """Return the text from byte `offset` (None: the last `CHUNK` bytes), cut at a line end if more text follows."""
     if not path.is_file():
         return LogPiece("", 0, 0, 0)
     size = path.stat().st_size

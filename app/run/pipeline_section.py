@@ -1,19 +1,19 @@
-"""The pipeline section of a run's page: one batch as a Gantt chart, where its time went, what to change, and the best
-that can be had.
+"""The pipeline section of a run page: one batch as a Gantt chart, its time breakdown, advice, and the best possible
+speed-up.
 """
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from html import escape
 
 import plotly.graph_objects as go
 import streamlit as st
+from markupsafe import Markup
 
 from app.charts.pipeline_batches import batch, last_complete, slower_than_fewer_splits
 from app.run.gantt import gantt, gantt_colours, gantt_height
 from app.ui import components
-from app.ui.html import as_text, number, table
+from app.ui.html import as_text, nowrap, number, table, tile, tile_row
 from engine.analysis.pipeline.advice import Settings, SpeedupBound, advice, best_speed_up
 from engine.analysis.pipeline.spans import BatchSpans, Measures, measure, unhindered
 from engine.errors import EngineError
@@ -27,26 +27,26 @@ PER_STAGE = {"perf/activations_held": "Activations held", "perf/peak_memory": "P
 
 
 def pipeline(run: Run, reader: Reader) -> None:
-    """Show one batch of a pipeline's run: chart, numbers, a sentence on what to change, a row a stage."""
+    """Show one batch of a pipeline run: chart, metrics, advice, and a row per stage."""
     try:
         config = PipelineConfig.check(run.config)
     except EngineError as error:
-        st.write(as_text(f"This run's settings are of another version, so its batches can't be told apart: {error}"))
+        st.write(as_text(f"Can't show the batches: this run's settings come from another version. {error}"))
         return
     shown, view = _choose(run, config, reader)
     if not shown.spans:
-        st.write(f"Batch {shown.number + 1} left no span of any stage.")
+        st.write(f"Batch {shown.number + 1} has no recorded spans.")
     elif not shown.complete:
         _chart(
             run,
             shown,
             shown,
-            f"It {'is still coming in' if run.active else 'was not recorded whole'}, so it has no numbers.",
+            f"{'Recording is in progress' if run.active else 'Recording is incomplete'}: no metrics for this batch.",
         )
     elif view == UNHINDERED:
         played = (
-            "Its forwards, backwards and updates played in their order, without transfers and delays: the least "
-            "time that they allow."
+            "Replay of the measured forwards, backwards and updates in the same order, without transfers and "
+            "delays: the minimum time for this batch."
         )
         _chart(run, unhindered(shown, config.schedule), shown, played)
     else:
@@ -56,7 +56,7 @@ def pipeline(run: Run, reader: Reader) -> None:
 
 
 def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader) -> None:
-    """Show what a complete batch comes to."""
+    """Show the metrics of a complete batch."""
     found, ranks = (
         measure(shown, config.schedule),
         [row for row in reader.details.ranks(run.id) if row.role in config.stage_roles],
@@ -74,89 +74,86 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
         config.transport,
         config.cuts or cuts_of(cut),
     )
-    st.html(f'<div class="pl-tiles">{"".join(tiles(found, best))}</div>')
+    st.html(tile_row(tiles(found, best)))
     st.markdown(as_text(causes(found)))
     st.markdown(
-        f"**What to change:** {as_text(advice(found, settings, best, slower_than_fewer_splits(run, shown, reader)))}"
+        f"**Recommendation:** {as_text(advice(found, settings, best, slower_than_fewer_splits(run, shown, reader)))}"
     )
     st.html(
         table(
             ["Stage", *_HEADERS],
             _rows(run, found, ranks, config, reader),
-            caption="Where each stage's time and memory went",
+            caption="Time and memory by stage",
         )
     )
     if cut:
         st.caption(as_text(cut))
 
 
-def tiles(found: Measures, best: SpeedupBound) -> list[str]:
-    """Return a batch's most telling numbers as HTML."""
+def tiles(found: Measures, best: SpeedupBound) -> list[Markup]:
+    """Return a batch's key metrics as HTML tiles."""
     stages = len(found.shares)
     splits = f"{found.splits:,} split{'' if found.splits == 1 else 's'}"
-    moved = (_percent(found.moving), "sending and receiving") if found.moving else ("–", "not recorded")
+    moved = (_percent(found.moving), "send and receive") if found.moving else ("–", "not recorded")
     return [
-        _tile(
+        tile(
             "Bubble",
             _percent(found.bubble),
-            "of the stages' time",
-            "Share of all stages' time in this batch in which they neither computed nor updated.",
+            "of stage time",
+            "Share of the stage time in this batch spent neither computing nor updating.",
         ),
-        _tile(
+        tile(
             "Ideal bubble",
             _percent(found.ideal),
             f"{stages} equal stages, {splits}",
-            "(stages - 1) / (splits + stages - 1): equal stages, transfers in no time.",
+            "(stages - 1) / (splits + stages - 1): equal stages, zero transfer time.",
         ),
-        _tile(
+        tile(
             "With these stages",
             _percent(found.bound_bubble),
-            f"at most {found.bound:.2f} × one at a time",
-            "The bubble that these stages' forwards and backwards mean.",
+            f"at most {found.bound:.2f} × serial execution",
+            "Minimum bubble for the measured forward and backward times of these stages.",
         ),
-        _tile("Transfers", *moved, "Share of all stages' time in which they sent or received."),
-        _tile(
-            "At work",
+        tile("Transfers", *moved, "Share of the stage time spent sending or receiving."),
+        tile(
+            "Busy stages",
             f"{found.at_work:.2f}",
-            f"of {stages} stages, on average",
-            "Forwards, backwards and updates over the batch's time.",
+            f"of {stages} on average",
+            "Total time of forwards, backwards and updates divided by the batch time.",
         ),
-        _tile(
-            "Best speed-up here",
+        tile(
+            "Max speed-up here",
             f"{best.speed_up:.2f} ×",
-            escape(best.because),
-            "The most over one process with as many threads as one stage has.",
+            best.because,
+            "Upper bound of the speed-up over one process with as many threads as one stage.",
         ),
     ]
 
 
 def causes(found: Measures) -> str:
-    """Return what makes up the bubble, in a sentence."""
+    """Return the parts of the bubble, as a sentence."""
     parts = (
-        f"{_points(found.of_schedule)} are the schedule's, {_points(found.of_unevenness)} come of unequal work, "
-        f"{_points(found.of_waiting)} of transfers"
+        f"schedule {_points(found.of_schedule)}, unequal stages {_points(found.of_unevenness)}, transfers and delays "
+        f"{_points(found.of_waiting)}"
     )
     times = f"{found.least_s * 1e3:,.4g} instead of {found.window_s * 1e3:,.4g} ms"
-    return (
-        f"Of the {_points(found.bubble)} that stages idle, {parts} and delays: without these last the batch would "
-        f"take {times}."
-    )
+    return f"Bubble {_points(found.bubble)}: {parts}. Without transfers and delays the batch would take {times}."
 
 
 def cuts_of(detail: str) -> tuple[int, ...]:
-    """Return the layers that a cut's event names, as in 'Cut at 5,9,13' or 'cut=9'; empty where it names none."""
+    """Return the layers named by a cut event, as in 'Cut at 5,9,13' or 'cut=9'; empty if it names none."""
     named = re.search(r"\bcut(?:=| at | )(\d+(?:, ?\d+)*)", detail, re.IGNORECASE)
     return tuple(map(int, named[1].split(","))) if named else ()
 
 
 def _choose(run: Run, config: PipelineConfig, reader: Reader) -> tuple[BatchSpans, str]:
-    """Return the batch to show and how; both choices stand in the address."""
+    """Return the selected batch and chart type; both are kept in the address."""
     recorded, settings = reader.details.recorded_batches(run.id, config.splits), config.model_dump()
     newest = last_complete(reader, run.id, recorded, settings)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        help_text = f"{len(recorded)} of {config.batches:,} were recorded span by span, the same ones at all stages."
+        help_text = f"{len(recorded)} of {config.batches:,} batches were traced, the same ones at all stages."
         chosen = st.selectbox(
-            "BatchSpans",
+            "Batch",
             [NEWEST, *(str(number + 1) for number in reversed(recorded))],
             key="batch",
             bind="query-params",
@@ -189,13 +186,13 @@ def _chart(run: Run, drawn: BatchSpans, measured: BatchSpans, says: str = "") ->
 
 @lru_cache(maxsize=16)
 def _picture(drawn: BatchSpans, window_s: float) -> go.Figure:
-    """Return a batch's chart, made once: plotly takes 80 ms over 2,000 bars, and a page that follows a run asks each
+    """Return a batch's chart, cached: Plotly needs 80 ms for 2,000 bars, and a live page requests the chart every
     second.
     """
     return gantt(drawn, window_s)
 
 
-_HEADERS = ("Share of the work", "Busy", "Transfers", "Waiting", *PER_STAGE.values())
+_HEADERS = ("Work share", "Busy", "Transfers", "Waiting", *PER_STAGE.values())
 
 
 def _rows(
@@ -216,28 +213,14 @@ def _rows(
                 role,
                 _percent(found.shares[stage]),
                 *spent,
-                *(
-                    f'<span class="pl-nowrap">{number(value, 3)} MB</span>' if value is not None else "–"
-                    for value in memory
-                ),
+                *(nowrap(f"{number(value, 3)} MB") if value is not None else "–" for value in memory),
             ]
         )
     return rows
 
 
-def _tile(label: str, value: str, beside: str, help_text: str) -> str:
-    return (
-        '<div class="pl-tile" '
-        f'title="{escape(help_text)}"><div>{label}</div><strong>{value}</strong><div>{beside}</div></div>'
-    )
-
-
 def _spent(seconds: float, window_s: float) -> str:
-    return (
-        f'<span class="pl-nowrap">{number(seconds * 1e3, 3)} ms ({_percent(seconds / window_s)})</span>'
-        if seconds
-        else "–"
-    )
+    return nowrap(f"{number(seconds * 1e3, 3)} ms ({_percent(seconds / window_s)})") if seconds else "–"
 
 
 def _percent(share: float) -> str:

@@ -1,5 +1,5 @@
-"""One run as a report: what it is, its curves, where its time went, its settings, its environment, and the commands
-that repeat it.
+"""The report of one run: facts, curves, time breakdown, settings, environment, events, and the commands to
+repeat it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,6 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.charts import plotly_figures
+from app.charts.line_styles import look
 from app.core.formatting import absolute, duration
 from app.export.rerun_commands import repeating
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Paragraph, Part, report
@@ -26,12 +27,11 @@ from engine.store.records import Run
 from engine.transfer.tables import Table
 
 MOST_POINTS = 4_000
-"""Of one curve; a longer one is down-sampled, and the report says so."""
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""Maximum number of points per curve; longer curves are down-sampled, and the report says so."""
 
 
 def run_report(run_id: int, by: str | None = None) -> bytes:
-    """Return the report of a run as it is now; raises NoSuchRun."""
+    """Return the report of a run in its current state; raises NoSuchRun."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         run = reader.runs.one(run_id)
         return report(f"Run {run.id}: {title_of(run)}", list(_parts(run, reader)), by=by or current_user.whoever())
@@ -50,7 +50,7 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
     if names := plotly_figures.phases_shown(seconds):
         picture = plotly_figures.phases(seconds, roles)
         yield Chart(
-            "Where each rank's time went",
+            "Time per rank",
             picture,
             colours=plotly_figures.phase_colours(names),
             height=plotly_figures.phases_height(len(seconds)),
@@ -68,11 +68,11 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
         ),
     )
     if lines := repeating(run):
-        yield CommandLines("The same again", lines)
+        yield CommandLines("Reproduce this run", lines)
 
 
 def curve_charts(run: Run, reader: Reader) -> Iterator[Chart]:
-    """Yield a chart a metric, with a line a rank."""
+    """Yield a chart per metric, with a line per rank."""
     roles = {row.rank: row.role for row in reader.details.ranks(run.id)}
     names = live_metrics([summary.metric for summary in reader.details.summaries(run.id)])
     found = {
@@ -97,16 +97,16 @@ def _curve_chart(name: str, found: Sequence[Series], roles: dict[int, str]) -> C
             y=series.values,
             name=role,
             mode=mode,
-            line={"width": 1.6, "dash": DASHES[number % len(DASHES)]},
+            line={"width": 1.6, "dash": look(number).dash},
         )
     whole = all(series.rank is None for series in found)
     figure.update_layout(
-        showlegend=len(found) > 1, hovermode="closest", xaxis_title="Step" if whole else "Step of each rank"
+        showlegend=len(found) > 1, hovermode="x unified", xaxis_title="Step" if whole else "Step (per rank)"
     )
     shown, total = sum(len(series.ids) for series in found), sum(series.total for series in found)
     said = [known.help] if known.help else []
     said += (
-        [f"Showing {shown:,} of {total:,} points: first, last, least and greatest of each stretch."]
+        [f"Showing {shown:,} of {total:,} points: first, last, minimum and maximum of each bucket."]
         if total > shown
         else []
     )
@@ -132,7 +132,7 @@ def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
         ("Seeding", f"rule {run.seeding}" if origin is None or origin.kind == "parallab" else ""),
         ("Result", result.words if result else ""),
         ("Tags", ", ".join(run.tags)),
-        ("Comes from", origin.words if origin else ""),
+        ("Imported from", origin.words if origin else ""),
     ]
     return [(name, value) for name, value in found if value not in ("", "–")]
 
@@ -146,7 +146,7 @@ def _summaries(run: Run, reader: Reader) -> Table:
 
 
 def settings_of(run: Run) -> Table:
-    """Return the run's config as a table, with what each setting means where its experiment is known."""
+    """Return the run's config as a table, with a description of each setting if its experiment is known."""
     try:
         fields: dict[str, Any] = dict(experiment(run.experiment).config.model_fields)
     except EngineError:

@@ -1,66 +1,146 @@
-"""What a run's page tells of it, as HTML: where it is and why, how far, its most telling numbers, its ranks and its
-events.
-"""
+"""The summary of a run as HTML: state and cause, progress, result, key metrics, time of ranks, ranks and events."""
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 
-from app.core.formatting import absolute, ago, duration, since
-from app.ui.html import bar, facts, number, sweep_link, table, when
+from markupsafe import Markup, escape
+
+from app.core.formatting import absolute, ago, duration, scaled, since
+from app.run.summary_sentence import summary_sentence
+from app.ui.html import (
+    bar,
+    facts,
+    nowrap,
+    number,
+    small,
+    strip,
+    strong,
+    sweep_link,
+    table,
+    term,
+    term_within,
+    tile,
+    tile_row,
+    titled,
+    when,
+)
 from app.ui.run_state import time_left
+from engine.analysis.disturbance import in_words, named
 from engine.analysis.result import Ranked, ranked
+from engine.analysis.scaling.breakdown import SERVE, SHARES, PhaseBar, kind_of
 from engine.experiment.definition import HEADLINE, STATISTICS, Of
 from engine.metrics import metric
 from engine.registry import known_experiment
 from engine.seeding import SEEDING
+from engine.store import Reader
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
 from engine.store.runs.origins import Origin
 
 
-def cause(run: Run, entry: RunRow) -> str:
-    """Return where a run that has left the queue is and why, in a sentence."""
+def cause(run: Run, entry: RunRow) -> Markup:
+    """Return the state of a started or ended run and its cause, as a sentence."""
+    return escape(_cause(run, entry))
+
+
+def _cause(run: Run, entry: RunRow) -> str:
     if run.status == "starting":
-        return "The worker starts its ranks and loads the data."
+        return "The worker is starting the ranks and loading the data."
     if run.status == "running":
         done = (
-            f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}" if run.progress_total else "its work"
+            f"{run.progress_done:,} of {run.progress_total:,} {run.progress_unit}"
+            if run.progress_total
+            else "no step count yet"
         )
-        return escape(f"{entry.progress:.0%} done ({done}), {time_left(entry)}.")
+        return f"{entry.progress:.0%} done ({done}), {time_left(entry)}."
     if run.status == "stopping":
         how = "killed" if run.stop_kind == "force" else "ended"
-        return escape(f"Asked to stop by {run.stop_requested_by}; its processes are being {how}.")
-    return escape(run.cause or "It ended without saying why.")
+        return f"Stop requested by {run.stop_requested_by}; processes are being {how}."
+    return run.cause or "Ended without a recorded cause."
 
 
-def progress(entry: RunRow) -> str:
-    """Return how far a run is, as a bar."""
+MOST_BARS = 8
+"""Number of ranks up to which each has its own bar; more have one for each kind of rank."""
+ACTIVITIES = dict(zip(SHARES, ("compute", "communicate", "wait", "other"), strict=True))
+
+
+def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
+    """Return what the run showed, as a sentence."""
+    sentence = finding(run, entry, reader)
+    return strong(term_within(sentence, "updates old", "staleness")) if sentence else Markup("")
+
+
+def finding(run: Run, entry: RunRow, reader: Reader) -> str:
+    """Return what the run showed, as plain text; empty before the first result."""
+    details = reader.details
+    return summary_sentence(run, entry, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
+
+
+def result(entry: RunRow) -> Markup:
+    """Return the run's result for its header; empty before the first."""
+    found = ranked(entry)
+    if found is None:
+        return Markup("")
+    known = metric(found.result.metric)
+    return small(known.label) + " " + strong(" ".join(filter(None, (number(found.value), known.unit))))
+
+
+def rank_strip(seconds: Mapping[int, Mapping[str, float]], ranks: Sequence[RankRow]) -> Markup:
+    """Return for each rank, or each kind of rank if there are many, the shares of its time in which it computed,
+    communicated and waited; empty before any was recorded.
+
+    A server's handler threads work while its main thread waits: their time counts as work.
+    """
+    roles = {row.rank: row.role for row in ranks}
+    groups: dict[str, list[Mapping[str, float]]] = {}
+    for rank, spent in seconds.items():
+        role = roles.get(rank, f"rank {rank}")
+        groups.setdefault(role if len(seconds) <= MOST_BARS else kind_of(role), []).append(_own(spent))
+    bars = {name: PhaseBar((), len(each), name, _summed(each)) for name, each in groups.items()}
+    rows = [
+        (
+            name if bar.count == 1 else f"{name} ({bar.count})",
+            [(word, bar.share(*SHARES[share])) for share, word in ACTIVITIES.items()],
+        )
+        for name, bar in bars.items()
+        if bar.whole_s
+    ]
+    return strip(rows) if rows else Markup("")
+
+
+def _own(spent: Mapping[str, float]) -> Mapping[str, float]:
+    served = min(spent.get(SERVE, 0.0), spent.get("wait", 0.0))
+    return {**spent, "wait": spent.get("wait", 0.0) - served, "compute": spent.get("compute", 0.0) + served}
+
+
+def _summed(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: sum(spent.get(name, 0.0) for spent in each) for name in {name for spent in each for name in spent}}
+
+
+def progress(entry: RunRow) -> Markup:
+    """Return a run's progress bar."""
     return bar(entry.progress, f"Progress of run {entry.id}")
 
 
-def facts_of(run: Run, origin: Origin | None = None) -> str:
-    """Return who launched the run, when, how long it takes, what it holds, and where it comes from if it
-    was imported.
-    """
-    pairs = [("Owner", escape(run.owner)), ("Launched", when(run.created_at))]
+def facts_of(run: Run, origin: Origin | None = None, entry: RunRow | None = None) -> Markup:
+    """Return the run's facts: owner, times, resources, disturbance, and origin if it was imported."""
+    pairs = [("Owner", run.owner), ("Launched", when(run.created_at))]
     pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
     on_for = run.execution_time_s
     if on_for is None and (here := since(run.started_at, run.ended_at)) is not None:
         on_for = run.time_before_s + here
-    pairs.append(
-        ("Execution time", f'<span title="{escape(metric("perf/execution_time_s").help)}">{duration(on_for)}</span>')
-    )
+    pairs.append((term("Execution time"), titled(duration(on_for), metric("perf/execution_time_s").help)))
     pairs.append(
         (
-            "Start-up time",
-            f'<span title="{escape(metric("perf/startup_time_s").help)}">{duration(run.startup_time_s)}</span>',
+            term("Start-up time"),
+            titled(duration(run.startup_time_s), metric("perf/startup_time_s").help),
         )
     )
     if run.demand.ranks:
-        pairs.append(("Ranks", str(run.demand.ranks)))
+        pairs.append((term("Ranks", "rank"), str(run.demand.ranks)))
     if run.terms.priority != "normal":
         pairs.append(("Priority", run.terms.priority))
     if run.cores or run.terms.oversubscribe:
         pairs.append(("Cores", "shared with other runs" if run.terms.oversubscribe else ", ".join(map(str, run.cores))))
+    pairs += _disturbance(run, entry)
     if run.terms.max_run_time_s:
         pairs.append(("Time limit", duration(run.terms.max_run_time_s)))
     if run.terms.max_retries:
@@ -68,33 +148,39 @@ def facts_of(run: Run, origin: Origin | None = None) -> str:
     if run.sweep_id:
         pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
     if origin is not None:
-        pairs.append(("Comes from", escape(origin.words)))
+        pairs.append(("Imported from", origin.words))
     if run.tags:
-        pairs.append(("Tags", escape(", ".join(run.tags))))
+        pairs.append(("Tags", ", ".join(run.tags)))
     return facts([*pairs, *_other_rule(run, origin)])
 
 
+def _disturbance(run: Run, entry: RunRow | None) -> list[tuple[str, str]]:
+    """Return how much others took from an ended run."""
+    if entry is None or run.execution_time_s is None:
+        return []
+    share = "unknown" if entry.disturbance is None else in_words(entry.disturbance)
+    return [(term("Disturbance"), titled(share, named(run) or metric("perf/disturbance").help))]
+
+
 def _other_rule(run: Run, origin: Origin | None) -> list[tuple[str, str]]:
-    """Return the rule that the run draws random numbers by, where it is not this version's; another
-    program's has none.
-    """
+    """Return the run's seeding rule if it differs from this version's; imported runs from other programs have none."""
     foreign = origin is not None and origin.kind != "parallab"
     return [] if foreign or run.seeding == SEEDING else [("Seeding", f"rule {run.seeding} (this version: {SEEDING})")]
 
 
-def tiles(summaries: Sequence[Summary], entry: RunRow) -> str:
-    """Return the run's result, then the other telling metrics, each with the statistic that it is, and tests and
-    rewards with their best.
+def tiles(summaries: Sequence[Summary], entry: RunRow) -> Markup:
+    """Return the run's result, then other key metrics, each labelled with its statistic; tests and rewards also show
+    their best.
     """
     by_name = {summary.metric for summary in summaries}
     result, known = ranked(entry), known_experiment(entry.experiment)
     told = known.headline if known else HEADLINE
     first = [result.result.metric] if result else []
     names = [name for name in dict.fromkeys([*first, *told]) if name in by_name and name in entry.last]
-    return f'<div class="pl-tiles">{"".join(_tile(name, entry, result) for name in names)}</div>'
+    return tile_row(_tile(name, entry, result) for name in names)
 
 
-def _tile(name: str, entry: RunRow, result: Ranked | None) -> str:
+def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
     known, best = metric(name), entry.best.get(name)
     is_result = result is not None and result.result.metric == name
     of: Of = result.result.of if result and is_result else "mean" if known.band else "last"
@@ -102,43 +188,41 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> str:
     beside = [STATISTICS[of]] if known.live else []
     beside += [f"best {number(best)}"] if best is not None and name.startswith(("test/", "charts/")) else []
     label = f"Result: {known.label.lower()}" if is_result else known.label
-    help_text = f"{known.help} The experiment's runs are ranked by it." if is_result else known.help
-    unit = f" <small>{escape(known.unit)}</small>" if known.unit else ""
-    return (
-        '<div class="pl-tile" '
-        f'title="{escape(help_text)}"><div>{escape(label)}</div><strong>{number(value)}{unit}</strong><div>{"; ".join(beside)}</div></div>'  # noqa: E501
-    )
+    help_text = f"{known.help} Runs of this experiment are ranked by it." if is_result else known.help
+    value, unit = (None, known.unit) if value is None else scaled(value, known.unit)
+    shown = number(value) + (" " + small(unit) if unit else "")
+    return tile(term(label), shown, "; ".join(beside), help_text)
 
 
-def ranks_table(found: Sequence[RankRow]) -> str:
-    """Return each rank as last heard of."""
+def ranks_table(found: Sequence[RankRow]) -> Markup:
+    """Return the last known state of each rank."""
     headers = ["Rank", "Role", "State", "Last step", "Device", "Process", "CPU", "Memory", "Heartbeat"]
     rows = [
         [
             str(row.rank),
-            escape(row.role),
+            row.role,
             f"{row.state}{f', exit code {row.exit_code}' if row.exit_code else ''}",
             number(row.last_step, 9),
-            escape(row.device),
+            row.device,
             str(row.pid or "–"),
             f"{row.cpu_percent:.0f} %" if row.cpu_percent is not None else "–",
             f"{row.memory_mb:,.0f} MB" if row.memory_mb is not None else "–",
-            f'<span title="{absolute(row.heartbeat_at)}">{ago(row.heartbeat_at)}</span>',
+            titled(ago(row.heartbeat_at), absolute(row.heartbeat_at)),
         ]
         for row in found
     ]
-    return table(headers, rows, caption="Ranks of the run")
+    return table(headers, rows, caption="Ranks")
 
 
-def events_table(found: Sequence[Event]) -> str:
-    """Return who did what to the run, and when."""
+def events_table(found: Sequence[Event]) -> Markup:
+    """Return the run's events."""
     rows = [
         [
-            f'<span class="pl-nowrap">{when(event.at)}</span>',
-            escape(event.kind),
-            escape(event.who),
-            escape(event.detail),
+            nowrap(when(event.at)),
+            event.kind,
+            event.who,
+            event.detail,
         ]
         for event in found
     ]
-    return table(["When", "What", "Who", "Detail"], rows, caption="Events of the run")
+    return table(["When", "Event", "User", "Detail"], rows, caption="Run events")

@@ -1,4 +1,4 @@
-"""The columns that a results table can have, written as in the filter language: `trainers`, `test/accuracy.best`,
+"""The columns available in a results table, written as in the filter language: `trainers`, `test/accuracy.best`,
 `train/loss@500`.
 """
 
@@ -13,10 +13,10 @@ from engine.store import Reader
 from engine.store.runs.fields import Text
 
 NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
-"""Numbers of a run beside metrics and settings; what else every run has is words."""
+"""Numeric fields of a run besides metrics and settings; the other fields are text."""
 SHOWN_OF = ("last", "best", "mean", "min", "max")
 APART = ("perf/execution_time_s", "perf/startup_time_s")
-"""Metrics that every run has as a field of its own."""
+"""Metrics stored as a field of each run."""
 USUAL = ("dataset", "trainers", "epochs", "batch_size", "learning_rate", "seed")
 LABELS = {"duration": "Execution", "startup": "Start-up"}
 _AT_STEP = re.compile(r"(.+)@\s*(\d{1,15})\s*")
@@ -36,14 +36,12 @@ class Column:
 
     @property
     def is_words(self) -> bool:
-        """Whether it holds what runs are called and when they were: texts, tags, times, flags and ids, which no mean is
-        made of.
-        """
+        """Whether the column holds text, tags, times, flags or ids, which have no mean."""
         return self.field.source == "run" and self.field.name not in NUMBERS
 
     @property
     def label(self) -> str:
-        """What stands over it."""
+        """The column heading."""
         if self.field.source != "metric":
             name = LABELS.get(self.field.name, self.field.name if self.is_setting else self.field.name.capitalize())
             return f"{name} (s)" if self.field.kind == "seconds" else name
@@ -53,20 +51,20 @@ class Column:
 
     @property
     def help(self) -> str:
-        """What it means."""
+        """The help text."""
         if self.field.source == "metric":
-            at = "The last value at or before that step, of runs that got so far. " if self.step is not None else ""
+            at = "Last value at or before this step; empty if a run stopped earlier. " if self.step is not None else ""
             return f"{at}{metric(self.field.name).help}"
         return "" if self.is_setting else RUN_FIELDS[self.field.name][1].capitalize() + "."
 
 
 def read_column(text: str, names: Names) -> Column:
-    """Return the column that a text names; raises FilterError."""
+    """Parse a column; raises FilterError."""
     if found := _AT_STEP.fullmatch(text):
         field = read_field(found[1], names)
         if field.source != "metric":
             raise FilterError(
-                f"Only a metric has a value at a step; {field.written} is none. Write it without @{found[2]}.",
+                f"Only metrics have a value at a step; {field.written} is not a metric. Write it without @{found[2]}.",
                 0,
                 len(text),
             )
@@ -76,7 +74,7 @@ def read_column(text: str, names: Names) -> Column:
 
 
 def read_columns(texts: Sequence[str], reader: Reader) -> tuple[list[Column], list[str]]:
-    """Return the columns that can be read, and a sentence for each that can't."""
+    """Return the valid columns, and an error message for each invalid one."""
     names, all_names, columns, sentences = Names.usual(), None, [], []
     for text in dict.fromkeys(texts):
         try:
@@ -87,13 +85,13 @@ def read_columns(texts: Sequence[str], reader: Reader) -> tuple[list[Column], li
         try:
             columns.append(read_column(text, all_names))
         except FilterError as error:
-            sentences.append(f"The column {text[:60]} was left out. {error}")
+            sentences.append(f"Column {text[:60]} was ignored. {error}")
     return columns, sentences
 
 
 def choices(metrics: Sequence[str]) -> list[str]:
-    """Return what can be chosen from: of each metric its usual values, then what every run has, its numbers first, then
-    settings.
+    """Return the columns to choose from: the usual statistics of each metric, then numeric run fields, other run
+    fields, and settings.
     """
     values = [
         _written(name, of) for name in in_order(metrics) for of in SHOWN_OF if of != "best" or metric(name).better
@@ -102,11 +100,10 @@ def choices(metrics: Sequence[str]) -> list[str]:
 
 
 def usual(metrics: Sequence[str]) -> list[str]:
-    """Return the columns that a table begins with: execution time, tests and rewards with their best, loss, speed, and
-    usual settings.
+    """Return the default columns: execution time, tests and rewards with their best, loss, throughput, and common
+    settings.
 
-    What scatters so much that single values say nothing (rewards of episodes) is there with its mean, anything else
-    with its last value.
+    Noisy metrics (episode rewards) appear with their mean, all others with their last value.
     """
     found = ["duration"]
     for name in in_order(metrics):
@@ -123,15 +120,15 @@ def usual(metrics: Sequence[str]) -> list[str]:
 
 
 def in_order(metrics: Sequence[str]) -> list[str]:
-    """Return metrics with tests first, then those of which more is better."""
+    """Return metrics with tests first, then those where higher is better."""
     return sorted(
         set(metrics) - set(APART), key=lambda name: (not name.startswith("test/"), metric(name).better != "max", name)
     )
 
 
 def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, float]]:
-    """Return the number of each run in each column that has numbers, by the column's text: from summaries, at a step
-    from points.
+    """Return the number of each run in each numeric column, by column text: from summaries or, at a step, from
+    points.
     """
     ids = list(dict.fromkeys(run_ids))
     numbers = [column for column in columns if not column.is_setting and not column.is_words]
@@ -144,8 +141,8 @@ def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) 
     }
 
 
-def told(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, Text]]:
-    """Return what each run says in each column that has words, by the column's text."""
+def texts(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, Text]]:
+    """Return the value of each run in each text column, by column text."""
     words = [column for column in columns if column.is_words]
     found = reader.fields.texts(list(dict.fromkeys(run_ids)), [column.field for column in words])
     return {column.written: found[column.field] for column in words}

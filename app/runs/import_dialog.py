@@ -1,6 +1,4 @@
-"""The dialog that takes in runs from a file; whatever is wrong with the file is a sentence, and nothing of it is taken
-in then.
-"""
+"""The dialog that imports runs from a file. An invalid file is reported and nothing is imported from it."""
 
 import re
 import shutil
@@ -11,7 +9,7 @@ from typing import IO
 import streamlit as st
 
 from app.ui import current_user, dialogs, permissions
-from app.ui.html import as_text, run_link, sweep_link
+from app.ui.html import as_text, joined, run_link, sweep_link
 from engine.errors import EngineError
 from engine.home import Home
 from engine.transfer.bundles.bundle import ImportResult
@@ -26,7 +24,7 @@ def import_button() -> None:
     if st.button(
         "Import",
         key="import",
-        **permissions.control("import", help="Runs of another lab, of TensorBoard or of MLflow."),
+        **permissions.control("import", help="Import runs from another lab, TensorBoard or MLflow."),
     ):
         st.session_state.pop(_ARRIVED, None)
         dialogs.open_soon(ask_import)
@@ -34,23 +32,22 @@ def import_button() -> None:
 
 @st.dialog("Import runs")
 def ask_import() -> None:
-    """Ask for a file and take its runs in."""
+    """Ask for a file and import its runs."""
     st.write(
-        "A bundle from another lab, a TensorBoard event file, or a zip of a folder of event files or of "
-        "MLflow's `mlruns`. "
-        "All of its runs come in, or none; each says where it comes from."
+        "A bundle from another lab, a TensorBoard event file, or a zip of event files or of MLflow's `mlruns`. All "
+        "runs are imported or none; each records its source."
     )
     file = st.file_uploader(
-        "File", key="import-file", max_upload_size=MOST_MB, help="Larger ones: python -m engine import FILE"
+        "File", key="import-file", max_upload_size=MOST_MB, help="For larger files: python -m engine import FILE"
     )
-    if st.button("Import its runs", type="primary", disabled=file is None) and file is not None:
-        st.session_state[_ARRIVED] = _take_in(file.name, file)
+    if st.button("Import file", type="primary", disabled=file is None) and file is not None:
+        st.session_state[_ARRIVED] = _import(file.name, file)
     if (arrived := st.session_state.get(_ARRIVED)) is not None:
-        _tell(arrived)
+        _show_result(arrived)
 
 
-def _take_in(name: str, file: IO[bytes]) -> ImportResult | None:
-    """Import an uploaded file; None where it can't be, and the dialog says why."""
+def _import(name: str, file: IO[bytes]) -> ImportResult | None:
+    """Import an uploaded file; on failure, show the error and return None."""
     called = re.sub(r"[^\w. -]", "_", PurePosixPath(name.replace("\\", "/")).name)[:100].lstrip(".") or "file"
     with tempfile.TemporaryDirectory() as folder, st.spinner("Importing"):
         path = Path(folder) / called
@@ -63,12 +60,12 @@ def _take_in(name: str, file: IO[bytes]) -> ImportResult | None:
             return None
 
 
-def _tell(arrived: ImportResult) -> None:
+def _show_result(arrived: ImportResult) -> None:
     st.success(as_text(arrived.sentence))
     for note in arrived.notes[:20]:
         st.caption(as_text(note))
     of_sweeps = [sweep_link(f"sweep {sweep_id}", sweep_id) for sweep_id in arrived.sweeps[:20]]
-    st.html(", ".join([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20])]))
-    if st.button("Show the table"):
+    st.html(joined([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20])]))
+    if st.button("Show results"):
         st.session_state.pop(_ARRIVED, None)
         st.rerun()

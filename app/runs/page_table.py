@@ -1,206 +1,247 @@
-"""The Results page's table and what can be done with the rows that are ticked."""
+"""The table of the Runs page: its rows, its downloads, and the actions on selected rows."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import streamlit as st
 
 from app.actions.annotations import baseline_beside, mark_selected
+from app.actions.cancel_runs import cancel_selected
+from app.actions.queue_actions import in_short
 from app.export.downloads import download
 from app.links import compare
 from app.links.compare import query_of
-from app.runs import query, table
-from app.runs.columns import measured, told
+from app.links.launch import launch_query
+from app.report.frames import of_frame
+from app.runs import frame, grid, query, rows
+from app.runs.columns import measured, texts
 from app.runs.import_dialog import import_button
 from app.runs.query import RunsView
 from app.runs.report import report_of
-from app.runs.table import TableRow
-from app.ui import widgets
-from engine.store import Reader
+from app.runs.rows import TableRow
+from app.ui import current_user, widgets
+from engine.analysis.result import Ranked, ranked
+from engine.errors import EngineError
+from engine.home import Home
+from engine.queue.forecast import Wait
+from engine.registry import experiment, known_experiment
+from engine.store import Reader, RunRow
 from engine.store.records import ENDED
 from engine.store.sweeps.sweeps import SEED
+from engine.transfer.tables import Table
 
-PAGE = 500
-ROW_PX = 33
-TALLEST = 21
+PAGE = 200
+MOST_DOWNLOADED = 10_000
 
 
 @dataclass(frozen=True)
 class Found:
-    """One page of a view's rows."""
+    """One page of rows."""
 
-    lines: Sequence[TableRow]
+    rows: Sequence[TableRow]
     runs: int
-    rows: int
-    """How many runs match, and how many rows they make."""
+    total: int
+    """Number of matching runs, and number of rows that they make."""
 
 
 def find(reader: Reader, view: RunsView) -> Found:
-    """Ask for the rows of the page that is chosen, and show the choice where there are several."""
+    """Return the rows of the selected page, and show the page control if there are several."""
     runs = reader.runs.count(**view.asked)
-    rows = reader.groups.count(**view.asked) if view.grouped else runs
-    pages = -(-rows // PAGE)
+    total = (
+        reader.groups.count(**view.asked)
+        if view.grouped
+        else reader.folds.count(**view.asked)
+        if view.is_folded
+        else runs
+    )
+    pages = -(-total // PAGE)
     page = 1
     if pages > 1:
         if st.session_state.get("page", 1) > pages:
             st.session_state["page"] = pages
         page = st.pagination(pages, key="page", bind="query-params")
-    asked = view.asked | {"order": view.order, "limit": PAGE, "offset": PAGE * (page - 1)}
-    lines = (
-        table.group_lines(reader.groups.find(**asked)) if view.grouped else table.run_lines(reader.runs.find(**asked))
-    )
-    return Found(lines, runs, rows)
+    asked = view.asked | {"limit": PAGE, "offset": PAGE * (page - 1)}
+    if view.is_folded:
+        return Found(rows.fold_rows(reader, reader.folds.find(**asked), grid.opened()), runs, total)
+    asked |= {"order": view.order}
+    found = rows.group_rows(reader.groups.find(**asked)) if view.grouped else rows.run_rows(reader.runs.find(**asked))
+    return Found(found, runs, total)
 
 
-def baselines(reader: Reader, view: RunsView, lines: Sequence[TableRow]) -> tuple[Mapping[str, TableRow], str]:
-    """Return the row that each experiment's rows are compared with, and a sentence where the one asked for is not
-    there.
-    """
-    there = dict.fromkeys(line.experiment for line in lines)
+def baselines(reader: Reader, view: RunsView, shown: Sequence[TableRow]) -> tuple[Mapping[str, TableRow], str]:
+    """Return the baseline row of each experiment, and an error message if the requested baseline doesn't exist."""
+    there = dict.fromkeys(row.experiment for row in shown)
     if view.baseline is not None:
         runs = reader.runs.some([view.baseline])
         if not runs:
-            return (
-                {},
-                (
-                    f"No run has the id {view.baseline}, so there is nothing to compare with. Give the number of "
-                    "another one under View."
-                ),
-            )
+            return {}, f"Baseline run {view.baseline} doesn't exist. Enter another run number under View."
         pinned = dict.fromkeys(there, runs[0])
     else:
         pinned = {name: run for name, run in reader.runs.pinned().items() if name in there}
-    rows = {run.id: run for run in pinned.values()}
     made = {
-        run.id: table.group_lines([reader.groups.of(run.id)])[0] if view.grouped else table.run_lines([run])[0]
-        for run in rows.values()
+        run.id: rows.group_rows([reader.groups.of(run.id)])[0] if view.grouped else rows.run_rows([run])[0]
+        for run in {run.id: run for run in pinned.values()}.values()
     }
     return {name: _marked(made[run.id]) for name, run in pinned.items()}, ""
 
 
-def on_top(tops: Mapping[str, TableRow], lines: Sequence[TableRow]) -> list[TableRow]:
-    """Return the rows with the baselines first, each once."""
-    first = list({line.run_ids: line for line in tops.values()}.values())
-    taken = {run_id for line in first for run_id in line.run_ids}
-    return [*first, *(line for line in lines if not taken.intersection(line.run_ids))]
+def on_top(tops: Mapping[str, TableRow], shown: Sequence[TableRow]) -> list[TableRow]:
+    """Return the rows with the baselines first, and not again below, except within their sweep or duel."""
+    first = list({row.run_ids: row for row in tops.values()}.values())
+    taken = {run_id for row in first for run_id in row.run_ids}
+    return [*first, *(row for row in shown if row.fold or row.is_child or not taken.intersection(row.run_ids))]
 
 
-def show(reader: Reader, view: RunsView, found: Found) -> None:
-    """Show the rows, and above them what can be done with those that are ticked."""
-    tops, problem = baselines(reader, view, found.lines)
+def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]) -> None:
+    """Show the rows, with the actions on selected rows above them."""
+    tops, problem = baselines(reader, view, found.rows)
     if problem:
         st.warning(problem)
-    lines = on_top(tops, found.lines)
-    numbers = measured(reader, [run_id for line in lines for run_id in line.counted], view.columns)
-    words = told(reader, [run_id for line in lines for run_id in line.run_ids], view.columns)
-    frame = table.table(
-        lines,
+    shown = on_top(tops, found.rows)
+    cells = frame.cells_of(shown, view.columns, **_values(reader, view, shown, tops))
+    data = grid.grid_of(
+        shown,
+        cells,
         view.columns,
-        numbers,
-        words=words,
-        spread=view.grouped,
-        baselines=tops if view.compared and tops else None,
+        _facts(reader, shown, waits),
+        sort=(view.order.field.written, view.order.descending) if view.order else None,
+        may_sort=True,
     )
-    # One row high whatever is ticked (console.css): a table that moved would take the next tick for another row's.
-    actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="results-actions")
-    st.caption(_counted(view, found, bool(tops)))
-    chosen = st.dataframe(
-        frame,
-        column_config=table.columns_shown(view.columns, spread=view.grouped),
-        hide_index=True,
-        height=min(TALLEST, len(lines) + 1) * ROW_PX + 2,
-        row_height=ROW_PX,
-        placeholder="",
-        # Ticks are kept by a row's place: with other rows in the table they would mean other runs.
-        key=f"results-{hash(tuple(line.run_ids for line in lines))}",
-        on_select="rerun",
-        selection_mode="multi-row",
-        alt="One row a run or a config: what it is, its owner, status, times, settings and metrics",
-    )
-    ticked = [lines[row] for row in chosen.selection.rows]
-    ids = [run_id for line in ticked for run_id in line.run_ids]
+    # Fixed height (console.css): if the table moved, the next click would select another row.
+    actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="runs-actions")
+    chosen = grid.show(data, query.sort_by_heading)
+    ticked = [row for row in shown if row.key in chosen]
+    ids = list(dict.fromkeys(run_id for row in ticked for run_id in row.run_ids))
     with actions:
         if ticked:
             _act(reader, ids, compared(ticked, grouped=view.grouped))
         else:
-            st.caption("Tick rows to open, compare or mark them.")
-    with st.container(horizontal=True):
+            st.caption(_counted(view, found, bool(tops)))
+    with st.container(horizontal=True, vertical_alignment="center"):
         statuses = reader.runs.statuses()
-        ended = [
-            run_id
-            for run_id in ids or [run_id for line in lines for run_id in line.run_ids]
-            if statuses.get(run_id) in ENDED
-        ]
-        shown = [run_id for line in lines for run_id in line.run_ids]
+        on_page = list(dict.fromkeys(run_id for row in shown for run_id in row.run_ids))
         download(
-            "results", key="results", tables={"The table": frame}, runs=ended, report=report_of(view, frame, shown)
+            "runs",
+            key="runs",
+            tables={"The table": lambda: _whole(view)},
+            runs=[run_id for run_id in ids or on_page if statuses.get(run_id) in ENDED],
+            report=report_of(view, lambda: _whole(view), on_page),
         )
         import_button()
+        st.caption("Keys: j and k move, x selects, Enter opens, o unfolds, c compares, Esc clears the selection.")
 
 
-def _marked(line: TableRow) -> TableRow:
-    """Return a row that says that it is a baseline."""
-    words = str(line.cells["marks"])
+def _whole(view: RunsView) -> Table:
+    """Return all matching rows, one per run or config, up to `MOST_DOWNLOADED`."""
+    with Reader.open(Home.find()) as reader:
+        asked = view.asked | {"order": view.order, "limit": MOST_DOWNLOADED}
+        found = (
+            rows.group_rows(reader.groups.find(**asked)) if view.grouped else rows.run_rows(reader.runs.find(**asked))
+        )
+        tops, _ = baselines(reader, view, found)
+        shown = on_top(tops, found)
+        return of_frame(frame.table(shown, view.columns, **_values(reader, view, shown, tops)))
+
+
+def _values(reader: Reader, view: RunsView, shown: Sequence[TableRow], tops: Mapping[str, TableRow]) -> dict[str, Any]:
+    """Return the arguments of `frame.cells_of` beside rows and columns."""
+    return {
+        "numbers": measured(reader, [run_id for row in shown for run_id in row.counted], view.columns),
+        "words": texts(reader, [run_id for row in shown for run_id in row.run_ids], view.columns),
+        "spread": view.grouped,
+        "baselines": tops if view.compared and tops else None,
+    }
+
+
+def _facts(reader: Reader, shown: Sequence[TableRow], waits: Mapping[int, Wait]) -> grid.RowFacts:
+    runs = [row.run for row in shown if row.run and not row.fold]
+    by_metric: dict[str, list[int]] = {}
+    for run in runs:
+        if known := known_experiment(run.experiment):
+            by_metric.setdefault(known.result.metric, []).append(run.id)
+    sparklines = {
+        run_id: values
+        for metric, ids in by_metric.items()
+        for run_id, values in reader.sparklines.of(ids, metric).items()
+    }
+    results: dict[int, Ranked] = {run.id: found for run in runs if (found := ranked(run))}
+    reasons = {run.id: in_short(run, waits.get(run.id), reader) for run in runs if run.status == "queued"}
+    return grid.RowFacts(results, sparklines, reasons)
+
+
+def _marked(row: TableRow) -> TableRow:
+    """Return a row marked as a baseline."""
+    words = str(row.cells["marks"])
     return (
-        line
+        row
         if "baseline" in words
-        else replace(line, cells={**line.cells, "marks": ", ".join(filter(None, ("baseline", words)))})
+        else replace(row, cells={**row.cells, "marks": ", ".join(filter(None, ("baseline", words)))})
     )
 
 
 def nothing(reader: Reader, view: RunsView) -> None:
-    """Say why no row is there, and what to do about it."""
+    """Explain why there are no rows, and offer a fix."""
     if not reader.runs.count():
-        widgets.empty("No run has been launched yet; the results of every run will stand here.", "Launch one", "launch")
+        widgets.empty("No runs yet. Runs and their results appear here.", "Launch a run", "launch")
         return
     with st.container(border=True):
         away = reader.runs.count(**view.asked | {"archived": True}) if view.archived is False else 0
         if away:
             st.write(
-                f"{away:,} {'run that matches is' if away == 1 else 'runs that match are'} archived: switch on "
-                "Archived runs too, under View."
+                f"{away:,} {'matching run is' if away == 1 else 'matching runs are'} archived. Turn on Archived runs "
+                f"under View to show {'it' if away == 1 else 'them'}."
             )
         elif query.is_narrowed():
-            st.write("No run matches. Take a condition away, or look at all runs.")
+            st.write("No matching runs. Remove a condition or clear all filters.")
         else:
-            st.write("All runs are archived: switch on Archived runs too, under View.")
+            st.write("All runs are archived. Turn on Archived runs under View to show them.")
         if query.is_narrowed():
-            st.button("Look at all runs", on_click=query.clear)
+            st.button("Clear filters", on_click=query.clear)
 
 
 def compared(ticked: Sequence[TableRow], *, grouped: bool) -> dict[str, str]:
-    """Return the query of the Compare page for ticked rows: a row that stands for a group is the same group there, of
-    the runs that its numbers are of.
+    """Return the Compare query for the selected rows. A grouped row becomes the same group there, with the runs behind
+    its numbers.
     """
     if not grouped:
-        return query_of(compare.CompareView(runs=tuple(run_id for line in ticked for run_id in line.run_ids)))
-    names = dict.fromkeys(name for line in ticked for name in line.config)
-    apart = [name for name in names if name != SEED and len({repr(line.config.get(name)) for line in ticked}) > 1]
-    several = len({line.experiment for line in ticked}) > 1
-    runs = tuple(run_id for line in ticked for run_id in line.counted or line.run_ids)
+        ids = dict.fromkeys(run_id for row in ticked for run_id in sorted(row.run_ids))
+        return query_of(compare.CompareView(runs=tuple(ids)))
+    names = dict.fromkeys(name for row in ticked for name in row.config)
+    apart = [name for name in names if name != SEED and len({repr(row.config.get(name)) for row in ticked}) > 1]
+    several = len({row.experiment for row in ticked}) > 1
+    runs = tuple(run_id for row in ticked for run_id in row.counted or row.run_ids)
     return query_of(compare.CompareView(runs=runs, group=tuple(["experiment"] * (several or not apart) + apart)))
 
 
 def _act(reader: Reader, ids: Sequence[int], comparison: dict[str, str]) -> None:
     runs = reader.runs.some(ids)
-    st.caption(f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} ticked.", width="content")
+    st.caption(f"{len(runs):,} {'run' if len(runs) == 1 else 'runs'} selected", width="content")
     if len(runs) == 1:
         st.page_link(
             widgets.PAGES["run"], label=f"Open run {runs[0].id}", query_params={"run": str(runs[0].id)}, width="content"
         )
-    if "compare" in widgets.PAGES:
-        st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
+        _clone_link(runs[0])
+    st.page_link(widgets.PAGES["compare"], label="Compare", query_params=comparison, width="content")
+    cancel_selected(runs)
     mark_selected(runs, baseline_beside(reader, runs[0].experiment) if len(runs) == 1 else None)
+
+
+def _clone_link(run: RunRow) -> None:
+    """Show a link to the launch form with the run's settings, if its experiment is known and the person may launch."""
+    if not current_user.may("launch"):
+        return
+    with suppress(EngineError):
+        filled = launch_query(experiment(run.experiment), run.preset, run.config)
+        st.page_link(widgets.PAGES["launch"], label="Clone", query_params=filled, width="content")
 
 
 def _counted(view: RunsView, found: Found, has_baseline: bool) -> str:
     counted = f"{found.runs:,} {'run' if found.runs == 1 else 'runs'}"
     if view.grouped:
-        counted += (
-            f" of {found.rows:,} {'config' if found.rows == 1 else 'configs'}; means and sd are those of the runs "
-            "that finished"
-        )
-    if found.rows > len(found.lines):
-        counted += f", {len(found.lines):,} rows on this page"
-    difference = " Δ is the difference to the baseline on top." if has_baseline and view.compared else ""
-    return f"{counted}. A click on a column's head sorts this page, Sort by sorts all.{difference}"
+        counted += f" in {found.total:,} {'config' if found.total == 1 else 'configs'}; mean and sd over finished runs"
+    if found.total > len(found.rows):
+        counted += f", {PAGE:,} rows per page"
+    difference = " Δ: difference to the baseline (top row)." if has_baseline and view.compared else ""
+    return f"{counted}. Select rows to open, compare or mark them.{difference}"

@@ -1,6 +1,4 @@
-"""What the Results page is asked to show: every choice has its place in the address, in the words of the filter
-language.
-"""
+"""The query of the Runs page: every control is stored in the address, in terms of the filter language."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,30 +7,38 @@ from typing import Any, get_args
 import streamlit as st
 
 from app.links.run_ids import is_run_id
-from app.runs import columns
+from app.runs import columns, grid
 from app.runs.columns import Column
-from app.ui.filter_help import FILTER_EXAMPLE, FILTER_HELP
+from app.ui import current_user
 from app.ui.html import as_text
+from app.ui.widgets import FILTER_EXAMPLE, FILTER_HELP
 from engine.errors import EngineError
 from engine.filter import Both, Comparison, Field, Filter, Node, SortOrder
 from engine.filter.syntax import LONGEST
 from engine.registry import EXPERIMENTS
 from engine.store import Reader
-from engine.store.records import Status
+from engine.store.records import ALIVE, Status
 
+GROUPS: dict[str, tuple[Status, ...]] = {
+    "active": ("queued", *ALIVE),
+    "finished": ("finished",),
+    "failed or lost": ("failed", "lost"),
+    "cancelled": ("cancelled",),
+}
+ALL = "all"
 CHOICES = ("search", "filter", "of", "by", "status")
-"""The widgets that leave runs out, by their keys, which are their names in the address."""
+"""Widgets that narrow the runs, by key (also the name in the address)."""
 CHOICE_PX = 165
-"""Two of them stand side by side on a phone."""
+"""Width at which two controls fit side by side on a phone."""
 
 
 @dataclass(frozen=True)
 class RunsView:
-    """One view of the results."""
+    """One view of the table of runs."""
 
     search: str
     matching: Filter | None
-    """None where the filter can't be read."""
+    """None if the filter is invalid."""
     statuses: Sequence[Status] | None
     archived: bool | None
     order: SortOrder | None
@@ -40,19 +46,35 @@ class RunsView:
     grouped: bool
     compared: bool
     baseline: int | None
-    """The run that all others are compared with, None for each experiment's own baseline."""
+    """The baseline run; None for each experiment's own baseline."""
     experiments: Sequence[str] = ()
     owners: Sequence[str] = ()
-    """Chosen from lists; `matching` asks for them too."""
+    """Selected from lists; also part of `matching`."""
+    folds: bool = True
+    """Whether the runs of a sweep or duel make one row, unless they are sorted or grouped otherwise."""
+
+    @property
+    def is_folded(self) -> bool:
+        return self.folds and not self.grouped and self.order is None
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What the store is asked for."""
+        """The arguments for the store."""
         return {"search": self.search, "matching": self.matching, "statuses": self.statuses, "archived": self.archived}
 
 
 def choose(reader: Reader) -> RunsView:
-    """Show the choices and return the view that they make; what can't be read stands under them."""
+    """Show the controls and return the resulting view; errors appear below them."""
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        group = st.segmented_control(
+            *("Show", [ALL, *GROUPS]), key="show", default=ALL, required=True, bind="query-params", wrap=True
+        )
+        search = st.text_input(
+            "Search", key="search", placeholder="name, owner, tag, note", bind="query-params", width=CHOICE_PX + 35
+        )
+        of, by, status, mine = _filters(reader)
+        columns, sentences = _columns(reader)
+        order, wrong, more = _more(reader, columns)
     text = st.text_input(
         "Filter", key="filter", placeholder=FILTER_EXAMPLE, help=FILTER_HELP, max_chars=LONGEST, bind="query-params"
     )
@@ -61,55 +83,66 @@ def choose(reader: Reader) -> RunsView:
         st.markdown(f":red[{as_text(problem)}]")
     for note in matching.notes if matching else ():
         st.caption(as_text(note))
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        search = st.text_input(
-            "Search", key="search", placeholder="name, tag, note", bind="query-params", width=CHOICE_PX
-        )
-        of = st.multiselect(
-            "Experiment", _experiments(reader), key="of", bind="query-params", placeholder="all", width=CHOICE_PX
-        )
-        by = st.multiselect(
-            "Owner", reader.runs.owners(), key="by", bind="query-params", placeholder="everyone", width=CHOICE_PX
-        )
-        status = st.multiselect(
-            "Status", get_args(Status), key="status", bind="query-params", placeholder="any", width=CHOICE_PX
-        )
-        columns, sentences = _columns(reader)
-        order, wrong = _order(reader, columns)
-        grouped, compared, baseline, archived, unread = _more()
-    for sentence in [*sentences, *wrong, *unread]:
+    for sentence in [*sentences, *wrong, *more.sentences]:
         st.markdown(f":red[{as_text(sentence)}]")
+    archived = more.archived
     if matching:
-        matching = _joined(matching, of, by)
+        matching = _joined(matching, of, [*by, *mine])
         archived = archived or matching.mentions("archived")
+    statuses = [one for one in (status or get_args(Status)) if group in (ALL, None) or one in GROUPS[str(group)]]
     return RunsView(
         search,
         matching,
-        status or None,
+        None if len(statuses) == len(get_args(Status)) else statuses,
         None if archived else False,
         order,
         tuple(columns),
-        grouped,
-        compared,
-        baseline,
+        more.grouped,
+        more.compared,
+        more.baseline,
         of,
-        by,
+        [*by, *mine],
+        more.folds,
     )
 
 
 def is_narrowed() -> bool:
-    """Say whether any choice leaves runs out."""
-    return any(st.session_state.get(name) for name in CHOICES)
+    """Return whether any control narrows the runs."""
+    return st.session_state.get("show") not in (ALL, None) or any(
+        st.session_state.get(name) for name in (*CHOICES, "mine")
+    )
 
 
 def clear() -> None:
-    """Leave no run out, before the page runs again."""
+    """Reset all controls, before the page reruns."""
     for name in CHOICES:
         st.session_state[name] = "" if name in ("search", "filter") else []
+    st.session_state["show"], st.session_state["mine"] = ALL, False
+
+
+def sort_by_heading() -> None:
+    """Sort by the heading that was pressed, before the page reruns."""
+    if wanted := grid.sort_pressed():
+        st.session_state["sort"] = wanted
+
+
+def _filters(reader: Reader) -> tuple[list[str], list[str], list[Status], list[str]]:
+    """Return the selected experiments, owners, statuses, and the person's own name for My runs."""
+    # In a visit's first script run the address has the choices, and the widgets don't exist yet.
+    count = sum(
+        bool(st.session_state.get(name) or st.query_params.get(name)) for name in ("of", "by", "status", "mine")
+    )
+    with st.popover(f"Filters ({count})" if count else "Filters", key="filters"):
+        of = st.multiselect("Experiment", _experiments(reader), key="of", bind="query-params", placeholder="all")
+        by = st.multiselect("Owner", reader.runs.owners(), key="by", bind="query-params", placeholder="everyone")
+        status = st.multiselect("Status", get_args(Status), key="status", bind="query-params", placeholder="any")
+        me = current_user.name()
+        mine = st.toggle("My runs", key="mine", bind="query-params", disabled=me is None)
+    return of, by, status, [me] if mine and me else []
 
 
 def _experiments(reader: Reader) -> list[str]:
-    """Return the experiments to choose from: all of ours, then those of imported runs and of older versions."""
+    """Return the experiments to choose from: registered ones, then those of imported runs and older versions."""
     return [*EXPERIMENTS, *(name for name in reader.runs.experiments() if name not in EXPERIMENTS)]
 
 
@@ -123,21 +156,70 @@ def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
 def _columns(reader: Reader) -> tuple[list[Column], list[str]]:
     metrics = reader.fields.metric_names()
     usual = columns.usual(metrics)
-    with st.popover("Columns", key="columns"):
+    with st.popover("Columns", key="columns.open"):
         written = st.multiselect(
             "Columns",
             list(dict.fromkeys([*columns.choices(metrics), *usual])),
             default=usual,
-            key="show",
+            key="columns",
             bind="query-params",
             accept_new_options=True,
             width=420,
             help=(
-                "Settings, what every run has, and metrics: .last, .best, .mean, .min, .max, or at a step: write "
-                "train/loss@500."
+                "Settings, run fields, and metrics as .last, .best, .mean, .min or .max. For a value at a step, "
+                "write train/loss@500."
             ),
         )
     return columns.read_columns(written, reader)
+
+
+@dataclass(frozen=True)
+class _MoreChoices:
+    """The choices of the View popover, and messages about wrong ones."""
+
+    grouped: bool
+    folds: bool
+    compared: bool
+    baseline: int | None
+    archived: bool
+    sentences: Sequence[str]
+
+
+def _more(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, list[str], _MoreChoices]:
+    with st.popover("View", key="more"):
+        order, wrong = _order(reader, columns)
+        grouped = st.toggle(
+            "Group by seed",
+            key="group",
+            bind="query-params",
+            help="One row per config: mean and sd over finished runs that differ only in seed.",
+        )
+        folds = st.toggle(
+            "Fold sweeps and duels",
+            value=True,
+            key="fold",
+            bind="query-params",
+            help="One row per sweep or duel while the table is neither sorted nor grouped.",
+        )
+        compared = st.toggle("Difference to baseline", value=True, key="differences", bind="query-params")
+        # Streamlit's number_input crashes the script if the address contains an infinite number, such as inf
+        baseline = st.text_input(
+            "Baseline run",
+            max_chars=15,
+            key="baseline",
+            bind="query-params",
+            placeholder="pinned run of each experiment",
+            help="The baseline of an experiment is its pinned run. A run number here replaces it, in this view only.",
+        )
+        archived = st.toggle("Archived runs", key="archived", bind="query-params")
+    is_valid = is_run_id(baseline)
+    sentences = (
+        [f"Baseline must be a run number, such as 12; got '{baseline}'. Enter one under View, or leave it empty."]
+        if baseline and not is_valid
+        else []
+    )
+    chosen = int(baseline) if baseline and is_valid else None
+    return order, wrong, _MoreChoices(grouped, folds, compared, chosen, archived, sentences)
 
 
 def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, list[str]]:
@@ -155,9 +237,8 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None,
         key="sort",
         bind="query-params",
         accept_new_options=True,
-        placeholder="newest first",
-        width=205,
-        help="Sorts all runs that match, not those shown alone; a minus puts the greatest first.",
+        placeholder="running first, then newest",
+        help="Sorts all matching runs, not only this page. A minus sign sorts in descending order.",
     )
     try:
         return (reader.fields.order(text) if text else None), []
@@ -165,46 +246,8 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None,
         return None, [str(error)]
 
 
-def _more() -> tuple[bool, bool, int | None, bool, list[str]]:
-    with st.popover("RunsView", key="more"):
-        grouped = st.toggle(
-            "One row for all seeds",
-            key="group",
-            bind="query-params",
-            help="Runs that differ in their seed alone: mean and sd of those that finished.",
-        )
-        compared = st.toggle("Differences to the baseline", value=True, key="differences", bind="query-params")
-        # Streamlit's number_input ends the script where the address gives it an endless number, such as inf
-        baseline = st.text_input(
-            "Compare with run",
-            max_chars=15,
-            key="baseline",
-            bind="query-params",
-            placeholder="each experiment's baseline",
-            help=(
-                "Pin a run and it is its experiment's baseline; a number here is the baseline of all, in this view "
-                "alone."
-            ),
-        )
-        archived = st.toggle("Archived runs too", key="archived", bind="query-params")
-    if baseline and not is_run_id(baseline):
-        return (
-            grouped,
-            compared,
-            None,
-            archived,
-            [
-                (
-                    f"A baseline is the number of a run, such as 12, got '{baseline}'. Give one under View, or "
-                    "leave it empty."
-                )
-            ],
-        )
-    return grouped, compared, int(baseline) if baseline else None, archived, []
-
-
 def _joined(matching: Filter, of: Sequence[str], by: Sequence[str]) -> Filter:
-    """Return a filter with what was chosen from lists."""
+    """Return a filter with the conditions selected from lists."""
     parts: list[Node] = [matching.tree]
     for name, wanted in (("experiment", of), ("owner", by)):
         if wanted:

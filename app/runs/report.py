@@ -1,10 +1,6 @@
-"""The results table as a report: what was asked for, the table as it is shown, and of its runs settings, environments
-and commands.
-"""
+"""The table of runs as a report: the query, the table as shown, and settings, environments and commands of its runs."""
 
 from collections.abc import Callable, Sequence
-
-import pandas as pd
 
 from app.export.view_downloads import here
 from app.export.view_report import Seen, view_report
@@ -13,17 +9,18 @@ from app.runs.query import RunsView
 from app.ui import current_user, widgets
 from engine.home import Home
 from engine.store import Reader
+from engine.transfer.tables import Table
 
 
-def report_of(view: RunsView, frame: pd.DataFrame, run_ids: Sequence[int]) -> Callable[[], bytes]:
-    """Return what makes the report of the rows shown, of the runs with these ids; it reads them only when
-    it is called.
+def report_of(view: RunsView, whole: Callable[[], Table], run_ids: Sequence[int]) -> Callable[[], bytes]:
+    """Return the function that makes the report of the rows shown, for these run ids; data is read only when it is
+    called.
     """
-    title = "Results, one row for all seeds" if view.grouped else "Results"
-    address, by, ids = widgets.page_address(here("/results")), current_user.whoever(), list(run_ids)
+    title = "Runs, grouped by seed" if view.grouped else "Runs"
+    address, by, ids = widgets.page_address(here("/runs")), current_user.whoever(), list(run_ids)
     with page_capture.keeping() as shown:
-        page_capture.facts("Asked for", asked(view))
-        page_capture.table("The table", frame)
+        page_capture.facts("Query", query_facts(view))
+        page_capture.table("The table", whole)
 
     def made() -> bytes:
         with Reader.open(Home.find()) as reader:
@@ -33,18 +30,18 @@ def report_of(view: RunsView, frame: pd.DataFrame, run_ids: Sequence[int]) -> Ca
     return made
 
 
-def asked(view: RunsView) -> list[tuple[str, str]]:
-    """Return in words which runs a view asks for, and in what order."""
+def query_facts(view: RunsView) -> list[tuple[str, str]]:
+    """Return the query of a view in words: its conditions and order."""
     return [
         ("Filter", view.matching.text if view.matching else ""),
         ("Search", view.search),
         ("Experiments", ", ".join(view.experiments)),
         ("Owners", ", ".join(view.owners)),
         ("Status", ", ".join(view.statuses or ())),
-        ("Archived runs", "shown too" if view.archived is None else ""),
+        ("Archived runs", "included" if view.archived is None else ""),
         (
             "Sorted by",
-            f"{view.order.field.written}, {'greatest' if view.order.descending else 'least'} first"
+            f"{view.order.field.written}, {'descending' if view.order.descending else 'ascending'}"
             if view.order
             else "newest first",
         ),

@@ -1,9 +1,6 @@
-"""Where the time went: phases of ranks stacked against a count, the share of communication, and from which count a rank
-costs what it saves.
-"""
+"""Time breakdown: phases of ranks stacked by count, the share of communication, and the break-even count."""
 
 from collections.abc import Sequence
-from html import escape
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -11,10 +8,10 @@ import streamlit as st
 from app.charts.plotly_figures import PATTERNS, phase_colours
 from app.report import page_capture
 from app.scaling.study import line_title
-from app.scaling.tables import SHARES, time_table
+from app.scaling.tables import time_table
 from app.ui import components
-from app.ui.html import as_text, number, table
-from engine.analysis.scaling.breakdown import SERVE, CountStep, PhaseBar, bars, break_even, steps
+from app.ui.html import as_text, nowrap, number, table
+from engine.analysis.scaling.breakdown import SERVE, SHARES, CountStep, PhaseBar, bars, break_even, steps
 from engine.analysis.scaling.scaling_data import Study, words_of
 from engine.metrics import PHASES
 from engine.store import Reader
@@ -23,7 +20,7 @@ HEIGHT_PX = 420
 KINDS, EACH = "Kinds of ranks", "Every rank"
 MOST_BARS = 80
 MEANS = (
-    "Each bar is the mean over seeds, and over the ranks of a kind. What handler threads served lies beside a "
+    "Each bar is the mean over seeds and over ranks of the same kind. Time in handler threads (serve) overlaps a "
     "rank's own time."
 )
 
@@ -32,22 +29,18 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     """Show the phases of a study's runs."""
     phases = reader.studies.phases_of([timing.run_id for timing in found.timings])
     if not phases:
-        st.write(
-            "No finished run has recorded phases yet."
-            if found.timings
-            else "The first bars appear when a run has finished."
-        )
+        st.write("No phases recorded in finished runs yet." if found.timings else "Bars appear as runs finish.")
         return
     way = st.segmented_control("Bars", (KINDS, EACH), key="bars", default=KINDS, required=True, bind="query-params")
     drawn = bars(found.timings, phases, each_rank=way == EACH)
     if len(drawn) > MOST_BARS:
-        st.caption(f"{len(drawn)} ranks are too many for bars; the kinds of ranks are shown.")
+        st.caption(f"Too many ranks for bars ({len(drawn)}): showing kinds of ranks.")
         drawn = bars(found.timings, phases, each_rank=False)
     figure, colours = stacked(found, drawn)
     components.figure(
         f"time-{key}-{way}",
         figure,
-        alt=f"Seconds of ranks by phase, against {found.field}",
+        alt=f"Time per rank by phase and {found.field}, in seconds",
         height=HEIGHT_PX,
         colours=colours,
     )
@@ -61,7 +54,7 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
 
 
 def stacked(found: Study, drawn: Sequence[PhaseBar]) -> tuple[go.Figure, list[int]]:
-    """Return one bar for each size and rank, stacked by phase, with its places in the palette."""
+    """Return one bar per size and rank, stacked by phase, and the palette index of each trace."""
     names = [name for name in PHASES if any(bar.seconds.get(name) for bar in drawn)]
     names += sorted({name for bar in drawn for name, spent in bar.seconds.items() if spent} - {*PHASES})
     outer = [" ".join(filter(None, (line_title(found, bar.line), str(bar.count)))) for bar in drawn]
@@ -79,7 +72,7 @@ def stacked(found: Study, drawn: Sequence[PhaseBar]) -> tuple[go.Figure, list[in
                 }
             },
             customdata=[bar.seconds.get(name, 0.0) / (bar.whole_s or 1.0) * 100 for bar in drawn],
-            hovertemplate=f"{name}: %{{y:.3g}} s (%{{customdata:.0f}} %)<extra>%{{x}}</extra>",
+            hovertemplate=f"{name}: %{{y:.3~r}} {{y unit}} (%{{customdata:.0f}} %)<extra>%{{x}}</extra>",
         )
     plural, _ = words_of(found.field)
     figure.update_layout(
@@ -87,16 +80,17 @@ def stacked(found: Study, drawn: Sequence[PhaseBar]) -> tuple[go.Figure, list[in
         bargap=0.2,
         height=HEIGHT_PX,
         xaxis_title=plural.capitalize(),
-        yaxis_title="Seconds of a rank",
+        yaxis_title="Time per rank",
+        meta={"units": {"y": "s"}},
         hovermode="closest",
     )
     return figure, phase_colours(names)
 
 
 def _findings(found: Study, moves: Sequence[CountStep]) -> list[str]:
-    """Return for each line where a rank more costs as much as it saves."""
+    """Return the break-even count of each line, as sentences."""
     if found.obstacles:
-        return [f"No break-even is told. {sentence}" for sentence in found.obstacles]
+        return [f"No break-even estimate. {sentence}" for sentence in found.obstacles]
     plural, singular = words_of(found.field)
     said = []
     for line in found.line_keys():
@@ -108,17 +102,18 @@ def _findings(found: Study, moves: Sequence[CountStep]) -> list[str]:
         if at is None:
             last = own[-1]
             said.append(
-                f"{start}Up to {largest} {plural} each more saves more than it costs; the step from "
-                f"{last.first} to {last.second} saved "
-                f"{number(last.saved_s, 3)} s of work a rank and cost {number(last.cost_s, 3)} s of "
-                "communication and waiting."
+                f"{start}Every added rank pays off, up to {largest} {plural}: the step from {last.first} to "
+                f"{last.second} saved {number(last.saved_s, 3)} s of work per rank and cost {number(last.cost_s, 3)} "
+                "s of communication and waiting."
             )
         elif at <= own[0].first:
-            said.append(f"{start}Already one {singular} beyond {own[0].first} costs as much as it saves.")
+            first = own[0].first
+            none = f"A second {singular} brings" if first == 1 else f"More than {first} {plural} bring"
+            said.append(f"{start}{none} no gain.")
         else:
             said.append(
-                f"{start}Break-even at about {at:.2g} {plural}: there one more costs as much in communication "
-                "and waiting as it saves in work."
+                f"{start}Break-even near {at:.2g} {plural}: beyond it, an added one costs more in communication and "
+                "waiting than it saves in work."
             )
     return said
 
@@ -131,7 +126,7 @@ def _table(found: Study, drawn: Sequence[PhaseBar]) -> str:
         "Seconds",
         "Work",
         "Communication",
-        "Waiting and locks",
+        "Waits and locks",
         "Other",
         "Served (s)",
     ]
@@ -139,12 +134,12 @@ def _table(found: Study, drawn: Sequence[PhaseBar]) -> str:
     for bar in drawn:
         shares = [bar.share(*phases) for phases in SHARES.values()]
         served = number(bar.seconds[SERVE], 3) if bar.seconds.get(SERVE) else "–"
-        line = [f'<span class="pl-nowrap">{escape(line_title(found, bar.line))}</span>'] if found.lines else []
+        line = [nowrap(line_title(found, bar.line))] if found.lines else []
         rows.append(
             [
                 *line,
                 str(bar.count),
-                escape(bar.rank),
+                bar.rank,
                 number(bar.whole_s),
                 *(f"{share:.0%}" for share in shares),
                 served,

@@ -1,9 +1,6 @@
-"""Staleness over a sweep, or over runs chosen by hand: its mean against N - 1, how it is spread, and what accuracy pays
-for it.
-"""
+"""Staleness over a sweep or selected runs: its mean against N - 1, its distribution, and its effect on accuracy."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
 import streamlit as st
 
@@ -11,7 +8,7 @@ from app.report import page_capture
 from app.scaling.staleness_charts import HEIGHT_PX, against_expected, result_along, spread
 from app.scaling.staleness_tables import runs_frame, sizes_frame
 from app.ui import components
-from app.ui.html import as_text, number, run_link, table
+from app.ui.html import as_text, nowrap, number, run_link, table
 from app.ui.interval_text import with_interval
 from engine.analysis.scaling.staleness import (
     HISTOGRAM,
@@ -39,12 +36,10 @@ Lines = dict[str, list[Stale]]
 
 
 def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence[str] = ()) -> None:
-    """Show how stale the gradients of finished runs were; `fields` tell lines apart, `key` tells the charts from
-    others.
-    """
+    """Show the staleness of the gradients in finished runs; `fields` identify lines, `key` makes chart keys unique."""
     finished = [run for run in runs if run.status == "finished"]
     if not finished:
-        st.write("The first point appears when a run has finished.")
+        st.write("Points appear as runs finish.")
         return
     counts = reader.studies.histograms_of([run.id for run in finished], HISTOGRAM)
     names = choices(finished)
@@ -53,8 +48,8 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     found = stale_runs(finished, counts, result, told)
     if not found:
         st.write(
-            "None of these runs recorded staleness. It is recorded where a gradient can be older than the "
-            f"weights it changes: {_who_records_it()}."
+            "These runs did not record staleness. It is recorded where a gradient can be older than the weights it "
+            f"updates: {_who_records_it()}."
         )
         return
     lines: Lines = {}
@@ -70,9 +65,7 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     st.html(_sizes_table(by_line, result))
     page_capture.table("Staleness by size", sizes_frame(by_line, result))
     page_capture.table("Staleness of each run", runs_frame(lines, counts, result))
-    with st.expander(
-        f"Each of the {len(found)} runs, trainer by trainer" if len(found) > 1 else "The run, trainer by trainer"
-    ):
+    with st.expander(f"Trainers of each of the {len(found)} runs" if len(found) > 1 else "Trainers of the run"):
         st.html(_runs_table(lines, counts, result))
 
 
@@ -106,7 +99,7 @@ def _title(fields: Sequence[str], line: Sequence[object]) -> str:
 
 
 def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], key: str) -> None:
-    """Show the means against what was expected, and how staleness is spread in each size."""
+    """Show mean against expected staleness, and the distribution in each size."""
     said = {
         (name, size): mean_in_words(size.trainers, size.expected, size.mean.mean)
         for name, own in by_line.items()
@@ -126,22 +119,22 @@ def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]],
         )
     columns = _columns(lines, by_line)
     with right:
-        st.markdown("**How it is spread**")
+        st.markdown("**Distribution**")
         components.figure(
             f"staleness-spread-{key}",
             spread(columns),
-            alt="Share of gradients by staleness, in each size",
+            alt="Share of gradients by staleness and size",
             height=HEIGHT_PX,
         )
     for sentence in sentences[:MOST_COLUMNS]:
         st.markdown(as_text(sentence))
     page_capture.words(sentences[:MOST_COLUMNS])
     if (more := sum(map(len, by_line.values())) - len(columns)) > 0:
-        st.caption(f"The first {len(columns)} sizes are shown; {more} more stand in the table.")
+        st.caption(f"Showing the first {len(columns)} sizes; the table has {more} more.")
 
 
 def _columns(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]]) -> dict[str, Counts]:
-    """Return the gradients of each size by staleness, by the size's title."""
+    """Return the number of gradients by staleness of each size, by the size's title."""
     batched = any(abs(size.expected - (size.trainers - 1)) > 1e-9 for own in by_line.values() for size in own)
     found: dict[str, Counts] = {}
     for name, own in by_line.items():
@@ -155,10 +148,10 @@ def _columns(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]]) -> d
 
 
 def _result_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], name: str, key: str) -> None:
-    """Show a result along mean staleness, and say what it changes by per update."""
+    """Show a result against mean staleness, and its change per update of staleness."""
     known = metric(name)
-    st.markdown(f"**{as_text(known.label)} against staleness**")
-    # Where each line is one size, it is the lines together that differ in staleness.
+    st.markdown(f"**{as_text(known.label)} by staleness**")
+    # If each line has a single size, only the lines together differ in staleness.
     apart = (
         lines
         if len(lines) > 1 and any(len(own) > 1 for own in by_line.values())
@@ -168,13 +161,13 @@ def _result_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]
     prices = {line: each for line, each in found.items() if isinstance(each, Price)}
     if any(run.result is not None for own in lines.values() for run in own):
         figure, colours = result_along(lines, prices, known.label, known.unit)
-        alt = f"{known.label} of each run against its mean staleness"
+        alt = f"{known.label} by mean staleness, one point per run"
         components.figure(f"staleness-{key}-{name}", figure, alt=alt, height=HEIGHT_PX, colours=colours)
     for line, each in found.items():
         words = (
             price_in_words(each, name)
             if isinstance(each, Price)
-            else f"What {known.label.lower()} pays for staleness is not told. {each}"
+            else f"No estimate for {known.label.lower()} per update of staleness. {each}"
         )
         said = f"{line}: {words}" if line else words
         st.markdown(as_text(said))
@@ -189,12 +182,12 @@ def _sizes_table(by_line: Mapping[str, Sequence[StalenessPoint]], result: str) -
         "Expected",
         "Mean staleness (updates)",
         "p99",
-        "Highest",
+        "Max",
     ]
     headers += [_headed(result)] if result else []
     rows = [
         [
-            *([_nowrap(name)] if len(by_line) > 1 else []),
+            *([nowrap(name)] if len(by_line) > 1 else []),
             str(size.trainers),
             str(size.runs),
             f"{size.expected:.3g}",
@@ -217,20 +210,20 @@ def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result
         "Gradients",
         "Mean (updates)",
         "p99",
-        "Highest",
-        "Mean by trainer",
+        "Max",
+        "Mean per trainer",
     ]
     headers += [_headed(result)] if result else []
     rows = [
         [
             run_link(str(run.run_id), run.run_id),
-            *([_nowrap(name)] if len(lines) > 1 else []),
+            *([nowrap(name)] if len(lines) > 1 else []),
             str(run.trainers),
             f"{sum(run.counts.values()):,}",
             number(run.mean),
             f"{percentile(run.counts, 99):,}",
             f"{max(run.counts):,}",
-            escape(", ".join(f"{role} {number(mean(own), 3)}" for role, own in counts[run.run_id].items())),
+            ", ".join(f"{role} {number(mean(own), 3)}" for role, own in counts[run.run_id].items()),
             *([number(run.result)] if result else []),
         ]
         for name, own_runs in lines.items()
@@ -242,7 +235,3 @@ def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result
 def _headed(name: str) -> str:
     known = metric(name)
     return f"{known.label} ({known.unit})" if known.unit else known.label
-
-
-def _nowrap(text: str) -> str:
-    return f'<span class="pl-nowrap">{escape(text)}</span>'

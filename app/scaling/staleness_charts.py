@@ -1,31 +1,29 @@
-"""Charts of staleness: its mean against what the number of trainers lets expect, how it is spread, and a result along
-it. Pure; the theme gives colours.
+"""Staleness charts: mean against expected staleness, distribution, and a result by staleness. Pure; the theme sets
+colours.
 """
 
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from app.charts.sweep_charts import SYMBOLS, error_bars
+from app.charts.line_styles import look
+from app.charts.sweep_charts import error_bars
 from engine.analysis.scaling.staleness import Price, Stale, StalenessPoint
 from engine.analysis.statistics.counts import Counts, percentile
 
 HEIGHT_PX = 360
 GREY = 7
 MOST_ROWS = 24
-"""Values of staleness that have a row of their own, up to what 99 of 100 gradients do not exceed; the last row holds
-what is above.
+"""Maximum number of staleness values with their own row, up to the 99th percentile; the last row has all larger values.
 """
 Drawn = tuple[go.Figure, list[int]]
 
 
 def against_expected(sizes: Mapping[str, Sequence[StalenessPoint]], runs: Mapping[str, Sequence[Stale]]) -> Drawn:
-    """Return mean staleness along the expected one, a line and its runs by name, and the line on which both
-    are equal.
-    """
+    """Return mean against expected staleness, by line with its runs, and the diagonal where both are equal."""
     figure, colours = go.Figure(), list[int]()
     for colour, (name, of_line) in enumerate(sizes.items()):
-        symbol = SYMBOLS[colour % len(SYMBOLS)]
+        symbol = look(colour).symbol
         figure.add_scatter(
             x=[size.expected for size in of_line],
             y=[size.mean.mean for size in of_line],
@@ -35,7 +33,7 @@ def against_expected(sizes: Mapping[str, Sequence[StalenessPoint]], runs: Mappin
             mode="lines+markers",
             marker={"symbol": symbol, "size": 9},
             hovertemplate=(
-                f"%{{y:.3f}} where %{{x:.3g}} is expected<br>%{{customdata[1]}} trainers, %{{customdata[0]}} "
+                f"%{{y:.3f}} (expected %{{x:.3g}})<br>%{{customdata[1]}} trainers, %{{customdata[0]}} "
                 f"runs<extra>{name}</extra>"
             ),
         )
@@ -70,9 +68,7 @@ def against_expected(sizes: Mapping[str, Sequence[StalenessPoint]], runs: Mappin
 
 
 def spread(columns: Mapping[str, Counts]) -> go.Figure:
-    """Return the share of gradients of each staleness (upwards) in each size (along), whose counts are given by its
-    title.
-    """
+    """Return the share of gradients by staleness (y) and size (x), whose counts are given by its title."""
     top = min(MOST_ROWS, max(percentile(counts, 99) for counts in columns.values()))
     last = f"{top} or more" if any(max(counts) > top for counts in columns.values()) else str(top)
     figure = go.Figure()
@@ -84,7 +80,7 @@ def spread(columns: Mapping[str, Counts]) -> go.Figure:
         ygap=1,
         zmin=0,
         colorbar={"title": {"text": "% of gradients", "side": "right"}, "thickness": 10, "outlinewidth": 0, "xpad": 6},
-        hovertemplate="%{z:.3g} % of gradients are %{y} updates old<extra>%{x}</extra>",
+        hovertemplate="%{z:.3g} % of gradients have staleness %{y}<extra>%{x}</extra>",
     )
     yaxis = {"title": {"text": "Staleness (updates)"}, "type": "category", "nticks": 13}
     figure.update_layout(height=HEIGHT_PX, xaxis={"type": "category"}, yaxis=yaxis, hovermode="closest")
@@ -92,8 +88,8 @@ def spread(columns: Mapping[str, Counts]) -> go.Figure:
 
 
 def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price], label: str, unit: str) -> Drawn:
-    """Return a mark for each run, by line, at its mean staleness and its result, and the lines of least squares, of
-    which one without a name is of all.
+    """Return a marker per run, by line, at its mean staleness and result, and the least-squares lines; a line without a
+    name is fitted to all runs.
     """
     figure, colours = go.Figure(), list[int]()
     for colour, (name, own) in enumerate(runs.items()):
@@ -102,9 +98,9 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
             x=[run.mean for run in there],
             y=[run.result for run in there],
             customdata=[[run.run_id, run.trainers] for run in there],
-            name=name or "a run",
+            name=name or "run",
             mode="markers",
-            marker={"symbol": SYMBOLS[colour % len(SYMBOLS)], "size": 9},
+            marker={"symbol": look(colour).symbol, "size": 9},
             hovertemplate=(
                 f"run %{{customdata[0]}}, %{{customdata[1]}} trainers: %{{y:.5g}} at %{{x:.2f}} "
                 f"updates<extra>{name}</extra>"
@@ -131,7 +127,7 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
         colours.append(list(runs).index(name) if name in runs and len(runs) > 1 else GREY)
     highest = max((run.mean for own in runs.values() for run in own), default=0.0) or 1.0
     xaxis = {
-        "title": {"text": "Mean staleness of a run (updates)", "standoff": 6},
+        "title": {"text": "Mean staleness (updates)", "standoff": 6},
         "range": [-0.03 * highest, 1.04 * highest],
     }
     yaxis = {"title": {"text": f"{label} ({unit})" if unit else label}}

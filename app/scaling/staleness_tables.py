@@ -1,4 +1,4 @@
-"""The tables of staleness as plain values, for files and reports."""
+"""Staleness tables as plain values, for files and reports."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +9,8 @@ from engine.transfer.tables import Table
 
 
 def sizes_frame(by_line: Mapping[str, Sequence[StalenessPoint]], result: str) -> Table:
-    """Return a row for each line and number of trainers; low and high are the ends of the 95 % interval, `result` the
-    metric beside it.
+    """Return a row for each line and number of trainers; low and high are the bounds of the 95 % interval, `result` is
+    a metric.
     """
     columns = (
         LINE,

@@ -1,4 +1,4 @@
-"""How a page lays runs along a count: those of a sweep, or some that were chosen by hand."""
+"""Studies of runs by count, for a sweep or for selected runs."""
 
 from collections.abc import Sequence
 
@@ -10,42 +10,48 @@ from engine.store.records import RunRow
 MOST_RUNS = 500
 
 
-def of_sweep(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> Study | str:
-    """Return the study of a sweep along the count that it varies, or why there is none, in words."""
+def of_sweep(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> Study | str:
+    """Return the study of a sweep by the count that it varies, or an explanation if there is none."""
     if sweep.draw and len(sweep.fields) > 1:
         return (
-            "A random draw changes several settings from run to run, so its times lie along no count. Launch a "
-            "grid over one."
+            "Scaling needs a grid over one count; this sweep draws several settings at random. Launch a grid over a "
+            "number of ranks or splits."
         )
     field = axis_of(sweep.fields)
     if field is None:
         return (
-            f"This sweep varies {' and '.join(sweep.fields)}, which is no count of ranks or splits. Launch one "
-            "over such a count to see how it scales."
+            f"Scaling needs a sweep over a number of ranks or splits; this one varies {' and '.join(sweep.fields)}. "
+            "Launch a sweep over such a count."
         )
     return study(
         runs,
         reader.studies.surroundings([run.id for run in runs]),
         field,
         [name for name in sweep.fields if name != field],
+        with_disturbed=with_disturbed,
     )
 
 
-def of_runs(runs: Sequence[RunRow], reader: Reader, field: str | None = None, line: str | None = None) -> Study | str:
-    """Return the study of some runs along a count that they differ in (the first one, unless told), or why there is
+def of_runs(
+    runs: Sequence[RunRow],
+    reader: Reader,
+    field: str | None = None,
+    line: str | None = None,
+    *,
+    with_disturbed: bool = False,
+) -> Study | str:
+    """Return the study of some runs by a count in which they differ (default: the first), or an explanation if there is
     none.
     """
     field = field or axis_of(differing(runs))
     if field is None:
-        return (
-            "These runs don't differ in a count of ranks or splits, so there is nothing to lay them along. Choose "
-            "runs that do."
-        )
-    return study(runs, reader.studies.surroundings([run.id for run in runs]), field, [line] if line else [])
+        return "Scaling needs runs that differ in a number of ranks or splits; these don't. Select other runs."
+    around = reader.studies.surroundings([run.id for run in runs])
+    return study(runs, around, field, [line] if line else [], with_disturbed=with_disturbed)
 
 
 def line_title(found: Study, line: Sequence[object]) -> str:
-    """Return what a line is called: `batched`, or `lock true`; empty where there is one line."""
+    """Return the name of a line: `batched`, or `lock true`; empty if there is only one line."""
     return ", ".join(
         value if isinstance(value, str) else f"{name} {value_in_words(value)}"
         for name, value in zip(found.lines, line, strict=True)

@@ -1,11 +1,13 @@
-"""The tables of the scaling views as plain values, whole numbers and intervals apart, for files and reports."""
+"""The tables of the scaling views as plain values, with whole numbers and intervals in separate columns, for files and
+reports.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from app.scaling.study import line_title
-from engine.analysis.scaling.breakdown import SERVE, PhaseBar
+from engine.analysis.scaling.breakdown import SERVE, SHARES, PhaseBar
 from engine.analysis.scaling.laws import SCALABILITY, Fit, best_count
 from engine.analysis.scaling.scaling_data import Study
 from engine.analysis.scaling.speedup import SpeedupPoint
@@ -14,17 +16,10 @@ from engine.analysis.statistics.intervals import Interval
 from engine.transfer.tables import Table
 
 LINE = "line"
-SHARES = {
-    "work": ("compute", "update", "data", "evaluate"),
-    "communication": ("communicate",),
-    "waiting and locks": ("wait", "lock"),
-    "other": ("other",),
-}
-"""Phases by the names under which they are summed."""
 
 
 def sizes_table(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> Table:
-    """Return a row for each line and size; low and high are the ends of the 95 % interval."""
+    """Return a row for each line and size; low and high are the bounds of the 95 % interval."""
     unit = found.unit or "runs"
     columns = (
         LINE,
@@ -48,7 +43,7 @@ def sizes_table(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> Ta
 
 
 def laws_table(laws: Mapping[str, Sequence[Fit]]) -> Table:
-    """Return a row for each parameter of each law that was fitted; no best count where none is seen."""
+    """Return a row for each parameter of each fitted law; the best count is empty if none was found."""
     columns = (LINE, "law", "parameter", "value", "low", "high", "best_count", "relative_error")
     return of_lines(columns, [row for title, fits in laws.items() for known in fits for row in _of_law(title, known)])
 
@@ -69,8 +64,8 @@ def _of_law(title: str, known: Fit) -> Iterator[tuple[Any, ...]]:
 
 
 def targets_table(found: Study, reached: Sequence[TargetReached], unit: str) -> Table:
-    """Return a row for each line and size with what it took to a target; `unit` is what is counted: an update, or a
-    step.
+    """Return a row for each line and size with its time to a target; `unit` is what is counted: an update, or
+    a step.
     """
     columns = (LINE, found.field, "reached", "runs", *named(f"{unit}s", f"seconds_of_{unit}", "time_s"))
     rows = [
@@ -87,7 +82,7 @@ def targets_table(found: Study, reached: Sequence[TargetReached], unit: str) -> 
 
 
 def time_table(found: Study, drawn: Sequence[PhaseBar]) -> Table:
-    """Return a row for each bar: seconds, shares of them from 0 to 1, and what handler threads served beside it."""
+    """Return a row for each bar: seconds, fractions of them, and the time of handler threads."""
     columns = (LINE, found.field, "rank", "seconds", *SHARES, "served_s")
     rows = [
         (
@@ -104,20 +99,18 @@ def time_table(found: Study, drawn: Sequence[PhaseBar]) -> Table:
 
 
 def of_lines(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Return the table, without the column of lines where there is one line without a name."""
+    """Return the table, without the column of lines if there is a single unnamed line."""
     first = 0 if any(row[0] for row in rows) else 1
     return Table.of(columns[first:], [row[first:] for row in rows])
 
 
 def named(*names: str) -> Iterator[str]:
-    """Yield the columns of intervals: of each its mean, its ends, and how they were found (range: the least and the
-    greatest value).
-    """
+    """Yield the columns of intervals: mean, bounds, and method (range: minimum and maximum)."""
     for name in names:
         yield from (name, f"{name} low", f"{name} high", f"{name} interval")
 
 
 def intervals(*found: Interval | None) -> Iterator[float | str | None]:
-    """Yield the cells of intervals; nothing where there is no number."""
+    """Yield the cells of intervals; empty without a value."""
     for each in found:
         yield from (each.mean, each.low, each.high, each.method) if each else (None,) * 4

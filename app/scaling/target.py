@@ -1,22 +1,19 @@
-"""Time to a target: the updates that it needed times the seconds of an update, against a count; charts, a sentence and
-a table.
-"""
+"""Time to a target: the number of updates needed times the seconds per update, by count; charts, summary and table."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from html import escape
 from math import isfinite
 
 import numpy as np
 import streamlit as st
 
-from app.charts.curve_data import UPDATES, clocks
+from app.charts.curve_points import UPDATES, clocks
 from app.report import page_capture
 from app.scaling.study import line_title
 from app.scaling.tables import targets_table
 from app.scaling.target_charts import HEIGHT_PX, PARTS, part
 from app.ui import components
-from app.ui.html import as_text, table
+from app.ui.html import as_text, nowrap, table
 from app.ui.interval_text import with_interval
 from engine.analysis.scaling.scaling_data import Study, words_of
 from engine.analysis.scaling.targets import TargetReached, choices, split_in_words, to_target, usual_target, way
@@ -27,12 +24,14 @@ from engine.store.records import RunRow
 
 KEPT = 4_000
 _updates: OrderedDict[tuple[str, int, int, float], float] = OrderedDict()
-"""Updates by home, run, its version and a time; sessions share them."""
+"""Updates by home, run, its version and a time; shared by sessions."""
 When = Mapping[int, tuple[float, float]]
 
 
 def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) -> None:
-    """Ask for a metric and a target, and show how long each size took to it; `key` tells its charts from others."""
+    """Ask for a metric and a target, and show the time that each size needed to reach it; `key` makes chart keys
+    unique.
+    """
     names = choices(runs)
     if not names or not found.timings:
         return
@@ -57,7 +56,7 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
             format="%.4g",
             width=180,
             bind="query-params",
-            help="Taken from the hardest that every run reached.",
+            help="Default: the hardest target that every run reached.",
         )
     if target is None:
         return
@@ -77,19 +76,19 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
     st.html(_table(found, reached, unit))
     page_capture.table(f"Time until {metric(name).label.lower()} is {target:g}", targets_table(found, reached, unit))
     counted = (
-        "Updates are the model's, of all ranks together."
+        "Updates are model updates, over all ranks."
         if unit == "update"
-        else "Steps are those of whoever tests: nothing tells these runs' updates."
+        else "Steps are those of the rank that tests: updates are unknown for these runs."
     )
     st.caption(
-        f"Time is {unit}s times seconds of one. A method can win by needing fewer, or by taking less time for "
-        f"one. {counted}"
+        f"For each run time = {unit}s × seconds per {unit}; the columns are means over runs. A configuration can be "
+        f"faster by needing fewer {unit}s, or less time for each. {counted}"
     )
 
 
 def in_updates(runs: Sequence[RunRow], steps: Mapping[int, tuple[int, float]], reader: Reader) -> tuple[When, str]:
-    """Return updates and time (s) by run, and the word update; where some run's updates are not known, the steps given,
-    and the word step.
+    """Return updates and time (s) by run, and the word update; if updates are unknown for any run, the given steps, and
+    the word step.
     """
     known = {run.id: run for run in runs}
     found = {run_id: (_updates_of(reader, known[run_id], time_s), time_s) for run_id, (_, time_s) in steps.items()}
@@ -108,9 +107,9 @@ def _updates_of(reader: Reader, run: RunRow, time_s: float) -> float:
 
 
 def _charts(found: Study, reached: Sequence[TargetReached], key: str, unit: str) -> None:
-    """Show the two factors and their product, each against the count."""
+    """Show the two factors and their product, each by count."""
     if not any(each.reached for each in reached):
-        st.write("No run reached this target. Choose an easier one.")
+        st.write("No run reached this target. Choose an easier target.")
         return
     plural = words_of(found.field)[0].capitalize()
     lines = {
@@ -124,7 +123,7 @@ def _charts(found: Study, reached: Sequence[TargetReached], key: str, unit: str)
             components.figure(
                 f"target-{key}-{name}",
                 figure,
-                alt=f"{title} to the target against {plural.lower()}",
+                alt=f"{title} to the target by {plural.lower()}",
                 height=HEIGHT_PX,
                 colours=colours,
             )
@@ -136,12 +135,12 @@ def _table(found: Study, reached: Sequence[TargetReached], unit: str) -> str:
         found.field,
         "Reached by",
         f"{unit.capitalize()}s",
-        f"Seconds {'an' if unit == 'update' else 'a'} {unit}",
+        f"Seconds per {unit}",
         "Time (s)",
     ]
     rows = [
         [
-            *([f'<span class="pl-nowrap">{escape(line_title(found, each.line))}</span>'] if found.lines else []),
+            *([nowrap(line_title(found, each.line))] if found.lines else []),
             str(each.count),
             f"{each.reached} of {each.runs}",
             *(with_interval(interval) for interval in (each.updates, each.update_s, each.time_s)),

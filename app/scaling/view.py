@@ -1,7 +1,6 @@
-"""How runs scale along a count: chart, what the fitted laws say, and tables."""
+"""The scaling view: chart, findings of the fitted laws, and tables."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from math import isfinite
 
 import streamlit as st
@@ -11,10 +10,10 @@ from app.scaling.charts import HEIGHT_PX, MEASURES, picture
 from app.scaling.study import line_title
 from app.scaling.tables import laws_table, sizes_table
 from app.ui import components
-from app.ui.html import as_text, table
+from app.ui.html import as_text, nowrap, stacked, table
 from app.ui.interval_text import EXPLAINED, with_interval
 from engine.analysis.scaling.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
-from engine.analysis.scaling.scaling_data import Study, at_once, words_of
+from engine.analysis.scaling.scaling_data import Study, TimedRun, at_once, words_of
 from engine.analysis.scaling.speedup import SpeedupPoint, sizes, why_no_fit
 from engine.store.records import RunRow
 
@@ -22,9 +21,9 @@ Fitted = dict[str, list[Fit]]
 
 
 def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
-    """Show how the runs of a study scale; `key` tells its chart from others."""
+    """Show how the runs of a study scale; `key` makes chart keys unique."""
     if not found.timings:
-        st.write("The first point appears when a run has finished.")
+        st.write(as_text(found.left_out) or "Points appear as runs finish.")
         return
     most = at_once(runs, found.field)
     lines = {line_title(found, line): sizes(found.of(line), most) for line in found.line_keys()}
@@ -38,23 +37,23 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
         or usual
     )
     if measure in MEASURES[:2] and not has_reference:
-        st.caption(
-            as_text(
-                f"There is no {measure.lower()} without a run at {found.field} 1; throughput and execution "
-                "time are there."
-            )
-        )
+        st.caption(as_text(f"{measure} needs a run at {found.field} 1. Throughput and execution time are available."))
     else:
         few = {
             name: fits if len(lines) == 1 else [each for each in fits if each.law is SCALABILITY]
             for name, fits in laws.items()
         }
         plural, _ = words_of(found.field)
-        drawn, colours = picture(measure, lines, few, plural.capitalize(), found.unit, float(most) if most else None)
-        components.figure(
-            f"scaling-{key}-{measure}", drawn, alt=f"{measure} against {plural}", height=HEIGHT_PX, colours=colours
+        apart: dict[str, list[TimedRun]] = {}
+        for timing in found.disturbed:
+            apart.setdefault(line_title(found, timing.line), []).append(timing)
+        drawn, colours = picture(
+            measure, lines, few, plural.capitalize(), found.unit, float(most) if most else None, apart
         )
-    sentences = (*_findings(found, laws), *refused, *_cautions(found, lines))
+        components.figure(
+            f"scaling-{key}-{measure}", drawn, alt=f"{measure} by {plural}", height=HEIGHT_PX, colours=colours
+        )
+    sentences = (*_findings(found, laws, lines), *refused, *_cautions(found, lines))
     for sentence in sentences:
         st.markdown(as_text(sentence))
     page_capture.words(sentences)
@@ -66,9 +65,9 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
 
 
 def _laws(found: Study) -> tuple[Fitted, list[str]]:
-    """Return the fitted laws by line, and why others were not fitted, in sentences."""
+    """Return the fitted laws by line, and reasons why others were not fitted."""
     if found.obstacles:
-        return {}, [f"No law is fitted. {sentence}" for sentence in found.obstacles]
+        return {}, [f"No fitted law. {sentence}" for sentence in found.obstacles]
     laws: Fitted = {}
     refused: dict[str, list[str]] = {}
     for line in found.line_keys():
@@ -85,50 +84,53 @@ def _laws(found: Study) -> tuple[Fitted, list[str]]:
     return laws, [f"{', '.join(of)}: {why}" if len(of) < len(found.line_keys()) else why for why, of in refused.items()]
 
 
-def _findings(found: Study, laws: Fitted) -> list[str]:
-    """Return a sentence a line on how many pay."""
+def _findings(found: Study, laws: Fitted, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list[str]:
+    """Return a finding per line: about the best count, or without a fitted law how the largest count compares."""
     plural, singular = words_of(found.field)
     said = []
     for line in found.line_keys():
         title = line_title(found, line)
         known = next((each for each in laws.get(title, ()) if each.law is SCALABILITY), None)
+        largest = max(timing.count for timing in found.of(line))
         if known:
-            largest = max(timing.count for timing in found.of(line))
             said.append(f"{f'{title}: ' if title else ''}{in_words(known, largest, plural, singular)}")
+            continue
+        last = next((size.speed_up for size in lines[title] if size.count == largest), None)
+        if last and largest > 1 and not found.obstacles:
+            said.append(
+                f"{f'{title}: ' if title else ''}{largest} {plural} do {last.mean:.2g} times the work per second of 1"
+                f"{'' if last.mean >= 1 else ': adding more slows it down here'}."
+            )
     return said
 
 
 def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list[str]:
     crowded = {size.count: size.crowded for each in lines.values() for size in each if size.crowded}
-    said = []
+    said = [found.left_out] if found.left_out else []
     if crowded:
         which = ", ".join(f"{count} ({why})" for count, why in sorted(crowded.items()))
-        said.append(
-            f"Hollow points are oversubscribed, {found.field} {which}: they tell of this machine more than of "
-            "the method."
-        )
+        said.append(f"Hollow markers are oversubscribed ({found.field} {which}): timings limited by this machine.")
     if all(size.runs == 1 for each in lines.values() for size in each):
-        said.append("Every point is one run, so none has an interval. More seeds give them one.")
+        said.append("No intervals: every point is a single run. Add seeds.")
     elif found.unit:
         said.append(
-            f"{EXPLAINED} Speed-up compares {found.unit} a second, seed by seed; where the reference lacks a "
-            "seed it is a ratio of two means, whose interval "
-            "holds the error of both."
+            f"{EXPLAINED} Speed-up compares {found.unit} per second, seed by seed. Without a matching reference seed "
+            "it is a ratio of means, whose interval includes the error of both."
         )
     return said
 
 
 def _laws_table(laws: Fitted) -> str:
-    headers = ["Line", "Law", "Parameters with 95 % interval", "Best count", "Off by"]
+    headers = ["Line", "Law", "Parameters with 95 % interval", "Best count", "Fit error"]
     rows = []
     for title, fits in laws.items():
         for known in fits:
-            parameters = "<br>".join(
+            parameters = stacked(
                 f"{each.name} {each.value:.3g} ({each.low:.2g} to {each.high:.2g})" for each in known.parameters
             )
             best = best_count(known) if known.law is SCALABILITY else None
-            told = "–" if best is None else f"{best:.0f}" if isfinite(best) else "none seen"
-            rows.append([escape(title or "measured"), escape(known.law.name), parameters, told, f"{known.error:.1%}"])
+            told = "–" if best is None else f"{best:.0f}" if isfinite(best) else "not found"
+            rows.append([title or "measured", known.law.name, parameters, told, f"{known.error:.1%}"])
     return table(headers, rows, caption="Fitted laws")
 
 
@@ -145,11 +147,11 @@ def _sizes_table(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> s
     ]
     rows = [
         [
-            *([f'<span class="pl-nowrap">{escape(title)}</span>'] if len(lines) > 1 else []),
+            *([nowrap(title)] if len(lines) > 1 else []),
             str(size.count),
             str(size.runs),
             *(with_interval(each) for each in (size.time_s, size.per_second, size.speed_up, size.efficiency)),
-            f'<span class="pl-nowrap">{escape(f"oversubscribed: {size.crowded}" if size.crowded else "")}</span>',
+            nowrap(f"oversubscribed: {size.crowded}" if size.crowded else ""),
         ]
         for title, each_size in lines.items()
         for size in each_size

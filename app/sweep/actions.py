@@ -1,6 +1,4 @@
-"""What can be done with a whole sweep: pause it and let it go on, try again what ended badly, add to it, cancel all of
-it.
-"""
+"""Actions on a whole sweep: pause and resume, retry failed cells, extend, cancel."""
 
 from collections.abc import Sequence
 
@@ -21,32 +19,35 @@ from engine.sweep.extend import extend_sweep, plan_more
 
 
 def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
-    """Show a button for each thing that the sweep allows at the moment."""
+    """Show a button for each action that the sweep allows now."""
 
-    def stands(command: str, help: str | None = None) -> permissions.Control:
+    def control(command: str, help: str | None = None) -> permissions.Control:
         return permissions.control(command, [sweep.owner], what=f"Sweep {sweep.id}", help=help)
 
     if sweep.paused:
-        words = "Its queued runs are taken again, in their order."
-        if st.button(
-            "Let it go on", key=f"release-sweep-{sweep.id}", type="primary", **stands("go on with sweep", words)
-        ):
+        words = "Resume starting the queued runs, in order."
+        if st.button("Resume", key=f"release-sweep-{sweep.id}", type="primary", **control("go on with sweep", words)):
             _order_hold(sweep, hold=False)
     elif "queued" in sweep.statuses:
-        words = "Its queued runs wait until it is let go on; live ones go on."
-        if st.button("Pause", key=f"hold-sweep-{sweep.id}", **stands("pause sweep", words)):
+        words = "Hold the queued runs until you resume the sweep; active runs continue."
+        if st.button("Pause", key=f"hold-sweep-{sweep.id}", **control("pause sweep", words)):
             _order_hold(sweep, hold=True)
     ended = {run.status for run in newest(sweep, runs)}
     words = "Queue another run of each cell that did not finish."
     if ended & {*BAD_ENDS, "cancelled"} and st.button(
-        "Retry", key=f"retry-sweep-{sweep.id}", **stands("retry sweep", words)
+        "Retry", key=f"retry-sweep-{sweep.id}", **control("retry sweep", words)
     ):
         dialogs.open_soon(ask_retry, sweep, runs)
-    words = "Add values, seeds or draws as new cells of this sweep."
-    if experiment_of(sweep) and st.button("Extend", key=f"extend-sweep-{sweep.id}", **stands("extend sweep", words)):
+    words = "Repeat the disturbed runs, one at a time, alone on the machine. The disturbed runs are kept."
+    if (count := sum(run.disturbed for run in newest(sweep, runs))) and st.button(
+        f"Measure again ({count})", key=f"remeasure-sweep-{sweep.id}", **control("retry sweep", words)
+    ):
+        _order_repeats(sweep)
+    words = "Add values, seeds or draws to this sweep as new cells."
+    if experiment_of(sweep) and st.button("Extend", key=f"extend-sweep-{sweep.id}", **control("extend sweep", words)):
         dialogs.open_soon(ask_extend, sweep, runs)
     can_end = any(run.status not in ENDED and run.status != "stopping" for run in runs)
-    if can_end and st.button("Cancel all", key=f"cancel-sweep-{sweep.id}", **stands("cancel sweep")):
+    if can_end and st.button("Cancel all", key=f"cancel-sweep-{sweep.id}", **control("cancel sweep")):
         dialogs.open_soon(ask_cancel, sweep)
 
 
@@ -58,17 +59,22 @@ def _order_hold(sweep: Sweep, *, hold: bool) -> None:
         st.rerun()
 
 
-@st.dialog("Try again?")
+def _order_repeats(sweep: Sweep) -> None:
+    if command(lambda store: store.sweeps.remeasure(sweep.id, by=current_user.whoever())) is not None:
+        st.rerun()
+
+
+@st.dialog("Retry failed cells?")
 def ask_retry(sweep: Sweep, runs: Sequence[RunRow]) -> None:
-    """Say how many cells get another run, then order it."""
+    """Show how many cells are retried, then order it."""
     last = newest(sweep, runs)
     bad, cancelled = (sum(run.status in statuses for run in last) for statuses in (BAD_ENDS, ("cancelled",)))
     st.write(
-        f"{bad} of {len(last)} cells failed or {'was' if bad == 1 else 'were'} lost. Each gets another run at "
-        "the end of the queue; the old ones stay."
+        f"{bad} of {len(last)} cells failed or {'was' if bad == 1 else 'were'} lost. Each gets a new run at the end "
+        "of the queue; the old runs are kept."
     )
     also = bool(cancelled) and st.toggle(
-        f"Also the {cancelled} that {'was' if cancelled == 1 else 'were'} cancelled",
+        f"Also retry {cancelled} cancelled",
         value=not bad,
         key="retry-cancelled",
     )
@@ -87,22 +93,22 @@ def ask_retry(sweep: Sweep, runs: Sequence[RunRow]) -> None:
         st.rerun()
 
 
-@st.dialog("Extend this sweep")
+@st.dialog("Extend sweep")
 def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
-    """Ask what to add, say how many runs that makes, then queue them."""
+    """Ask what to add, show the number of new runs, then queue them."""
     known = experiment_of(sweep)
     assert known is not None
-    draws = int(st.number_input("More combinations drawn", 0, step=1, key="extend-draws")) if sweep.draw else 0
+    draws = int(st.number_input("Additional draws", 0, step=1, key="extend-draws")) if sweep.draw else 0
     texts = {
         field: st.text_input(
-            f"More values of {label_of(field, known.config.model_fields[field]).lower()}",
+            f"Additional values of {label_of(field, known.config.model_fields[field]).lower()}",
             key=f"extend-{field}",
             live="400ms",
-            placeholder=f"beside {', '.join(map(value_in_words, sweep.grid[field]))}",
+            placeholder=f"existing: {', '.join(map(value_in_words, sweep.grid[field]))}",
         )
         for field in (() if sweep.draw else sweep.fields)
     }
-    seeds = int(st.number_input("More seeds", 0, step=1, key="extend-seeds"))
+    seeds = int(st.number_input("Additional seeds", 0, step=1, key="extend-seeds"))
     count, more = 0, {}
     try:
         more = {field: read_values(known.config, field, text) for field, text in texts.items() if text.strip()}
@@ -119,24 +125,24 @@ def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
             st.rerun()
 
 
-@st.dialog("Cancel all of this sweep?")
+@st.dialog("Cancel all runs?")
 def ask_cancel(sweep: Sweep) -> None:
-    """Ask once more, then order the cancel."""
+    """Ask for confirmation, then cancel."""
 
     def cancel(store: Store) -> dict[int, Status]:
         return store.sweeps.cancel(sweep.id, by=current_user.whoever())
 
     left = sweep.total - sweep.ended
-    st.write(f"{left} of its {sweep.total} runs {'has' if left == 1 else 'have'} not ended.")
+    st.write(f"{left} of {sweep.total} runs {'has' if left == 1 else 'have'} not ended.")
     st.write(
-        "Queued ones leave the queue; the processes of running ones are ended within seconds. What was "
+        "Queued runs are removed from the queue; processes of running ones are stopped within seconds. Data "
         "recorded so far is kept."
     )
     with st.container(horizontal=True):
         ordered = command(cancel) if st.button("Cancel all runs", type="primary") else None
         if ordered is not None:
             st.rerun()
-        if st.button("Let them go on"):
+        if st.button("Keep running"):
             st.rerun()
 
 

@@ -1,7 +1,6 @@
-"""The chart of a sweep with its choice of number, and the table beneath it."""
+"""The chart of a sweep with its metric selector, and the table below."""
 
 from collections.abc import Sequence
-from html import escape
 
 import streamlit as st
 
@@ -10,6 +9,7 @@ from app.charts.sweep_data import (
     EXECUTION,
     Lines,
     axis,
+    disturbed_of,
     experiment_of,
     explained,
     groups_of,
@@ -18,12 +18,13 @@ from app.charts.sweep_data import (
     metric_choices,
     rank_groups_of,
     references,
-    way_of,
+    statistic_of,
 )
 from app.report import page_capture
 from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
+from engine.analysis.disturbance import left_out
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
@@ -33,37 +34,37 @@ from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
 
-def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> None:
-    """Show one number of the finished runs against the first field, and the same in a table; the choice stands in the
-    address.
+def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool) -> None:
+    """Show one metric of the finished runs against the first field, as a chart and a table; the selection is kept in
+    the address. Disturbed runs are hollow points that no mean counts, unless `with_disturbed`.
     """
     choices = metric_choices(runs)
     name = (
-        st.selectbox("Number", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
+        st.selectbox("Metric", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
     )
     by_rank = name in _rank_metrics(sweep)
+    hollow = disturbed_of(sweep, runs, name) if not with_disturbed else []
+    apart = {point.run_id for point in hollow}
+    every, runs = runs, [run for run in runs if run.id not in apart]
     groups = rank_groups_of(sweep, runs, name, reader) if by_rank else groups_of(sweep, runs, name)
-    if not groups:
-        st.write(
-            "The first point appears when a run has finished."
-            if sweep.active
-            else "No run of this sweep finished, so there is nothing to draw."
-        )
+    if not groups and not hollow:
+        st.write("Points appear as runs finish." if sweep.active else "Nothing to plot: no run of this sweep finished.")
         return
     lines, lacking = references(sweep, runs, name, reader)
-    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines)
+    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines, hollow)
     components.figure(
         f"sweep-{sweep.id}-{name}",
         picture,
-        alt=f"{metric(name).label} against {sweep.fields[0]}",
+        alt=f"{metric(name).label} by {sweep.fields[0]}",
         height=HEIGHT_PX,
         colours=colours,
     )
     sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank)
+    sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     for sentence in sentences:
         st.caption(as_text(sentence))
     page_capture.words(sentences)
-    rows = _rows(sweep, runs, groups, name, lines, by_rank)
+    rows = _rows(sweep, every, groups, name, lines, by_rank)
     st.html(_table(rows, name, len(sweep.fields) + by_rank))
     page_capture.table(metric(name).label, rows)
 
@@ -73,25 +74,22 @@ def _captions(
 ) -> list[str]:
     said = []
     if sweep.draw and len(sweep.fields) > 1:
-        said.append("Each mark is one combination, the mean over its seeds; its other values stand in the table.")
+        said.append("Each marker is one combination: the mean over its seeds. The table lists its other values.")
     elif any(len(group.values) > 1 for group in groups):
-        said.append(
-            "Lines join means over seeds; small marks are single runs, and the band reaches from the lowest to "
-            "the highest."
-        )
+        said.append("Lines connect means over seeds; small markers are single runs; the band spans minimum to maximum.")
     if by_rank:
-        said.append("Of each rank the highest value in a run counts.")
-    elif way_of(name):
-        said.append(f"{_label(name)}: {way_of(name)}.")
+        said.append("Per rank: the highest value in a run.")
+    elif statistic_of(name):
+        said.append(f"{_label(name)}: {statistic_of(name)}.")
     return said + of_lines + ([lacking] if lacking else [])
 
 
 def _table(found: Table, name: str, keys: int) -> str:
-    """Return the rows as HTML; the first `keys` columns say which they are, then comes how many finished, then what was
-    measured.
+    """Return the rows as HTML; the first `keys` columns identify them, followed by the number of finished runs and the
+    measured values.
     """
     rows = [
-        [*(escape(value_in_words(value)) for value in row[:keys]), row[keys], *map(number, row[keys + 1 :])]
+        [*(value_in_words(value) for value in row[:keys]), row[keys], *map(number, row[keys + 1 :])]
         for row in found.rows
     ]
     return table(found.columns, rows, caption=f"{metric(name).label} of the sweep")
@@ -100,8 +98,8 @@ def _table(found: Table, name: str, keys: int) -> str:
 def _rows(
     sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: str, lines: Lines, by_rank: bool
 ) -> Table:
-    """Return a row for each combination that has a finished run, with the reference lines' values where
-    there are some.
+    """Return a row for each combination with a finished run, with the values of the reference lines if there
+    are any.
     """
     unit = metric(name).unit
     labels = list(dict.fromkeys(line.label for found in lines.values() for line in found))

@@ -1,6 +1,4 @@
-"""What of a sweep's page leaves as files: the view that is shown, the runs with their values, and the command that
-launches it again.
-"""
+"""Downloads of a sweep's page: the current view, the runs with their values, and the command that launches it again."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,8 +15,8 @@ from engine.store import Sweep
 from engine.store.records import RunRow
 
 
-def said_of(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
-    """Return what stands on top of a sweep's page, as names and values."""
+def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
+    """Return the sweep's facts as names and values."""
     known, preset = experiment_of(sweep), next((run.preset for run in runs if run.preset), None)
     return [
         ("Experiment", f"{known.title if known else sweep.experiment}{f', {preset}' if preset else ''}"),
@@ -35,14 +33,14 @@ def said_of(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         ("Runs", ", ".join(f"{count} {status}" for status, count in sweep.statuses.items())),
         ("Reproduces", sweep.figure),
         ("Recorded", "in another lab" if sweep.is_imported else ""),
-        ("Drawn", f"{sweep.draw['count']} at random, seed {sweep.draw['seed']}" if sweep.draw else ""),
+        ("Random search", f"{sweep.draw['count']} draws, seed {sweep.draw['seed']}" if sweep.draw else ""),
         ("Caution", mixture(runs)),
-        ("Timed", "one at a time, nothing beside it" if sweep.exclusive else ""),
+        ("Timing", "exclusive (one run at a time)" if sweep.exclusive else ""),
     ]
 
 
-def leave(sweep: Sweep, runs: Sequence[RunRow], shown: Noted, view: str) -> None:
-    """Show the button that opens the choices."""
+def download_button(sweep: Sweep, runs: Sequence[RunRow], shown: Noted, view: str) -> None:
+    """Show the download button."""
 
     def again(environments: Environments) -> Iterator[str]:
         return sweep_again(sweep, runs, environments)

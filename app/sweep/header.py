@@ -1,16 +1,13 @@
-"""The top of a sweep's page: what varies, whose it is, how far it is, and what can be done with it; and its entry in a
-list.
-"""
-
-from html import escape
+"""The header of a sweep's page (what varies, owner, progress, actions) and its list entry."""
 
 import streamlit as st
 
 from app.actions import sweep_forecast
 from app.charts.sweep_data import experiment_of
+from app.core.base_path import at
 from app.sweep.actions import actions
 from app.ui import permissions, widgets
-from app.ui.html import as_text, bar, figure_link, sweep_link, when
+from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, sweep_link, when
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
@@ -19,10 +16,12 @@ from engine.store.records import ENDED, RunRow
 
 
 def heading(sweep: Sweep, runs: list[RunRow]) -> None:
-    """Show the top of the page."""
+    """Show the header."""
+    st.set_page_config(page_title=f"Sweep {sweep.id} · {name_of(sweep)}")
+    st.html(breadcrumb([link("Runs", at("/runs")), link("Sweeps", at("/sweep"))], f"Sweep {sweep.id}"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(as_text(f"Sweep {sweep.id}: {name_of(sweep)}"), anchor=False, width="stretch")
-        with st.popover("Link", help="The address of this page, to keep or to send."):
+        with st.popover("Link", help="Permalink to this page."):
             st.code(widgets.page_address(f"/sweep?sweep={sweep.id}"), language=None, wrap_lines=True)
         actions(sweep, runs)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -30,31 +29,31 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             st.badge(f"{count} {status}", color=widgets.COLOURS[status])
         if sweep.paused:
             st.badge("paused", color="orange")
-            st.text("Its queued runs wait until someone lets it go on.")
+            st.text("Queued runs wait until someone resumes the sweep.")
     permissions.say_whose(f"Sweep {sweep.id}", sweep.owner)
     if mixed := mixture(runs):
-        st.warning(as_text(f"{mixed} Means over seeds mix them."))
+        st.warning(as_text(f"{mixed} Means over seeds mix these rules."))
     if sweep.active:
         st.html(bar(share_done(newest(sweep, runs)), f"Progress of sweep {sweep.id}"))
         sweep_forecast.what_is_left(sweep)
     known, preset = experiment_of(sweep), next((run.preset for run in runs if run.preset), None)
     widgets.show_facts(
         [
-            ("Experiment", escape(f"{known.title if known else sweep.experiment}{f', {preset}' if preset else ''}")),
-            ("Owner", escape(sweep.owner)),
+            ("Experiment", f"{known.title if known else sweep.experiment}{f', {preset}' if preset else ''}"),
+            ("Owner", sweep.owner),
             ("Launched", when(sweep.created_at)),
             *(
-                (f"Values of {field}", escape(sweep.draw["over"][field] if sweep.draw else _values(sweep.grid[field])))
+                (f"Values of {field}", sweep.draw["over"][field] if sweep.draw else _values(sweep.grid[field]))
                 for field in sweep.fields
             ),
-            ("Seeds", escape(_values(sweep.seeds))),
+            ("Seeds", _values(sweep.seeds)),
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
-            *([("Recorded", "in another lab; each run says where")] if sweep.is_imported else []),
-            *([("Drawn", f"{sweep.draw['count']} at random, seed {sweep.draw['seed']}")] if sweep.draw else []),
-            *([("Timed", "one at a time, nothing beside it")] if sweep.exclusive else []),
+            *([("Recorded", "in another lab; see each run for its source")] if sweep.is_imported else []),
+            *([("Random search", f"{sweep.draw['count']} draws, seed {sweep.draw['seed']}")] if sweep.draw else []),
+            *([("Timing", "exclusive (one run at a time)")] if sweep.exclusive else []),
             *(
-                [("Stops after", f"{sweep.stop_after} {'failure' if sweep.stop_after == 1 else 'failures'}")]
+                [("Stop after", f"{sweep.stop_after} {'failure' if sweep.stop_after == 1 else 'failures'}")]
                 if sweep.stop_after
                 else []
             ),
@@ -68,20 +67,17 @@ def entry(sweep: Sweep) -> None:
         [*(["paused"] if sweep.paused else []), *(f"{count} {status}" for status, count in sweep.statuses.items())]
     )
     facts = (
-        *([escape(_kind(sweep))] if sweep.name else []),
-        f"by {escape(sweep.owner)}",
-        f"launched {when(sweep.created_at)}",
-        escape(said),
+        *([_kind(sweep)] if sweep.name else []),
+        f"by {sweep.owner}",
+        "launched " + when(sweep.created_at),
+        said,
     )
     with st.container(border=True, gap="xsmall"):
-        st.html(
-            f"{sweep_link(f'{sweep.id}: {name_of(sweep)}', sweep.id)}<div "
-            f'class="pl-row">{"".join(f"<span>{fact}</span>" for fact in facts)}</div>'
-        )
+        st.html(sweep_link(f"{sweep.id}: {name_of(sweep)}", sweep.id) + fact_row(facts))
 
 
 def name_of(sweep: Sweep) -> str:
-    """Return what a sweep is called: its name, or what varies of which experiment."""
+    """Return the sweep's name, or its experiment and varied fields."""
     return sweep.name or _kind(sweep)
 
 
@@ -91,12 +87,12 @@ def _kind(sweep: Sweep) -> str:
 
 
 def share_done(runs: list[RunRow]) -> float:
-    """Return the share of a sweep's work that is done, a run that ended early counted whole."""
+    """Return the fraction of a sweep's work that is done; runs that ended early count as complete."""
     return sum(1.0 if run.status in ENDED else run.progress for run in runs) / max(1, len(runs))
 
 
 def _values(values: tuple[object, ...]) -> str:
-    """Return values in words, a row of whole numbers as its ends."""
+    """Return values as text; consecutive whole numbers as a range."""
     first = values[0] if values else None
     if len(values) > 3 and isinstance(first, int) and values == tuple(range(first, first + len(values))):
         return f"{first} to {values[-1]}"

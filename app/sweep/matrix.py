@@ -1,16 +1,15 @@
-"""A sweep's runs as a matrix: values of the first field across, those of the second and the seeds down; each cell links
-to its run.
+"""A sweep's runs as a matrix: columns are values of the first field, rows are values of the second field and seeds;
+each cell links to its run.
 """
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import product
 from typing import Any
 
-from app.core.base_path import at
 from app.core.formatting import duration
-from app.ui.html import number, table
+from app.ui.html import cell_link, nowrap, number, table
 from app.ui.run_state import STATUS_SIGNS
+from engine.analysis.disturbance import in_words
 from engine.analysis.sweep_cells import cell_of, tries
 from engine.config_values import told, value_in_words
 from engine.store import Sweep
@@ -18,12 +17,12 @@ from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
 
 MOST_ACROSS = 12
-"""With more columns than this, and more than rows, the matrix is turned round."""
-CAPTION = "The sweep's runs"
+"""With more columns than this, and more columns than rows, the matrix is transposed."""
+CAPTION = "Sweep runs"
 
 
 def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
-    """Return the matrix as HTML; a cell that several runs tried shows the newest and says how many they were."""
+    """Return the matrix as HTML; a cell with several attempts shows the newest and the number of attempts."""
     cells = tries(sweep, runs)
     if sweep.draw:
         return _drawn(sweep, cells)
@@ -36,7 +35,7 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     corner = "" if len(down) > 1 or len(across) > 1 else "run"
     rows = [
         [
-            f'<span class="pl-nowrap">{escape(told(row))}</span>',
+            nowrap(told(row)),
             *(_cell(cells.get(cell_of(sweep, row | column), [])) for column in across),
         ]
         for row in down
@@ -45,10 +44,10 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
 
 
 def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
-    """Return a row for each combination that was drawn, in the order of the draw, and a column for each seed."""
+    """Return a row for each drawn combination, in draw order, and a column for each seed."""
     rows = [
         [
-            *(escape(value_in_words(value)) for value in chosen),
+            *(value_in_words(value) for value in chosen),
             *(_cell(cells.get((*chosen, seed), [])) for seed in sweep.seeds),
         ]
         for chosen in dict.fromkeys(key[:-1] for key in cells)
@@ -63,16 +62,15 @@ def _cell(tried: Sequence[RunRow]) -> str:
     says = {"finished": _time(run.execution_time_s), "running": f"running {run.progress:.0%}"}.get(
         run.status, run.status
     )
+    if run.disturbed:
+        says += f", disturbed {in_words(run.disturbance or 0.0)}"
     if len(tried) > 1:
-        says += f", try {len(tried)}"
-    before = f" Tried before by run {', '.join(str(each.id) for each in tried[:-1])}." if len(tried) > 1 else ""
-    title = escape(f"Run {run.id}: {run.status}. {run.cause}".strip() + before)
-    sign = f'<span aria-hidden="true">{STATUS_SIGNS[run.status]}</span>'
-    return (
-        f'<a class="pl-cell pl-{run.status}" href="{at("/run")}?run={run.id}" title="{title}">{sign} {escape(says)}</a>'
-    )
+        says += f", attempt {len(tried)}"
+    before = f" Earlier attempts: run {', '.join(str(each.id) for each in tried[:-1])}." if len(tried) > 1 else ""
+    title = f"Run {run.id}: {run.status}. {run.cause}".strip() + before
+    return cell_link(says, run.id, run.status, "◎" if run.disturbed else STATUS_SIGNS[run.status], title)
 
 
 def _time(seconds: float | None) -> str:
-    """Return an execution time with the figures that one compares by."""
+    """Return an execution time rounded for comparison."""
     return f"{number(seconds, 3)} s" if seconds is not None and seconds < 100 else duration(seconds)

@@ -1,4 +1,4 @@
-"""What stands in place of a form for somebody who may not send it: who may, and whom to ask."""
+"""The notice shown in place of a form to a person without the permission for it."""
 
 import streamlit as st
 
@@ -9,22 +9,13 @@ from app.ui.widgets import PAGES
 
 
 def form_is_closed(command: str) -> bool:
-    """Where the person may not give a command, say so, who may, and what is open to them instead; return whether that
-    is so.
-    """
+    """Return whether the person lacks the permission for a command; then show why, whom to ask, and other pages."""
     if (refusal := current_user.why_not(command)) is None:
         return False
     with reading() as reader:
         admins = [each.name for each in reader.people.everyone() if each.role == "admin" and each.active]
     with st.container(border=True):
         st.write(as_text(refusal))
-        st.write(
-            as_text(
-                f"{'The admin here is' if len(admins) == 1 else 'The admins here are'} {', '.join(admins)}; "
-                "one can give you the role of a member."
-            )
-        )
-        with st.container(horizontal=True):
-            st.page_link(PAGES["runs"], label="Look at the runs of this lab")
-            st.page_link(PAGES["results"], label="Look at the results")
+        st.write(as_text(f"Ask an admin for the member role: {', '.join(admins)}."))
+        st.page_link(PAGES["runs"], label="View runs")
     return True

@@ -1,8 +1,7 @@
-"""The parts that run in the browser: the pulse that reruns a fragment on news, live curves, figures that keep their
-zoom, logs, the name.
+"""The components that run in the browser: the pulse that reruns a fragment on changes, live curves, figures that keep
+their zoom, logs, the name.
 
-None of them uses a timer of Streamlit's: each asks a small route of ours, and only while its tab is seen and its run
-goes on.
+None uses a Streamlit timer: each polls a small route of ours, only while its tab is visible and its run is active.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +13,12 @@ import streamlit as st
 
 from app.charts import plotly_figures
 from app.core.base_path import at
-from app.core.plotly_asset import PLOTLY_URL
+from app.core.plotly_asset import CURVES_SCRIPTS, FIGURE_SCRIPTS, PLOTLY_URL
 from app.core.static_files import static_text
 from app.report import page_capture
 
+TITLE_PX = 48
+"""Height of a live chart's title and table button."""
 PULSE_MS, EARLY_MS, EARLY_S, HOME_MS = 1_000, 350, 8, 2_500
 
 
@@ -26,36 +27,17 @@ _pulse = st.components.v2.component(
 )
 _chart = st.components.v2.component(
     "parallab_chart",
-    html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>',
-    css=static_text("chart/chart.css"),
-    js=static_text(
-        "chart/plotly.js",
-        "chart/plot.js",
-        "chart/save.js",
-        "chart/table.js",
-        "chart/band.js",
-        "chart/thin.js",
-        "chart/zoom.js",
-        "chart/smooth.js",
-        "page/cleanup.js",
-        "chart/chart.js",
-    ),
+    html='<div class="pl-panels"></div><div class="pl-note" role="status"></div>'
+    '<div class="pl-find" hidden><input type="search" placeholder="Search charts" aria-label="Search charts"></div>',
+    css=static_text("chart/chart.css", "plot/enlarged.css"),
+    js=static_text(*CURVES_SCRIPTS),
     isolate_styles=False,
 )
 _figure = st.components.v2.component(
     "parallab_figure",
-    html='<div class="pl-figure"></div>',
-    css=static_text("chart/chart.css"),
-    js=static_text(
-        "chart/plotly.js",
-        "chart/plot.js",
-        "chart/paint.js",
-        "chart/save.js",
-        "chart/stretch.js",
-        "chart/table.js",
-        "page/cleanup.js",
-        "chart/figure.js",
-    ),
+    html='<div class="pl-card"><div class="pl-figure"></div></div>',
+    css=static_text("chart/chart.css", "plot/enlarged.css"),
+    js=static_text(*FIGURE_SCRIPTS),
     isolate_styles=False,
 )
 _log = st.components.v2.component(
@@ -72,22 +54,22 @@ _name = st.components.v2.component(
     js=static_text("page/name.js"),
     isolate_styles=False,
 )
-_drawing = st.components.v2.component(
-    "parallab_drawing",
-    html='<div class="pl-drawing"></div>',
-    css=static_text("page/drawing.css"),
-    js=static_text("page/drawing.js"),
+_flow = st.components.v2.component(
+    "parallab_flow",
+    html='<div class="pl-flow"></div>',
+    css=static_text("page/flow.css"),
+    js=static_text("page/flow.js"),
     isolate_styles=False,
 )
 _legend = st.components.v2.component(
     "parallab_legend",
     html='<ul class="pl-legend"></ul>',
     css=static_text("chart/chart.css"),
-    js=static_text("chart/plotly.js", "chart/swatch.js", "chart/legend.js"),
+    js=static_text("plot/plotly.js", "chart/swatch.js", "chart/legend.js"),
     isolate_styles=False,
 )
 _preload = st.components.v2.component(
-    "parallab_preload", js=static_text("chart/plotly.js", "page/preload.js"), isolate_styles=False
+    "parallab_preload", js=static_text("plot/plotly.js", "page/preload.js"), isolate_styles=False
 )
 
 
@@ -102,10 +84,10 @@ def pulse(
     every_ms: int = PULSE_MS,
     early_ms: int = EARLY_MS,
 ) -> None:
-    """Rerun the fragment this stands in when the change token is no longer `token` (of the run, the sweep, the duel,
-    the machine, or the whole store).
+    """Rerun the enclosing fragment when the change token differs from `token` (of the run, the sweep, the duel, the
+    machine, or the whole store).
 
-    An inactive pulse asks nothing: give `active=False` once nothing can change any more.
+    An inactive pulse does not poll: give `active=False` once nothing can change.
     """
     of = (
         f"?run={run_id}"
@@ -121,17 +103,16 @@ def pulse(
 
 
 def rest_ms(took_s: float) -> int:
-    """Return how long a view that took so many seconds to draw rests before it looks for news: fifty times as long,
-    within 5 and 30 s.
+    """Return the polling interval in ms of a view that takes `took_s` to draw: fifty times that, from 5 to 30 s.
 
-    Of many such views on one live run, all are drawn less often where the machine is slow.
+    On a slow machine, many views of one live run are thus drawn less often.
     """
     return int(min(30_000, max(5_000, 50_000 * took_s)))
 
 
 def standing(run_id: int, section: str, frame: int, version: int, *, active: bool) -> None:
-    """Keep the slots and figures of a run's page up to date, which shows it at `version`; rerun the fragment when its
-    frame is no longer `frame`.
+    """Update the slots and figures of a run's page from `version` on; rerun the fragment when its frame differs from
+    `frame`.
     """
     _beat(
         f"standing-{run_id}", at(f"/api/standing?run={run_id}&section={section}"), frame, active=active, version=version
@@ -139,7 +120,7 @@ def standing(run_id: int, section: str, frame: int, version: int, *, active: boo
 
 
 def home_standing(since: str, frame: int, version: int) -> None:
-    """Keep the slots of the Home page up to date, which shows at `version` what ended later than `since`; rerun the
+    """Update the slots of the Home page from `version` on, with runs that ended after `since` as news; rerun the
     fragment when its frame changes.
     """
     _beat(
@@ -180,21 +161,25 @@ def curves(
     *,
     active: bool,
     x: str = "step",
+    clock: Mapping[str, str] | None = None,
     smoothing: float = 0.0,
     metrics: Sequence[str] = (),
     height: int = 280,
 ) -> None:
-    """Draw a run's curves and keep them up to date; `metrics` empty means every live one."""
+    """Draw a run's curves and keep them up to date; `metrics` empty means every live one. `clock` names the metric that
+    counts the model's updates, and how.
+    """
     data = {
         "run": run_id,
         "active": active,
         "x": x,
+        "clock": clock,
         "smoothing": smoothing,
         "metrics": list(metrics),
         "height": height,
         "plotly": at(PLOTLY_URL),
     }
-    _chart(key=f"curves-{run_id}", data=data)
+    _chart(key=f"curves-{run_id}", data=data, height=height + TITLE_PX)
 
 
 def figure(
@@ -207,12 +192,11 @@ def figure(
     table: bool = False,
     zoom: str = "",
 ) -> None:
-    """Show a figure of plotly's in the page's theme; `colours` gives each trace its place in the palette, or a shade as
+    """Show a plotly figure in the page's theme; `colours` gives each trace its place in the palette, or a shade as
     {"share": 0 to 1}.
 
-    `table` folds the numbers beneath it, for a page that has no table of them. A zoom is kept until the layout's
-    `uirevision` changes; `zoom` is the address of a route of ours that gives the traces finer, from one end of the
-    stretch in sight to the other.
+    `table` adds a collapsed table of the numbers below. A zoom is kept until the layout's `uirevision` changes; `zoom`
+    is the address of a route that returns the visible range of the traces at a finer resolution.
     """
     content = plotly_figures.shown(picture, alt=alt, height=height, colours=colours, table=table)
     page_capture.chart(alt, content["figure"], height=height, colours=colours)
@@ -220,13 +204,13 @@ def figure(
 
 
 def shown(key: str, content: Mapping[str, Any]) -> None:
-    """Show a figure as `figures.shown` gave it; pulse.js may replace what is drawn under its key."""
-    _figure(key=key, data={**content, "key": key, "plotly": at(PLOTLY_URL)})
+    """Show a figure from `figures.shown`; pulse.js may replace the figure with this key."""
+    _figure(key=key, data={**content, "key": key, "plotly": at(PLOTLY_URL)}, height=content["height"])
 
 
 def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
-    """Show what the lines of several figures are, once for all: entries with label, colour (place in the palette),
-    dash, symbol and, maybe, an href.
+    """Show one legend for several figures: entries with label, colour (place in the palette), dash, symbol and an
+    optional href.
     """
     page_capture.legend(entries)
     _legend(key=key, data=list(entries))
@@ -238,13 +222,13 @@ def log_view(run_id: int | None, sources: Sequence[str], *, active: bool) -> Non
 
 
 def name_form(name: str, button: str) -> object:
-    """Ask for a name; return the proof that our route set its cookie, in the script run after it did."""
+    """Show the form for a name; return the proof that our route set its cookie, in the script run after that."""
     return _name(key="name", data={"name": name, "button": button}, on_proof_change=_nothing).get("proof")
 
 
-def drawing(key: str, svg: str) -> None:
-    """Show an SVG of ours in the page's colours (`st.html` would drop it); never give it text that is not escaped."""
-    _drawing(key=key, data=svg)
+def message_flow(key: str, scene: Mapping[str, Any]) -> None:
+    """Show an animated message flow; `scene` comes from `FlowScene.to_json`."""
+    _flow(key=key, data=scene)
 
 
 def preload_plotly() -> None:

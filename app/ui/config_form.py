@@ -1,7 +1,6 @@
-"""The form made from an experiment's config: one widget a field, and beside it the sentence of the rule that its value
-breaks.
+"""The form of an experiment's config: one widget per field, with the error message of an invalid value below it.
 
-Bounds are not enforced by the widgets: a value out of bounds stays to be seen, with the rule beside it.
+The widgets do not enforce bounds: an invalid value stays visible, with its error message.
 """
 
 import math
@@ -18,8 +17,11 @@ from engine.errors import ConfigError
 from engine.experiment.definition import Experiment
 
 Problems = dict[str, str]
+LONGEST_SYMBOL = 2
+"""Units up to this many letters are symbols such as s and ms, which end a field's name."""
+SPELLED_OUT = {"envs": "environments", "gae": "GAE"}
 FEW = 4
-"""Choices up to this many stand side by side; more go into a list."""
+"""Up to this many choices are shown as buttons; more as a list."""
 
 
 def key_of(experiment: str, name: str) -> str:
@@ -35,18 +37,16 @@ def fill(experiment: Experiment, values: Mapping[str, Any]) -> None:
 
 
 def values_of(experiment: Experiment) -> dict[str, Any]:
-    """Return what the form holds; fields not drawn yet have their default."""
+    """Return the values of the form; fields not drawn yet have their default."""
     fields = experiment.config.model_fields
     return {name: st.session_state.get(key_of(experiment.name, name), field.default) for name, field in fields.items()}
 
 
 def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | None, Problems]:
-    """Return the config and no problems, or None and a sentence for each field that breaks a rule ('' for rules of
-    several).
-    """
+    """Return the config and no problems, or None and an error message by field ('' for rules of several fields)."""
     fields = experiment.config.model_fields
     missing = {
-        name: f"{label_of(name, field)} needs a value."
+        name: f"{label_of(name, field)} is required."
         for name, field in fields.items()
         if values[name] is None and not may_be_empty(field)
     }
@@ -62,7 +62,7 @@ def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | N
 
 
 def form(experiment: Experiment, problems: Problems) -> None:
-    """Draw the fields of an experiment's config, those of experts folded away, each with its problem beneath."""
+    """Draw the fields of an experiment's config, advanced ones collapsed, each with its error message below."""
     fields = experiment.config.model_fields
     plain = [name for name in fields if not is_advanced(fields[name])]
     own = [name for name in plain if name not in Config.model_fields] + [
@@ -76,10 +76,15 @@ def form(experiment: Experiment, problems: Problems) -> None:
 
 
 def label_of(name: str, field: FieldInfo) -> str:
-    """Return a field's name as a label, with its unit."""
+    """Return a field's name as a label, with its unit unless the name says it: `Timeout (s)`, `Batch steps`."""
     unit = unit_of(field)
-    words = name.replace("_", " ").capitalize()
-    return f"{words} ({unit})" if unit else words
+    if len(unit) <= LONGEST_SYMBOL:
+        name = name.removesuffix(f"_{unit}")
+    words = [SPELLED_OUT.get(word, word) for word in name.split("_")]
+    label = " ".join(words)
+    label = label[:1].upper() + label[1:]
+    noun = unit.split(" ")[-1]
+    return f"{label} ({unit})" if unit and noun not in words and noun.removesuffix("s") not in words else label
 
 
 def help_of(field: FieldInfo) -> str:
@@ -100,17 +105,17 @@ def _grid(experiment: Experiment, names: list[str], problems: Problems) -> None:
 
 
 def _field(name: str, field: FieldInfo, key: str) -> None:
-    """Draw the widget that a field's type asks for; its value comes from the session, where `fill` put it."""
+    """Draw the widget for a field's type; its value is in the session, from `fill`."""
     st.session_state.setdefault(key, field.default)
     label, kind = label_of(name, field), _kind(field)
     empty = empty_means(field) if may_be_empty(field) else None
     if options := choices_of(field):
         if (
             st.session_state[key] not in options
-        ):  # it was taken off the list: it stays to be seen, with the rule beside it
+        ):  # it was removed from the list: it stays visible, with its error message
             options = (*options, st.session_state[key])
         if len(options) <= FEW:
-            st.segmented_control(label, options, key=key, help=help_of(field), required=True)
+            st.segmented_control(label, options, key=key, help=help_of(field), required=True, wrap=True)
         else:
             st.selectbox(label, options, key=key, help=help_of(field))
     elif kind is bool:
@@ -136,7 +141,7 @@ def _field(name: str, field: FieldInfo, key: str) -> None:
 
 
 def _kind(field: FieldInfo) -> Any:
-    """Return the type of a field that may be empty without the None, of any other field its type."""
+    """Return the type of a field, without the None of an optional one."""
     if get_origin(field.annotation) in (Union, types.UnionType):
         kinds = [kind for kind in get_args(field.annotation) if kind is not type(None)]
         return kinds[0] if len(kinds) == 1 else None
@@ -144,6 +149,6 @@ def _kind(field: FieldInfo) -> Any:
 
 
 def _step(field: FieldInfo) -> float:
-    """Return a step of the size of the default's first figure."""
+    """Return a power of ten of the default's magnitude."""
     default = field.default if isinstance(field.default, int | float) and field.default else 1.0
     return float(10.0 ** math.floor(math.log10(abs(default))))

@@ -1,5 +1,5 @@
-"""Who sits at this browser: whom its sign-in stands for, or in a lab without accounts the name that it gave; asked for
-when first needed.
+"""The current user: the signed-in person, or in a lab without accounts the name given in this browser, requested when
+first needed.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,13 +19,13 @@ from engine.home import Home
 
 _HERE, _VISITOR = "person", "person.visitor"
 FRESH_S = 0.5
-"""So long one look serves all that a script run asks. It outlives no sign-out: the gate looks anew at each message, and
-without one no script runs.
+"""Seconds for which the visitor is cached within a script run. It does not outlive a sign-out: the gate checks each
+message, and without a message no script runs.
 """
 
 
 def standing() -> PersonStanding:
-    """Return what the person at this browser may do at this moment."""
+    """Return the current permissions of the person at this browser."""
     found = _visitor()
     if found.who is not None:
         return PersonStanding(found.who.name, found.who.role)
@@ -33,53 +33,53 @@ def standing() -> PersonStanding:
 
 
 def name() -> str | None:
-    """Return the name of the person at this browser, or None before it was asked."""
+    """Return the name of the person at this browser, or None if not given yet."""
     return standing().name or None
 
 
 def has_account() -> bool:
-    """Say whether somebody is signed in at this browser; in a lab without accounts nobody is."""
+    """Return whether a person is signed in at this browser; False in a lab without accounts."""
     return _visitor().who is not None
 
 
 def key() -> str:
-    """Return what the store knows this browser's sign-in by, empty where there is none."""
+    """Return the store's key of this browser's sign-in, empty without one."""
     return _visitor().key
 
 
 def may(command: str, owners: Collection[str] = ()) -> bool:
-    """Say whether this person may give a command to what belongs to `owners`; pages show it by what they offer, the
-    store holds it.
+    """Return whether this person may run a command on objects of `owners`; pages only display it, the store enforces
+    it.
     """
     return standing().may(command, owners)
 
 
 def why_not(command: str, owners: Collection[str] = (), what: str = "") -> str | None:
-    """Return why this person may not, for the help of a button that is off; None where they may."""
+    """Return the reason why this person may not, for the help of a disabled button; None if they may."""
     return standing().refusal(command, what, owners) or None
 
 
-@st.dialog("What is your name?")
+@st.dialog("Enter your name")
 def ask_name(why: str, button: str) -> None:
-    """Ask for the name in a dialog; the page runs again once it is known."""
+    """Show the dialog for the name; the page reruns once it is given."""
     st.write(why)
-    if said := name_cookie.take_over(Home.find(), components.name_form(name() or "", button)):
-        st.session_state[_HERE] = said
+    if given := name_cookie.take_over(Home.find(), components.name_form(name() or "", button)):
+        st.session_state[_HERE] = given
         st.rerun()
 
 
 def whoever() -> str:
-    """Return the name for an event that needs none, such as a cancel by someone not asked yet."""
+    """Return the name for an event that does not require one, such as a cancel before the name is given."""
     return name() or "someone"
 
 
 def let_in() -> None:
-    """End the script for whoever has not signed in, or is signed out by now, where a sign-in is asked for."""
+    """Stop the script for a person who is not signed in, if a sign-in is required."""
     st.session_state.pop(_VISITOR, None)
     found = _visitor()
     if not found.welcome:
         st.title("Signed out")
-        st.write("You have to sign in to see this lab.")
+        st.write("Sign in to view this lab.")
         st.link_button("Sign in", at("/signin"), type="primary")
         st.stop()
 
@@ -105,7 +105,7 @@ def _cookies() -> Mapping[str, str]:
 
 
 def _given() -> str | None:
-    """Return the name of the signed cookie, or the one just given."""
+    """Return the name in the signed cookie, or the one just given."""
     here = st.session_state.get(_HERE)
     if here is None:
         here = st.session_state[_HERE] = name_cookie.read(Home.find(), st.context.cookies.get(name_cookie.COOKIE))

@@ -1,109 +1,236 @@
-"""Small pieces of HTML and Markdown made safe: whatever a person or a run wrote is shown as text, never
-read as markup.
+"""Safe pieces of HTML and Markdown: strings are escaped and shown as text, except Markup, which is HTML already.
+
+Times, links and table cells are built in code, not from templates: a page has hundreds of them.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from html import escape
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
+
+from markupsafe import Markup
 
 from app.core.base_path import at
 from app.core.formatting import absolute, ago
+from app.core.templates import as_html, macro
+from app.ui.glossary import TERMS
 
 Slot = Literal[
     "cause",
     "bar",
+    "result",
     "facts",
+    "showed",
+    "strip",
     "tiles",
     "ranks",
     "events",
     "home-now",
+    "home-queue",
     "home-news",
     "home-machine",
     "home-best",
     "home-published",
 ]
-"""Places on a run's page, and on the Home page, whose HTML pulse.js replaces while something is on."""
+"""Places on a run's page and on the Home page whose HTML pulse.js replaces while runs are active."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
 def as_text(text: str) -> str:
-    """Return `text` so that Markdown shows it as it stands: no image, link, colour or heading comes of it."""
+    """Return `text` escaped for Markdown: it is shown literally."""
     return _PUNCTUATION.sub(r"\\\1", " ".join(text.split()))
 
 
+def _piece(name: str) -> Callable[..., Markup]:
+    return macro("ui/pieces.html", name)
+
+
+_SLOT, _AS_CELL, _CELL_LINK, _BLOCK, _CODE = map(_piece, ("slot", "as_cell", "cell_link", "block", "code"))
+_NOWRAP, _TITLED, _STRONG, _SMALL, _QUIET = map(_piece, ("nowrap", "titled", "strong", "small", "quiet"))
+_PARAGRAPH, _LABELLED, _CAPTION = map(_piece, ("paragraph", "labelled", "caption"))
+_FACT_ROW, _ENTRY, _FACTS, _TABLE = map(_piece, ("fact_row", "entry", "facts", "table"))
+_TILE, _TILE_ROW, _WIDE, _BAR = map(_piece, ("tile", "tile_row", "wide", "bar"))
+_BREADCRUMB, _STRIP, _TERM = map(_piece, ("breadcrumb", "strip", "term"))
+
+
 def when(text: str | None) -> str:
-    """Return a time as HTML: how long ago, with the moment itself on hover."""
-    return f'<time datetime="{escape(text)}" title="{absolute(text)}">{ago(text)}</time>' if text else "–"
+    """Return a time as HTML: relative, with the absolute time on hover."""
+    return moment(ago(text), text, absolute(text)) if text else "–"
 
 
-def run_link(words: str, run_id: int) -> str:
-    """Return a link to a run as HTML: one of Streamlit's, followed on the run page itself, leaves the old address in
-    the browser.
+def moment(words: str, text: str, title: str) -> Markup:
+    """Return a `time` element for the time `text`, with a title on hover."""
+    return Markup(f'<time datetime="{as_html(text)}" title="{as_html(title)}">{as_html(words)}</time>')
+
+
+def link(words: str, address: str, title: str = "") -> Markup:
+    """Return a link, with an optional title on hover; `address` includes the console's base path."""
+    hover = f' title="{as_html(title)}"' if title else ""
+    return Markup(f'<a href="{as_html(address)}"{hover}>{as_html(words)}</a>')
+
+
+def run_link(words: str, run_id: int) -> Markup:
+    """Return a link to a run as HTML; a Streamlit link on the run page itself would leave the old address in the
+    browser.
     """
-    return f'<a href="{at("/run")}?run={run_id}">{escape(words)}</a>'
+    return link(words, f"{at('/run')}?run={run_id}")
 
 
-def sweep_link(words: str, sweep_id: int) -> str:
+def sweep_link(words: str, sweep_id: int) -> Markup:
     """Return a link to a sweep as HTML."""
-    return f'<a href="{at("/sweep")}?sweep={sweep_id}">{escape(words)}</a>'
+    return link(words, f"{at('/sweep')}?sweep={sweep_id}")
 
 
-def duel_link(words: str, duel_id: int) -> str:
+def duel_link(words: str, duel_id: int) -> Markup:
     """Return a link to a duel as HTML."""
-    return f'<a href="{at("/duel")}?duel={duel_id}">{escape(words)}</a>'
+    return link(words, f"{at('/duel')}?duel={duel_id}")
 
 
-def slot(name: Slot, content: str) -> str:
-    """Return HTML as a slot: what it holds can be replaced without a script run."""
-    return f'<div data-slot="{name}">{content}</div>'
-
-
-def figure_link(figure: str) -> str:
-    """Return a link to a published figure, given with the size that was launched (`hogwild/full`), as HTML."""
+def figure_link(figure: str) -> Markup:
+    """Return a link to a published figure, given with its size (`hogwild/full`), as HTML."""
     name, _, size = figure.partition("/")
-    return f'<a href="{at("/figures")}?figure={escape(name)}">{escape(name)}</a>, {escape(size)}'
+    return link(name, f"{at('/figures')}?figure={name}") + f", {size}"
 
 
-def as_cell(words: str, status: str) -> str:
-    """Return words in a small frame of the colour of a status, as HTML."""
-    return f'<span class="pl-cell pl-{status}">{escape(words)}</span>'
+def breadcrumb(links: Sequence[Markup], here: str) -> Markup:
+    """Return the way from a list to the page that is shown."""
+    return _BREADCRUMB(links, here)
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return a row of small label-over-value pairs; the values are HTML."""
-    cells = "".join(f"<div><small>{escape(label)}</small><span>{value}</span></div>" for label, value in pairs)
-    return f'<div class="pl-facts">{cells}</div>'
+def term(words: str, name: str = "") -> Markup:
+    """Return words that open their definition in the glossary, by `name` if that differs; other words as text."""
+    name = (name or words).lower()
+    return _TERM(words, name) if name in TERMS else Markup(as_html(words))
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> str:
-    """Return a table that scrolls sideways on a narrow screen; the cells are HTML."""
-    head = "".join(f'<th scope="col">{escape(header)}</th>' if header else "<td></td>" for header in headers)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return (
-        '<div class="pl-scroll"><table class="pl-table" '
-        f'aria-label="{escape(caption)}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+def term_within(text: str, words: str, name: str) -> Markup:
+    """Return a text in which the first occurrence of `words`, if any, opens the definition of `name`."""
+    before, found, after = text.partition(words)
+    return joined([before, term(found, name), after], "") if found else Markup(as_html(text))
 
 
-def wide(cell: str) -> str:
-    """Return a table's cell that keeps some width on a narrow screen, where the table scrolls."""
-    return f'<div style="min-width: 12rem">{cell}</div>'
+def slot(name: Slot, content: Markup) -> Markup:
+    """Return HTML as a slot, whose content can be replaced without a script run."""
+    return _SLOT(name, content)
 
 
-def bar(share: float, label: str, *, is_over: bool = False) -> str:
-    """Return a progress bar of a share from 0 to 1; one that is over moves no more and is grey."""
-    percent = max(0.0, min(1.0, share)) * 100
-    kind = "pl-bar pl-over" if is_over else "pl-bar"
-    says = (
-        f'role="progressbar" aria-valuenow="{percent:.0f}" aria-valuemin="0" aria-valuemax="100" '
-        f'aria-label="{escape(label)}"'
-    )
-    return f'<div class="{kind}" {says}><div style="width:{percent:.1f}%"></div></div>'
+def as_cell(words: str, status: str) -> Markup:
+    """Return words in a badge of the colour of a status."""
+    return _AS_CELL(words, status)
+
+
+def cell_link(words: str, run_id: int, status: str, sign: str, title: str) -> Markup:
+    """Return such a badge as a link to a run, with a sign before the words."""
+    return _CELL_LINK(words, f"{at('/run')}?run={run_id}", status, sign, title)
+
+
+def nowrap(words: str) -> Markup:
+    """Return words that stay on one line."""
+    return _NOWRAP(words)
+
+
+def titled(words: str, title: str) -> Markup:
+    """Return words with a title on hover."""
+    return _TITLED(words, title)
+
+
+def strong(words: str) -> Markup:
+    """Return words in bold."""
+    return _STRONG(words)
+
+
+def small(words: str) -> Markup:
+    """Return words in small letters."""
+    return _SMALL(words)
+
+
+def quiet(words: str) -> Markup:
+    """Return words in a muted colour."""
+    return _QUIET(words)
+
+
+def joined(parts: Iterable[str], between: str = ", ") -> Markup:
+    """Return texts and HTML joined by a separator."""
+    return Markup(between).join(parts)
+
+
+def stacked(parts: Iterable[str]) -> Markup:
+    """Return texts and HTML joined by line breaks."""
+    return Markup("<br>").join(parts)
+
+
+def paragraph(words: str) -> Markup:
+    """Return a paragraph."""
+    return _PARAGRAPH(words)
+
+
+def labelled(label: str, words: str) -> Markup:
+    """Return a paragraph below a small label."""
+    return _LABELLED(label, words)
+
+
+def caption(words: str) -> Markup:
+    """Return a paragraph below a picture."""
+    return _CAPTION(words)
+
+
+def block(css_class: str, content: str) -> Markup:
+    """Return content in a block of its own."""
+    return _BLOCK(css_class, content)
+
+
+def code(words: str) -> Markup:
+    """Return words as code."""
+    return _CODE(words)
+
+
+def fact_row(parts: Iterable[str]) -> Markup:
+    """Return facts in a row that wraps."""
+    return _FACT_ROW(parts)
+
+
+def entry(head: str, parts: Iterable[str]) -> Markup:
+    """Return a list entry: a heading, and a row of facts below."""
+    return _ENTRY(head, parts)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Markup:
+    """Return a row of small label-over-value pairs."""
+    return _FACTS(pairs)
+
+
+def tile(label: str, value: str, beside: str, help_text: str) -> Markup:
+    """Return a large number with its label above, a note below and help on hover."""
+    return _TILE(label, value, beside, help_text)
+
+
+def tile_row(found: Iterable[Markup]) -> Markup:
+    """Return tiles in a row that wraps."""
+    return _TILE_ROW(found)
+
+
+def strip(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Markup:
+    """Return a stacked bar for each named row; its parts are names and shares (0 to 1), the same names in each row."""
+    return _STRIP(rows)
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> Markup:
+    """Return a table that scrolls sideways on a narrow screen."""
+    body = "".join("<tr>" + "".join(f"<td>{as_html(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
+    return _TABLE(headers, Markup(body), caption)
+
+
+def wide(cell: str, *, breaks: bool = False) -> Markup:
+    """Return a table cell with a minimum width; `breaks` allows line breaks within words."""
+    return _WIDE(cell, breaks)
+
+
+def bar(share: float, label: str, *, is_over: bool = False) -> Markup:
+    """Return a progress bar of a share from 0 to 1, grey if `is_over`."""
+    return _BAR(max(0.0, min(1.0, share)) * 100, label, is_over)
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Return a number to a few figures, with thousands apart; a dash where there is none."""
+    """Return a number with `digits` significant figures and thousands separators; a dash for None."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"

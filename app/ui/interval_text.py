@@ -4,15 +4,13 @@ from app.ui.html import number
 from engine.analysis.statistics.intervals import Interval
 
 EXPLAINED = (
-    "Brackets and bars hold the 95 % confidence interval of the mean. Fewer than 3 values have none: their least "
-    "and greatest are shown."
+    "Brackets and error bars show the 95 % confidence interval of the mean. With fewer than 3 values they show the "
+    "minimum and maximum."
 )
 
 
 def with_interval(found: Interval | None) -> str:
-    """Return a mean with the ends of its interval, or with the least and the greatest value where there is none; a dash
-    where there is no mean.
-    """
+    """Return a mean with its interval, or with minimum and maximum if there is none; a dash without a mean."""
     if found is None:
         return "–"
     mean = number(found.mean)
@@ -25,9 +23,7 @@ def with_interval(found: Interval | None) -> str:
 
 
 def ends_in_words(found: Interval | None, form: str = "+.3g") -> str:
-    """Return the ends of an interval, or the least and the greatest value where there is none; a dash where there is
-    nothing to tell.
-    """
+    """Return the ends of an interval, or minimum and maximum if there is none; a dash without two values."""
     if found is None or found.count == 1:
         return "–"
     low, high = f"{found.low:{form}}", f"{found.high:{form}}"

@@ -1,5 +1,5 @@
-"""What the person at this browser may do, as controls show it: on, or off with the reason as its help. The store holds
-the rule; this only shows it.
+"""The permissions of the current user as controls: enabled, or disabled with the reason as help. Display only: the
+store enforces them.
 """
 
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from app.ui.html import as_text
 
 
 class Control(TypedDict):
-    """Whether a control is off, and what it says on hover."""
+    """Whether a control is disabled, and its help."""
 
     disabled: bool
     help: str | None
@@ -21,34 +21,32 @@ class Control(TypedDict):
 def control(
     command: str, owners: Collection[str] = (), *, what: str = "", help: str | None = None, disabled: bool = False
 ) -> Control:
-    """Return how a control stands that gives a command to what belongs to `owners`; `help` and `disabled` are for those
-    who may give it.
+    """Return the state of a control for a command on objects of `owners`; `help` and `disabled` apply to persons with
+    the permission.
     """
     return off(current_user.why_not(command, owners, what), help=help, disabled=disabled)
 
 
 def off(refusal: str | None, *, help: str | None = None, disabled: bool = False) -> Control:
-    """Return how a control stands, where there is a refusal off with that as its help."""
+    """Return the state of a control: disabled by a refusal, which is then its help."""
     return Control(disabled=disabled or refusal is not None, help=as_text(refusal) if refusal else help)
 
 
 def say_whose(what: str, owner: str) -> None:
-    """Say in a line whose the run, sweep or duel is whose controls are off, for those who can't rest a pointer on them;
-    nothing where they are on.
-    """
+    """Show the owner of a run, sweep or duel whose controls are disabled, for people who can't hover over them."""
     here = current_user.standing()
     if here.may("cancel", [owner]):
         return
-    whom = "an admin" if owner == here.name else f"{owner} or an admin"
+    allowed = "an admin" if owner == here.name else f"{owner} or an admin"
     if here.may("launch"):
-        said = (
-            f"{what} is {owner}'s: you can look at it, compare it and launch the like. To stop, retry or edit it "
-            f"takes {whom}."
+        text = (
+            f"{what} belongs to {owner}: you can view it, compare it and launch a similar one. Only {allowed} can "
+            "stop, retry or edit it."
         )
     else:
         named = f"{what[:1].lower()}{what[1:]}"
-        said = (
-            f"You are here as a viewer: you can look at {named}, compare and export it. To stop, retry or edit it "
-            f"takes {whom}."
+        text = (
+            f"You have the viewer role: you can view, compare and export {named}. Only {allowed} can stop, retry or "
+            "edit it."
         )
-    st.caption(as_text(said))
+    st.caption(as_text(text))

@@ -1,7 +1,9 @@
-"""The state of a run, or of the queue, as a sign and in words."""
+"""The state of a run or of the queue, as a sign and in words."""
 
 from app.core.formatting import duration
-from engine.store.records import RunRow, Status
+from engine.analysis.disturbance import named
+from engine.registry import known_experiment
+from engine.store.records import Run, RunRow, Status
 
 STATUS_SIGNS: dict[Status, str] = {
     "queued": "○",
@@ -16,15 +18,31 @@ STATUS_SIGNS: dict[Status, str] = {
 
 
 def time_left(run: RunRow) -> str:
-    """Return the time a run still takes, in words."""
-    return {"starting": "starting its ranks", "stopping": "ending its ranks"}.get(run.status) or (
-        f"about {duration(run.time_left_s)} left" if run.time_left_s is not None else "time left not known yet"
+    """Return the remaining time of a run, in words."""
+    return {"starting": "starting ranks", "stopping": "stopping ranks"}.get(run.status) or (
+        f"about {duration(run.time_left_s)} left" if run.time_left_s is not None else "time left unknown"
+    )
+
+
+def tab_title(run: RunRow) -> str:
+    """Return the title of a run's browser tab, such as `62 % · Run 46 · Hogwild!`."""
+    known = known_experiment(run.experiment)
+    how_far = f"{run.progress:.0%}".replace("%", " %") if run.status == "running" else run.status
+    return f"{how_far} · Run {run.id} · {known.title if known else run.experiment}"
+
+
+def disturbed_help(run: Run) -> str:
+    """Return what a disturbed run means, with the programs that ran beside it."""
+    beside = named(run)
+    return (
+        "Other programs or the host took this share of the CPU time of the run's cores, so its times can't be trusted. "
+        f"Scaling, figures and duels leave it out.{f' Beside it ran: {beside}.' if beside else ''}"
     )
 
 
 def waiting(total: int, held: int) -> str:
-    """Return how many runs wait, and how many of them are on hold, in words."""
-    wait = f"{total:,} {'run waits' if total == 1 else 'runs wait'}"
+    """Return the number of queued runs and of those on hold, in words."""
+    queued = f"{total:,} queued"
     if not held:
-        return wait
-    return f"{wait}, on hold" if held == total else f"{wait}, {held:,} of them on hold"
+        return queued
+    return f"{queued}, {'all' if held == total else f'{held:,}'} on hold"

@@ -1,6 +1,4 @@
-"""How a page asks the store: a reader that lives as long as the question; whatever the store can't do stands on the
-page as its sentence.
-"""
+"""How a page accesses the store: one reader per query; the page shows the store's errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,51 +6,44 @@ from typing import TypeVar
 
 import streamlit as st
 
-from app.core.base_path import at
 from app.ui.html import as_text
+from app.ui.not_found_notice import Kind, show_missing
 from engine.errors import EngineError, NoSuchDuel, NoSuchRun, NoSuchSweep
 from engine.home import Home
 from engine.store import Reader, Store
 
 COMMAND_TIMEOUT_S = 2.0
 Answer = TypeVar("Answer")
-_LISTS: dict[type[EngineError], tuple[str, str, str]] = {
-    NoSuchRun: ("Run", "/runs", "All runs"),
-    NoSuchSweep: ("Sweep", "/sweep", "All sweeps"),
-    NoSuchDuel: ("Duel", "/duel", "All duels"),
-}
-"""What the page of something that is not there is called, and where those are that are."""
+_KINDS: dict[type[EngineError], Kind] = {NoSuchRun: "run", NoSuchSweep: "sweep", NoSuchDuel: "duel"}
 
 
 def told(error: EngineError) -> str:
-    """Return an error's sentence for a page: without the paths of the home, which are no visitor's business."""
+    """Return an error's message for a page, without the paths of the home."""
     return Home.find().unnamed(str(error))
 
 
 @contextmanager
 def reading(otherwise: Callable[[], None] | None = None) -> Iterator[Reader]:
-    """Open the store for reading; on an error of ours show its sentence, do `otherwise`, and end the script (or
-    fragment).
+    """Open the store for reading; on an error show its message, call `otherwise`, and stop the script (or fragment).
 
-    Where what a link names is not there, the page has its title and a link to what is.
+    A missing run, sweep or duel has a page of its own.
     """
     try:
         with Reader.open(Home.find()) as reader:
             yield reader
     except EngineError as error:
-        title, path, label = _LISTS.get(type(error), ("", "", ""))
-        if title:
-            st.title(title, anchor=False)
-        st.error(as_text(told(error)))
-        if title:
-            st.html(f'<a href="{at(path)}">{label}</a>')
+        title, missing, _ = told(error).partition(" doesn't exist")
+        if missing and (kind := _KINDS.get(type(error))):
+            show_missing(kind, title + missing, "It was deleted, or the link is wrong.")
+        else:
+            st.error(as_text(told(error)))
         if otherwise:
             otherwise()
         st.stop()
 
 
 def command(order: Callable[[Store], Answer]) -> Answer | None:
-    """Give the store one command; return its answer, or None where it could not be done and the page says why."""
+    """Run one command on the store; return its result, or None after showing the error."""
     try:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S) as store:
             return order(store)

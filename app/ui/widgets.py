@@ -1,4 +1,4 @@
-"""Parts that several pages show: a status, the runner's banner, facts, an empty page, a cancel that asks first."""
+"""Parts shared by several pages: status badge, runner banner, facts, empty state, cancel with confirmation."""
 
 from typing import Literal
 from urllib.parse import urlsplit
@@ -6,15 +6,18 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from app.core.base_path import at
+from app.core.formatting import ago
+from app.core.machine_token import is_silent
 from app.links.launch import launch_query
 from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text, facts
 from app.ui.store_access import command
 from engine.errors import EngineError
+from engine.filter import RUN_FIELDS
 from engine.home import ROOT
 from engine.registry import experiment
 from engine.store import QueuedRun, Reader, Store
-from engine.store.records import ENDED, Run, RunRow, Status
+from engine.store.records import DISTURBED_ABOVE, ENDED, Run, RunRow, Status
 from engine.system.liveness_lock import lives
 
 Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
@@ -28,28 +31,25 @@ COLOURS: dict[Status, Colour] = {
     "cancelled": "yellow",
     "lost": "violet",
 }
-_NAMES = (
-    *(
-        "home",
-        "launch",
-        "runs",
-        "run",
-        "sweep",
-        "results",
-        "compare",
-        "scaling",
-        "duel",
-        "figures",
-        "museum",
-        "machine",
-    ),
-    *("notifications", "account", "people"),
+PAGES = {path.stem: path for path in sorted((ROOT / "pages").glob("*.py"))}
+"""The script of each page by the last part of its address."""
+
+HUNG_S = 60.0
+"""Silence of a live runner after which pages warn of it."""
+FILTER_EXAMPLE = "trainers >= 4 and test/accuracy.best > 98"
+FILTER_HELP = (
+    "Conditions on settings, metrics and run fields such as `status`, `owner`, `tags`, `created`:\n\n"
+    '`experiment == "hogwild" and trainers in (2, 4)`\n\n`test/accuracy.best > 98 or "thesis" in tags`\n\n'
+    '`created > "7d ago" and not starred`\n\n'
+    "Run fields: "
+    + ", ".join(f"`{name}`" for name in RUN_FIELDS)
+    + ". Metrics have `.last`, `.best`, `.mean`, `.min`, `.max`, `.count`."
 )
-PAGES = {name: ROOT / "pages" / f"{name}.py" for name in _NAMES}
+"""The example and the help of a filter field."""
 
 
 def status_badge(status: Status) -> None:
-    """Show a status: its word carries the meaning, its colour only helps."""
+    """Show a status badge; the word carries the meaning, not the colour."""
     st.badge(status, color=COLOURS[status])
 
 
@@ -59,7 +59,7 @@ def show_facts(pairs: list[tuple[str, str]]) -> None:
 
 
 def title_of(run: Run | RunRow | QueuedRun) -> str:
-    """Return what a run is called in lists: its name, or its experiment and preset."""
+    """Return the title of a run in lists: its name with experiment and preset, or only these."""
     try:
         kind = experiment(run.experiment).title
     except EngineError:
@@ -69,34 +69,37 @@ def title_of(run: Run | RunRow | QueuedRun) -> str:
 
 
 def runner_banner(reader: Reader) -> None:
-    """Say so where no runner is alive; the console itself starts it again, never a page."""
-    if sentence := runner_trouble(reader):
-        st.warning(sentence)
+    """Show a warning if no runner is alive; the console restarts it, never a page."""
+    if trouble := runner_trouble(reader):
+        st.warning(trouble)
 
 
 def runner_trouble(reader: Reader) -> str:
-    """Return what is wrong with the runner, as Markdown; empty where it serves."""
+    """Return the problem with the runner, as Markdown; empty if it is running."""
     row = reader.runner.current()
     if row is None:
         return (
-            "No runner serves this lab: it is starting, or was stopped. Queued runs wait until the console or "
+            "No runner is running: it is starting or was stopped. Queued runs wait until the console or "
             "`python -m engine serve` starts one."
         )
     if not lives(reader.db.home, row.process):
         return (
-            "The runner died, so queued runs wait. The console starts it again within a few seconds; if this "
-            "stays, its log says why."
+            "The runner died, so queued runs wait. The console restarts it within a few seconds; if this message "
+            "persists, see the runner's log."
         )
-    return (
-        "The runner was asked to stop: it takes no new runs and ends once its last run has ended."
-        if row.stopping
-        else ""
-    )
+    if row.stopping:
+        return "The runner is stopping: it starts no new runs and exits after its last run."
+    if is_silent(row, HUNG_S):
+        return (
+            f"The runner last reported {ago(row.heartbeat_at)}, so queued runs may not start. If this message stays, "
+            "stop it with `python -m engine stop`; the console then starts another one."
+        )
+    return ""
 
 
 def empty(sentence: str, label: str, page: str) -> None:
-    """Show an empty state: what is missing, and where to go for it."""
-    with st.container(border=True):
+    """Show an empty state: what will be here, and a link in the form of a button to the page that brings it."""
+    with st.container(border=True, key=f"empty-{page}"):
         st.write(sentence)
         st.page_link(PAGES[page], label=label)
 
@@ -112,7 +115,7 @@ def go_to_sweep(sweep_id: int) -> None:
 
 
 def go_to_figure(name: str) -> None:
-    """Go to a published figure by itself."""
+    """Go to the page of one published figure."""
     st.switch_page(PAGES["figures"], query_params={"figure": name})
 
 
@@ -122,7 +125,7 @@ def go_to_duel(duel_id: int) -> None:
 
 
 def page_address(path: str) -> str:
-    """Return the whole address of a page of ours, as this browser reaches it."""
+    """Return the absolute URL of a page, as this browser reaches it."""
     here = urlsplit(st.context.url or "")
     return f"{here.scheme}://{here.netloc}{at(path)}" if here.netloc else at(path)
 
@@ -134,39 +137,32 @@ def clone(run: Run | RunRow) -> None:
 
 @st.dialog("Cancel this run?")
 def ask_cancel(run: Run | RunRow) -> None:
-    """Ask once more, then order the cancel; of a run that is stopping already, offer to end it by force."""
+    """Ask for confirmation, then cancel; for a run that is already stopping, offer to kill it."""
     forced = run.status == "stopping"
 
     def cancel(store: Store) -> Status:
         return store.runs.cancel(run.id, by=current_user.whoever(), force=forced)
 
     st.write(f"Run {run.id}, {as_text(title_of(run))}, is {run.status}.")
-    st.write(_what_a_cancel_does(run))
+    st.write(_effect_of_cancel(run))
     with st.container(horizontal=True):
-        ordered = (
-            command(cancel)
-            if st.button("Kill its processes now" if forced else "Cancel the run", type="primary")
-            else None
-        )
+        ordered = command(cancel) if st.button("Kill now" if forced else "Cancel run", type="primary") else None
         if ordered is not None:
             st.rerun()
-        if st.button("Wait for it" if forced else "Let it go on"):
+        if st.button("Wait" if forced else "Keep running"):
             st.rerun()
 
 
-def _what_a_cancel_does(run: Run | RunRow) -> str:
+def _effect_of_cancel(run: Run | RunRow) -> str:
     if run.status == "queued":
-        return "It leaves the queue."
+        return "It will be removed from the queue."
     if run.status == "stopping":
-        return (
-            "Its processes were asked to end, and are killed by themselves about 6 s later. You can have them "
-            "killed at once."
-        )
-    return "Its processes are ended within seconds. What it has recorded so far is kept."
+        return "Its processes are stopping and will be killed automatically in about 6 s. You can also kill them now."
+    return "Its processes will stop within seconds. Recorded data is kept."
 
 
 def cancel_button(run: Run | RunRow) -> None:
-    """Show the button that cancels, for a run that has not ended; a second click offers force."""
+    """Show the cancel button of a run that has not ended; a second cancel offers to kill it."""
     if run.status in ENDED:
         return
     if st.button("Cancel", key=f"cancel-{run.id}", **permissions.control("cancel", [run.owner], what=f"Run {run.id}")):
@@ -184,3 +180,16 @@ def clone_button(run: Run | RunRow) -> None:
             clone(run)
         except EngineError as error:
             st.error(as_text(str(error)))
+
+
+def include_disturbed() -> bool:
+    """Show the choice to count disturbed runs too, kept in the address; return it."""
+    return st.toggle(
+        "Include disturbed runs",
+        key="disturbed",
+        bind="query-params",
+        help=(
+            f"Others took more than {100 * DISTURBED_ABOVE:g} % of the CPU time of these runs. Means and fits leave "
+            "them out; they are hollow points."
+        ),
+    )

@@ -1,8 +1,7 @@
-"""How long the server waits for a request, and for how many at a time: who sends slowly, or nothing, starves nobody
-else.
+"""Limits on request duration and connections, so that slow or idle clients don't starve others.
 
-uvicorn waits for headers and bodies without an end. Only the way in is bounded: answers, downloads and open WebSockets
-take as long as they take.
+uvicorn waits for headers and bodies without a timeout. Only requests are limited, not responses, downloads or open
+WebSockets.
 """
 
 import asyncio
@@ -16,16 +15,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from app.core.client_address import PEER
-from engine.system.open_files import raise_open_files
+from engine.system.processes import raise_open_files
 
 HEADERS_S = 10.0
 """From the first byte of a request, or the start of its connection, to the end of its headers."""
 LEAST_RATE = 16_000
-"""Bytes a second that a body has to bring, on average over all of it."""
+"""Least average rate of a body, in bytes per second."""
 GRACE_S = 10.0
-"""What a body may take beyond that."""
+"""Extra seconds for a body."""
 MOST = 2_000
-"""Connections at a time; half of the files that the process may open, where those are fewer."""
+"""Greatest number of connections; half of the process's open file limit if that is less."""
 TICK_S = 1.0
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\nretry-after: 1\r\n\r\n"
@@ -33,17 +32,15 @@ FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length
 
 @dataclass
 class ConnectionLimit:
-    """The connections that one server takes at a time."""
+    """The connection limit of one server."""
 
     most: int
     without_request: "dict[BoundedProtocol, None]" = field(default_factory=dict)
-    """Those whose headers are not here yet, the oldest first."""
+    """Connections without complete headers, oldest first."""
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection of uvicorn's, which is ended with 408 where its request comes too slowly, and with 503 where there
-    are too many.
-    """
+    """A uvicorn connection that is closed with 408 if its request is too slow, and with 503 above the limit."""
 
     def __init__(
         self, config: Any, server_state: ServerState, app_state: dict[str, Any], room: ConnectionLimit
@@ -75,7 +72,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def end(self, answer: bytes) -> None:
-        """End the connection, with an answer where none to this request has begun."""
+        """Close the connection, with a response if none to this request has started."""
         self._rest()
         cycle = self.cycle if self._stage is h11.SEND_BODY else None
         if cycle is None or not cycle.response_started:
@@ -86,15 +83,13 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
     def _watch(self, received: int = 0) -> None:
-        """Look what the connection waits for now: headers (h11.IDLE), a body (h11.SEND_BODY) or nothing of the
-        client's.
-        """
+        """Update what the connection waits for: headers (h11.IDLE), a body (h11.SEND_BODY), or nothing."""
         if self.conn.their_state is self._stage:
             self._received += received
             return
         self._rest()
         self._stage, self._waited_s, self._received = self.conn.their_state, 0.0, received
-        if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it is a WebSocket's now
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:  # now a WebSocket
             return
         if self._stage is h11.IDLE:
             self._room.without_request[self] = None
@@ -102,8 +97,8 @@ class BoundedProtocol(H11Protocol):
             self._timer = self.loop.call_later(TICK_S, self._tick)
 
     def _tick(self) -> None:
-        """Count a second in which the client could have sent; one in which we did not read, or it waits for our leave
-        to send, is not its fault.
+        """Count a second in which the client could have sent, except while reading is paused or it waits for a 100
+        Continue.
         """
         is_body = self._stage is h11.SEND_BODY
         if not (self.flow.read_paused or (is_body and self.cycle.waiting_for_100_continue)):
@@ -123,7 +118,7 @@ class BoundedProtocol(H11Protocol):
 
 @contextmanager
 def bounded_connections() -> Iterator[None]:
-    """Bound the connections of the server that begins to listen, in this event loop, after the block began."""
+    """Limit the connections of servers that begin to listen in this event loop within the block."""
     loop: Any = asyncio.get_running_loop()
     room = ConnectionLimit(min(MOST, raise_open_files() // 2))
     create_server = loop.create_server
@@ -141,7 +136,7 @@ def bounded_connections() -> Iterator[None]:
 
 
 def _bounded(made: Any, room: ConnectionLimit) -> Any:
-    """Return a connection of the server's own kind as a bounded one; that of any other server as it is."""
+    """Return a bounded connection for a uvicorn protocol; any other protocol unchanged."""
     return (
         BoundedProtocol(made.config, made.server_state, made.app_state, room) if hasattr(made, "server_state") else made
     )

@@ -1,4 +1,4 @@
-"""Whether this console serves: one small answer for load balancers, containers and people, open to everybody."""
+"""The health check of the console for load balancers, containers and people; open to everybody."""
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -15,10 +15,9 @@ from engine.system.runner_process import runner_process
 
 
 def health(request: Request) -> Response:
-    """Say whether the store can be read, in which schema, whether a runner is alive, and how much of the disk is free;
-    503 where the store can't.
+    """Return store state, schema, runner state and free disk space; 503 if the store can't be read.
 
-    The sentence that says why it can't names where the store lies to those alone whom the gate knows.
+    The error message includes the path of the store only for signed-in visitors.
     """
     home = Home.find()
     body: dict[str, object] = {

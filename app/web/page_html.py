@@ -1,7 +1,7 @@
-"""The HTML of each page: Streamlit's own, which is told at which address its server answers.
+"""The HTML of each page: Streamlit's, with the address of its server, the chosen theme and the tools of the header.
 
-By itself Streamlit's script asks beneath the page first (`/run/_stcore/health`), which costs two answers of 404, in the
-browser's log, at each deep link.
+Without the address Streamlit's script first requests `/run/_stcore/health`, which logs two 404 responses in the browser
+at each deep link.
 """
 
 import json
@@ -10,17 +10,22 @@ from importlib.resources import files
 
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from app.core.base_path import at, base
+from app.core.base_path import at, base, inside
+from app.core.caches import NEVER_STORE
+from app.core.static_files import static_text
+from app.core.templates import render
+from app.links.old_addresses import RESULTS, current
+from app.ui.glossary import TERMS
 from engine.home import ROOT
 
+THEMES = (("system", "System"), ("light", "Light"), ("dark", "Dark"))
 
-class _Page(Convertor[str]):
-    """The name of a page in its address."""
 
-    regex = "|".join(sorted(path.stem for path in (ROOT / "pages").glob("*.py")))
+class _Address(Convertor[str]):
+    """A part of an address, as it stands."""
 
     def convert(self, value: str) -> str:
         return value
@@ -29,20 +34,67 @@ class _Page(Convertor[str]):
         return value
 
 
+class _Page(_Address):
+    """The name of a page in its address; the first page has none."""
+
+    regex = "|".join(["", *sorted(path.stem for path in (ROOT / "pages").glob("*.py"))])
+
+
+class _Unknown(_Address):
+    """An address at which Streamlit serves nothing of its own."""
+
+    regex = (
+        r"(?!(?:.*/)?_stcore/|(?:media|component|static|auth|api)/|(?:oauth2callback|favicon\.png|manifest\.json)$)"
+        r".*[^/]"
+    )
+
+
 def page_routes() -> list[Route]:
-    """Return the route of every page but the one at the console's own address, where Streamlit asks in the
-    right place.
-    """
+    """Return the route of all pages."""
     register_url_convertor("page", _Page())
-    return [Route(at("/{page:page}"), page_html)]
+    return [Route(at(path), page_html) for path in ("/{page:page}", RESULTS)] + (
+        [Route(base(), page_html)] if base() else []
+    )
+
+
+def missing_page_routes() -> list[Route]:
+    """Return the route of all other addresses; it comes after every route of ours."""
+    register_url_convertor("unknown", _Unknown())
+    return [Route(at("/{path:unknown}"), not_found)]
+
+
+async def not_found(request: Request) -> Response:
+    """Return the HTML of the page `not_found`: Streamlit itself would show its first page below a dialog."""
+    return HTMLResponse(_html(base(), at("/not_found")), 404, {"cache-control": "no-cache"})
 
 
 async def page_html(request: Request) -> Response:
-    """Return the HTML in which Streamlit's script draws whichever page its address names."""
-    return HTMLResponse(_told(base()), headers={"cache-control": "no-cache"})
+    """Return the HTML in which Streamlit's script draws the page of its address; redirect an old address."""
+    if (now := current(inside(request.url.path), request.url.query)) is not None:
+        return RedirectResponse(at(now), 307, NEVER_STORE)
+    return HTMLResponse(_html(base()), headers={"cache-control": "no-cache"})
+
+
+HEADER_SCRIPTS = ("header/tools.js", "header/times.js", "header/palette.js", "header/glossary.js")
 
 
 @cache
-def _told(path: str) -> str:
-    script = f"<script>window.__streamlit = {{ BACKEND_BASE_URL: location.origin + {json.dumps(path)} }};</script>"
-    return (files("streamlit") / "static" / "index.html").read_text().replace("<head>", f"<head>\n    {script}", 1)
+def _html(path: str, instead: str = "") -> str:
+    """Return the page; with `instead`, one that shows that page and tells it which path was asked for."""
+    elsewhere = (
+        f"history.replaceState(null, '', {json.dumps(instead)} + '?path=' + encodeURIComponent(location.pathname));"
+    )
+    head = (
+        f"<script>window.__streamlit = {{ BACKEND_BASE_URL: location.origin + {json.dumps(path)} }};"
+        f"{elsewhere if instead else ''}</script>"
+        f"<script>{static_text('header/theme.js')}</script><style>{static_text('header/tools.css')}</style>"
+    )
+    addresses = {"search": at("/api/palette"), "tour": at("/docs?page=tour"), "docs": at("/docs")}
+    tools, dialogs = render("ui/header.html"), render("ui/dialogs.html", themes=THEMES, terms=TERMS, **addresses)
+    scripts = f"<script>{static_text('page/ago.js', *HEADER_SCRIPTS)}</script>"
+    page = (files("streamlit") / "static" / "index.html").read_text()
+    page = page.replace("<head>", f"<head>\n    {head}", 1).replace("<body>", f"<body>\n{tools}", 1)
+    # Streamlit adds its own styles to the head, and of equal selectors the last one counts. Ours apply from the first
+    # paint on, so that nothing moves later.
+    styles = f"<style>{static_text('page/console.css')}</style>"
+    return page.replace("</body>", f"{dialogs}{scripts}{styles}</body>", 1)

@@ -1,7 +1,7 @@
-"""The short way for polled routes, and how it slows open pages down while the console does not keep up.
+"""The fast path for polled routes, and the backpressure on open pages while the console is overloaded.
 
-Every open page asks these routes again and again. They are answered right behind the gate, past Streamlit's own
-middleware, which takes longer than the answer. docs/decisions/caches.md draws the whole way.
+Every open page polls these routes. They are answered right behind the gate and bypass Streamlit's middleware, which
+takes longer than the response. `routes.py` makes the answers; docs/decisions/caches.md shows the whole path.
 """
 
 import asyncio
@@ -12,33 +12,33 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SLOWER = "x-slower"
-"""The header with the factor on the usual polling interval, which chart.js and pulse.js heed; none where it is 1."""
+"""The header with the factor on the polling interval, used by chart.js and pulse.js; omitted if it is 1."""
 LOOK_S = 0.25
 AVERAGED_LOOKS = 20
-"""Looks in the running average: five seconds of them."""
+"""Measurements in the running average: five seconds."""
 USUAL_S = 0.05
-"""A loop that is no later than this on average keeps up."""
+"""Average lateness up to which the loop is not overloaded."""
 MOST = 4.0
-"""News of a live run still comes every three or four seconds."""
+"""Greatest factor: live runs are still updated every three or four seconds."""
 
 
 class Backpressure:
-    """The lateness of one event loop, and how much less often pages should poll because of it.
+    """The lateness of one event loop, and the resulting factor on polling intervals.
 
-    A loop that gets its turns late has more to do than its core can, or shares the core with others.
+    A late loop is overloaded, or shares its core with other processes.
     """
 
     def __init__(self) -> None:
         self.late_s = 0.0
-        """Average over the last seconds."""
+        """Average lateness over the last seconds."""
 
     @property
     def slower(self) -> float:
-        """The factor on a page's polling interval: 1 to `MOST`, in tenths."""
+        """Factor on a page's polling interval: 1 to `MOST`, in tenths."""
         return round(min(MOST, max(1.0, self.late_s / USUAL_S)), 1)
 
     def note(self, late_s: float) -> None:
-        """Take in how much later than due the loop came round."""
+        """Add one measurement of the lateness."""
         self.late_s += (max(0.0, late_s) - self.late_s) / AVERAGED_LOOKS
 
     async def keep(self) -> None:
@@ -51,11 +51,11 @@ class Backpressure:
 
 
 backpressure = Backpressure()
-"""That of the console's own loop: one console is one process."""
+"""The backpressure of the console's loop: one console is one process."""
 
 
 class PollingRoutes:
-    """ASGI middleware that hands a GET of one of the routes to it; all else goes on to `app`."""
+    """ASGI middleware that handles GET requests for its routes; all others go to `app`."""
 
     def __init__(self, app: ASGIApp, routes: Sequence[Route], backpressure: Backpressure) -> None:
         self.app = app

@@ -1,7 +1,7 @@
-"""`python -m app.web.port_check`: says whether a console answers where the environment has it serve, for health
-checks; and why a port can't be served on.
+"""`python -m app.web.port_check`: health check of the console at the address of the environment; also checks whether a
+port is free.
 
-Imports nothing of ours.
+Imports no module of ours.
 """
 
 import contextlib
@@ -12,35 +12,37 @@ import socket
 import sys
 
 WITHIN_S = 4.0
-"""A console that takes longer to say how it is, does not answer."""
+"""Timeout of the health check."""
 
 
 def complaint(port: int, address: str = "127.0.0.1") -> str:
-    """Return why the console can't be served on `port` of `address`, empty where it can."""
+    """Return why the console can't listen on `port` of `address`, empty if it can."""
     try:
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as trial:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind((address, port))
     except OSError as error:
         if _is_ours(port, address):
-            who = "a console of Parallab: open it in the browser"
+            who = "a Parallab console: open it in the browser"
         elif error.errno != errno.EADDRINUSE:
-            return f"Port {port} of {address} can't be served on: {error.strerror}. Choose another port or address."
+            return f"Can't listen on port {port} of {address}: {error.strerror}. Choose another port or address."
         else:
             who = f"another program ({error.strerror})"
-        return f"Port {port} is taken by {who}. For a console of your own choose another port: make run PORT={port + 1}"
+        return (
+            f"Port {port} is in use by {who}. To start another console, choose another port: make run PORT={port + 1}"
+        )
     return ""
 
 
 def trouble(port: int, address: str = "127.0.0.1") -> str:
-    """Return what is wrong with the console that should answer there, empty where it answers and can read its store."""
+    """Return the problem with the console at this address, empty if it is healthy."""
     status, body = _health(port, address)
     if b'"parallab"' not in body:
-        return f"No console of Parallab answers on port {port} of {address}."
+        return f"No Parallab console responds on port {port} of {address}."
     return (
         ""
         if status == http.client.OK
-        else f"The console answers with status {status}: {body.decode(errors='replace')[:500]}"
+        else f"The console responds with status {status}: {body.decode(errors='replace')[:500]}"
     )
 
 
@@ -49,7 +51,7 @@ def _is_ours(port: int, address: str) -> bool:
 
 
 def _health(port: int, address: str) -> tuple[int, bytes]:
-    """Return status and body of the console's health; 0 and nothing where nobody answers in HTTP."""
+    """Return status and body of the health check; 0 and an empty body without an HTTP response."""
     connection = http.client.HTTPConnection(
         {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address), port, timeout=WITHIN_S
     )

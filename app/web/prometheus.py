@@ -1,8 +1,7 @@
-"""The lab's numbers for Prometheus, at /metrics: runs, queue, slots, store, runner, people, requests, and the console's
-own process.
+"""Prometheus metrics of the lab at /metrics: runs, queue, slots, store, runner, people, requests, and the console's
+process.
 
-Nothing in it names a person, a path or a run; experiments that an import brought are told as 'other', so that series
-stay few.
+No label holds a person, a path or a run; imported experiments are counted as 'other', so that series stay few.
 """
 
 import threading
@@ -41,7 +40,7 @@ Samples = Mapping[tuple[str, ...], float]
 
 
 class Lab(Collector):
-    """The numbers of the home's store and disks, read when they are asked for. For any thread."""
+    """The metrics of the home's store and disks, read at each scrape. For any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,24 +48,24 @@ class Lab(Collector):
         self._of: tuple[str, int] | None = None
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that registering asks no store."""
+        """Return nothing, so that registering does not read the store."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all numbers; where the store can't be read, those of the disk and that it can't."""
+        """Yield all metrics; if the store can't be read, only those of the disk and `store_up` 0."""
         home = Home.find()
         room = storage(home)
-        yield _gauge("info", "The version that serves.", {(__version__,): 1}, ["version"])
+        yield _gauge("info", "Version of the console.", {(__version__,): 1}, ["version"])
         yield _gauge(
             "loop_late_seconds",
-            "How late the console's event loop gets its turns, on average of the last seconds.",
+            "Average lateness of the console's event loop over the last seconds.",
             {(): backpressure.late_s},
         )
         yield _gauge("store_bytes", "Size of the store's file.", {(): room.store})
         yield _gauge("store_log_bytes", "Size of the store's write-ahead log.", {(): room.write_ahead_log})
         yield _gauge(
             "disk_free_bytes",
-            "Free on the disk of the home, and of the data sets.",
+            "Free disk space of the home and of the data sets.",
             {("home",): room.disk_free, ("data",): room.data_free},
             ["of"],
         )
@@ -74,9 +73,9 @@ class Lab(Collector):
             with Reader.open(home) as reader:
                 tally, runner = self._count(home, reader), reader.runner.current()
         except EngineError:
-            yield _gauge("store_up", "1 where the store can be read.", {(): 0})
+            yield _gauge("store_up", "1 if the store can be read.", {(): 0})
             return
-        yield _gauge("store_up", "1 where the store can be read.", {(): 1})
+        yield _gauge("store_up", "1 if the store can be read.", {(): 1})
         yield from _of_runs(tally)
         yield from _of_machine(home, tally, runner)
         yield from _of_people(tally)
@@ -91,20 +90,18 @@ class Lab(Collector):
 
 registry = CollectorRegistry()
 requests = Requests(registry)
-"""What app.web.request_metrics's middleware counts; one console is one process, so there is one of each."""
+"""The metrics of the middleware in app.web.request_metrics; one console is one process, so there is one of each."""
 registry.register(Lab())
 ProcessCollector(registry=registry)
 
 
 def prometheus_routes() -> list[BaseRoute]:
-    """Return the route that a Prometheus server asks."""
+    """Return the route that a Prometheus server scrapes."""
     return [Route(at(METRICS), exposition)]
 
 
 async def exposition(request: Request) -> Response:
-    """Return all numbers in the text format that is asked for; the gate wants a token or a sign-in where the lab has
-    accounts.
-    """
+    """Return all metrics in the requested text format; in a lab with accounts the gate needs a token or a sign-in."""
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     return Response(await run_in_threadpool(encode, registry), headers=NEVER_STORE | {"content-type": kind})
 
@@ -115,45 +112,47 @@ def _of_runs(tally: StoreCounts) -> Iterator[Metric]:
         counts[status, experiment if experiment in KNOWN else OTHER] += count
     queued = sum(count for (status, _), count in counts.items() if status == "queued")
     yield _gauge("runs", "Runs in the store.", counts, ["status", "experiment"])
-    yield _gauge("queue_runs", "Runs that wait.", {("ready",): queued - tally.held, ("held",): tally.held}, ["state"])
+    yield _gauge("queue_runs", "Queued runs.", {("ready",): queued - tally.held, ("held",): tally.held}, ["state"])
     yield _gauge(
         "queue_oldest_wait_seconds",
-        "How long the oldest run that is not on hold has waited.",
+        "Wait time of the oldest queued run that is not on hold.",
         {(): tally.oldest_wait_s},
     )
     yield _counter(
         "points",
-        "Points that runs wrote; those of runs that were deleted count until the console starts anew.",
+        "Points written by runs; those of deleted runs count until the console restarts.",
         {(): tally.points},
     )
 
 
 def _of_machine(home: Home, tally: StoreCounts, runner: RunnerRow | None) -> Iterator[Metric]:
     up = runner is not None and lives(home, runner.process)
-    yield _gauge("runner_up", "1 where a runner serves the lab.", {(): up})
+    yield _gauge("runner_up", "1 if a runner is running.", {(): up})
     yield _gauge(
         "slots_held",
-        "Cores and GPUs that runs hold; more cores than there are where runs share them.",
+        "Cores and GPUs allocated to runs; more cores than available if runs share them.",
         _slots(tally.cores_held, tally.gpus_held),
         ["kind"],
     )
     if runner is not None:
         yield _gauge(
             "runner_heartbeat_age_seconds",
-            "Since the runner last said that it lives.",
+            "Age of the runner's last heartbeat.",
             {(): seconds_since(runner.heartbeat_at)},
         )
-        yield _gauge("slots", "Cores and GPUs that the runner gives out.", _slots(runner.cores, runner.gpus), ["kind"])
+        yield _gauge(
+            "slots", "Cores and GPUs that the runner can allocate.", _slots(runner.cores, runner.gpus), ["kind"]
+        )
 
 
 def _of_people(tally: StoreCounts) -> Iterator[Metric]:
     counts: Counter[tuple[str, ...]] = Counter()
     for (command, refused), count in tally.commands.items():
         counts[command if command in GIVEN else OTHER, "refused" if refused else "done"] += count
-    yield _gauge("signed_in_browsers", "Browsers that somebody is signed in on.", {(): tally.signed_in})
-    yield _counter("sign_ins_failed", "Sign-ins that failed.", {(): counts[SIGN_IN, "refused"]})
+    yield _gauge("signed_in_browsers", "Signed-in browsers.", {(): tally.signed_in})
+    yield _counter("sign_ins_failed", "Failed sign-ins.", {(): counts[SIGN_IN, "refused"]})
     yield _counter(
-        "commands", "Commands of the audit log, signing in and out among them.", counts, ["command", "outcome"]
+        "commands", "Commands in the audit log, including sign-ins and sign-outs.", counts, ["command", "outcome"]
     )
 
 
@@ -176,7 +175,7 @@ def _counter(name: str, help: str, samples: Samples, labels: list[str] | None = 
 
 
 def _which(home: Home) -> tuple[str, int] | None:
-    """Return which file the store is at the moment: another one is counted from its beginning."""
+    """Return the identity of the store's file; another file is counted from its beginning."""
     try:
         return str(home.path), home.database.stat().st_ino
     except OSError:

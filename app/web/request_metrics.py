@@ -1,5 +1,5 @@
-"""How many requests the console answered, which, how, and how fast. Labels come from our own tables, never from what
-was asked, so that they stay few.
+"""Metrics of HTTP requests: count and duration by method, route and status. Labels come from fixed tables, never from
+the request, so that they stay few.
 """
 
 from time import perf_counter
@@ -15,11 +15,11 @@ BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 STREAMLIT = ("/_stcore/", "/static/", "/media/", "/component/", "/vendor/")
 NO_ROUTE = "none"
 FAILED, NEVER_BEGUN = "500", "499"
-"""The status of an answer that an error of ours ended, and of one that nobody waited for (nginx has it so)."""
+"""The status of a response that failed with an exception, and of one whose client disconnected (as in nginx)."""
 
 
 class Requests:
-    """What is counted of requests, in a registry of its own."""
+    """The metrics of requests."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.answered = Counter(
@@ -27,20 +27,20 @@ class Requests:
         )
         self.lasted = Histogram(
             "parallab_http_request_duration_seconds",
-            "From a request's first byte to its answer's last.",
+            "Time from a request's first byte to its response's last byte.",
             ["route"],
             buckets=BUCKETS_S,
             registry=registry,
         )
         self.sockets = Gauge(
             "parallab_sockets_open",
-            "WebSockets that are open: one for each page that somebody looks at.",
+            "Open WebSockets: one per open page.",
             registry=registry,
         )
 
 
 class RequestCounter:
-    """ASGI middleware that counts what goes through it."""
+    """ASGI middleware that counts requests."""
 
     def __init__(self, app: ASGIApp, requests: Requests) -> None:
         self.app = app
@@ -77,8 +77,8 @@ class RequestCounter:
 
 
 def route_of(scope: Scope) -> str:
-    """Return which of our routes answered, by its pattern; of Streamlit's only the kind; none where the request was
-    refused before it.
+    """Return the pattern of the route that answered, for Streamlit's routes only the kind; `none` if the request was
+    refused before.
     """
     path = inside(scope["path"])
     found = getattr(scope.get("route"), "path", None)

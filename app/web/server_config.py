@@ -1,7 +1,6 @@
-"""Where the console is served: address, port, host names and base path, as an admin gives them in the environment, and
-whether it may be.
+"""The console's address, port, host names and base path from the environment, and whether they are allowed.
 
-Without accounts it may be served to this machine alone: whoever reaches it could start processes here.
+Without accounts the console may serve only this machine: anyone who reaches it could start processes here.
 """
 
 import ipaddress
@@ -23,26 +22,24 @@ from engine.umask import private
 
 ADDRESS, PORT, HOSTS = "PARALLAB_ADDRESS", "PARALLAB_PORT", "PARALLAB_HOSTS"
 REFUSED = 2
-"""The exit code of a console that may not be served as it was asked: what is not possible as it was asked, as on the
-command line.
-"""
+"""Exit code for a configuration that is not allowed, as on the command line."""
 _HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*|\[[0-9a-f:.]+\]")
 _BASE = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
 
 
 @dataclass(frozen=True)
 class ConsoleAddress:
-    """What the console listens on, and the names and the path by which people reach it."""
+    """The address and port that the console listens on, its host names and base path."""
 
     address: str = "127.0.0.1"
     port: int = 8501
     hosts: tuple[str, ...] = LOOPBACK
-    """The names it answers to; those of loopback are always among them."""
+    """The names it answers to, always including those of loopback."""
     base: str = ""
 
     @classmethod
     def of(cls, environment: Mapping[str, str] = os.environ) -> "ConsoleAddress":
-        """Return what the environment asks for; raises ConfigError with a sentence for each value that can't be."""
+        """Return the configuration in the environment; raises ConfigError with a message for each invalid value."""
         problems = [
             *_wrong_address(environment),
             *_wrong_port(environment),
@@ -57,18 +54,17 @@ class ConsoleAddress:
 
     @property
     def is_near(self) -> bool:
-        """Say whether nobody but people of this machine can come in."""
+        """Return whether only this machine can connect."""
         return is_loopback(self.address) and set(self.hosts) <= set(LOOPBACK)
 
 
 def answering(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that a console answers to which is asked to answer to these too."""
+    """Return these names and those of loopback."""
     return tuple(dict.fromkeys((*LOOPBACK, *names)))
 
 
 def refusal(serving: ConsoleAddress) -> str:
-    """Return why the console may not be served like this; empty where it may. Makes the home's store where there is
-    none, or is an older one.
+    """Return why this configuration is not allowed; empty if it is. Creates or upgrades the home's store.
 
     Raises StoreError, StoreBusy, StoreTooNew.
     """
@@ -94,7 +90,7 @@ def _wrong_address(environment: Mapping[str, str]) -> list[Problem]:
         ipaddress.ip_address(given)
     except ValueError:
         if given != "localhost":
-            cure = "127.0.0.1 for this machine alone, 0.0.0.0 for all its networks, or the address of one"
+            cure = "127.0.0.1 for this machine only, 0.0.0.0 for all networks, or the address of one"
             return [
                 Problem(
                     ADDRESS,
@@ -124,7 +120,7 @@ def _wrong_port(environment: Mapping[str, str]) -> list[Problem]:
 def _wrong_hosts(environment: Mapping[str, str]) -> list[Problem]:
     wrong = [name for name in _names(environment) if not _HOST.fullmatch(name)]
     rule = (
-        f"{HOSTS} must be host names without scheme, port or path, parted by commas, such as lab.example.org or "
+        f"{HOSTS} must be host names without scheme, port or path, comma-separated, such as lab.example.org or "
         "*.example.org"
     )
     return [Problem(HOSTS, f"{rule}, got '{name}'.") for name in wrong]

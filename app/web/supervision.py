@@ -1,13 +1,14 @@
-"""Keeps a runner alive while the console serves: started where none is, and again when it died; one that was stopped
-stays so.
+"""Keeps a runner alive while the console is running: starts one if there is none, and restarts one that died; a stopped
+runner stays stopped.
 
-Where a service of the machine sees to the runner (`PARALLAB_RUNNER=separate`), the console starts none.
+If a system service manages the runner (`PARALLAB_RUNNER=separate`), the console starts none.
 """
 
 import asyncio
 import logging
+import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -18,7 +19,6 @@ from app.web.connections import bounded_connections
 from app.web.malloc import keep_small
 from app.web.polling import backpressure
 from app.web.server_config import REFUSED, ConsoleAddress, refusal
-from app.web.sockets import listening, send_at_once
 from engine.errors import EngineError
 from engine.home import Home
 from engine.runner.shared_settings import RESTART, ignored_settings
@@ -32,11 +32,9 @@ LOOK_S = 3.0
 
 @asynccontextmanager
 async def supervised(app: object) -> AsyncIterator[None]:
-    """Watch over the runner, how late the loop is and what memory lies free while the block runs; the runner itself
-    outlives it.
-    """
+    """Supervise the runner, the event loop's lateness and free memory within the block; the runner outlives it."""
     set_private()
-    work = asyncio.gather(_watch(Home.find()), _see_to_sockets(), backpressure.keep(), keep_small())
+    work = asyncio.gather(_watch(Home.find()), _configure_sockets(), backpressure.keep(), keep_small())
     try:
         with bounded_connections():
             yield
@@ -46,11 +44,10 @@ async def supervised(app: object) -> AsyncIterator[None]:
             await work
 
 
-async def _see_to_sockets() -> None:
-    """As soon as the server listens (it begins to after the start of this block), have answers leave at once, and end
-    it where it may not listen.
+async def _configure_sockets() -> None:
+    """Once the server listens, set TCP_NODELAY, and exit if the address is not allowed.
 
-    Who starts a server of their own (uvicorn with a host) was not asked before.
+    A server started directly (uvicorn with a host) was not checked before.
     """
     with suppress(OSError, psutil.Error, EngineError):
         while not await run_in_threadpool(send_at_once):
@@ -68,21 +65,42 @@ async def _watch(home: Home) -> None:
             await run_in_threadpool(act, home)
             act = look
         except (EngineError, OSError) as error:
-            log.warning("The runner could not be looked after: %s", error)
+            log.warning("Runner supervision failed: %s", error)
         await asyncio.sleep(LOOK_S)
 
 
 def start(home: Home) -> bool:
-    """Bring the store up to date and start a runner where none is alive; return whether one was started."""
+    """Upgrade the store and start a runner if none is alive; return whether one was started."""
     with Store.open(home):
-        pass  # of a store that an older version left nobody could ask whether its runner is alive
+        pass  # the runner's state can't be read from a store of an older version
     for sentence in ignored_settings(home):
         log.warning("%s %s", sentence, RESTART)
     return runner_process(home) is None and ensure_running(home)
 
 
 def look(home: Home) -> bool:
-    """Start a runner where one has died; return whether one was started. One that was stopped signs off, and stays
-    stopped.
-    """
+    """Restart a runner that died; return whether one was started. A stopped runner has signed off and stays stopped."""
     return has_died(home) and ensure_running(home)
+
+
+def send_at_once() -> int:
+    """Set TCP_NODELAY on every listening TCP socket of this process, which connections inherit; return their number.
+
+    Without it, Streamlit's sockets delay small responses by up to 40 ms (Nagle's algorithm with delayed ACKs).
+    """
+    found = list(_listening())
+    for family, descriptor, _ in found:
+        with socket.fromfd(descriptor, family, socket.SOCK_STREAM) as twin:
+            twin.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return len(found)
+
+
+def listening() -> list[str]:
+    """Return the addresses that this process listens on."""
+    return [address for *_, address in _listening()]
+
+
+def _listening() -> Iterator[tuple[int, int, str]]:
+    for one in psutil.Process().net_connections("tcp"):
+        if one.status == psutil.CONN_LISTEN and one.fd >= 0:
+            yield one.family, one.fd, one.laddr.ip

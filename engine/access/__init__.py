@@ -1,1 +1,1 @@
-"""Who may do what: roles and their rules, passwords, and the ways to sign in. Torch-free."""
+"""Access control: roles and permissions, passwords, quotas and sign-in. Torch-free."""

@@ -1,4 +1,4 @@
-"""Names that people would take for one another, whatever letters they are made of: what a name looks like.
+"""Names that look alike, whatever letters they are made of.
 
 After the skeletons of Unicode Technical Standard 39, for the letters of Latin, Greek and Cyrillic that are drawn alike.
 """
@@ -16,21 +16,21 @@ _AS_LATIN = str.maketrans(
     {letter: latin for letters, latins in _DRAWN_ALIKE.items() for letter, latin in zip(letters, latins, strict=True)}
 )
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Characters that Unicode counts as letters or signs and that show nothing."""
+"""Invisible characters that Unicode classes as letters or symbols."""
 
 
 def plain(name: str) -> str:
-    """Return a name with each letter in its one usual form, and without the blanks round it and the second of two."""
+    """Return a name in Unicode's NFKC form, with blanks trimmed and collapsed."""
     return " ".join(unicodedata.normalize("NFKC", name).split())
 
 
 def is_shown(name: str) -> bool:
-    """Say whether all of a name can be seen."""
+    """Return whether all characters of a name are visible."""
     return name.isprintable() and not _BLANK & set(name)
 
 
 def looks(name: str) -> str:
-    """Return what a name looks like; two names that people could take for one another look the same."""
+    """Return the skeleton of a name; names that look alike have the same one."""
     parts = unicodedata.normalize("NFD", plain(name).translate(_AS_LATIN))
     bare = "".join(part for part in parts if not unicodedata.combining(part))
     return bare.translate(_AS_LATIN).replace("l", "I").casefold()

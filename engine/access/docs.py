@@ -1,6 +1,4 @@
-"""The table of roles in docs/people.md, written from the rules: `python -m engine.access.docs` after each change of
-them.
-"""
+"""Generate the table of roles in docs/people.md; run `python -m engine.access.docs` after each change of the rules."""
 
 from engine.access.permission_table import abilities
 from engine.access.rules import ROLES
@@ -11,9 +9,7 @@ BEGIN, END = "<!-- the rules begin -->", "<!-- the rules end -->"
 
 
 def written(text: str) -> str:
-    """Return the page's text with its table as the rules have it; raises ValueError where the marks round the table are
-    gone.
-    """
+    """Return the page's text with an updated table; raises ValueError if the marks round the table are missing."""
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
@@ -22,8 +18,8 @@ def written(text: str) -> str:
 
 
 def table() -> str:
-    """Return the rules as a table in Markdown, a line a command."""
-    head = [f"| command | what it is to | {' | '.join(ROLES)} |", f"|---|---|{'---|' * len(ROLES)}"]
+    """Return the rules as a Markdown table, one row per command."""
+    head = [f"| command | permission to | {' | '.join(ROLES)} |", f"|---|---|{'---|' * len(ROLES)}"]
     return "\n".join(
         [
             *head,

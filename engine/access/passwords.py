@@ -1,4 +1,4 @@
-"""Passwords: their rule, their argon2 hashes, and a check that takes as long for a name that nobody has."""
+"""Passwords: their rules, their argon2 hashes, and a check that takes equally long for unknown names."""
 
 import secrets
 from functools import cache
@@ -14,8 +14,8 @@ _hasher = PasswordHasher()
 
 
 def hashed(password: str, name: str = "") -> str:
-    """Return a password's hash, salt and parameters in it; raises ConfigError for one that is too short, too long or
-    the person's own name.
+    """Return a password's hash, with salt and parameters; raises ConfigError for a password that is too short, too long
+    or too close to the person's name.
     """
     if not LEAST <= len(password) <= MOST:
         raise ConfigError(
@@ -23,45 +23,39 @@ def hashed(password: str, name: str = "") -> str:
                 Problem(
                     "password",
                     (
-                        f"A password has {LEAST} to {MOST} characters, this one has {len(password)}. A sentence is "
-                        "easy to keep."
+                        f"The password must have {LEAST} to {MOST} characters; got {len(password)}. A sentence is "
+                        "easy to remember."
                     ),
                 )
             ]
         )
     if name and name.casefold() in password.casefold() and len(password) - len(name) < 6:
-        raise ConfigError(
-            [Problem("password", "A password may not be the name with little added. Choose another one.")]
-        )
+        raise ConfigError([Problem("password", "The password is too similar to the user name. Choose another one.")])
     if len(set(password)) < 4:
-        raise ConfigError(
-            [Problem("password", "A password of so few different characters is guessed at once. Choose another one.")]
-        )
+        raise ConfigError([Problem("password", "The password has too few different characters. Choose another one.")])
     return _hasher.hash(password)
 
 
 def made() -> str:
-    """Return a password of 96 random bits, for an admin to hand over."""
+    """Return a password of 96 random bits, for an admin to pass on."""
     return secrets.token_urlsafe(12)
 
 
 def fits(password: str, stored: str | None) -> bool:
-    """Say whether a password is that of a hash. Without a hash (an unknown name) the answer is no, after
-    the same work.
-    """
-    nobodys = _nobodys()  # always, so that the first unknown name does not cost more than a known one
+    """Return whether a password matches a hash. Without a hash (an unknown name) return False, after the same work."""
+    dummy = _dummy_hash()  # always, so that the first unknown name does not cost more than a known one
     try:
-        _hasher.verify(stored or nobodys, password[: 4 * MOST])
+        _hasher.verify(stored or dummy, password[: 4 * MOST])
     except (VerificationError, InvalidHashError):
         return False
     return stored is not None
 
 
 def is_outdated(stored: str) -> bool:
-    """Say whether a hash was made with other parameters than today's, so that the next sign-in should renew it."""
+    """Return whether a hash has outdated parameters, so that the next sign-in should renew it."""
     return _hasher.check_needs_rehash(stored)
 
 
 @cache
-def _nobodys() -> str:
+def _dummy_hash() -> str:
     return _hasher.hash("a password that nobody has")

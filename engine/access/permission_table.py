@@ -1,6 +1,4 @@
-"""The table of rules in words: for each role what it may do to its own and to what is others', for pages and docs
-alike.
-"""
+"""The rules of `rules.py` as a table for pages and docs: what each role may do to its own and to other things."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +6,7 @@ from typing import Literal
 from engine.access.rules import COMMANDS, ROLES, CommandRule, Role
 
 Reach = Literal["everyone's", "their own", "yes", ""]
-"""How far a command goes: to whatever it is done to, to one's own alone, done to nothing that is somebody's, or not
-allowed.
-"""
+"""Reach of a command: on everyone's things, on one's own, allowed without an owner, or not allowed."""
 OF_NOBODY = frozenset(
     {
         "launch",
@@ -28,16 +24,16 @@ OF_NOBODY = frozenset(
         "add person",
     }
 )
-"""Commands that make something new, or are done to the lab as a whole: there is no owner to ask about."""
+"""Commands without an owner: they create something, or act on the whole lab."""
 
 
 @dataclass(frozen=True)
 class Ability:
-    """One command and how far each role may go with it."""
+    """One command and its reach for each role."""
 
     command: str
     words: str
-    """What it does, behind 'may'."""
+    """The action, as it follows 'may'."""
     reach: dict[Role, Reach]
 
 
@@ -49,7 +45,7 @@ def abilities() -> list[Ability]:
 
 
 def reach(command: str, rule: CommandRule, role: Role) -> Reach:
-    """Return how far a role may go with a command."""
+    """Return the reach of a command for a role."""
     rank = ROLES.index(role)
     if rank < ROLES.index(rule.own):
         return ""

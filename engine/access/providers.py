@@ -1,8 +1,8 @@
-"""The OpenID providers that a lab signs in at: Streamlit's own `[auth]` of secrets.toml, and beside it, in
-`[parallab]`, which of their groups have which role.
+"""The OpenID providers of a lab: Streamlit's `[auth]` section of secrets.toml, and the roles of their groups in
+`[parallab]`.
 
-The file is read once, when the console starts. One that can't be understood stops the console: a lab that meant to have
-a sign-in must not open without it.
+The file is read once, when the console starts. An invalid file stops the console: a lab that configures sign-in must
+not open without it.
 """
 
 import ipaddress
@@ -23,27 +23,27 @@ from engine.errors import ConfigError, Problem
 from engine.home import ROOT
 
 FILE = "PARALLAB_SECRETS"
-"""Names another file than .streamlit/secrets.toml in the project."""
+"""Environment variable: path of a file to use instead of .streamlit/secrets.toml."""
 CALLBACK = "/oauth2callback"
-"""Where providers send people back to; Streamlit answers there and nowhere else."""
+"""Streamlit's redirect path."""
 SECRET_LENGTH = 32
 _DEFAULT = "default"
 _NEEDED = ("client_id", "client_secret", "server_metadata_url")
 
 
 class Rules(BaseModel):
-    """What `[parallab]` says of whoever a provider vouches for."""
+    """The rules in `[parallab]` for people who sign in at a provider."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     groups_claim: str = "groups"
-    """Where the ID token holds a person's groups; a dot leads into a claim, as in realm_access.roles."""
+    """Claim with a person's groups; dots access nested claims, as in realm_access.roles."""
     roles: dict[Role, tuple[str, ...]] = {}
-    """The groups that have each role; who is in several has the highest."""
+    """Groups of each role; members of several get the highest role."""
     default_role: Role | None = None
-    """The role of somebody in none of these groups; without one they are not let in."""
+    """Role of people in none of these groups; without one they can't sign in."""
     names: dict[str, str] = {}
-    """What people call each provider: by its section's name, or default."""
+    """Label of each provider, by its section's name or default."""
 
 
 @dataclass(frozen=True)
@@ -51,27 +51,27 @@ class Provider:
     """One provider that people can sign in at."""
 
     key: str
-    """What Streamlit knows it by: default, or its section's name."""
+    """Streamlit's name: default, or the section's name."""
     label: str
 
 
 @dataclass(frozen=True)
 class Providers:
-    """All that is configured; nothing where there is no sign-in by OpenID Connect."""
+    """All configured providers; empty without OpenID Connect."""
 
     found: tuple[Provider, ...] = ()
     rules: Rules = field(default_factory=Rules)
     auth: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What Streamlit is given, secrets among it."""
+    """Streamlit's settings, including secrets."""
 
     def label_of(self, key: str) -> str:
-        """Return what people call a provider."""
+        """Return the label of a provider."""
         return next((each.label for each in self.found if each.key == key), "the provider")
 
 
 @cache
 def configured() -> Providers:
-    """Return the lab's providers, read once; raises ConfigError for a file that can't be understood."""
+    """Return the lab's providers, read once; raises ConfigError for an invalid file."""
     named = os.environ.get(FILE)
     path = Path(named) if named else ROOT / ".streamlit" / "secrets.toml"
     if not named and not path.exists():
@@ -80,7 +80,7 @@ def configured() -> Providers:
 
 
 def read(path: Path) -> Providers:
-    """Return the providers of a secrets file, none where it has no `[auth]`; raises ConfigError. No sentence repeats a
+    """Return the providers of a secrets file, none without `[auth]`; raises ConfigError, whose message never contains a
     secret.
     """
     try:
@@ -88,12 +88,12 @@ def read(path: Path) -> Providers:
     except OSError as error:
         raise _wrong(path, f"it can't be read: {error.strerror}") from None
     except ValueError as error:
-        raise _wrong(path, f"it is no TOML in UTF-8 ({_place(error)})") from None
+        raise _wrong(path, f"not valid TOML in UTF-8 ({_place(error)})") from None
     auth, ours = whole.get("auth"), whole.get("parallab", {})
     if auth is None:
         return Providers()
     if not isinstance(auth, dict) or not isinstance(ours, dict):
-        raise _wrong(path, "auth and parallab are sections: [auth], [parallab]")
+        raise _wrong(path, "auth and parallab must be sections: [auth], [parallab]")
     _check_shared(path, auth)
     rules = _rules(path, ours)
     named = {key: each for key, each in auth.items() if isinstance(each, dict) and key != "client_kwargs"}
@@ -102,7 +102,7 @@ def read(path: Path) -> Providers:
         raise _wrong(
             path,
             (
-                "[auth] names no provider: it needs client_id, client_secret and server_metadata_url, or sections "
+                "[auth] has no provider: it needs client_id, client_secret and server_metadata_url, or sections "
                 "such as [auth.keycloak] with these"
             ),
         )
@@ -110,7 +110,10 @@ def read(path: Path) -> Providers:
     if strange := sorted(set(rules.names) - set(sections)):
         raise _wrong(
             path,
-            f"[parallab.names] names the provider '{strange[0]}', which [auth] has not. It has: {', '.join(sections)}",
+            (
+                f"[parallab.names] has the provider '{strange[0]}', which is not in [auth]. Providers: "
+                f"{', '.join(sections)}"
+            ),
         )
     return Providers(found, rules, auth)
 
@@ -120,20 +123,23 @@ def _check_shared(path: Path, auth: Mapping[str, Any]) -> None:
     if not isinstance(back, str) or not back.endswith(CALLBACK):
         raise _wrong(
             path,
-            f"redirect_uri of [auth] is the console's own address with {CALLBACK} behind it, such as https://lab.example.org{CALLBACK}",
+            (
+                f"redirect_uri of [auth] must be the console's address followed by {CALLBACK}, such as "
+                f"https://lab.example.org{CALLBACK}"
+            ),
         )
     if not _is_private(back):
         raise _wrong(
             path,
-            f"redirect_uri '{back}' would carry sign-ins over a network unencrypted: it has to begin with https://",
+            f"redirect_uri '{back}' must start with https://, because sign-ins would be unencrypted",
         )
     secret = auth.get("cookie_secret")
     if not isinstance(secret, str) or len(secret) < SECRET_LENGTH:
         raise _wrong(
             path,
             (
-                f"cookie_secret of [auth] has to be at least {SECRET_LENGTH} random characters, such as openssl "
-                "rand -hex 32 prints"
+                f"cookie_secret of [auth] must have at least {SECRET_LENGTH} random characters, such as the output "
+                "of openssl rand -hex 32"
             ),
         )
 
@@ -141,7 +147,7 @@ def _check_shared(path: Path, auth: Mapping[str, Any]) -> None:
 def _provider(path: Path, key: str, section: Mapping[str, Any], rules: Rules) -> Provider:
     where = "[auth]" if key == _DEFAULT else f"[auth.{key}]"
     if "_" in key:
-        raise _wrong(path, f"{where}: Streamlit takes no underscore in the name of a provider")
+        raise _wrong(path, f"{where}: Streamlit doesn't support underscores in provider names")
     if missing := [name for name in _NEEDED if not isinstance(section.get(name), str) or not section[name].strip()]:
         raise _wrong(path, f"{where} lacks {' and '.join(missing)}")
     address = section["server_metadata_url"]
@@ -149,8 +155,8 @@ def _provider(path: Path, key: str, section: Mapping[str, Any], rules: Rules) ->
         raise _wrong(
             path,
             (
-                f"server_metadata_url of {where}, '{address}', has to begin with https://, or anybody between "
-                "could vouch for people"
+                f"server_metadata_url of {where}, '{address}', must start with https://, because others on the "
+                "network could forge sign-ins"
             ),
         )
     usual = urlsplit(address).hostname if key == _DEFAULT else key
@@ -164,13 +170,15 @@ def _rules(path: Path, section: Mapping[str, Any]) -> Rules:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"] if part != "[key]")
         hint = (
-            f"; roles are {', '.join(ROLES)}" if "role" in where else f"; it may have {', '.join(Rules.model_fields)}"
+            (f"; roles are {', '.join(ROLES)}")
+            if "role" in where
+            else f"; known settings: {', '.join(Rules.model_fields)}"
         )
         raise _wrong(path, f"parallab.{where}: {first['msg'].lower()}{hint}") from None
 
 
 def _is_private(address: str) -> bool:
-    """Say whether nobody on the way can read or change what goes to an address: HTTPS, or this machine itself."""
+    """Return whether traffic to an address is protected: HTTPS, or this machine itself."""
     try:
         parts = urlsplit(address)
         return bool(parts.hostname) and (
@@ -188,12 +196,12 @@ def _is_here(host: str) -> bool:
 
 
 def _place(error: ValueError) -> str:
-    """Return where TOML goes wrong, without the text there, which may be a secret."""
+    """Return the position of a TOML error, without the text there, which may be a secret."""
     if isinstance(error, tomllib.TOMLDecodeError):
         found = str(error).rpartition("(")
-        return found[2].rstrip(")") if found[1] else "at its end"
-    return "a byte that is no UTF-8"
+        return found[2].rstrip(")") if found[1] else "at the end of the file"
+    return "a byte that is not UTF-8"
 
 
 def _wrong(path: Path, why: str) -> ConfigError:
-    return ConfigError([Problem("secrets", f"The sign-in file {path} does not do: {why}. See docs/signing-in.md.")])
+    return ConfigError([Problem("secrets", f"Invalid sign-in configuration {path}: {why}. See docs/signing-in.md.")])

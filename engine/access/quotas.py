@@ -1,7 +1,6 @@
-"""What each person may take of the lab: one small file in the home, obeyed by the store's commands and the runner,
-changed by command. Torch-free.
+"""Quotas per person: one small file in the home, enforced by the store's commands and the runner. Torch-free.
 
-What stands there for everyone holds for an admin too, who can give anybody, also themselves, limits of their own.
+Everyone's limits apply to admins too, who can set individual limits for anyone, including themselves.
 """
 
 import json
@@ -17,16 +16,16 @@ from engine.home import Home
 from engine.launch_options import LONGEST_S
 
 Value = int | float | None
-"""A limit; None for none."""
+"""A limit; None for unlimited."""
 GB = 10**9
 ALLOW_HOST_NETWORK = "python -m engine limits set --host-network yes"
-"""What an admin types to let ranks listen on the machine's network."""
+"""The command that allows ranks to listen on the machine's network."""
 MOST_PEOPLE, LONGEST_NAME = 10_000, 200
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a limit may be, and what it is about."""
+    """Range, label and unit of a limit."""
 
     least: float
     most: float
@@ -36,19 +35,19 @@ class Bounds:
 
 
 BOUNDS: dict[str, Bounds] = {
-    "max_running_per_person": Bounds(1, 10_000, "runs on at a time"),
-    "max_queued_per_person": Bounds(1, 10_000, "runs in the queue at a time"),
-    "max_cores_per_person": Bounds(1, 10_000, "CPU cores held at a time"),
-    "max_gpus_per_person": Bounds(0, 1_000, "GPUs held at a time"),
-    "max_run_time_s": Bounds(1, LONGEST_S, "how long a run may be on", "s", is_whole=False),
-    "max_disk_gb": Bounds(0.001, 1_000_000, "what their runs may take on the disk", "GB", is_whole=False),
+    "max_running_per_person": Bounds(1, 10_000, "running runs"),
+    "max_queued_per_person": Bounds(1, 10_000, "queued runs"),
+    "max_cores_per_person": Bounds(1, 10_000, "CPU cores in use"),
+    "max_gpus_per_person": Bounds(0, 1_000, "GPUs in use"),
+    "max_run_time_s": Bounds(1, LONGEST_S, "run time", "s", is_whole=False),
+    "max_disk_gb": Bounds(0.001, 1_000_000, "disk space of runs", "GB", is_whole=False),
 }
-"""Every limit by its name in the file."""
+"""Every limit, by its name in the file."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one person may take of the lab; None for no limit."""
+    """The limits of one person; None for no limit."""
 
     max_running_per_person: int | None = None
     max_queued_per_person: int | None = None
@@ -57,22 +56,22 @@ class Limits:
     max_run_time_s: float | None = None
     max_disk_gb: float | None = None
     host_network: bool = False
-    """Of the whole lab: whether ranks may listen on the machine's network where they can have none of their own."""
+    """For the whole lab: whether ranks may listen on the machine's network where they can't have a network namespace.
+    """
     people: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
-    """By name what is otherwise for somebody; the limits that are not named there are everyone's."""
+    """Individual limits by person; limits missing there are everyone's."""
 
     def of(self, person: str) -> "Limits":
-        """Return what holds for one person."""
+        """Return the limits of one person."""
         own: Mapping[str, Any] = self.people.get(str(person), {})
         return replace(self, **own, people={}) if own or self.people else self
 
     def changed(
         self, changes: Mapping[str, Value], person: str | None = None, usual: frozenset[str] = frozenset()
     ) -> "Limits":
-        """Return the limits with some set otherwise, for everyone or one person; those named in `usual` are that
-        person's own no longer.
+        """Return the limits with changes for everyone or one person; those in `usual` are reset to everyone's.
 
-        Raises ConfigError for a value that is none.
+        Raises ConfigError for an invalid value.
         """
         if person is None:
             given: Mapping[str, Any] = changes
@@ -83,7 +82,7 @@ class Limits:
 
     @property
     def any(self) -> bool:
-        """Whether anybody is limited in anything."""
+        """Whether any limit is set."""
         return bool(self.people) or any(getattr(self, name) is not None for name in BOUNDS)
 
 
@@ -91,7 +90,7 @@ NONE = Limits()
 
 
 def limits(home: Home) -> Limits:
-    """Return the limits of a home; none where none was set. Raises ConfigError where the file is not ours."""
+    """Return the limits of a home; unlimited if none was set. Raises ConfigError for an invalid file."""
     try:
         found = home.limits.stat()
         return _read(home.limits, (found.st_ino, found.st_mtime_ns, found.st_size))
@@ -105,7 +104,7 @@ def limits(home: Home) -> Limits:
                 Problem(
                     "",
                     (
-                        f"The limits in {home.limits} can't be read ({type(error).__name__}). Set them anew: "
+                        f"The limits in {home.limits} can't be read ({type(error).__name__}). Replace them with: "
                         "python -m engine limits set --running 4"
                     ),
                 )
@@ -114,9 +113,7 @@ def limits(home: Home) -> Limits:
 
 
 def set_limits(home: Home, wanted: Limits) -> None:
-    """Keep the limits, written aside and renamed, so that no reader meets half a file; raises ConfigError for a value
-    that is none.
-    """
+    """Write the limits atomically; raises ConfigError for an invalid value."""
     _checked(wanted)
     aside = home.create().limits.with_suffix(f".{os.getpid()}")
     aside.write_text(json.dumps(asdict(wanted), indent=1) + "\n")
@@ -125,7 +122,7 @@ def set_limits(home: Home, wanted: Limits) -> None:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, stamp: tuple[int, int, int]) -> Limits:
-    """Return the limits of a file; `stamp` tells this state of it from any other."""
+    """Return the limits of a file; `stamp` identifies its current state."""
     values = json.loads(path.read_text())
     if not isinstance(values, dict) or "max_running_per_person" not in values:
         raise ValueError("it has no max_running_per_person")
@@ -133,20 +130,18 @@ def _read(path: Path, stamp: tuple[int, int, int]) -> Limits:
 
 
 def _checked(found: Limits) -> Limits:
-    """Return the limits as they are; raises ConfigError for a value that is out of bounds or of another kind."""
+    """Return the limits unchanged; raises ConfigError for a value out of range or of the wrong type."""
     problems, people = (
         _problems({name: getattr(found, name) for name in BOUNDS}),
         cast(Any, found.people),
     )  # as a file has it
     if not isinstance(people, Mapping) or len(people) > MOST_PEOPLE:
-        problems.append(Problem("people", f"people must be up to {MOST_PEOPLE:,} names, each with limits."))
+        problems.append(Problem("people", f"people must map at most {MOST_PEOPLE:,} names to limits."))
     else:
         for name, own in people.items():
             if not 1 <= len(name) <= LONGEST_NAME or not isinstance(own, Mapping) or set(own) - set(BOUNDS):
                 problems.append(
-                    Problem(
-                        "people", f"What is otherwise for {name[:LONGEST_NAME]!r} must be some of {', '.join(BOUNDS)}."
-                    )
+                    Problem("people", f"Unknown limit for {name[:LONGEST_NAME]!r}; choose from {', '.join(BOUNDS)}.")
                 )
             else:
                 problems += _problems(own)
@@ -164,7 +159,7 @@ def _problems(values: Mapping[str, Any]) -> list[Problem]:
 
 
 def _wrong(name: str, value: Any) -> str:
-    """Return what is wrong with a value; empty where nothing is."""
+    """Return the error in a value; empty if valid."""
     bounds = BOUNDS[name]
     kinds = int if bounds.is_whole else (int, float)
     if value is None or (
@@ -173,7 +168,7 @@ def _wrong(name: str, value: Any) -> str:
         return ""
     unit = f" {bounds.unit}" if bounds.unit else ""
     return (
-        f"{name} must be {bounds.least:,g} to {_number(bounds.most)}{unit}, or none for no limit, got "
+        f"{name} must be {bounds.least:,g} to {_number(bounds.most)}{unit}, or none for no limit; got "
         f"{repr(value)[:40]}."
     )
 

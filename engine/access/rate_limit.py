@@ -1,8 +1,7 @@
-"""How patient the door is with wrong passwords: failed sign-ins are counted by where they come from and by whom they
-name, and too many have to wait.
+"""Rate limit for sign-ins: failures are counted per address and per name, and too many cause a wait.
 
-A name alone is no reason to wait until very many have failed: else anybody could lock anybody out. A browser on which
-that person has signed in before is counted by itself, so that nobody else's failures keep it out.
+A name alone has a high limit: otherwise anyone could lock out anyone else. A browser on which that person has signed in
+before is counted separately, so that failures elsewhere don't lock it out.
 """
 
 import ipaddress
@@ -14,27 +13,27 @@ from threading import Lock
 from engine.errors import SignInRefused
 
 WITHIN_S = 900.0
-"""Failures are forgotten so many seconds later."""
+"""Seconds until a failure expires."""
 OF_A_NAME_FROM_ONE_PLACE = 10
 FROM_ONE_PLACE = 100
-"""Whatever the names: people behind one address share it."""
+"""For all names: people behind one address share it."""
 OF_A_NAME = 100
-"""From wherever they come."""
+"""From all addresses."""
 FROM_A_KNOWN_BROWSER = 10
 MOST_KEYS = 20_000
-"""What is counted at a time; past it the oldest is forgotten."""
+"""Maximum number of counters; beyond it the oldest is dropped."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One sign-in that is being tried: what it counts towards, with how many may fail, and when it began."""
+    """One sign-in attempt: its counters with their limits, and its start."""
 
     bounds: tuple[tuple[Hashable, int], ...]
     at: float
 
 
 class Patience:
-    """The failures of the last minutes, in this process alone; for any number of threads."""
+    """The recent failures of this process; thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -42,18 +41,18 @@ class Patience:
         self._lock = Lock()
 
     def begin(self, lab: str, name: str, address: str, known: str) -> Attempt:
-        """Let one sign-in be tried, counted as failed until it is forgiven; raises SignInRefused, and counts nothing,
-        where too many failed.
+        """Start one attempt, counted as failed until it is forgiven; raises SignInRefused, without counting, after too
+        many failures.
 
-        `known` tells a browser on which that person has signed in before; empty for any other.
+        `known` identifies a browser on which that person has signed in before; empty for any other.
         """
         attempt = Attempt(_bounds(lab, name.casefold(), _place(address), known), self._clock())
         with self._lock:
             for key, most in attempt.bounds:
                 if len(self._recent(key, attempt.at)) >= most:
                     raise SignInRefused(
-                        f"Too many sign-ins failed from there or under that name. Wait {WITHIN_S / 60:.0f} "
-                        "minutes, then try again."
+                        "Too many failed sign-ins from this address or for this name. Try again in "
+                        f"{WITHIN_S / 60:.0f} minutes."
                     )
             for key, _ in attempt.bounds:
                 self._failed[key] = [*self._failed.pop(key, ()), attempt.at]
@@ -62,7 +61,7 @@ class Patience:
         return attempt
 
     def forgive(self, attempt: Attempt) -> None:
-        """Take back that an attempt failed: it did not."""
+        """Remove a successful attempt from the failures."""
         with self._lock:
             for key, _ in attempt.bounds:
                 if attempt.at in (failed := self._failed.get(key, [])):
@@ -88,7 +87,7 @@ def _bounds(lab: str, name: str, place: str, known: str) -> tuple[tuple[Hashable
 
 
 def _place(address: str) -> str:
-    """Return an address, or of IPv6 the half that a provider gives to one customer."""
+    """Return an address; for IPv6 the /64 network that one customer gets."""
     try:
         found = ipaddress.ip_address(address.split("%")[0])
     except ValueError:

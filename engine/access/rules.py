@@ -1,8 +1,8 @@
-"""The one table of who may do what. The store asks it inside the transaction of each command, so pages, command line
-and API obey the same rules.
+"""The permission table. The store checks it in the transaction of each command, so pages, command line and API follow
+the same rules.
 
-Rules hold as soon as the lab has one person with an account; before that everyone who reaches the console, which is on
-loopback alone, may do everything.
+The rules apply once the lab has an account; before, everyone who reaches the console, on loopback only, may do
+everything.
 """
 
 from collections.abc import Collection
@@ -11,18 +11,18 @@ from typing import Literal, get_args
 
 Role = Literal["viewer", "member", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""From the least to the most; each may do all that those before it may."""
+"""In ascending order; each includes the permissions of those before."""
 
 ROLE_WORDS: dict[Role, str] = {
     "viewer": "reads, compares and exports",
     "member": "also launches, and stops, retries and edits their own runs",
-    "admin": "everything, of everyone: runs, retention, limits and people",
+    "admin": "everything, for everyone: runs, retention, quotas and accounts",
 }
 
 
 class Program(str):
-    """A part of Parallab that acts on its own, by the name that events show; rules ask nothing of it. What comes from
-    outside is a plain str.
+    """Name of a part of Parallab that acts on its own, as shown in events; exempt from the rules. Names from outside
+    are plain str.
     """
 
     __slots__ = ()
@@ -30,14 +30,14 @@ class Program(str):
 
 @dataclass(frozen=True)
 class CommandRule:
-    """What one command asks for."""
+    """Permission rule of one command."""
 
     own: Role
-    """The least role that may do it to what is its own, or to nobody's."""
+    """Minimum role for one's own things, or for things without an owner."""
     others: Role
-    """The least role that may do it to what is somebody else's."""
+    """Minimum role for things of others."""
     words: str
-    """What it does, behind 'may'."""
+    """The action, as it follows 'may'."""
 
 
 def _for(own: Role, words: str, others: Role = "admin") -> CommandRule:
@@ -48,24 +48,24 @@ COMMANDS: dict[str, CommandRule] = {
     "launch": _for("member", "launch runs"),
     "retry": _for("member", "retry or resume a run"),
     "cancel": _for("member", "cancel a run"),
-    "hold": _for("member", "hold a run back"),
+    "hold": _for("member", "put a run on hold"),
     "release": _for("member", "release a run"),
-    "yield": _for("member", "put a run behind others"),
-    "prefer": _for("admin", "let a run pass others"),
+    "yield": _for("member", "move a run to the back of the queue"),
+    "prefer": _for("admin", "move a run to the front of the queue"),
     "tag": _for("member", "tag a run"),
-    "untag": _for("member", "take a tag off a run"),
-    "note": _for("member", "write a run's note"),
+    "untag": _for("member", "remove a tag from a run"),
+    "note": _for("member", "edit a run's note"),
     "rename": _for("member", "rename a run"),
     "star": _for("member", "star a run"),
-    "unstar": _for("member", "take the star off a run"),
+    "unstar": _for("member", "unstar a run"),
     "archive": _for("member", "archive a run"),
-    "unarchive": _for("member", "bring a run back from the archive"),
+    "unarchive": _for("member", "unarchive a run"),
     "pin": _for("member", "make a run its experiment's baseline"),
-    "unpin": _for("member", "let a run be no baseline"),
+    "unpin": _for("member", "remove a run as baseline"),
     "launch sweep": _for("member", "launch sweeps"),
     "extend sweep": _for("member", "extend a sweep"),
     "pause sweep": _for("member", "pause a sweep"),
-    "go on with sweep": _for("member", "let a sweep go on"),
+    "go on with sweep": _for("member", "resume a sweep"),
     "retry sweep": _for("member", "retry runs of a sweep"),
     "cancel sweep": _for("member", "cancel a sweep"),
     "launch duel": _for("member", "launch duels"),
@@ -77,28 +77,28 @@ COMMANDS: dict[str, CommandRule] = {
     "collect": _for("admin", "thin and delete old runs"),
     "back up": _for("admin", "back up the store"),
     "restore": _for("admin", "restore the store"),
-    "mend": _for("admin", "mend the store"),
+    "mend": _for("admin", "repair the store"),
     "stop runner": _for("admin", "stop the runner"),
     "set limits": _for("admin", "set limits"),
     "extend catalogue": _for("admin", "extend the catalogue of environments and data sets"),
-    "add person": _for("admin", "add people"),
-    "set role": _for("admin", "give roles"),
-    "shut out": _for("admin", "shut people out"),
-    "let in": _for("admin", "let people in again"),
-    "unlink": _for("admin", "unlink people from their OpenID provider"),
+    "add person": _for("admin", "create accounts"),
+    "set role": _for("admin", "change roles"),
+    "shut out": _for("admin", "disable accounts"),
+    "let in": _for("admin", "enable accounts"),
+    "unlink": _for("admin", "unlink accounts from their OpenID provider"),
     "set password": _for("viewer", "set a password"),
-    "end sign-ins": _for("viewer", "end sign-ins"),
-    "make token": _for("viewer", "make tokens"),
+    "end sign-ins": _for("viewer", "end sessions"),
+    "make token": _for("viewer", "create tokens"),
     "revoke token": _for("viewer", "revoke a token"),
-    "add channel": _for("member", "be told of what has ended"),
+    "add channel": _for("member", "add a notification channel"),
     "set channel": _for("member", "change a channel"),
     "test channel": _for("member", "send a test message"),
     "pause channel": _for("viewer", "pause a channel"),
     "delete channel": _for("viewer", "delete a channel"),
-    "set receivers": _for("admin", "say whom messages may go to"),
-    "check mail": _for("admin", "try the mail server"),
+    "set receivers": _for("admin", "change the allowed receivers"),
+    "check mail": _for("admin", "test the mail server"),
 }
-"""Every command by name. A command that is not here can't be given: the store refuses to load."""
+"""Every command by name. The store refuses to load with a command that is missing here."""
 
 LOST = (
     "Account database missing: access denied. This lab has accounts, but its store holds none. Restore a "
@@ -106,25 +106,24 @@ LOST = (
     " or create an admin (python -m engine users add NAME --role admin)."
 )
 RECOVERY = frozenset({"add person", "restore", "stop runner", "cancel"})
-"""Commands that a lab without its accounts still takes, all of them from its own command line: the gate lets nobody in.
-"""
+"""Commands that a lab with a missing account database still accepts, from its command line only."""
 
 
 @dataclass(frozen=True)
 class PersonStanding:
-    """What a person is to this lab at this moment."""
+    """A person's current role in this lab."""
 
     name: str
     role: Role | None
-    """None for someone who has no account, or is shut out."""
+    """None without an account, or for a disabled one."""
     open: bool = False
-    """Whether the lab has no accounts at all, so that everyone may do everything."""
+    """Whether the lab has no accounts, so that everyone may do everything."""
     lost: bool = False
-    """Whether the lab has accounts and its store holds none: only the commands of RECOVERY pass."""
+    """Whether the lab has accounts, but its store holds none: only the commands in RECOVERY are allowed."""
 
     def may(self, command: str, owners: Collection[str] = ()) -> bool:
-        """Say whether this person may give a command to what belongs to `owners`; to nobody's where there are none.
-        Raises KeyError for no command.
+        """Return whether this person may apply a command to things of `owners`, or without any to things without an
+        owner. Raises KeyError for an unknown command.
         """
         rule = COMMANDS[command]
         if self.open or self.lost:
@@ -133,29 +132,25 @@ class PersonStanding:
         return self.role is not None and ROLES.index(self.role) >= ROLES.index(needed)
 
     def refusal(self, command: str, what: str = "", owners: Collection[str] = ()) -> str:
-        """Return why this person may not, and who may; empty where they may. `what` names the thing, such
-        as 'Run 12'.
-        """
+        """Return why this person may not, and who may; empty if allowed. `what` names the thing, such as 'Run 12'."""
         if self.may(command, owners):
             return ""
         rule = COMMANDS[command]
         if self.lost:
             return LOST
         if self.role is None:
-            who = self.name or "Someone without a name"
+            who = self.name or "A user without a name"
             return (
-                f"{who} has no account in this lab, or is shut out, so may not {rule.words}. An admin can change "
-                "that; a command takes your name by --owner."
+                f"{who} has no active account in this lab and may not {rule.words}. Ask an admin, or give your name "
+                "to the command with --owner."
             )
-        stranger = next((owner for owner in owners if owner != self.name), None)
-        if stranger is not None and ROLES.index(self.role) >= ROLES.index(rule.own):
-            whose = f"{what} is {stranger}'s" if what else f"This is {stranger}'s"
-            return (
-                f"{whose}, and a {self.role} may {rule.words} only where it is their own. Ask {stranger} or an admin."
-            )
-        needed = rule.own if stranger is None else rule.others
+        other = next((owner for owner in owners if owner != self.name), None)
+        if other is not None and ROLES.index(self.role) >= ROLES.index(rule.own):
+            whose = f"{what} is {other}'s" if what else f"This is {other}'s"
+            return f"{whose}; a {self.role} may {rule.words} only for their own. Ask {other} or an admin."
+        needed = rule.own if other is None else rule.others
         article = "an" if self.role[0] in "aeiou" else "a"
         return (
-            f"{self.name} is {article} {self.role}, and to {rule.words} takes {'an' if needed == 'admin' else 'a'} "
-            f"{needed}. Ask an admin of this lab."
+            f"{self.name} is {article} {self.role} and may not {rule.words}: that requires the role {needed}. "
+            "Ask an admin of this lab."
         )

@@ -1,1 +1,1 @@
-"""From what runs recorded to numbers and sentences: pure functions that know neither store nor page. Torch-free."""
+"""Numbers and sentences from recorded runs: pure functions, independent of store and pages. Torch-free."""

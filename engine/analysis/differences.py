@@ -1,4 +1,4 @@
-"""What sets runs apart in their config or environment; what all have alike is counted, not listed. Torch-free."""
+"""Differences of runs in config or environment; equal fields are counted, not listed. Torch-free."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 MISSING = object()
-"""Stands where a run has no such field."""
+"""Marks a field that a run does not have."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One field with its value in each run, MISSING where a run has no such field."""
+    """One field with its value in each run, MISSING if a run has no such field."""
 
     name: str
     values: tuple[Any, ...]
@@ -19,16 +19,14 @@ class Row:
 
 
 def rows(found: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Return every field that any of the mappings has, in the order of their first appearance; nested ones as
-    `outer.inner`.
-    """
+    """Return every field of the mappings, in order of first appearance; nested ones as `outer.inner`."""
     flat = [flattened(each) for each in found]
     names = dict.fromkeys(name for each in flat for name in each)
     return [_row(name, tuple(each.get(name, MISSING) for each in flat)) for name in names]
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested mappings as one, names joined by dots."""
+    """Return nested mappings as a flat one, names joined by dots."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping) and value:
@@ -39,11 +37,11 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(name: str, values: tuple[Any, ...]) -> Row:
-    return Row(name, values, len({_told(value) for value in values}) > 1)
+    return Row(name, values, len({_comparable(value) for value in values}) > 1)
 
 
-def _told(value: Any) -> str:
-    """Return a value as a text that is equal where values are: 1 and 1.0 are, 1 and true are not."""
+def _comparable(value: Any) -> str:
+    """Return a value as a text that is equal for equal values: 1 equals 1.0, 1 does not equal true."""
     if value is MISSING:
         return ""
     if isinstance(value, float) and value.is_integer():

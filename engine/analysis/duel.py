@@ -1,8 +1,8 @@
-"""Strategies held against each other seed by seed: paired differences with intervals, who is ahead, and time to a
-target. Torch-free and pure.
+"""Comparison of strategies seed by seed: paired differences with intervals, verdict, and time to a target. Torch-free
+and pure.
 
-A lead takes an interval on one side of 0 and a p-value of at most 0.05 after Holm's correction for the number of pairs:
-of equal strategies, however many, one is said to lead in at most 5 % of duels.
+A lead needs an interval on one side of 0 and a p-value of at most 0.05 after Holm's correction for the number of pairs:
+among equal strategies, however many, a lead is reported in at most 5 % of duels.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,41 +15,41 @@ from engine.analysis.tuning import Better, Spent, easier
 
 Outcome = Literal["ahead", "behind", "level", "open", "too few seeds", "failed runs"]
 FEWEST = 5
-"""Pairs below which nothing is said: of 4 differences without a cause all have the same sign in 1 of 8 duels."""
+"""Minimum number of pairs for a verdict: 4 differences without a cause have the same sign in 1 of 8 duels."""
 ERROR = 0.05
-"""Share of duels of equal strategies in which a lead may be found, over all pairs."""
+"""Family-wise error rate of a false lead, over all pairs."""
 DIGITS = 3
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One strategy's values minus another's, seed by seed."""
+    """The values of one strategy minus another's, seed by seed."""
 
     first: str
     second: str
     by_seed: Mapping[int, float]
     outcome: Outcome
-    """How the first stands to the second."""
+    """The outcome of the first compared with the second."""
     found: Interval | None = None
-    """Their mean with its 95 % interval; None where no seed has both."""
+    """Their mean with its 95 % interval; None if no seed has both."""
     p: float | None = None
-    """The p-value of no difference, corrected for the number of pairs; None where there are too few seeds."""
+    """The p-value of no difference, corrected for the number of pairs; None with too few seeds."""
 
 
 @dataclass(frozen=True)
 class StrategyTarget:
-    """How one strategy came to a target within the budget."""
+    """How one strategy reached a target within the budget."""
 
     name: str
     runs: int
     spent: Mapping[int, float]
-    """The budget spent by the first test at the target or better, by seed; seeds that never came there are left out."""
+    """The budget spent at the first test that met the target, by seed; seeds that never reached it are absent."""
     time_s: Mapping[int, float]
 
 
 def differences(values: Mapping[str, Mapping[int, float]], better: Better, margin: float) -> list[Difference]:
-    """Return the difference of each pair of strategies; `values` has each one's values by seed, `margin` is the
-    difference that counts as none.
+    """Return the difference of each pair of strategies; `values` has each one's values by seed, differences up to
+    `margin` count as none.
     """
     found = [_difference(one, values[one], other, values[other]) for one, other in combinations(values, 2)]
     known = [each for each in found if len(each.by_seed) >= FEWEST]
@@ -59,13 +59,13 @@ def differences(values: Mapping[str, Mapping[int, float]], better: Better, margi
 
 
 def _difference(first: str, ours: Mapping[int, float], second: str, theirs: Mapping[int, float]) -> Difference:
-    """Return the difference over the seeds that both have, not judged yet."""
+    """Return the difference over the common seeds, without an outcome."""
     by_seed = {seed: ours[seed] - theirs[seed] for seed in sorted({*ours} & {*theirs})}
     return Difference(first, second, by_seed, "too few seeds", mean_interval([*by_seed.values()]) if by_seed else None)
 
 
 def _judged(each: Difference, p: float, better: Better, margin: float) -> Difference:
-    """Return a difference with its outcome: level where all of its interval counts as none, even where the difference
+    """Return a difference with its outcome: level if the whole interval is within the margin, even if the difference
     has a sign.
     """
     assert each.found is not None
@@ -78,8 +78,8 @@ def _judged(each: Difference, p: float, better: Better, margin: float) -> Differ
 
 
 def unflattered(found: Iterable[Difference], failed: Collection[str]) -> list[Difference]:
-    """Return the differences without the leads, and the levels, of strategies some of whose runs failed: the seeds that
-    are left would speak for them.
+    """Return the differences without leads and levels of strategies with failed runs: the remaining seeds would be
+    biased.
     """
     flattered: Mapping[Outcome, slice] = {"ahead": slice(0, 1), "behind": slice(1, 2), "level": slice(0, 2)}
     return [
@@ -91,15 +91,12 @@ def unflattered(found: Iterable[Difference], failed: Collection[str]) -> list[Di
 
 
 def verdict(names: Sequence[str], found: Sequence[Difference], margin: float, unit: str) -> str:
-    """Return in a sentence or two who won and by how much, or that it can't be told; `unit` follows a difference, such
-    as ` points`.
+    """Return who won and by how much, or that it is undecided, in one or two sentences; `unit` follows a difference,
+    such as ` points`.
     """
     if any(each.outcome == "too few seeds" for each in found):
         least = min(len(each.by_seed) for each in found)
-        return (
-            f"Too few seeds: {least} {'pair' if least == 1 else 'pairs'} of runs to compare, and {FEWEST} are "
-            "needed to say who is ahead."
-        )
+        return f"Too few seeds: at least {FEWEST} pairs of runs are needed to name a winner; got {least}."
     stands = _standing(names, found)
     winner = next(
         (name for name in names if all(stands[name, other] == "ahead" for other in names if other != name)), None
@@ -108,12 +105,12 @@ def verdict(names: Sequence[str], found: Sequence[Difference], margin: float, un
         leads = [_lead(winner, each, unit) for each in found if winner in (each.first, each.second)]
         return f"{winner} is ahead of {joined(leads)}."
     if all(each.outcome == "level" for each in found):
-        return f"They are level: {joined(names)} differ by less than {_number(margin)}{unit}, which counts as none."
+        return f"Level: {joined(names)} differ by less than the margin of {_number(margin)}{unit}."
     return " ".join(_partly(names, stands, found, unit))
 
 
 def first_at(tests: Iterable[Spent], target: float, amount: float, better: Better) -> Spent | None:
-    """Return the first test within the budget that is at the target or better."""
+    """Return the first test within the budget that meets the target."""
     within = sorted((test for test in tests if test.spent <= amount * (1 + 1e-9)), key=lambda test: test.spent)
     return next((test for test in within if (test.value >= target if better == "max" else test.value <= target)), None)
 
@@ -121,7 +118,7 @@ def first_at(tests: Iterable[Spent], target: float, amount: float, better: Bette
 def reached(
     tests: Mapping[str, Mapping[int, Sequence[Spent]]], target: float, amount: float, better: Better
 ) -> list[StrategyTarget]:
-    """Return how each strategy came to the target; `tests` has the tests of each one's runs by seed."""
+    """Return how each strategy reached the target; `tests` has the tests of each one's runs by seed."""
     found = []
     for name, of_seeds in tests.items():
         firsts = {seed: first for seed, own in of_seeds.items() if (first := first_at(own, target, amount, better))}
@@ -137,8 +134,8 @@ def reached(
 
 
 def usual_target(tests: Mapping[str, Mapping[int, Sequence[Spent]]], amount: float, better: Better) -> float | None:
-    """Return the hardest target, to three figures, that every run reached within the budget; None where one was not
-    tested within it.
+    """Return the hardest target, to three figures, that every run reached within the budget; None if a run has no test
+    within it.
     """
     best = [
         (max if better == "max" else min)(
@@ -160,7 +157,7 @@ def _standing(names: Sequence[str], found: Sequence[Difference]) -> dict[tuple[s
 
 
 def _lead(winner: str, each: Difference, unit: str) -> str:
-    """Return the loser and by how much, with the interval, whichever way the difference was taken."""
+    """Return the loser and the margin with its interval, for either direction of the difference."""
     assert each.found is not None
     loser = each.second if winner == each.first else each.first
     low, high = sorted((abs(each.found.low), abs(each.found.high)))
@@ -170,7 +167,7 @@ def _lead(winner: str, each: Difference, unit: str) -> str:
 def _partly(
     names: Sequence[str], stands: Mapping[tuple[str, str], Outcome], found: Sequence[Difference], unit: str
 ) -> Iterable[str]:
-    yield f"Who is ahead of {'both' if len(names) == 2 else 'all'} can't be told."
+    yield f"No clear winner{'' if len(names) == 2 else ' overall'}."
     for name in names:
         if leads := [
             _lead(name, each, unit)
@@ -183,10 +180,10 @@ def _partly(
         yield f"Level: {'; '.join(level)}."
     broken = [f"{each.first} and {each.second}" for each in found if each.outcome == "failed runs"]
     if broken:
-        yield f"Not decided: {'; '.join(broken)}; runs of one that would be ahead or level failed."
+        yield f"Undecided because of failed runs: {'; '.join(broken)}."
     still = [f"{each.first} and {each.second}" for each in found if each.outcome == "open"]
     if still:
-        yield f"Open: {'; '.join(still)}; their difference may be 0. More seeds would tell."
+        yield f"Inconclusive: {'; '.join(still)}; the difference may be 0. Add seeds."
 
 
 def _leads(name: str, each: Difference, stands: Mapping[tuple[str, str], Outcome]) -> bool:
@@ -195,7 +192,7 @@ def _leads(name: str, each: Difference, stands: Mapping[tuple[str, str], Outcome
 
 
 def joined(words: Sequence[str]) -> str:
-    """Return words as a sentence has them: `A, B and C`."""
+    """Return words as a list in a sentence: `A, B and C`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 

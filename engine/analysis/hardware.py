@@ -1,6 +1,4 @@
-"""Whether runs can be timed against each other: on like hardware, and with a core or a GPU for each rank. Torch-free
-and pure.
-"""
+"""Whether the timings of runs are comparable: same hardware, and one core or GPU per rank. Torch-free and pure."""
 
 from collections.abc import Sequence
 
@@ -9,8 +7,8 @@ from engine.store import Surroundings
 
 
 def unlike(runs: Sequence[Surroundings]) -> str:
-    """Return what differs between the machines of some runs, in words; empty where they are alike. Runs that never said
-    are left out.
+    """Return the differences between the machines of some runs, in words; empty if they are the same. Runs without this
+    information are ignored.
     """
     machines = list(dict.fromkeys((run.host, run.cpu, run.cores, run.gpus) for run in runs if run.cores))
     if len(machines) < 2:
@@ -21,10 +19,9 @@ def unlike(runs: Sequence[Surroundings]) -> str:
 
 
 def crowded(run: Surroundings) -> str:
-    """Return why the ranks of a run were in each other's way, in words; empty where each had cores, or a GPU, of its
-    own.
+    """Return why a run is oversubscribed, in words; empty if each rank had its own cores or GPU.
 
-    Ranks on the CPU take as many cores as they have threads; a server takes one.
+    Ranks on the CPU need as many cores as they have threads; a server needs one.
     """
     chips = [device for _, device in run.devices if device != "cpu"]
     if len(chips) > len(set(chips)):
@@ -39,10 +36,10 @@ def crowded(run: Surroundings) -> str:
 
 
 def gpus_used(run: Surroundings) -> int:
-    """Return how many GPUs the ranks of a run computed on."""
+    """Return the number of GPUs used by the ranks of a run."""
     return len({device for _, device in run.devices if device.startswith("cuda")})
 
 
 def _machine(host: str, cpu: str, cores: int, gpus: Sequence[str]) -> str:
     chips = f", {len(gpus)} x {gpus[0]}" if gpus else ""
-    return f"{host or 'a machine without a name'} ({cores} cores of {cpu or 'unknown kind'}{chips})"
+    return f"{host or 'unnamed machine'} ({cores} cores of {cpu or 'unknown CPU'}{chips})"

@@ -1,4 +1,4 @@
-"""The result of a run: the one number by which its experiment ranks runs, with the statistic that it is. Torch-free."""
+"""The result of a run: the value by which its experiment ranks runs, with its statistic. Torch-free."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,18 +20,22 @@ class Ranked:
     @property
     def words(self) -> str:
         """Metric, value and statistic, such as `test accuracy 96.98 % (last)`."""
-        known = metric(self.result.metric)
+        return f"{metric(self.result.metric).label.lower()} {self.short} ({self.result.statistic})"
+
+    @property
+    def short(self) -> str:
+        """Value and unit, such as `96.98 %`."""
         value = f"{self.value:,.0f}" if abs(self.value) >= 1_000 else f"{self.value:.4g}"
-        return " ".join(filter(None, (known.label.lower(), value, known.unit, f"({self.result.statistic})")))
+        return " ".join(filter(None, (value, metric(self.result.metric).unit)))
 
     @property
     def plain(self) -> Mapping[str, Any]:
-        """The same for programs."""
+        """The result as plain text for programs."""
         return {"metric": self.result.metric, "statistic": self.result.of, "value": self.value}
 
 
 def ranked(run: RunRow) -> Ranked | None:
-    """Return a run's result; None where it has recorded none, or its experiment is unknown."""
+    """Return a run's result; None if it has none, or its experiment is unknown."""
     known = known_experiment(run.experiment)
     if known is None:
         return None

@@ -1,7 +1,6 @@
-"""The one value that a run has for a name: a config field (`trainers`), or a metric with which of its values counts
-(`test/accuracy.best`).
+"""The value of a run for a name: a config field (`trainers`), or a statistic of a metric (`test/accuracy.best`).
 
-Names are those of configs and metrics, never labels, so that a link outlives a new wording. Torch-free.
+Names are those of configs and metrics, not labels, so that links survive changes of labels. Torch-free.
 """
 
 import math
@@ -15,19 +14,20 @@ Way = Literal["last", "best", "mean"]
 WAYS: tuple[Way, ...] = get_args(Way)
 SEEDING = "seeding"
 ABOUT = ("experiment", "preset", "owner", SEEDING)
-"""What else of a run counts as a field, beside its config."""
+"""Fields of a run besides its config."""
+_LEAST = ("seed", SEEDING, "preset", "owner", "threads_per_rank", "device", "start_method")
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
 
 
 def split(name: str) -> tuple[str, Way] | None:
-    """Return metric and way of a name such as `test/accuracy.best`; None where it names a field."""
+    """Return metric and statistic of a name such as `test/accuracy.best`; None if it names a field."""
     of, _, way = name.rpartition(".")
     return next(((of, known) for known in WAYS if known == way and "/" in of), None)
 
 
 def value(run: RunRow, name: str) -> Value:
-    """Return a run's value for a name, None where it has none; what is neither number nor text comes as text."""
+    """Return a run's value for a name, None if it has none; values other than numbers and text become text."""
     found = split(name)
     if found is None:
         return field(run, name)
@@ -39,8 +39,8 @@ def value(run: RunRow, name: str) -> Value:
 
 
 def field(run: RunRow, name: str) -> Value:
-    """Return a field of a run: of its config, or one of ABOUT. The rule that it draws by tells runs apart and is no
-    amount: it comes as text.
+    """Return a field of a run: of its config, or one of ABOUT. The seeding rule is a category, not an amount: it
+    becomes text.
     """
     if name == SEEDING and name not in run.config:
         return f"{SEEDING} {run.seeding}"
@@ -49,13 +49,13 @@ def field(run: RunRow, name: str) -> Value:
 
 
 def number(run: RunRow, name: str) -> float | None:
-    """Return a run's value as a finite number; a truth counts 0 or 1, a text is none."""
+    """Return a run's value as a finite number; booleans count as 0 or 1, text as None."""
     found = value(run, name)
     return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
 
 
 def metric_names(runs: Iterable[RunRow]) -> list[str]:
-    """Return the metrics that any of the runs has a finite value of: tests first, then rewards, training, speed."""
+    """Return the metrics with a finite value in any of the runs: tests first, then rewards, training, throughput."""
     found = {name for run in runs for name in run.last}
     order = ("test/", "charts/", "train/", "perf/")
     place = {name: next((at for at, start in enumerate(order) if name.startswith(start)), len(order)) for name in found}
@@ -63,15 +63,22 @@ def metric_names(runs: Iterable[RunRow]) -> list[str]:
 
 
 def field_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[str]:
-    """Return the fields of the runs, those of ABOUT last; on request only those that have more than one value over the
-    runs.
+    """Return the fields of the runs, the experiment first and the others of ABOUT last; optionally only those with
+    different values.
     """
-    names = [*dict.fromkeys(name for run in runs for name in run.config), *ABOUT]
+    names = list(dict.fromkeys([ABOUT[0], *(name for run in runs for name in run.config), *ABOUT]))
     return [name for name in names if not that_differ or len({str(field(run, name)) for run in runs}) > 1]
 
 
+def most_telling_first(names: Iterable[str]) -> list[str]:
+    """Return the names of fields in the order in which they tell runs apart: what people vary before what they seldom
+    do.
+    """
+    return sorted(names, key=lambda name: _LEAST.index(name) if name in _LEAST else -1)
+
+
 def names(runs: Sequence[RunRow]) -> list[str]:
-    """Return every name that a chart of numbers can be asked for: metrics in each of their ways, times, then fields."""
+    """Return every name available for charts of values: metrics with each statistic, times, then fields."""
     found = [f"{name}.{way}" for name in metric_names(runs) if name not in (EXECUTION, STARTUP) for way in ways(name)]
     times = [
         f"{name}.last" for name in (EXECUTION, STARTUP) if any(value(run, f"{name}.last") is not None for run in runs)
@@ -80,7 +87,7 @@ def names(runs: Sequence[RunRow]) -> list[str]:
 
 
 def ways(name: str) -> tuple[Way, ...]:
-    """Return which values of a metric there are: the last alone of one that is no curve, no best where neither end is
+    """Return the statistics of a metric: only the last value if it has no curve, no best if neither direction is
     better.
     """
     known = metric(name)
@@ -90,7 +97,7 @@ def ways(name: str) -> tuple[Way, ...]:
 
 
 def label(name: str) -> str:
-    """Return what a name is called on a chart."""
+    """Return the chart label of a name."""
     found = split(name)
     if found is None:
         return name

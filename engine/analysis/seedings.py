@@ -1,4 +1,4 @@
-"""Whether runs draw random numbers by one rule (engine/seeding.py): runs of different rules are no repetitions of each
+"""Whether runs use the same seeding rule (engine/seeding.py): runs with different rules are not repetitions of each
 other. Torch-free.
 """
 
@@ -10,16 +10,14 @@ MOST_NAMED = 6
 
 
 def mixture(runs: Iterable[RunRow]) -> str:
-    """Return a caution where runs draw by different rules, empty where all draw by one."""
+    """Return a caution if runs use different seeding rules, else an empty string."""
     by_rule: dict[int, list[int]] = {}
     for run in sorted(runs, key=lambda run: run.id):
         by_rule.setdefault(run.seeding, []).append(run.id)
     if len(by_rule) < 2:
         return ""
     said = "; ".join(f"seeding {rule}: {_named(ids)}" for rule, ids in sorted(by_rule.items()))
-    return (
-        f"The runs use different seeding rules ({said}): they are not repetitions of each other, whatever their seeds."
-    )
+    return f"The runs use different seeding rules ({said}), so they are not repetitions of each other."
 
 
 def _named(ids: list[int]) -> str:

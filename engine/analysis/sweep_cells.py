@@ -1,4 +1,4 @@
-"""The cells of a sweep: one for each combination of values and seed, with every run that tried it. Torch-free."""
+"""The cells of a sweep: one per combination of values and seed, with every run of it. Torch-free."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from engine.store.records import RunRow
 
 
 def cell_of(sweep: Sweep, values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the key of the cell that a config belongs to: its values of the fields that vary, the seed last."""
+    """Return the key of a config's cell: the values of the varied fields, the seed last."""
     return tuple(values.get(name) for name in sweep.grid)
 
 
@@ -18,6 +18,12 @@ def tries(sweep: Sweep, runs: Sequence[RunRow]) -> dict[tuple[Any, ...], list[Ru
     for run in sorted(runs, key=lambda run: run.id):
         found.setdefault(cell_of(sweep, run.config), []).append(run)
     return found
+
+
+def measured(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Return the runs without disturbed ones whose cell was measured again undisturbed."""
+    clean = {cell_of(sweep, run.config) for run in runs if run.status == "finished" and not run.disturbed}
+    return [run for run in runs if not run.disturbed or cell_of(sweep, run.config) not in clean]
 
 
 def newest(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:

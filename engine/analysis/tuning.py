@@ -1,5 +1,5 @@
-"""Which learning rate a strategy goes on with: the best mean over the tuning seeds of what was reached within the
-budget. Torch-free and pure.
+"""Selection of a strategy's learning rate: the best mean result within the budget over the tuning seeds. Torch-free and
+pure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class Spent:
-    """One test of a run: how much of the budget was spent when it stood, and what it gave."""
+    """One test of a run: the budget spent at that point, and the result."""
 
     spent: float
     time_s: float
@@ -24,18 +24,18 @@ class Spent:
 
 @dataclass(frozen=True)
 class TunedRate:
-    """The learning rate that won, and the mean of each that was in the running."""
+    """The selected learning rate, and the mean result of each candidate."""
 
     rate: float
     means: Mapping[float, float]
     edge: Edge
-    """Whether it stands at an end of the grid, so that a better one may lie beyond."""
+    """Whether it is at an end of the grid, so that a better one may lie outside."""
     level: tuple[float, ...] = ()
-    """Other rates with exactly the same mean; the least of all was taken."""
+    """Other rates with exactly the same mean; the smallest of all was selected."""
 
 
 def easier(value: float, better: Better) -> float:
-    """Return the hardest number of three figures that a run with this value has reached."""
+    """Return the hardest target of three figures that a run with this value has reached."""
     if not value or not isfinite(value):
         return value
     exact = Decimal(repr(value))
@@ -47,15 +47,15 @@ def easier(value: float, better: Better) -> float:
 
 
 def at_budget(tests: Iterable[Spent], amount: float) -> Spent | None:
-    """Return the last test within a budget, None where there is none."""
+    """Return the last test within a budget, None if there is none."""
     return max((test for test in tests if test.spent <= amount * (1 + 1e-9)), key=lambda test: test.spent, default=None)
 
 
 def choose(rates: Sequence[float], values: Mapping[float, Sequence[float | None]], better: Better) -> TunedRate | None:
-    """Return the rate with the best mean; None where none is in the running.
+    """Return the rate with the best mean; None without candidates.
 
-    `values` has one value a tuning seed for each rate; a rate that lacks one (its run failed), or has one that is no
-    number, is out of the running.
+    `values` has one value per tuning seed for each rate; a rate with a missing value (failed run) or a non-finite value
+    is not a candidate.
     """
     means = {
         rate: sum(known) / len(known)

@@ -1,6 +1,4 @@
-"""How many updates a run's model had had by a moment, or how much its ranks had exchanged, read from what each of them
-recorded. Pure.
-"""
+"""The number of model updates of a run, or its data exchanged, at a given time, from the ranks' records. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,11 +7,11 @@ import numpy as np
 from engine.analysis.statistics.resample import Floats
 
 EXCHANGED = "perf/exchanged"
-"""What each rank that counts its exchange records of it so far, in MB."""
+"""Metric with the data that a rank has exchanged so far, in MB."""
 
 
 def growing(values: Floats) -> Floats:
-    """Return a count so far that goes on where it began anew: a resumed run has its parent's points before its own,
+    """Return a cumulative count that continues after a reset: a resumed run has its parent's points before its own,
     which count from 0.
     """
     drops = (
@@ -24,11 +22,11 @@ def growing(values: Floats) -> Floats:
 
 
 def updates_at(times_s: Floats, clocks: Sequence[tuple[Floats, Floats]]) -> Floats:
-    """Return the updates made by each of some times, added over clocks (times, updates so far); between two points a
-    clock goes evenly.
+    """Return the number of updates at given times, summed over clocks (times, updates so far), with linear
+    interpolation.
 
-    A clock starts from no updates at time 0 and stands still after its last point. Without a clock all are infinite:
-    not known.
+    A clock starts with 0 updates at time 0 and is constant after its last point. Without clocks all results are
+    infinite: unknown.
     """
     if not clocks:
         return np.full(times_s.shape, np.inf)

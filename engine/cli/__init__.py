@@ -1,4 +1,4 @@
-"""The command line: each command in a module of its own, imported on use. Torch-free."""
+"""The command line: one module per command, imported on use. Torch-free."""
 
 import click
 
@@ -14,6 +14,7 @@ COMMANDS = {
     "duel": "engine.cli.duel:duel_command",
     "resume": "engine.cli.launch:resume_command",
     "retry": "engine.cli.launch:retry_command",
+    "remeasure": "engine.cli.sweep:remeasure_command",
     "list": "engine.cli.runs:list_command",
     "show": "engine.cli.show:show_command",
     "logs": "engine.cli.logs:logs_command",
@@ -39,8 +40,8 @@ COMMANDS = {
     "limits": "engine.cli.limits:limits_command",
     "catalogue": "engine.cli.catalogue:catalogue_command",
     "users": "engine.cli.users:users_command",
-    "tokens": "engine.cli.users:tokens_command",
-    "audit": "engine.cli.users:audit_command",
+    "tokens": "engine.cli.tokens:tokens_command",
+    "audit": "engine.cli.audit:audit_command",
     "notify": "engine.cli.notify:notify_command",
     "backup": "engine.cli.backups:backup_command",
     "restore": "engine.cli.backups:restore_command",
@@ -58,7 +59,7 @@ COMMANDS = {
 )
 @click.version_option(__version__, prog_name="parallab")
 def main() -> None:
-    """Launch distributed-training experiments, watch them, and read what they measured.
+    """Launch and monitor distributed-training experiments, and analyze their results.
 
-    Runs live in the store under PARALLAB_HOME (default: .parallab in the project), the same one that the console shows.
+    Runs are kept in the store in PARALLAB_HOME (default: .parallab in the project), which the console also uses.
     """

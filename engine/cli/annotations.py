@@ -11,19 +11,19 @@ from engine.home import Home
 from engine.store import Reader, Store
 
 filter_option: Decorator = click.option(
-    "--filter", "text", metavar="FILTER", help="All runs that a filter finds, such as 'status == \"failed\"'."
+    "--filter", "text", metavar="FILTER", help="All runs that match a filter, such as 'status == \"failed\"'."
 )
 ids_argument: Decorator = click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
 
 
-@click.command("tag", short_help="File runs under a word.")
+@click.command("tag", short_help="Add a tag to runs.")
 @click.argument("tag")
 @ids_argument
 @filter_option
 @owner_option
 @json_option
 def tag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
-    """File runs under a word, which searches and filters find; gc leaves them alone."""
+    """Add a tag to runs, for searches and filters; gc keeps tagged runs."""
     _mark(
         run_ids,
         text,
@@ -33,14 +33,14 @@ def tag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, 
     )
 
 
-@click.command("untag", short_help="Take a tag off runs.")
+@click.command("untag", short_help="Remove a tag from runs.")
 @click.argument("tag")
 @ids_argument
 @filter_option
 @owner_option
 @json_option
 def untag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
-    """Take a tag off runs."""
+    """Remove a tag from runs."""
     _mark(
         run_ids,
         text,
@@ -50,43 +50,43 @@ def untag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str
     )
 
 
-@click.command("star", short_help="Give runs a star.")
+@click.command("star", short_help="Star runs.")
 @ids_argument
 @filter_option
 @owner_option
 @json_option
 def star_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
-    """Give runs a star, one for the whole lab; gc leaves them alone."""
+    """Star runs for the whole lab; gc keeps starred runs."""
     _mark(run_ids, text, lambda store, chosen: store.annotations.star(chosen, by=owner), "starred", as_json)
 
 
-@click.command("unstar", short_help="Take the star off runs.")
+@click.command("unstar", short_help="Unstar runs.")
 @ids_argument
 @filter_option
 @owner_option
 @json_option
 def unstar_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
-    """Take the star off runs, whoever gave it."""
+    """Unstar runs, whoever starred them."""
     _mark(run_ids, text, lambda store, chosen: store.annotations.unstar(chosen, by=owner), "no longer starred", as_json)
 
 
-@click.command("archive", short_help="Put ended runs out of the tables.")
+@click.command("archive", short_help="Archive runs that have ended.")
 @ids_argument
 @filter_option
 @owner_option
 @json_option
 def archive_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
-    """Put ended runs out of the tables; nothing of them is lost, and unarchive brings them back."""
+    """Archive runs that have ended: tables hide them, their data is kept, and unarchive restores them."""
     _mark(run_ids, text, lambda store, chosen: store.annotations.archive(chosen, by=owner), "archived", as_json)
 
 
-@click.command("unarchive", short_help="Put archived runs back into the tables.")
+@click.command("unarchive", short_help="Restore archived runs to the tables.")
 @ids_argument
 @filter_option
 @owner_option
 @json_option
 def unarchive_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
-    """Put archived runs back into the tables."""
+    """Restore archived runs to the tables."""
     _mark(
         run_ids,
         text,
@@ -101,23 +101,21 @@ def unarchive_command(run_ids: Sequence[int], text: str | None, owner: str, as_j
 @owner_option
 @json_option
 def pin_command(run_id: int, owner: str, as_json: bool) -> None:
-    """Make a run its experiment's baseline: it stands on top of the results, and others are compared with it."""
+    """Make a run its experiment's baseline: listed first in the results, and other runs are compared with it."""
     with Store.open(Home.find()) as store:
         before = store.annotations.pin(run_id, by=owner)
     if as_json:
         print_json({"id": run_id, "before": before})
     else:
-        click.echo(
-            f"Run {run_id} is the baseline of its experiment{f'; run {before} is it no longer' if before else ''}."
-        )
+        click.echo(f"Run {run_id} is the baseline of its experiment{f', in place of run {before}' if before else ''}.")
 
 
-@click.command("unpin", short_help="Let a run be no baseline any more.")
+@click.command("unpin", short_help="Remove a run as baseline.")
 @click.argument("run_ids", metavar="ID", type=int, nargs=1)
 @owner_option
 @json_option
 def unpin_command(run_ids: int, owner: str, as_json: bool) -> None:
-    """Let a run be no baseline any more."""
+    """Remove a run as baseline."""
     _mark(
         [run_ids],
         None,
@@ -133,19 +131,19 @@ def unpin_command(run_ids: int, owner: str, as_json: bool) -> None:
 @owner_option
 @json_option
 def note_command(run_id: int, text: str, owner: str, as_json: bool) -> None:
-    """Write a run's note anew; an empty text takes it away."""
+    """Replace a run's note; an empty text removes it."""
     with Store.open(Home.find()) as store:
         store.annotations.set_note(run_id, text, by=owner)
     _say([run_id], "noted" if text.strip() else "without a note", as_json)
 
 
-@click.command("rename", short_help="Give a run another name.")
+@click.command("rename", short_help="Rename a run.")
 @click.argument("run_id", metavar="ID", type=int)
 @click.argument("name")
 @owner_option
 @json_option
 def rename_command(run_id: int, name: str, owner: str, as_json: bool) -> None:
-    """Give a run another name; an empty one takes it away."""
+    """Rename a run; an empty name removes it."""
     with Store.open(Home.find()) as store:
         store.annotations.rename(run_id, name, by=owner)
     _say([run_id], f"named {name.strip()}" if name.strip() else "without a name", as_json)
@@ -158,25 +156,25 @@ def _mark(
     said: str,
     as_json: bool,
 ) -> None:
-    """Mark runs, all or none of them; those that had the mark are not named."""
+    """Mark runs, all or none of them; name only those that change."""
     chosen = _chosen(run_ids, text)
     with Store.open(Home.find()) as store:
         changed = order(store, chosen)
     _say(changed, said, as_json)
     if not changed and not as_json:
-        click.echo("Nothing to change." if chosen else "No run fits the filter.")
+        click.echo("Nothing to change." if chosen else "No run matches the filter.")
 
 
 def _chosen(run_ids: Sequence[int], text: str | None) -> list[int]:
     if bool(run_ids) == (text is not None):
-        raise ConfigError([Problem("", "This command takes the numbers of runs, or --filter with a filter.")])
+        raise ConfigError([Problem("", "Give the ids of runs, or --filter, but not both.")])
     if text is None:
         return list(run_ids)
     if not text.strip():
         raise ConfigError(
             [
                 Problem(
-                    "filter", "The filter is blank, which means every run of the lab. Write 'id > 0' if that is meant."
+                    "filter", "The filter is blank, which matches every run of the lab. Write 'id > 0' to confirm that."
                 )
             ]
         )

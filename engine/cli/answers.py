@@ -1,4 +1,4 @@
-"""How a command answers: one JSON value, or text that a person reads."""
+"""Output of commands: one JSON value, or text."""
 
 import json
 import math
@@ -16,7 +16,7 @@ duration = partial(times.duration, missing="", aligned=True)
 
 
 def plain(value: object) -> Any:
-    """Return `value` as JSON can write it; a NaN or an infinity becomes the text "NaN", "Infinity" or "-Infinity"."""
+    """Return `value` as plain JSON values; NaN and infinities become the strings "NaN", "Infinity" and "-Infinity"."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -34,7 +34,7 @@ def print_json(value: object) -> None:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return rows under headings; columns of numbers stand to the right."""
+    """Return rows under headings; numeric columns are right-aligned."""
     texts = [
         [number(cell) if isinstance(cell, float) else "" if cell is None else str(cell) for cell in row] for row in rows
     ]
@@ -52,12 +52,17 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def number(value: float | None) -> str:
-    """Return a number with as many digits as one compares by."""
+    """Return a number rounded for display."""
     if value is None:
         return ""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def moment(text: str | None) -> str:
-    """Return a stored time in the reader's own zone, to the second."""
+    """Return a stored time in the local time zone, to the second."""
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S") if text else ""
+
+
+def say(value: object, sentence: str, as_json: bool) -> None:
+    """Print a sentence, or with `as_json` the value instead."""
+    print_json(value) if as_json else click.echo(sentence)

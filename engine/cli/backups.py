@@ -11,16 +11,16 @@ from engine.upkeep.backups import back_up, backups
 from engine.upkeep.restore import restore
 
 
-@click.command("backup", short_help="Copy the store while runs go on.")
-@click.option("--keep", type=click.IntRange(1), help="Delete all backups but so many of the newest afterwards.")
-@click.option("--list", "only_list", is_flag=True, help="Make none; list those that are there.")
+@click.command("backup", short_help="Back up the store while runs continue.")
+@click.option("--keep", type=click.IntRange(1), help="Number of backups to keep; older ones are deleted afterwards.")
+@click.option("--list", "only_list", is_flag=True, help="List the existing backups instead of making one.")
 @owner_option
 @json_option
 def backup_command(keep: int | None, only_list: bool, owner: str, as_json: bool) -> None:
-    """Copy the store as it is at this moment into backups/ of the home, with its checksum beside it; nobody who writes
-    is held up.
+    """Copy the store into backups/ in the home, with a checksum file; writers are not blocked.
 
-    The runner does the same every PARALLAB_BACKUP_EVERY_H hours (24; 0: never) and keeps PARALLAB_BACKUP_KEEP (7). Logs
+    The runner makes a backup every PARALLAB_BACKUP_EVERY_H hours (24; 0: never) and keeps PARALLAB_BACKUP_KEEP (7).
+    Logs
     and checkpoints in runs/ are not part of it.
     """
     home = Home.find()
@@ -30,33 +30,31 @@ def backup_command(keep: int | None, only_list: bool, owner: str, as_json: bool)
         print_json(found if only_list else found[0])
     elif made:
         click.echo(
-            f"{made[0].path} ({made[0].size / 1e6:,.1f} MB). Back from it: python -m engine restore {made[0].path}"
+            f"{made[0].path} ({made[0].size / 1e6:,.1f} MB). Restore it with: python -m engine restore {made[0].path}"
         )
     elif not found:
-        click.echo(f"There are no backups in {home.backups}.")
+        click.echo(f"No backups in {home.backups}.")
     else:
         click.echo(
             table(("MADE", "MB", "FILE"), [(moment(each.made_at), each.size / 1e6, str(each.path)) for each in found])
         )
 
 
-@click.command("restore", short_help="Put a backup in the place of the store.")
+@click.command("restore", short_help="Replace the store by a backup.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--unchecked", is_flag=True, help="Take a file that has no checksum beside it.")
+@click.option("--unchecked", is_flag=True, help="Accept a file without a checksum file.")
 @owner_option
 @json_option
 def restore_command(file: Path, unchecked: bool, owner: str, as_json: bool) -> None:
-    """Put a copy of FILE in the place of the store, once its checksum, schema and integrity hold.
+    """Replace the store by a copy of FILE, after checking its checksum, schema and integrity.
 
-    Refused while a runner serves the home or a run is on. The store that was there, and the folders of runs that FILE
-    does not know, are moved to aside/ in the home and never deleted. Runs that were on when FILE was made become lost
-    when a runner next looks.
+    Refused while a runner or a run is active. The previous store, and the folders of runs that are not in FILE, are
+    moved to aside/ in the home and never deleted. Runs that were running when FILE was made are marked as lost by the
+    next runner.
     """
     done = restore(Home.find(), file.expanduser().absolute(), by=owner, unchecked=unchecked)
     if as_json:
         print_json(done)
     else:
-        more = f", with {done.folders:,} folders of runs that the backup does not know" if done.folders else ""
-        click.echo(
-            f"The store is that of {file.name}: {done.runs:,} runs. What was there before lies in {done.aside}{more}."
-        )
+        more = f", with {done.folders:,} folders of runs that are not in the backup" if done.folders else ""
+        click.echo(f"Restored {file.name}: {done.runs:,} runs. The previous store is in {done.aside}{more}.")

@@ -12,15 +12,13 @@ from engine.home import Home
 
 @click.group(
     "catalogue",
-    short_help="Show or extend the environments and data sets that can be chosen.",
+    short_help="Show or extend the available environments and data sets.",
     invoke_without_command=True,
 )
 @json_option
 @click.pass_context
 def catalogue_command(ctx: click.Context, as_json: bool) -> None:
-    """Show the environments and data sets that configs may name. What is not listed can't be named, by whatever way a
-    launch comes.
-    """
+    """Show the environments and data sets that configs can use. A launch that names any other is refused."""
     if ctx.invoked_subcommand is not None:
         return
     home = Home.find()
@@ -48,44 +46,42 @@ def catalogue_command(ctx: click.Context, as_json: bool) -> None:
     click.echo(f"\nEnvironments: {', '.join((*BUILT_IN['environments'], *added.environments))}")
 
 
-@catalogue_command.command("add-environment", short_help="Let configs name an environment of gymnasium.")
+@catalogue_command.command("add-environment", short_help="Add a Gymnasium environment.")
 @click.argument("name", metavar="ID")
 @owner_option
 @json_option
 def add_environment_command(name: str, owner: str, as_json: bool) -> None:
-    """Let configs name an environment that gymnasium, or a package installed here, has registered; it is made once and
-    its spaces are looked at.
+    """Add an environment that Gymnasium, or an installed package, has registered; it is created once to check its
+    spaces.
     """
     found = add_environment(Home.find(), name, by=owner)
-    acts = f"{found.choices} actions" if found.choices else f"{found.action} numbers an action"
+    acts = f"{found.choices} actions" if found.choices else f"{found.action} numbers per action"
     print_json({"added": name}) if as_json else click.echo(
-        f"{name} can be chosen now: {found.observation} numbers an observation, {acts}."
+        f"Added {name}: {found.observation} numbers per observation, {acts}."
     )
 
 
-@catalogue_command.command("add-dataset", short_help="Let configs name a data set in MNIST's format.")
+@catalogue_command.command("add-dataset", short_help="Add a data set in MNIST's format.")
 @click.argument("name")
-@click.option("--folder", required=True, help="Where its four files lie, below the data folder.")
-@click.option("--title", default="", help="What people call it.")
+@click.option("--folder", required=True, help="Folder of its four files, relative to the data folder.")
+@click.option("--title", default="", help="Display name.")
 @owner_option
 @json_option
 def add_dataset_command(name: str, folder: str, title: str, owner: str, as_json: bool) -> None:
-    """Let configs name a data set: four files in MNIST's format (28x28 pixels, up to ten classes) in a folder below the
-    data folder, which are read through.
+    """Add a data set: four files in MNIST's format (28x28 pixels, up to ten classes) in a folder below the data folder,
+    which are validated.
     """
     listed = add_dataset(Home.find(), name, folder, by=owner, title=title).datasets[name]
     print_json({"added": name}) if as_json else click.echo(
-        f"{name} can be chosen now: {listed.train:,} images to train on, {listed.test:,} to test on."
+        f"Added {name}: {listed.train:,} training images, {listed.test:,} test images."
     )
 
 
-@catalogue_command.command("remove", short_help="Take an environment or a data set off the catalogue.")
+@catalogue_command.command("remove", short_help="Remove an environment or a data set from the catalogue.")
 @click.argument("name")
 @owner_option
 @json_option
 def remove_command(name: str, owner: str, as_json: bool) -> None:
-    """Take an environment or a data set that was added off the catalogue; its files stay, and so do runs
-    that used it.
-    """
+    """Remove an added environment or data set from the catalogue; its files and the runs that used it are kept."""
     remove(Home.find(), name, by=owner)
-    print_json({"removed": name}) if as_json else click.echo(f"{name} can't be chosen any more.")
+    print_json({"removed": name}) if as_json else click.echo(f"Removed {name}.")

@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong on this machine, and how to mend it."""
+"""`doctor`: problems of this machine, and how to fix them."""
 
 import click
 
@@ -10,15 +10,15 @@ from engine.home import Home
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-@click.command("doctor", short_help="Check the machine, and say how to mend it.")
+@click.command("doctor", short_help="Check the machine and suggest fixes.")
 @json_option
 @click.pass_context
 def doctor_command(ctx: click.Context, as_json: bool) -> None:
-    """Check what a machine could have wrong, and say how to mend it.
+    """Check the machine for known problems and suggest fixes.
 
-    Looks at Python, packages, torch and its twin torchvision, GPUs, start methods, memory, /dev/shm, open files, the
-    home folder, its file system, the clock, the store and the data sets. Exits with 1 where something must be mended
-    before runs can work.
+    Checks Python, packages, torch and its twin torchvision, GPUs, start methods, memory, /dev/shm, open files, the
+    home folder, its file system, the clock, the store and the data sets. Exits with 1 if a problem must be fixed before
+    runs can work.
     """
     findings = []
     for finding in examine(Home.find()):
@@ -32,7 +32,7 @@ def doctor_command(ctx: click.Context, as_json: bool) -> None:
         warnings = sum(finding.state == "warn" for finding in findings)
         click.echo(
             "\n"
-            f"{'Runs can work here' if healthy else 'Runs can not work here yet'}{f'; {warnings} to look at' if warnings else ''}."  # noqa: E501
+            f"{'This machine can execute runs' if healthy else 'This machine cannot execute runs yet'}{f'; warnings: {warnings}' if warnings else ''}."  # noqa: E501
         )
     ctx.exit(0 if healthy else FAILED)
 

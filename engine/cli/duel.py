@@ -1,13 +1,12 @@
-"""`duel`: strategies on one budget, launched, listed and told."""
+"""`duel`: launch, list, show and retry comparisons of strategies on one budget."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
 import click
 
-from engine.analysis.duel import Difference, joined
-from engine.cli.answers import number, print_json, table
+from engine.analysis.duel import joined
+from engine.cli.answers import print_json, table
+from engine.cli.duel_outcome import described, in_full
 from engine.cli.frame import json_option, owner_option
 from engine.cli.launch import STORE_TIMEOUT_S
 from engine.cli.runner_start import see_to_runner
@@ -16,7 +15,7 @@ from engine.config import read_settings
 from engine.duel.catalogue import read_shared, read_strategy, ready
 from engine.duel.evidence import gather
 from engine.duel.launch import launch_duel, retry_missing
-from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
+from engine.duel.outcome import amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json
 from engine.errors import ConfigError, Problem
 from engine.experiment.contender import KINDS, Kind
@@ -24,32 +23,36 @@ from engine.home import Home
 from engine.store import Reader, StoredDuel
 
 no_runner_option = click.option(
-    "--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner."
+    "--no-runner", is_flag=True, help="Do not start a runner; the runs stay queued until one starts."
 )
 
 
-@click.group(
-    "duel", cls=SweepWords, short_help="Compare strategies on one budget, each with a learning rate tuned alike."
-)
+@click.group("duel", cls=SweepWords, short_help="Compare strategies on one budget, each with a tuned learning rate.")
 def duel_command() -> None:
-    """Launch a duel, list those that there are, or tell one."""
+    """Launch, list, show or retry duels."""
 
 
 @duel_command.command("launch")
 @click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
-@click.option("--budget", required=True, metavar="KIND=AMOUNT", help=f"Such as seconds=30; one of {', '.join(KINDS)}.")
-@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help=f"What all share: {', '.join(SHARED)}.")
+@click.option("--budget", required=True, metavar="KIND=AMOUNT", help=f"Such as seconds=30; kinds: {', '.join(KINDS)}.")
 @click.option(
-    "--rates", default="0.01,0.03,0.1", show_default=True, help="The grid of learning rates, the same for all."
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help=(f"Settings shared by all strategies: {', '.join(SHARED)}."),
 )
-@click.option("--tuning-seeds", type=int, default=2, show_default=True, help="Runs of each learning rate.")
-@click.option("--seeds", type=int, default=5, show_default=True, help="Runs of each strategy that are judged.")
-@click.option("--metric", type=click.Choice(METRICS), default=METRICS[0], show_default=True, help="What is judged.")
-@click.option("--target", type=float, help="A value whose time is told; default: the hardest that all reached.")
 @click.option(
-    "--beside-others", is_flag=True, help="Let other runs be on at the same time; never with a budget of seconds."
+    "--rates", default="0.01,0.03,0.1", show_default=True, help="Grid of learning rates, the same for all strategies."
 )
-@click.option("--name", "title", default="", help="A name that tells the duel from its like.")
+@click.option("--tuning-seeds", type=int, default=2, show_default=True, help="Runs per learning rate.")
+@click.option("--seeds", type=int, default=5, show_default=True, help="Judged runs per strategy.")
+@click.option("--metric", type=click.Choice(METRICS), default=METRICS[0], show_default=True, help="Metric to compare.")
+@click.option(
+    "--target", type=float, help=("Value to measure the time to; default: the best that all strategies reached.")
+)
+@click.option("--beside-others", is_flag=True, help="Allow other runs at the same time; not with a budget of seconds.")
+@click.option("--name", "title", default="", help="Name of the duel.")
 @owner_option
 @json_option
 @no_runner_option
@@ -68,14 +71,14 @@ def launch_command(
     as_json: bool,
     no_runner: bool,
 ) -> None:
-    """Queue the runs of a duel that tune, and return at once; the runner goes on by itself.
+    """Queue the tuning runs of a duel and return at once; the runner queues the rest.
 
-    Every strategy starts from the same weights with the same seeds. First each is tuned over one grid of learning
-    rates, then the runner queues the runs that are judged, with other seeds. For duels that are there: `duel list`,
-    `duel show ID`, `duel retry ID`; each explains itself with --help.
+    Every strategy starts from the same weights with the same seeds. Each is first tuned over one grid of learning
+    rates; then the runner queues the judged runs, with other seeds. For existing duels: `duel list`, `duel show ID`,
+    `duel retry ID`; see their --help.
 
-    A strategy is a ready one, maybe with settings of its own and a name: `hogwild`, `hogwild:trainers=2`, `"Two
-    trainers=hogwild:trainers=2; lock=true"`. Ready are {strategies}.
+    A strategy is a predefined one, optionally with settings and a name: `hogwild`, `hogwild:trainers=2`, `"Two
+    trainers=hogwild:trainers=2; lock=true"`. Predefined: {strategies}.
     """
     duel = Duel(
         tuple(map(read_strategy, strategies)),
@@ -97,10 +100,10 @@ def launch_command(
         print_json({"id": duel_id, "runs": runs})
     else:
         click.echo(
-            f"Duel {duel_id}: {runs} runs that tune are queued; {len(duel.strategies) * duel.seeds} that are "
-            "judged follow by themselves."
+            f"Duel {duel_id}: {runs} tuning runs queued; {len(duel.strategies) * duel.seeds} judged runs follow "
+            "automatically."
         )
-        click.echo(f"Follow it: python -m engine duel show {duel_id}")
+        click.echo(f"Show progress: python -m engine duel show {duel_id}")
 
 
 launch_command.help = (launch_command.help or "").format(strategies=joined(list(ready())))
@@ -127,15 +130,13 @@ def list_command(as_json: bool) -> None:
 @click.argument("duel_id", metavar="ID", type=int)
 @json_option
 def show_command(duel_id: int, as_json: bool) -> None:
-    """Tell what a duel came to: learning rates, paired differences with their intervals, time to the target, and who
-    won.
-    """
+    """Show the outcome of a duel: learning rates, paired differences with intervals, time to target and winner."""
     with Reader.open(Home.find()) as reader:
         found = outcome(gather(reader, duel_id))
     if as_json:
-        print_json(_described(found))
+        print_json(described(found))
     else:
-        click.echo(_in_full(found))
+        click.echo(in_full(found))
 
 
 @duel_command.command("retry")
@@ -144,7 +145,7 @@ def show_command(duel_id: int, as_json: bool) -> None:
 @json_option
 @no_runner_option
 def retry_command(duel_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
-    """Queue again the runs of a duel that were lost or cancelled before they had spent the budget."""
+    """Retry the runs of a duel that were lost or cancelled before they spent the budget."""
     home = Home.find()
     new = retry_missing(home, duel_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
     if new and not no_runner:
@@ -152,7 +153,7 @@ def retry_command(duel_id: int, owner: str, as_json: bool, no_runner: bool) -> N
     if as_json:
         print_json({"id": duel_id, "runs": new})
     else:
-        click.echo(f"Duel {duel_id}: {len(new)} {'run is' if len(new) == 1 else 'runs are'} queued again.")
+        click.echo(f"Duel {duel_id}: {len(new)} {'run' if len(new) == 1 else 'runs'} queued again.")
 
 
 def _budget(text: str) -> Budget:
@@ -163,8 +164,8 @@ def _budget(text: str) -> Budget:
                 Problem(
                     "budget",
                     (
-                        f"A budget is written kind=amount, such as seconds=30, with one of {', '.join(KINDS)}; got "
-                        f"'{text}'."
+                        "budget must be KIND=AMOUNT, such as seconds=30, with KIND one of "
+                        f"{', '.join(KINDS)}; got '{text}'."
                     ),
                 )
             ]
@@ -178,7 +179,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise ConfigError(
-            [Problem("", f"Numbers are written apart by commas, such as 0.01,0.03, got '{text}'.")]
+            [Problem("", f"Numbers must be separated by commas, such as 0.01,0.03; got '{text}'.")]
         ) from None
 
 
@@ -191,87 +192,4 @@ def _row(one: StoredDuel) -> tuple[object, ...]:
         amount_in_words(duel.budget.kind, duel.budget.amount),
         ", ".join(each.name for each in duel.strategies),
         one.name,
-    )
-
-
-def _described(found: DuelOutcome) -> dict[str, Any]:
-    return {
-        "id": found.evidence.stored.id,
-        "stage": found.evidence.stored.stage,
-        "duel": asdict(found.evidence.duel),
-        "learning_rates": {
-            one.name: choice.rate if choice else None
-            for one, choice in zip(found.evidence.duel.strategies, found.tuned.choices, strict=True)
-        },
-        "values": found.values,
-        "differences": found.found,
-        "verdict": found.verdict,
-        "target": found.target,
-        "reached": found.reached,
-        "obstacles": found.tuned.obstacles,
-        "cautions": found.cautions,
-    }
-
-
-def _in_full(found: DuelOutcome) -> str:
-    stored, duel = found.evidence.stored, found.evidence.duel
-    ended = {stage: sum(each.done for each in found.evidence.of(stage)) for stage in ("tuning", "judging")}
-    lines = [
-        f"Duel {stored.id}{f': {stored.name}' if stored.name else ''}, by {stored.owner}",
-        f"Budget: {amount_in_words(duel.budget.kind, duel.budget.amount)}, judged by {duel.metric}.",
-        (
-            f"Tuning: {ended['tuning']} of {len(found.evidence.of('tuning'))} runs ended. Judging: "
-            f"{ended['judging']} of {len(duel.strategies) * duel.seeds}."
-        ),
-        *found.tuned.obstacles,
-        found.verdict or "There is no verdict before a judged run has ended.",
-        "",
-        table(
-            ("STRATEGY", "RATE", "RUNS", "MEAN", "LEAST", "MOST", "REACHED TARGET", "MEAN TIME (S)"), _strategies(found)
-        ),
-    ]
-    if found.found:
-        lines += [
-            "",
-            table(
-                ("DIFFERENCE", "SEEDS", "MEAN", "FROM", "TO", "P (HOLM)", "OUTCOME"),
-                list(map(_difference, found.found)),
-            ),
-        ]
-    return "\n".join([*lines, *([""] if found.cautions else []), *found.cautions])
-
-
-def _strategies(found: DuelOutcome) -> list[tuple[object, ...]]:
-    to_target = {each.name: each for each in found.reached}
-    rows: list[tuple[object, ...]] = []
-    for one, choice in zip(found.evidence.duel.strategies, found.tuned.choices, strict=True):
-        values, way = list(found.values[one.name].values()), to_target.get(one.name)
-        mean = sum(values) / len(values) if values else None
-        times = list(way.time_s.values()) if way else []
-        came = f"{len(times)} of {way.runs}" if way else ""
-        rows.append(
-            (
-                one.name,
-                choice.rate if choice else None,
-                len(values),
-                mean,
-                min(values, default=None),
-                max(values, default=None),
-                came,
-                sum(times) / len(times) if times else None,
-            )
-        )
-    return rows
-
-
-def _difference(each: Difference) -> tuple[object, ...]:
-    mean, low, high = (each.found.mean, each.found.low, each.found.high) if each.found else (None, None, None)
-    return (
-        f"{each.first} - {each.second}",
-        len(each.by_seed),
-        number(mean),
-        number(low),
-        number(high),
-        number(each.p),
-        each.outcome,
     )

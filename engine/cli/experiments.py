@@ -1,4 +1,4 @@
-"""`experiments`: what can be launched, its presets and its settings."""
+"""`experiments`: the experiments, their presets and their settings."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ from engine.experiment.definition import Experiment
 from engine.registry import experiment, experiments
 
 MOST_CHOICES = 12
-"""Of a setting with more, the table names only the first."""
+"""A setting with more choices is abbreviated in the table."""
 
 
-@click.command("experiments", short_help="List the experiments, or one's presets and settings.")
+@click.command("experiments", short_help="List the experiments, or the presets and settings of one.")
 @click.argument("name", required=False)
 @json_option
 def experiments_command(name: str | None, as_json: bool) -> None:
-    """List the experiments; with NAME tell one's presets and settings."""
+    """List the experiments; with NAME, show the presets and settings of one."""
     if as_json:
         print_json(described(experiment(name)) if name else [described(found) for found in experiments()])
     elif name:
@@ -26,7 +26,7 @@ def experiments_command(name: str | None, as_json: bool) -> None:
     else:
         click.echo(
             table(
-                ("NAME", "PRESETS", "WHAT IT IS"),
+                ("NAME", "PRESETS", "DESCRIPTION"),
                 [(found.name, " ".join(found.presets), found.sentence) for found in experiments()],
             )
         )
@@ -83,7 +83,7 @@ def _in_full(found: Experiment) -> str:
             table(("PRESET", "TAKES", "SETS"), presets),
             "",
             table(
-                ("SETTING", "DEFAULT", "ALLOWED", "WHAT IT IS"),
+                ("SETTING", "DEFAULT", "ALLOWED", "DESCRIPTION"),
                 [(name, str(default), allowed, text) for name, default, allowed, text in settings],
             ),
         )

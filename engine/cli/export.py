@@ -1,4 +1,4 @@
-"""`export`: every point of some runs for other programs, or the runs whole as a bundle for another store."""
+"""`export`: all points of runs for other programs, or whole runs as a bundle for another store."""
 
 import csv
 import sys
@@ -20,7 +20,7 @@ from engine.transfer.tables import as_parquet, safe_cell
 from engine.umask import given
 
 
-@click.command("export", short_help="Write runs as a bundle, or every point of them as CSV, JSON or Parquet.")
+@click.command("export", short_help="Export runs as a bundle, or their points as CSV, JSON or Parquet.")
 @click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
 @click.option(
     "--sweep",
@@ -28,31 +28,31 @@ from engine.umask import given
     metavar="ID",
     type=int,
     multiple=True,
-    help="All runs of this sweep that have ended; may be given often.",
+    help="All runs of this sweep that have ended; repeatable.",
 )
 @click.option(
     "--format",
     "kind",
     type=click.Choice(["bundle", "csv", "json", "parquet"]),
     help=(
-        "bundle: whole runs for another store; csv, parquet: one row a point; json: an array of whole runs. "
-        "Default: what the file's name ends in."
+        "bundle: whole runs for another store; csv, parquet: one row per point; json: an array of whole "
+        "runs. Default: from the file's suffix."
     ),
 )
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
-    help="Only this metric, such as train/loss; may be given often. Not for a bundle.",
+    help="Only this metric, such as train/loss; repeatable. Not for bundles.",
 )
 @click.option(
     "--output",
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file; CSV and JSON go to standard output without one.",
+    help="Output file; without one, CSV and JSON go to standard output.",
 )
 @owner_option
-@click.option("--json", "as_json", is_flag=True, help="With --out: answer in JSON what was written.")
+@click.option("--json", "as_json", is_flag=True, help="With --out: print a summary as JSON.")
 def export_command(
     run_ids: Sequence[int],
     sweep_ids: Sequence[int],
@@ -62,23 +62,24 @@ def export_command(
     owner: str,
     as_json: bool,
 ) -> None:
-    """Write one run or more: whole, as a bundle that the import command of another store takes in, or all their points,
-    none left out.
+    """Export one or more runs: whole, as a bundle for the import command of another store, or all their points.
 
-    A bundle (a .zip) holds runs that ended, with config, environment, curves, phases, spans, histograms, events, tags,
-    notes and logs, and the sweeps that they are part of; not their checkpoints. A point of the whole run has an empty
-    rank. NaN and infinities stay: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON.
+    A bundle (a .zip) holds runs that have ended, with config, environment, curves, phases, spans, histograms, events,
+    tags, notes and logs, and their sweeps, but no checkpoints. Points of the whole run have an empty rank. NaN and
+    infinities are kept: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON.
     """
     kind = kind or _kind_of(output)
     if not (run_ids or sweep_ids):
-        raise ConfigError([Problem("runs", "Say what to write: ids of runs, or --sweep with the id of a sweep.")])
+        raise ConfigError(
+            [Problem("runs", ("Nothing to export: give the ids of runs, or --sweep with the id of a sweep."))]
+        )
     if output is None and kind in ("bundle", "parquet"):
         raise ConfigError(
             [
                 Problem(
                     "out",
                     (
-                        f"A {kind} is no text for a terminal: name its file, such as --out "
+                        f"A {kind} is binary and needs a file: add --out "
                         f"runs{'.zip' if kind == 'bundle' else '.parquet'}."
                     ),
                 )
@@ -86,11 +87,19 @@ def export_command(
         )
     if kind == "bundle" and metrics:
         raise ConfigError(
-            [Problem("metric", "A bundle holds whole runs: leave --metric out, or choose another --format.")]
+            [
+                Problem(
+                    "metric",
+                    (
+                        "--metric doesn't apply to a bundle, which holds whole runs. Omit it, or choose "
+                        "another --format."
+                    ),
+                )
+            ]
         )
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
-            reader.runs.one(run_id)  # so that a wrong id writes nothing at all
+            reader.runs.one(run_id)  # a wrong id must write nothing
         run_ids = list(dict.fromkeys([*run_ids, *_ended_of(reader, sweep_ids)]))
         if output is None:
             _write(reader, run_ids, kind, metrics, sys.stdout)
@@ -104,7 +113,7 @@ def export_command(
 
 
 def _ended_of(reader: Reader, sweep_ids: Sequence[int]) -> Iterator[int]:
-    """Yield the runs of sweeps that have ended; raises NoSuchSweep, ConfigError for one of which none has."""
+    """Yield the ended runs of sweeps; raises NoSuchSweep, or ConfigError for a sweep without any."""
     for sweep_id in sweep_ids:
         reader.sweeps.one(sweep_id)
         ended = [run.id for run in reader.sweeps.runs(sweep_id) if run.status in ENDED]
@@ -113,10 +122,7 @@ def _ended_of(reader: Reader, sweep_ids: Sequence[int]) -> Iterator[int]:
                 [
                     Problem(
                         "sweep",
-                        (
-                            f"No run of sweep {sweep_id} has ended, so there is nothing to write yet. Wait for its "
-                            "first one."
-                        ),
+                        (f"Nothing to export: no run of sweep {sweep_id} has ended yet. Wait for the first one."),
                     )
                 ]
             )
@@ -124,7 +130,7 @@ def _ended_of(reader: Reader, sweep_ids: Sequence[int]) -> Iterator[int]:
 
 
 def _kind_of(output: Path | None) -> str:
-    """Return the format that a file's name asks for; raises ConfigError where it asks for none."""
+    """Return the format for a file's suffix; raises ConfigError for an unknown one."""
     kinds = {".zip": "bundle", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
     if output is None or output.suffix.lower() not in kinds:
         raise ConfigError(
@@ -132,7 +138,7 @@ def _kind_of(output: Path | None) -> str:
                 Problem(
                     "format",
                     (
-                        "Say what to write: --format csv, json, parquet or bundle, or --out with a name that ends "
+                        "Unknown format: give --format csv, json, parquet or bundle, or --out with a name that ends "
                         "in .zip, .csv, .json or .parquet."
                     ),
                 )

@@ -1,4 +1,4 @@
-"""`figures`: what was published, how it compares here, and the launch of a sweep that reproduces it."""
+"""`figures`: published figures, their verdicts, and launching the sweeps that reproduce them."""
 
 from typing import Any
 
@@ -25,13 +25,13 @@ from engine.store import Reader
 )
 @owner_option
 @json_option
-@click.option("--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner.")
+@click.option("--no-runner", is_flag=True, help="Do not start a runner; the runs stay queued until one starts.")
 def figures_command(name: str | None, size: Size | None, owner: str, as_json: bool, no_runner: bool) -> None:
-    """List the published figures, each with its verdict; with NAME tell one's newest sweep, rules and what
-    is missing.
+    """List the published figures with their verdicts; with NAME, show the newest sweep, the rules and missing data of
+    one.
     """
     if size and not name:
-        raise click.UsageError("Name the figure to launch; `figures` lists them.")
+        raise click.UsageError("--launch needs the name of a figure; `figures` lists them.")
     if name and size:
         sweep_id = launch_figure(Home.find(), name, size, owner=owner, timeout_s=STORE_TIMEOUT_S)
         if not no_runner:
@@ -39,7 +39,7 @@ def figures_command(name: str | None, size: Size | None, owner: str, as_json: bo
         if as_json:
             print_json({"sweep": sweep_id, "figure": name, "size": size})
         else:
-            click.echo(f"Sweep {sweep_id} is queued. `figures {name}` tells what it makes of the figure.")
+            click.echo(f"Sweep {sweep_id} queued. `figures {name}` shows its verdict.")
         return
     with Reader.open(Home.find()) as reader:
         chosen = [
@@ -60,7 +60,7 @@ def figures_command(name: str | None, size: Size | None, owner: str, as_json: bo
 
 
 def _judged(reader: Reader, found: Figure) -> Judgement | None:
-    """Return what the newest sweep of a figure makes of it, None where there is none."""
+    """Return the judgement of a figure's newest sweep, None without a sweep."""
     sweeps = sweeps_of(reader, found)
     return judge(reader, found, sweeps[0]) if sweeps else None
 
@@ -85,11 +85,11 @@ def _described(found: Figure, judged: Judgement | None) -> dict[str, Any]:
 def _in_full(found: Figure, judged: Judgement | None) -> str:
     lines = [f"{found.title} ({found.name})", f"Published: {found.claim}", f"Source: {found.source}"]
     if found.assumed:
-        lines.append(f"Set-up assumed: {found.assumed}.")
+        lines.append(f"Assumed set-up: {found.assumed}.")
     if found.chosen:
         lines.append(f"Chosen by its outcome: {found.chosen}.")
     if judged is None:
-        return "\n".join([*lines, "", f"It was not launched yet: figures {found.name} --launch reduced"])
+        return "\n".join([*lines, "", f"Not launched yet. Launch it with: figures {found.name} --launch reduced"])
     reduced = found.versions[judged.size].reduced
     lines += ["", f"Sweep {judged.sweep.id}, {judged.size}: {judged.verdict or 'no run has finished yet'}.", *reduced]
     lines += [*judged.evidence.obstacles, *judged.evidence.missing]

@@ -1,4 +1,4 @@
-"""What all commands share: how they are found, what their errors become, who acts, and the option for JSON."""
+"""Shared by all commands: loading, error handling, and the options --owner and --json."""
 
 import getpass
 from collections.abc import Callable, Mapping
@@ -27,29 +27,28 @@ from engine.umask import private
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 the run ended other than finished, or doctor or fsck found a failure; 2 something "
-    "asked for is not possible as it was asked; "
-    "3 the store is busy, too new, full or can't be written; 4 the runner can't start or does not answer; 130 "
-    "left by Ctrl-C while a run goes on."
+    "Exit codes: 0 success; 1 the run did not finish, or doctor or fsck found a failure; 2 invalid "
+    "arguments, or the request was refused; 3 the store is busy, too new, full or not writable; 4 the "
+    "runner can't start or does not answer; 130 detached by Ctrl-C while the run continues."
 )
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Answer in JSON on standard output.")
+json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output.")
 owner_option: Decorator = click.option(
     "--owner",
     envvar="PARALLAB_OWNER",
     show_envvar=True,
     default=lambda: login_name(),
     show_default="your login name",
-    help="Who does this.",
+    help="Person who gives the command.",
 )
 
 
 class NumberRange(click.FloatRange):
-    """A number within bounds; click's own takes nan for one."""
+    """A number within bounds; unlike click's own, rejects nan."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number, or end the command with a sentence."""
+        """Return the number, or end the command with an error."""
         found = super().convert(value, param, ctx)
         if isnan(found):
             self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
@@ -57,33 +56,33 @@ class NumberRange(click.FloatRange):
 
 
 def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `engine.launch_options`; the command gets them as `terms`."""
+    """Add the options of `engine.launch_options`, passed to the command as `terms`."""
 
     @click.option(
         "--priority",
         type=click.Choice(PRIORITIES),
         default="normal",
         show_default=True,
-        help="Runs of a higher one start first.",
+        help="Runs of higher priority start first.",
     )
     @click.option(
         "--oversubscribe",
         is_flag=True,
-        help="Let it start on cores that other runs hold; its times, and theirs, then say little.",
+        help="Allow a start on cores that other runs hold; timings of all these runs become unreliable.",
     )
     @click.option(
         "--max-run-time",
         "max_run_time_s",
         metavar="SECONDS",
         type=float,
-        help="End the run when it has been on so long; default: no limit.",
+        help="Maximum run time; default: no limit.",
     )
     @click.option(
         "--max-retries",
         type=int,
         default=0,
         show_default=True,
-        help="Queue the run anew so often where it is lost, from its last checkpoint.",
+        help="Number of automatic retries after the run is lost, from its last checkpoint.",
     )
     @wraps(function)
     def command(
@@ -100,15 +99,15 @@ def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def login_name() -> str:
-    """Return the name that this process's user logs in with."""
+    """Return the login name of this process's user."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run a user id that has no name
+    except (KeyError, OSError):  # in a container, a user id may have no name
         return "someone"
 
 
 def code_of(error: EngineError) -> int:
-    """Return the exit code that an error ends a command with."""
+    """Return the exit code for an error."""
     if isinstance(error, StoreError) and not isinstance(error, NoSuchRun | NoSuchSweep | NoSuchDuel | WrongStatus):
         return NO_STORE
     if isinstance(error, RunnerError):
@@ -117,7 +116,7 @@ def code_of(error: EngineError) -> int:
 
 
 class CommandTable(click.Group):
-    """A group that imports a command when it is asked for, and turns our errors into sentences."""
+    """A group that imports commands on demand and prints errors as sentences."""
 
     def __init__(self, *, table: Mapping[str, str], **settings: Any) -> None:
         super().__init__(**settings)
@@ -137,7 +136,7 @@ class CommandTable(click.Group):
         return found
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an EngineError, or a home that can't be written, ends it with a sentence and a code."""
+        """Run the command; an EngineError, or an unwritable home, becomes a message and an exit code."""
         try:
             with private():
                 return super().invoke(ctx)
@@ -148,7 +147,7 @@ class CommandTable(click.Group):
             if not _is_in_home(error.filename):
                 raise
             click.echo(
-                f"{error.filename} can't be used: {error.strerror}. Give a folder that you may write in PARALLAB_HOME.",
+                f"{error.filename} can't be used: {error.strerror}. Set PARALLAB_HOME to a writable folder.",
                 err=True,
             )
             ctx.exit(NO_STORE)

@@ -1,4 +1,4 @@
-"""`fsck`: what crashes left in a home, and mending it."""
+"""`fsck`: check the integrity of a home, and repair it."""
 
 import click
 
@@ -10,16 +10,16 @@ from engine.home import Home
 from engine.upkeep.fsck import Trouble, examine
 
 
-@click.command("fsck", short_help="Find and mend what crashes can leave.")
-@click.option("--mend", is_flag=True, help="Mend what can be mended.")
+@click.command("fsck", short_help="Check the store's integrity and repair it.")
+@click.option("--mend", is_flag=True, help="Repair what can be repaired.")
 @owner_option
 @json_option
 @click.pass_context
 def fsck_command(ctx: click.Context, mend: bool, owner: str, as_json: bool) -> None:
-    """Find what crashes can leave: damage, runs without a worker, summaries unlike their points, stray folders, files
-    and shared memory.
+    """Find the traces of crashes: damage, runs without a worker, summaries that disagree with their points, stray
+    folders, files and shared memory.
 
-    Runs may go on meanwhile. Exits with 1 where something is left that is more than a harmless leftover.
+    Runs may continue meanwhile. Exits with 1 if anything but harmless leftovers remains.
     """
     if mend:
         permit(Home.find(), "mend", by=owner, damaged=True)
@@ -40,9 +40,9 @@ def fsck_command(ctx: click.Context, mend: bool, owner: str, as_json: bool) -> N
             }
         )
     elif not found:
-        click.echo("The store and what lies beside it are in order.")
+        click.echo("No problems found.")
     elif not mend and any(trouble.mend for trouble, _ in found):
-        click.echo("Mend it with: python -m engine fsck --mend")
+        click.echo("Repair with: python -m engine fsck --mend")
     ctx.exit(0 if sound else FAILED)
 
 

@@ -16,23 +16,23 @@ NAMED = 20
     type=NumberRange(0),
     envvar="PARALLAB_THIN_AFTER_DAYS",
     show_envvar=True,
-    help="Thin curves of runs that ended so long ago.",
+    help="Thin the curves of runs that ended at least this many days ago.",
 )
 @click.option(
     "--delete-after-days",
     type=NumberRange(0),
     envvar="PARALLAB_DELETE_AFTER_DAYS",
     show_envvar=True,
-    help="Delete runs that ended so long ago.",
+    help="Delete runs that ended at least this many days ago.",
 )
 @click.option(
     "--points",
     type=int,
     default=1_000,
     show_default=True,
-    help="So many points of a thinned curve stay: first, last, least, greatest of each part.",
+    help="Number of points that a thinned curve keeps: first, last, min and max of each part.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
 @owner_option
 @json_option
 def gc_command(
@@ -43,25 +43,25 @@ def gc_command(
     owner: str,
     as_json: bool,
 ) -> None:
-    """Thin the curves of old runs and delete older ones, with their logs and checkpoints; without this command nothing
-    is ever taken away.
+    """Thin the curves of old runs and delete older ones, with their logs and checkpoints; nothing is deleted without
+    this command.
 
-    A run that has a star, a pin or a tag, that has not ended, that a run which is on resumes, or whose sweep goes on is
-    left alone. Numbers in lists (last, best, mean) stay those of all points. Runs go on meanwhile.
+    Kept as they are: runs with a star, a pin or a tag, active runs and the runs that they resume, and runs of active
+    sweeps. Numbers in lists (last, best, mean) still cover all points. Runs continue meanwhile.
     """
     policy = RetentionPolicy(thin_after_days, delete_after_days, points)
     found = preview(Home.find(), policy) if dry_run else collect(Home.find(), policy, by=owner)
     if as_json:
         print_json({"dry_run": dry_run, **vars(found)})
         return
-    click.echo(_told(found, dry_run))
+    click.echo(_summary(found, dry_run))
 
 
-def _told(found: Collection, dry_run: bool) -> str:
+def _summary(found: Collection, dry_run: bool) -> str:
     if not found.thinned and not found.deleted:
         return (
-            "Nothing is old enough, or all that is has a star, a pin or a tag, is on, or belongs to a sweep that "
-            "goes on."
+            "Nothing to do: no run is old enough, or those that are have a star, a pin or a tag, are active, or "
+            "belong to an active sweep."
         )
     curves, runs = len(found.thinned), sorted({curve.run_id for curve in found.thinned})
     lines = []
@@ -76,11 +76,11 @@ def _told(found: Collection, dry_run: bool) -> str:
     file = (
         f"about {found.store_bytes / 1e6:,.1f} MB of the store"
         if dry_run
-        else f"the store's file gave back {found.store_bytes / 1e6:,.1f} MB"
+        else f"the store's file shrank by {found.store_bytes / 1e6:,.1f} MB"
     )
     lines.append(f"{found.points:,} points; {file}.")
     if not dry_run and found.points and not found.store_bytes:
-        lines.append("The room is used by the runs to come; the file itself keeps its size.")
+        lines.append("The file keeps its size; new runs reuse the free space.")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""`import`: take in runs of another store, of TensorBoard or of MLflow."""
+"""`import`: import runs of another store, of TensorBoard or of MLflow."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from engine.cli.frame import NumberRange, json_option, owner_option
 from engine.home import Home
 
 
-@click.command("import", short_help="Take in runs of another store, of TensorBoard or of MLflow.")
+@click.command("import", short_help="Import runs of another store, of TensorBoard or of MLflow.")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @owner_option
 @click.option(
@@ -18,7 +18,7 @@ from engine.home import Home
     type=NumberRange(0.05, 1_000),
     default=1.0,
     show_default=True,
-    help="Memory that the import may take.",
+    help="Memory limit of the import.",
 )
 @click.option(
     "--max-time",
@@ -26,16 +26,16 @@ from engine.home import Home
     type=NumberRange(1, 86_400),
     default=300.0,
     show_default=True,
-    help="How long the import may take.",
+    help="Time limit of the import.",
 )
 @json_option
 def import_command(path: Path, owner: str, max_memory: float, max_time: float, as_json: bool) -> None:
-    """Take in the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns;
-    all of them or none.
+    """Import the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns;
+    all or none.
 
-    FILE may be a folder, or a zip of one. Each run keeps where it comes from. A run that is here already is not taken
-    in a second time. The sweeps that runs of a bundle are part of come with them. Of TensorBoard and MLflow come
-    scalars, parameters, tags and notes, as runs of the experiment "imported" or of MLflow's own.
+    FILE may be a folder, or a zip of one. Each run records its origin. Runs that are already here are skipped. Runs of
+    a bundle bring their sweeps. From TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the
+    experiment "imported" or of MLflow's own.
     """
     from engine.transfer.import_process import Allowance, import_in_child
 

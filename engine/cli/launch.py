@@ -1,4 +1,4 @@
-"""`run`, `submit` and `resume`: put a run into the queue, and stay with it or not."""
+"""`run`, `submit`, `resume` and `retry`: queue a run, and follow it or not."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict, Unpack
@@ -17,23 +17,23 @@ from engine.registry import experiment
 from engine.store import Reader
 
 STORE_TIMEOUT_S = 30.0
-"""A person at a command line would rather wait than type it again."""
+"""Longer than elsewhere: at a command line, waiting is better than typing the command again."""
 
 
 _no_runner_option = click.option(
-    "--no-runner", is_flag=True, help="Leave the run in the queue until someone starts a runner."
+    "--no-runner", is_flag=True, help="Do not start a runner; the run stays queued until one starts."
 )
 
 
 class Kept(TypedDict):
-    """What a person gives that the run's row keeps as it is."""
+    """Options that the run's row stores unchanged."""
 
     title: str
     terms: Terms
 
 
 class LaunchRequest(Kept):
-    """All of it, the settings too."""
+    """All options of a launch."""
 
     settings: Sequence[str]
 
@@ -42,15 +42,15 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
     for decorate in reversed(
         (
             click.argument("experiment_name", metavar="EXPERIMENT"),
-            click.option("--preset", help="Start from a named config; the experiments command lists them."),
+            click.option("--preset", help="Preset to start from; the experiments command lists them."),
             click.option(
                 "--set",
                 "settings",
                 metavar="KEY=VALUE",
                 multiple=True,
-                help="Change one setting; may be given often. 'none' empties a setting.",
+                help="Change one setting; repeatable. 'none' clears a setting.",
             ),
-            click.option("--name", "title", default="", help="A name that tells the run from its like."),
+            click.option("--name", "title", default="", help="Name of the run."),
             terms_options,
             owner_option,
             json_option,
@@ -60,7 +60,7 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command("run", short_help="Launch a run and stay with it until it ends.")
+@click.command("run", short_help="Launch a run and follow it until it ends.")
 @_what_to_launch
 @click.pass_context
 def run_command(
@@ -71,10 +71,10 @@ def run_command(
     as_json: bool,
     **asked: Unpack[LaunchRequest],
 ) -> None:
-    """Launch a run and stay with it until it ends; start a runner where none is alive.
+    """Launch a run and follow it until it ends; start a runner if none is running.
 
-    Ctrl-C asks to cancel the run; a second one leaves it to the runner. Exits with 0 only if the run finished. With
-    --json the last line of standard output is one object with id, status, cause, execution_time_s, result, metrics
+    Ctrl-C cancels the run; a second Ctrl-C detaches from it. Exits with 0 only if the run finished. With --json, the
+    last line of standard output is an object with id, status, cause, execution_time_s, result, metrics
     (last values) and best.
     """
     home = Home.find()
@@ -92,13 +92,13 @@ def run_command(
     ctx.exit(INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED)
 
 
-@click.command("submit", short_help="Put a run into the queue and return at once.")
+@click.command("submit", short_help="Queue a run and return at once.")
 @_what_to_launch
 @_no_runner_option
 def submit_command(
     experiment_name: str, preset: str | None, owner: str, as_json: bool, no_runner: bool, **asked: Unpack[LaunchRequest]
 ) -> None:
-    """Put a run into the queue and return at once; start a runner where none is alive."""
+    """Queue a run and return at once; start a runner if none is running."""
     home = Home.find()
     run_id = _launch(home, experiment_name, preset, owner, **asked)
     if not no_runner:
@@ -106,19 +106,18 @@ def submit_command(
     if as_json:
         print_json({"id": run_id})
     else:
-        click.echo(f"Run {run_id} is queued. {_follow(run_id)}")
+        click.echo(f"Run {run_id} queued. {_follow(run_id)}")
 
 
-@click.command("resume", short_help="Go on with a run that was cancelled, lost or failed.")
+@click.command("resume", short_help="Resume a run that was cancelled, lost or failed.")
 @click.argument("parent_id", metavar="ID", type=int)
 @owner_option
 @json_option
 @_no_runner_option
 def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
-    """Queue a new run with the settings of one that was cancelled, lost or failed; it goes on from that run's last
-    checkpoint.
+    """Queue a new run that continues a cancelled, lost or failed run from its last checkpoint.
 
-    The new run has the old one's curves up to the checkpoint, and names it as its parent.
+    The new run includes the old run's curves up to the checkpoint, and has it as its parent.
     """
     home = Home.find()
     run_id = resume(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
@@ -127,18 +126,18 @@ def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -
     if as_json:
         print_json({"id": run_id, "parent_id": parent_id})
     else:
-        click.echo(f"Run {run_id} is queued and resumes run {parent_id}. {_follow(run_id)}")
+        click.echo(f"Run {run_id} queued; it resumes run {parent_id}. {_follow(run_id)}")
 
 
-@click.command("retry", short_help="Repeat a run that was cancelled, lost or failed.")
+@click.command("retry", short_help="Retry a run that was cancelled, lost or failed.")
 @click.argument("parent_id", metavar="ID", type=int)
 @owner_option
 @json_option
 @_no_runner_option
 def retry_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
-    """Queue a new run with the settings of one that was cancelled, lost or failed; it begins from the start.
+    """Queue a new run that repeats a cancelled, lost or failed run from the start, with the same settings.
 
-    The new run names the old one as its parent, and belongs to the same sweep.
+    The new run has the old one as its parent, and belongs to the same sweep.
     """
     home = Home.find()
     run_id = retry(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
@@ -147,11 +146,11 @@ def retry_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) ->
     if as_json:
         print_json({"id": run_id, "parent_id": parent_id})
     else:
-        click.echo(f"Run {run_id} is queued and repeats run {parent_id} from the start. {_follow(run_id)}")
+        click.echo(f"Run {run_id} queued; it repeats run {parent_id} from the start. {_follow(run_id)}")
 
 
 def _follow(run_id: int) -> str:
-    return f"Follow it: python -m engine logs {run_id} --follow"
+    return f"Follow its logs: python -m engine logs {run_id} --follow"
 
 
 def _launch(

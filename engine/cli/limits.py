@@ -1,4 +1,4 @@
-"""`limits`: what each person may take of the lab, and what they hold of it."""
+"""`limits`: the quota of each person, and their usage."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,14 +22,14 @@ OPTIONS = {
     "run_time": "max_run_time_s",
     "disk": "max_disk_gb",
 }
-"""The limits by what the command line calls them."""
+"""Option name to limit."""
 
 
-@click.group("limits", short_help="Show or set what each person may take of the lab.", invoke_without_command=True)
+@click.group("limits", short_help="Show or set quotas per person.", invoke_without_command=True)
 @json_option
 @click.pass_context
 def limits_command(ctx: click.Context, as_json: bool) -> None:
-    """Show what each person may take of the lab, and what they hold of it; `limits set` changes it."""
+    """Show each person's quota and usage; `limits set` changes quotas."""
     if ctx.invoked_subcommand is None:
         _show(Home.find(), as_json)
 
@@ -42,40 +42,39 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@limits_command.command("set", short_help="Set limits, for everyone or for one person.")
-@click.option("--person", help="For this person alone; without it for everyone.")
+@limits_command.command("set", short_help="Set quotas, for everyone or for one person.")
+@click.option("--person", help="Only for this person; default: for everyone.")
 @click.option(
     "--host-network",
     type=click.Choice(["yes", "no"]),
     help=(
-        "Whether ranks may listen on the machine's network where they can have none of their own: other users of "
-        "the machine can then act as the runner's."
+        "Whether ranks may listen on the machine's network where they can't have a network namespace. Other "
+        "users of the machine could then act as the runner's user."
     ),
 )
 @_options
 @owner_option
 @json_option
 def set_command(person: str | None, host_network: str | None, owner: str, as_json: bool, **given: str | None) -> None:
-    """Set limits for everyone, or with --person for one: 'none' for no limit, 'usual' to have a person's be everyone's
-    again.
+    """Set quotas for everyone, or with --person for one: 'none' for no limit, 'usual' to reset a person's limit to
+    everyone's.
 
-    An admin is bound by them too, and can give themselves others with --person. They hold from now on: queued runs
-    stay, what is on goes on.
+    Quotas also apply to admins, who can change their own with --person. A change doesn't affect runs that are already
+    queued or running.
     """
     asked = {OPTIONS[option]: text.strip().lower() for option, text in given.items() if text is not None}
     if not asked and host_network is None:
         options = ", ".join("--" + option.replace("_", "-") for option in (*OPTIONS, "host_network"))
-        raise ConfigError([Problem("", f"limits set takes at least one of {options}.")])
+        raise ConfigError([Problem("", f"limits set needs at least one of {options}.")])
     if host_network is not None and person is not None:
-        raise ConfigError(
-            [Problem("host_network", "--host-network is a setting of the whole lab: give it without --person.")]
-        )
+        raise ConfigError([Problem("host_network", "--host-network applies to the whole lab. Omit --person.")])
     usual = frozenset(name for name, text in asked.items() if text == USUAL)
     if usual and person is None:
         raise ConfigError(
             [
                 Problem(
-                    "person", "Everyone's limits are the usual ones: 'usual' goes with --person. 'none' lifts a limit."
+                    "person",
+                    ("'usual' needs --person: it resets a person's limit to everyone's. Use 'none' to remove a limit."),
                 )
             ]
         )
@@ -87,21 +86,21 @@ def set_command(person: str | None, host_network: str | None, owner: str, as_jso
         by=owner,
         person=person,
         usual=usual,
-        anew=True,
+        replace_unreadable=True,
         host_network=None if host_network is None else host_network == "yes",
     )
     _show(home, as_json)
 
 
 def read_value(name: str, text: str) -> Value:
-    """Return a limit as it was typed; raises ConfigError for what is no number of its kind."""
+    """Parse a limit; raises ConfigError for an invalid number."""
     if text.strip().lower() == NO_LIMIT:
         return None
     try:
         return int(text) if BOUNDS[name].is_whole else float(text)
     except ValueError:
         kind = "a whole number" if BOUNDS[name].is_whole else "a number"
-        raise ConfigError([Problem(name, f"{name} must be {kind}, or none for no limit, got '{text[:40]}'.")]) from None
+        raise ConfigError([Problem(name, f"{name} must be {kind}, or none for no limit; got '{text[:40]}'.")]) from None
 
 
 def _show(home: Home, as_json: bool) -> None:
@@ -117,7 +116,7 @@ def _show(home: Home, as_json: bool) -> None:
         return
     click.echo(_in_words(found))
     if found.host_network:
-        click.echo("Ranks may listen on the machine's network where they can have none of their own.")
+        click.echo("Ranks may listen on the machine's network where they can't have a network namespace.")
     if names:
         headings = ("PERSON", "RUNNING", "QUEUED", "CORES", "GPUS", "RUN TIME", "DISK (GB)")
         click.echo(table(headings, [_cells(by_name.get(name, Held(name)), found.of(name)) for name in names]))
@@ -125,16 +124,15 @@ def _show(home: Home, as_json: bool) -> None:
 
 def _in_words(found: Limits) -> str:
     everyone = {name: getattr(found, name) for name in BOUNDS}
-    told = [
+    parts = [
         f"{bounds.words}: {everyone[name]:,g}{f' {bounds.unit}' if bounds.unit else ''}"
         for name, bounds in BOUNDS.items()
         if everyone[name] is not None
     ]
-    if told:
-        return f"Each person may have at most: {'; '.join(told)}."
+    if parts:
+        return f"Limits per person: {'; '.join(parts)}."
     return (
-        "Nothing is limited for everyone. Such as: limits set --running 4 --queued 50 --cores 8 --run-time 86400 "
-        "--disk 20"
+        "No limits for everyone. Set some with: limits set --running 4 --queued 50 --cores 8 --run-time 86400 --disk 20"
     )
 
 

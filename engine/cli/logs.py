@@ -1,4 +1,4 @@
-"""`logs`: what a run's worker and ranks wrote, once or as they write it."""
+"""`logs`: the logs of a run's worker and ranks, once or continuously."""
 
 import time
 from collections import deque
@@ -17,19 +17,19 @@ from engine.system.log_files import offset_now, pieces
 
 POLL_S = 0.2
 LONGEST_LINE = 1 << 20
-"""Bytes; a longer line is given in parts."""
+"""Bytes; longer lines are split."""
 
 
-@click.command("logs", short_help="Print what a run's worker and ranks wrote.")
+@click.command("logs", short_help="Print the logs of a run.")
 @click.argument("run_id", metavar="ID", type=int)
+@click.option("--source", "wanted", multiple=True, help="Only this log, such as worker or trainer1; repeatable.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
 @click.option(
-    "--source", "wanted", multiple=True, help="Only this log, such as worker or trainer1; may be given often."
+    "--lines", type=click.IntRange(0), help=("Number of lines to print from the end of each log (default: all).")
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
-@click.option("--lines", type=click.IntRange(0), help="Begin with the last so many lines of each log (default: all).")
 @json_option
 def logs_command(run_id: int, wanted: Sequence[str], follow: bool, lines: int | None, as_json: bool) -> None:
-    """Print the logs of a run, each line after the name of its source; with --json one object a line."""
+    """Print the logs of a run, each line prefixed by its source; with --json, one object per line."""
     for source, line in read_logs(Home.find(), run_id, wanted, follow=follow, lines=lines):
         if as_json:
             print_json({"source": source, "line": line})
@@ -39,14 +39,14 @@ def logs_command(run_id: int, wanted: Sequence[str], follow: bool, lines: int | 
 
 @dataclass
 class LogFollower:
-    """The part of one log file that was not read yet; a line is given once it is whole, or `final`."""
+    """Reads new lines of one log file; the last, partial line only with `final`."""
 
     path: Path
     offset: int = 0
     rest: bytes = b""
 
     def read(self, *, final: bool = False) -> Iterator[str]:
-        """Yield the lines that are new, of however long a log."""
+        """Yield the new lines."""
         if self.path.is_file():
             self.offset = offset_now(self.path, self.offset)
         for piece in pieces(self.path, self.offset):
@@ -67,7 +67,7 @@ def _text(line: bytes) -> str:
 def read_logs(
     home: Home, run_id: int, wanted: Sequence[str] = (), *, follow: bool = False, lines: int | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (source, line) of each log; with `follow` go on until the run has ended and all is read."""
+    """Yield (source, line) of each log; with `follow`, until the run has ended and everything is read."""
     tails: dict[str, LogFollower] = {}
     active = True
     while active:
@@ -86,12 +86,10 @@ def read_logs(
 
 
 def _discover(home: Home, run_id: int, tails: dict[str, LogFollower], follow: bool) -> bool:
-    """Add the logs that are new; return whether more may be written and is wanted."""
+    """Add new logs; return whether to keep following."""
     try:
         with Reader.open(home) as reader:
-            run = reader.runs.one(
-                run_id
-            )  # before the files are read: what is written after its end is then read as well
+            run = reader.runs.one(run_id)  # before the files are read, so that the last lines are not missed
             for source, path in reader.details.logs(run_id):
                 tails.setdefault(source, LogFollower(home.run_folder(run_id) / path))
     except StoreBusy:

@@ -1,15 +1,14 @@
-"""`notify`: where somebody is told that their runs have ended, and for admins whom messages may go to and by which mail
-server.
-"""
+"""`notify`: notification channels, and for admins the mail server."""
 
 import sys
 from collections.abc import Callable
 
 import click
 
-from engine.access.receivers import KIND_WORDS, KINDS, Kind, ReceiverKind
-from engine.cli.answers import moment, print_json, table
+from engine.access.receivers import KIND_WORDS, KINDS, Kind
+from engine.cli.answers import moment, print_json, say, table
 from engine.cli.frame import FAILED, json_option, owner_option
+from engine.cli.receivers import hosts_command
 from engine.cli.runner_start import tell_ignored_settings
 from engine.errors import ConfigError, Problem
 from engine.home import Home
@@ -35,13 +34,16 @@ _reach = click.option(
 _number = click.argument("channel_id", metavar="NUMBER", type=int)
 
 
-@click.group("notify", short_help="Be told by webhook or e-mail when runs end.")
+@click.group("notify", short_help="Manage notifications by webhook or e-mail.")
 def notify_command() -> None:
-    """Be told by Slack, Discord, any other webhook or e-mail when your runs, sweeps and duels end or fail. The runner
-    sends the messages.
+    """Get notified by Slack, Discord, another webhook or e-mail when your runs, sweeps and duels end or fail. The
+    runner sends the messages.
 
-    Each of these commands answers in JSON with --json.
+    All these commands accept --json.
     """
+
+
+notify_command.add_command(hosts_command)
 
 
 @notify_command.command("add", short_help="Add a channel.")
@@ -50,10 +52,10 @@ def notify_command() -> None:
     "--to",
     "recipient",
     default="",
-    help="For e-mail in a lab without accounts: the address. With accounts it is that of your own.",
+    help="E-mail address, in a lab without accounts. With accounts, your account's address is used.",
 )
 @click.option(
-    "--address-stdin", is_flag=True, help="Read a webhook's address from standard input instead of asking for it."
+    "--address-stdin", is_flag=True, help="Read a webhook's address from standard input instead of prompting."
 )
 @_ends
 @_reach
@@ -62,17 +64,15 @@ def notify_command() -> None:
 def add_command(
     kind: Kind, recipient: str, address_stdin: bool, ends: Ends, reach: Reach, owner: str, as_json: bool
 ) -> None:
-    """Add a channel. A webhook's address is a secret: it is asked for, never given as an argument, and shown shortened
-    from then on.
-    """
+    """Add a channel. A webhook's address is a secret: it is prompted for, never an argument, and shown shortened."""
     if kind != "email" and recipient:
         raise ConfigError(
             [
                 Problem(
                     "to",
                     (
-                        "--to is for e-mail. A webhook's address is asked for, or read with --address-stdin, so "
-                        "that it stays out of the shell's history."
+                        "--to applies only to e-mail. Enter a webhook's address at the prompt or with "
+                        "--address-stdin, so that it stays out of the shell's history."
                     ),
                 )
             ]
@@ -80,18 +80,18 @@ def add_command(
     address = recipient if kind == "email" else _address(address_stdin)
     with Store.open(Home.find()) as store:
         made = store.channels.add(kind, address, owner=owner, ends=ends, reach=reach)
-    _say({"channel": made}, f"Channel {made} tells {owner}. Try it: python -m engine notify test {made}", as_json)
+    say({"channel": made}, f"Channel {made} added for {owner}. Test it: python -m engine notify test {made}", as_json)
 
 
 @notify_command.command("list", short_help="List channels and the last messages.")
-@click.option("--all", "everybody", is_flag=True, help="Those of everybody.")
+@click.option("--all", "everybody", is_flag=True, help="Include the channels of other people.")
 @click.option(
-    "--limit", type=click.IntRange(0, 1_000), default=10, show_default=True, help="So many of the newest messages."
+    "--limit", type=click.IntRange(0, 1_000), default=10, show_default=True, help="Number of messages to show."
 )
 @owner_option
 @json_option
 def list_command(everybody: bool, limit: int, owner: str, as_json: bool) -> None:
-    """List channels and the last messages, with why one could not be sent."""
+    """List channels and the last messages, with delivery errors."""
     whose = None if everybody else owner
     with Reader.open(Home.find()) as reader:
         channels, sent = reader.channels.of(whose), reader.outbox.sent(whose, limit=limit)
@@ -106,14 +106,14 @@ def list_command(everybody: bool, limit: int, owner: str, as_json: bool) -> None
         click.echo("\n" + table(("WHEN", "CHANNEL", "OF", "STATE", "WHY"), [_message(each) for each in sent]))
 
 
-@notify_command.command("set", short_help="Have a channel tell of other ends.")
+@notify_command.command("set", short_help="Change the events of a channel.")
 @_number
 @_ends
 @_reach
 @owner_option
 @json_option
 def set_command(channel_id: int, ends: Ends, reach: Reach, owner: str, as_json: bool) -> None:
-    """Have a channel tell of other ends from now on."""
+    """Change which events a channel reports."""
     _order(
         lambda store: store.channels.change(channel_id, ends=ends, reach=reach, by=owner),
         channel_id,
@@ -127,88 +127,49 @@ def set_command(channel_id: int, ends: Ends, reach: Reach, owner: str, as_json: 
 @owner_option
 @json_option
 def test_command(channel_id: int, owner: str, as_json: bool) -> None:
-    """Have the runner send a test message; `notify list` says what became of it."""
+    """Have the runner send a test message; `notify list` shows its delivery."""
     _order(
         lambda store: store.channels.test(channel_id, by=owner),
         channel_id,
-        "gets a test message from the runner",
+        "will get a test message from the runner",
         as_json,
     )
 
 
-@notify_command.command("pause", short_help="Have a channel tell nothing for a while.")
+@notify_command.command("pause", short_help="Pause a channel.")
 @_number
 @owner_option
 @json_option
 def pause_command(channel_id: int, owner: str, as_json: bool) -> None:
-    """Have a channel tell nothing until it is resumed; what ends meanwhile is not told later."""
+    """Pause a channel until it is resumed; events in between are not sent later."""
     _order(lambda store: store.channels.pause(channel_id, by=owner), channel_id, "is paused", as_json)
 
 
-@notify_command.command("resume", short_help="Have a paused channel tell again.")
+@notify_command.command("resume", short_help="Resume a paused channel.")
 @_number
 @owner_option
 @json_option
 def resume_command(channel_id: int, owner: str, as_json: bool) -> None:
-    """Have a paused channel tell again, beginning with what was on its way."""
-    _order(lambda store: store.channels.resume(channel_id, by=owner), channel_id, "tells again", as_json)
+    """Resume a paused channel, starting with messages that were not delivered yet."""
+    _order(lambda store: store.channels.resume(channel_id, by=owner), channel_id, "is resumed", as_json)
 
 
-@notify_command.command("remove", short_help="Delete a channel with its address.")
+@notify_command.command("remove", short_help="Delete a channel and its address.")
 @_number
 @owner_option
 @json_option
 def remove_command(channel_id: int, owner: str, as_json: bool) -> None:
-    """Delete a channel with its address and what was to be sent there."""
+    """Delete a channel, its address and its undelivered messages."""
     _order(lambda store: store.channels.delete(channel_id, by=owner), channel_id, "is deleted", as_json)
 
 
-@notify_command.command("hosts", short_help="List, allow or refuse whom messages may go to.")
-@click.option("--add", metavar="HOST", help="Let webhooks go to a host out in the world, over https.")
-@click.option(
-    "--add-internal",
-    metavar="HOST:PORT",
-    help="Let webhooks of kind json go to exactly this receiver inside the lab's network, http too.",
-)
-@click.option(
-    "--add-domain", metavar="DOMAIN", help="In a lab without accounts: let e-mail go to addresses of this domain."
-)
-@click.option("--remove", metavar="HOST", help="Let none go there any more, as HOST, HOST:PORT or DOMAIN.")
-@owner_option
-@json_option
-def hosts_command(
-    add: str | None, add_internal: str | None, add_domain: str | None, remove: str | None, owner: str, as_json: bool
-) -> None:
-    """List whom messages may go to, after allowing or refusing a receiver."""
-    wanted: list[tuple[ReceiverKind, str | None]] = [("public", add), ("internal", add_internal), ("mail", add_domain)]
-    with Store.open(Home.find()) as store:
-        for kind, host in wanted:
-            if host is not None:
-                store.channels.allow_receiver(kind, host, by=owner)
-        if remove is not None:
-            _remove(store, remove, owner)
-        found = store.read.channels.listed_receivers()
-    if as_json:
-        print_json(found)
-        return
-    words = {"public": "webhooks, https", "internal": "webhooks of kind json", "mail": "e-mail without accounts"}
-    click.echo(
-        table(
-            ("TO", "FOR", "SINCE", "BY"),
-            [(str(each.receiver), words[each.receiver.kind], moment(each.added_at), each.added_by) for each in found],
-        )
-    )
-
-
-@notify_command.command("mail", short_help="Say how the mail server is set up, and try it.")
+@notify_command.command("mail", short_help="Show and test the mail server's settings.")
 @click.option("--check", is_flag=True, help="Connect, encrypt and sign in; no message is sent.")
 @owner_option
 @json_option
 @click.pass_context
 def mail_command(ctx: click.Context, check: bool, owner: str, as_json: bool) -> None:
-    """Say by which server e-mail goes. With --check connect to it, encrypt and sign in as for a message,
-    and send none.
-    """
+    """Show the mail server's settings. With --check, connect, encrypt and sign in, without sending a message."""
     from engine.notices import mail
     from engine.notices.mail_server import mail_server
 
@@ -222,20 +183,20 @@ def mail_command(ctx: click.Context, check: bool, owner: str, as_json: bool) -> 
                 Problem(
                     "mail",
                     (
-                        f"This lab has no mail server. Write {home.path}/mail.toml, or set PARALLAB_MAIL_HOST "
-                        "(docs/notifications.md)."
+                        f"This lab has no mail server. Create {home.path}/mail.toml, or set PARALLAB_MAIL_HOST (see "
+                        "docs/notifications.md)."
                     ),
                 )
             ]
         )
-    tell_ignored_settings(home)  # it is the runner that sends
+    tell_ignored_settings(home)  # the runner sends e-mail
     outcome = mail.check(server) if check else None
     said = (
-        f"E-mail goes from {server.sender} by {server.host}:{server.port}, "
-        f"{server.security}{', signed in' if server.user else ''}."
+        f"Sender {server.sender}, server {server.host}:{server.port}, security "
+        f"{server.security}{', with sign-in' if server.user else ''}."
     )
     if outcome is not None:
-        said += f" {outcome.error or 'It answers, and takes the sign-in.'}"
+        said += f" {outcome.error or 'Check passed: the server answers and accepts the sign-in.'}"
     about = {
         "host": server.host,
         "port": server.port,
@@ -243,23 +204,8 @@ def mail_command(ctx: click.Context, check: bool, owner: str, as_json: bool) -> 
         "sender": server.sender,
         "signs_in": bool(server.user),
     }
-    _say({**about, "checked": outcome is not None, "error": outcome.error if outcome else ""}, said, as_json)
+    say({**about, "checked": outcome is not None, "error": outcome.error if outcome else ""}, said, as_json)
     ctx.exit(FAILED if outcome and not outcome.delivered else 0)
-
-
-def _remove(store: Store, text: str, owner: str) -> None:
-    kinds: list[ReceiverKind] = (
-        ["internal", "public"] if ":" in text else ["public", "mail"] if "." in text else ["public"]
-    )
-    done = [store.channels.refuse_receiver(kind, text, by=owner) for kind in kinds]
-    if not any(done):
-        raise ConfigError(
-            [
-                Problem(
-                    "remove", f"No receiver '{text[:80]}' is listed. `python -m engine notify hosts` shows which are."
-                )
-            ]
-        )
 
 
 def _address(from_stdin: bool) -> str:
@@ -271,11 +217,7 @@ def _address(from_stdin: bool) -> str:
 def _order(order: Callable[[Store], object], channel_id: int, said: str, as_json: bool) -> None:
     with Store.open(Home.find()) as store:
         order(store)
-    _say({"channel": channel_id, "now": said}, f"Channel {channel_id} {said}.", as_json)
-
-
-def _say(value: object, sentence: str, as_json: bool) -> None:
-    print_json(value) if as_json else click.echo(sentence)
+    say({"channel": channel_id, "now": said}, f"Channel {channel_id} {said}.", as_json)
 
 
 def _cells(channel: Channel) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""`queue`, `hold`, `release` and `move`: what waits, why, when it should start, and another order."""
+"""`queue`, `hold`, `release` and `move`: show and change the queue."""
 
 from collections.abc import Callable, Sequence
 from typing import get_args
@@ -20,23 +20,23 @@ from engine.store.queue.queue import End
 RUNNING = "max_running_per_person"
 
 
-@click.command("queue", short_help="List what waits, in order, with reasons and estimated starts.")
+@click.command("queue", short_help="List queued runs in order, with reasons and estimated starts.")
 @click.option(
     "--max-per-person",
     "most",
     metavar="NUMBER",
-    help="First let a person have at most so many runs on at a time; 'none' for no limit.",
+    help="First set the maximum number of running runs per person; 'none' for no limit.",
 )
 @owner_option
 @json_option
 def queue_command(most: str | None, owner: str, as_json: bool) -> None:
-    """List the runs that wait in the order in which they start, why each waits, and when it should start.
+    """List queued runs in their start order, with the reason for waiting and the estimated start.
 
-    Times are those of like runs that finished on this machine; where there are none, nothing is said.
+    Estimates come from similar runs that finished on this machine; without any, they are empty.
     """
     home = Home.find()
     if most is not None:
-        change_limits(home, {RUNNING: read_value(RUNNING, most)}, by=owner, anew=True)
+        change_limits(home, {RUNNING: read_value(RUNNING, most)}, by=owner, replace_unreadable=True)
     found = limits(home)
     with Reader.open(home) as reader:
         waits, total = list(outlook(reader, home).values()), reader.queue.count()
@@ -50,9 +50,9 @@ def queue_command(most: str | None, owner: str, as_json: bool) -> None:
         )
         return
     if most is not None or found.max_running_per_person is not None:
-        click.echo(f"A person may have {found.max_running_per_person or 'any number of'} runs on at a time.")
+        click.echo(f"Running runs per person: {found.max_running_per_person or 'no limit'}.")
     if not waits:
-        click.echo("No run waits.")
+        click.echo("The queue is empty.")
         return
     click.echo(
         table(
@@ -64,41 +64,39 @@ def queue_command(most: str | None, owner: str, as_json: bool) -> None:
         click.echo(f"Showing the first {MOST} of {total:,}.")
 
 
-@click.command("hold", short_help="Keep queued runs from starting.")
+@click.command("hold", short_help="Put queued runs on hold.")
 @click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @owner_option
 @json_option
 def hold_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
-    """Keep queued runs from starting until they are released; they keep their place."""
+    """Put queued runs on hold until they are released; they keep their place."""
     _each(run_ids, lambda store, run_id: store.queue.hold(run_id, by=owner), "on hold", as_json)
 
 
-@click.command("release", short_help="Let runs on hold start again.")
+@click.command("release", short_help="Release runs on hold.")
 @click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @owner_option
 @json_option
 def release_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
-    """Let runs on hold start when their turn comes."""
+    """Release runs on hold; they start when their turn comes."""
     _each(run_ids, lambda store, run_id: store.queue.release(run_id, by=owner), "released", as_json)
 
 
-@click.command("move", short_help="Put queued runs before or behind others, or give them another priority.")
+@click.command("move", short_help="Change the order or priority of queued runs.")
 @click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @click.option(
     "--to",
     "end",
     type=click.Choice(get_args(End)),
-    help="Before or behind all others of its priority; several keep the order given.",
+    help="Move to the front or back of its priority; several runs keep the order given.",
 )
-@click.option(
-    "--priority", type=click.Choice(PRIORITIES), help="Give another priority; runs of a higher one start first."
-)
+@click.option("--priority", type=click.Choice(PRIORITIES), help="New priority; runs of higher priority start first.")
 @owner_option
 @json_option
 def move_command(run_ids: Sequence[int], end: End | None, priority: Priority | None, owner: str, as_json: bool) -> None:
-    """Put queued runs before or behind all others of their priority, or give them another priority, or both."""
+    """Move queued runs to the front or back of their priority, change their priority, or both."""
     if end is None and priority is None:
-        raise ConfigError([Problem("", "move takes --to front, --to back or --priority.")])
+        raise ConfigError([Problem("", "move needs --to front, --to back or --priority.")])
 
     def move(store: Store, run_id: int) -> None:
         if priority:
@@ -113,7 +111,7 @@ def move_command(run_ids: Sequence[int], end: End | None, priority: Priority | N
 
 
 def _each(run_ids: Sequence[int], order: Callable[[Store, int], None], said: str, as_json: bool) -> None:
-    """Give one command for each run; the first that can't be done ends it, and those before it are done."""
+    """Apply one command to each run; stops at the first failure, and keeps the changes before it."""
     with Store.open(Home.find()) as store:
         for run_id in run_ids:
             order(store, run_id)
@@ -125,7 +123,7 @@ def _each(run_ids: Sequence[int], order: Callable[[Store, int], None], said: str
 
 def _cells(wait: Wait) -> tuple[object, ...]:
     run = wait.run
-    takes = f"{duration(wait.takes.median)} ({wait.takes.runs} like)" if wait.takes else ""
+    takes = f"{duration(wait.takes.median)} ({wait.takes.runs} similar)" if wait.takes else ""
     return (
         *(run.id, run.priority, run.experiment, run.name, run.owner, run.demand.cores, run.demand.gpus),
         *(takes, start_in_words(wait.starts_in_s), wait.reason),

@@ -20,35 +20,34 @@ POLL_S = 0.1
 REGISTER_S = 10.0
 
 
-@click.command("serve", short_help="Be the runner of the store, in the foreground.")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON when the runner ends.")
+@click.command("serve", short_help="Run the store's runner in the foreground.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON when the runner stops.")
 def serve_command(as_json: bool) -> None:
-    """Be the runner of the store, in the foreground: take runs from the queue and watch over them.
+    """Run the store's runner in the foreground: start queued runs and supervise them.
 
-    Ctrl-C or SIGTERM ends the runner and leaves its runs alone; the next runner takes them over. One runner serves a
-    store; a second one ends with exit code 4. The console, run and submit start one in the background where none is
-    alive.
+    Ctrl-C or SIGTERM stops the runner but not its runs; the next runner takes them over. A store has one runner; a
+    second one exits with code 4. The console, run and submit start one in the background if none is running.
     """
     serve(Home.find())
     if as_json:
         print_json({"stopped": True})
 
 
-@click.command("stop", short_help="End the runner once its runs have ended.")
-@click.option("--cancel-runs", is_flag=True, help="Cancel the runs that the runner waits for.")
+@click.command("stop", short_help="Stop the runner after its runs have ended.")
+@click.option("--cancel-runs", is_flag=True, help="Cancel the runs instead of waiting for them.")
 @click.option(
     "--timeout",
     "timeout_s",
     type=NumberRange(0),
-    help="Give up waiting after so many seconds; the runner still ends once its runs have.",
+    help="Seconds to wait; the runner still stops after its runs have ended.",
 )
 @owner_option
 @json_option
 @click.pass_context
 def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None, owner: str, as_json: bool) -> None:
-    """End the runner once its runs have ended; say meanwhile what it waits for.
+    """Stop the runner after its runs have ended; print the runs that it waits for.
 
-    Queued runs stay in the queue for the next runner. Ctrl-C stops the waiting, not the runner's end.
+    Queued runs stay queued for the next runner. Ctrl-C ends the waiting; the runner still stops.
     """
     home = Home.find()
     runner = _ask(home, owner)
@@ -72,7 +71,7 @@ def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None,
 
 
 def _ask(home: Home, owner: str) -> ProcessIdentity | None:
-    """Ask the runner to end and return which process that is; None where none serves the store."""
+    """Request the runner's stop and return its process; None without a runner."""
     deadline = time.monotonic() + REGISTER_S
     while is_running(home):
         if runner := runner_process(home):
@@ -96,7 +95,7 @@ def _cancel(home: Home, owner: str) -> None:
 
 
 def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, *, quiet: bool) -> list[RunRow]:
-    """Wait for the runner's end; return the runs that it still waits for when the time is up."""
+    """Wait for the runner to stop; return the remaining runs on a timeout."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     said = ""
     rows: list[RunRow] = []
@@ -121,13 +120,13 @@ def _runs(home: Home, statuses: Sequence[Status]) -> list[RunRow]:
 def _answer(
     home: Home, runner: ProcessIdentity | None, stopped: bool, left: Sequence[RunRow], queued: Sequence[RunRow]
 ) -> str:
-    waiting = f" Queued for the next runner: {', '.join(str(row.id) for row in queued)}." if queued else ""
+    waiting = f" Still queued: {', '.join(str(row.id) for row in queued)}." if queued else ""
     if runner is None:
-        return f"No runner serves {home.path}.{waiting}"
+        return f"No runner is running for {home.path}.{waiting}"
     if not stopped:
         return (
-            "The runner was asked to end and still waits for "
-            f"{', '.join(str(row.id) for row in left) or 'its last run'}; it ends by itself.{waiting}"
+            "The runner will stop when these runs have ended: "
+            f"{', '.join(str(row.id) for row in left) or 'its last one'}.{waiting}"
         )
-    again = " Another one was started meanwhile." if is_running(home) else ""
-    return f"The runner has ended.{again}{waiting}"
+    again = " Another runner has started meanwhile." if is_running(home) else ""
+    return f"The runner has stopped.{again}{waiting}"

@@ -1,4 +1,4 @@
-"""What commands that launch do about the runner: start one, and say what it does not take from whoever launches."""
+"""Start a runner for commands that launch runs, and warn about settings that it ignores."""
 
 import click
 
@@ -9,10 +9,10 @@ from engine.system.runner_process import ensure_running
 
 
 def see_to_runner(home: Home) -> None:
-    """Start a runner where none serves `home`; tell on standard error why none can be started, or which settings the
-    one that serves ignores.
+    """Start a runner for `home` if none is running; print on standard error why that failed, or which settings the
+    running one ignores.
 
-    What was queued stays queued either way.
+    Queued runs stay queued either way.
     """
     try:
         if ensure_running(home):
@@ -23,6 +23,6 @@ def see_to_runner(home: Home) -> None:
 
 
 def tell_ignored_settings(home: Home) -> None:
-    """Say on standard error which settings of this process the live runner was started with otherwise."""
+    """Print on standard error which settings differ between this process and the running runner."""
     for sentence in ignored_settings(home):
         click.echo(f"{sentence} {RESTART}", err=True)

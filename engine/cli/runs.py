@@ -1,4 +1,4 @@
-"""`list` and `cancel`: the runs of the lab, and ending one or all of a sweep."""
+"""`list` and `cancel`: list runs, and cancel one or all of a sweep."""
 
 import time
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ CANCEL_WAIT_S = 60.0
 
 
 class ListOptions(TypedDict):
-    """What the options of `list` ask of runs."""
+    """The filter options of `list`."""
 
     statuses: Sequence[Status] | None
     experiment: str | None
@@ -33,26 +33,26 @@ class ListOptions(TypedDict):
     "statuses",
     type=click.Choice(get_args(Status)),
     multiple=True,
-    help="Only runs of this status; may be given often.",
+    help="Only runs with this status; repeatable.",
 )
 @click.option("--experiment", help="Only runs of this experiment.")
 @click.option("--owner", help="Only runs of this person.")
 @click.option("--sweep", type=int, help="Only runs of this sweep.")
 @click.option(
-    "--search", default="", help="Only runs whose name, owner, experiment, preset, tags or id hold this text."
+    "--search", default="", help="Only runs whose name, owner, experiment, preset, tags or id contain this text."
 )
 @click.option(
     "--filter",
     "text",
     default="",
-    help="Only runs that a filter finds, such as 'trainers >= 4 and test/accuracy.best > 98'; docs/filter.md.",
+    help="Only runs that match a filter, such as 'trainers >= 4 and test/accuracy.best > 98'; see docs/filter.md.",
 )
-@click.option("--sort", help="Sort by a field, such as duration, or -test/accuracy.best for the greatest first.")
-@click.option("--archived", is_flag=True, help="Archived runs too.")
+@click.option("--sort", help="Sort by a field, such as duration; -test/accuracy.best sorts in descending order.")
+@click.option("--archived", is_flag=True, help="Include archived runs.")
 @click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="At most so many, newest first."
+    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Maximum number of runs to list."
 )
-@click.option("--offset", type=click.IntRange(0), default=0, help="Leave out so many of the newest.")
+@click.option("--offset", type=click.IntRange(0), default=0, help="Number of runs to skip.")
 @json_option
 def list_command(
     statuses: Sequence[Status],
@@ -67,10 +67,10 @@ def list_command(
     offset: int,
     as_json: bool,
 ) -> None:
-    """List runs, newest first; archived ones where they are asked for."""
+    """List runs, newest first; archived ones only with --archived."""
     with Reader.open(Home.find()) as reader:
         if sweep is not None:
-            reader.sweeps.one(sweep)  # says so where there is none
+            reader.sweeps.one(sweep)  # raises for an unknown sweep
         matching = reader.fields.filter(text)
         away = None if archived or matching.mentions("archived") else False
         asked: ListOptions = {
@@ -89,13 +89,15 @@ def list_command(
         print_json(rows)
     elif not rows:
         click.echo(
-            "No run fits. The first one: python -m engine run hogwild --preset quick" if not total else "No more runs."
+            ("No matching runs. Launch one with: python -m engine run hogwild --preset quick")
+            if not total
+            else "No more runs."
         )
     else:
         headings = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
         click.echo(table(headings, [_cells(row) for row in rows]))
         if total > len(rows):
-            click.echo(f"Showing {len(rows):,} of {total:,}; --limit and --offset show others.")
+            click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.")
 
 
 def _cells(row: RunRow) -> tuple[object, ...]:
@@ -108,20 +110,20 @@ def _cells(row: RunRow) -> tuple[object, ...]:
 @click.command("cancel", short_help="Cancel a run, or all runs of a sweep.")
 @click.argument("run_id", metavar="[ID]", type=int, required=False)
 @click.option("--sweep", "sweep_id", metavar="ID", type=int, help="Cancel all runs of this sweep that have not ended.")
-@click.option("--force", is_flag=True, help="Kill the processes at once, also of a run that is stopping already.")
-@click.option("--wait", is_flag=True, help="Return only when they have ended.")
+@click.option("--force", is_flag=True, help="Kill the processes at once, even if the run is already stopping.")
+@click.option("--wait", is_flag=True, help="Wait until the runs have ended.")
 @owner_option
 @json_option
 def cancel_command(
     run_id: int | None, sweep_id: int | None, force: bool, wait: bool, owner: str, as_json: bool
 ) -> None:
-    """Cancel a run, or all runs of a sweep: at once while queued, else by ending worker and ranks.
+    """Cancel a run, or all runs of a sweep: at once while queued, otherwise by stopping worker and ranks.
 
-    They are asked to end, and killed where they don't within seconds. The run is cancelled once nothing of it is left;
-    its cause says so where something could not be removed.
+    Processes that don't stop within seconds are killed. The run is cancelled once its processes are gone; its cause
+    lists anything that could not be removed.
     """
     if (run_id is None) == (sweep_id is None):
-        raise ConfigError([Problem("", "cancel takes the number of one run, or --sweep with the number of one sweep.")])
+        raise ConfigError([Problem("", "cancel needs the id of one run, or --sweep with the id of one sweep.")])
     home = Home.find()
     with Store.open(home) as store:
         if run_id is not None:
@@ -130,7 +132,7 @@ def cancel_command(
             assert sweep_id is not None
             found = store.sweeps.cancel(sweep_id, by=owner, force=force)
     if "stopping" in found.values():
-        ensure_running(home)  # ending the worker is the runner's work
+        ensure_running(home)  # the runner stops the worker
         if wait:
             found = {each: _ended(home, each) if status == "stopping" else status for each, status in found.items()}
     if not as_json:
@@ -148,8 +150,8 @@ def _ended(home: Home, run_id: int) -> Status:
         while (run := reader.runs.one(run_id)).active:
             if time.monotonic() > deadline:
                 raise RunnerError(
-                    f"Run {run_id} was asked to stop, but it is still {run.status} after {CANCEL_WAIT_S:.0f} "
-                    f"s. See {home.runner_log}."
+                    f"Run {run_id} is still {run.status} {CANCEL_WAIT_S:.0f} s after its cancellation. See "
+                    f"{home.runner_log}."
                 )
             time.sleep(0.1)
     return run.status

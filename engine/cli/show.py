@@ -1,10 +1,11 @@
-"""`show`: one run in full; and the summary that `run` ends with."""
+"""`show`: one run in full; also the summary that `run` prints at its end."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from engine.analysis.disturbance import in_words, named
 from engine.analysis.result import ranked
 from engine.cli.answers import duration, moment, number, plain, print_json, table
 from engine.cli.frame import json_option
@@ -21,8 +22,7 @@ from engine.store.records import Event, RankRow, Run
 def show_command(run_id: int, as_json: bool) -> None:
     """Show one run: status, cause, progress, metrics, ranks, phases, config, environment, events.
 
-    With --json all that the console's page of the run shows, `pid` of its worker included; curves come with the export
-    command.
+    --json prints everything on the run's page, and its worker's `pid`; the export command exports curves.
     """
     with Reader.open(Home.find()) as reader:
         found = in_full(reader, run_id)
@@ -33,21 +33,23 @@ def show_command(run_id: int, as_json: bool) -> None:
 
 
 def summary(reader: Reader, run_id: int) -> dict[str, Any]:
-    """Return what a run came to: its row in the list, with `metrics` (last values) in place of `last`, and
-    its result.
+    """Return the outcome of a run: its row in the list, with `metrics` (last values) in place of `last`, and its
+    result.
     """
     entry = reader.runs.entry(run_id)
     row, result = plain(entry), ranked(entry)
     row["metrics"] = row.pop("last")
     return {
         **row,
+        "disturbance": entry.disturbance,
+        "disturbed": entry.disturbed,
         "result": {**result.plain, "words": result.words} if result else None,
         "error": reader.runs.one(run_id).error,
     }
 
 
 def summary_text(found: Mapping[str, Any]) -> str:
-    """Return the summary as a person reads it."""
+    """Return the summary as text."""
     times = (
         f" in {duration(found['execution_time_s'])} (start-up {duration(found['startup_time_s'])})"
         if found["execution_time_s"] is not None
@@ -65,7 +67,7 @@ def summary_text(found: Mapping[str, Any]) -> str:
 
 
 def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
-    """Return all that the run's page shows, as plain values."""
+    """Return everything on the run's page, as plain values."""
     run = reader.runs.one(run_id)
     found = {
         **summary(reader, run_id),
@@ -125,7 +127,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
         "name": run.name,
         "owner": run.owner,
-        "sweep": f"{run.sweep_id} (list --sweep {run.sweep_id} shows its runs)" if run.sweep_id else "",
+        "sweep": f"{run.sweep_id} (list its runs: list --sweep {run.sweep_id})" if run.sweep_id else "",
         "resumes" if run.resumes else "retries": f"run {run.parent_id}" if run.parent_id else "",
         "resumed as": _named(found["resumed_as"]),
         "retried as": _named(found["retried_as"]),
@@ -134,18 +136,26 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "created": moment(run.created_at),
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),
-        "takes": (
-            f"{run.demand.ranks} ranks of {run.demand.threads_per_rank} threads on {run.demand.cores} cores, GPUs: "
+        "resources": (
+            f"{run.demand.ranks} ranks, {run.demand.threads_per_rank} threads per rank, "
+            f"{run.demand.cores} cores, GPUs: "
             f"{list(run.gpus) or 'none'}"
         ),
         "worker": f"pid {run.worker.pid}" if run.worker else "",
         "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
         "tags": ", ".join(run.tags),
         "note": run.note,
+        "disturbance": _disturbance(run, found),
         "commit": str(run.environment.get("git_commit", "")),
         "host": str(run.environment.get("host", "")),
     }
     return "\n".join(f"{name:<12}{value}" for name, value in facts.items() if value)
+
+
+def _disturbance(run: Run, found: Mapping[str, Any]) -> str:
+    if found["disturbance"] is None:
+        return "unknown" if run.execution_time_s is not None else ""
+    return "; ".join(filter(None, [in_words(found["disturbance"]) + ", disturbed" * found["disturbed"], named(run)]))
 
 
 def _named(runs: Sequence[int]) -> str:
@@ -156,7 +166,7 @@ def _terms(run: Run) -> str:
     longest, retries = run.terms.max_run_time_s, run.terms.max_retries
     said = [
         f"at most {longest:g} s" if longest else "",
-        f"retried {run.attempt} of at most {retries} times" if retries else "",
+        f"retry {run.attempt} of {retries}" if retries else "",
     ]
     return ", ".join(filter(None, said))
 

@@ -1,4 +1,4 @@
-"""`sweep`: put several runs into the queue; pause them, let them go on, try again, add to them."""
+"""`sweep`: launch, pause, resume, retry and extend sweeps."""
 
 from collections.abc import Sequence
 
@@ -17,50 +17,50 @@ from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import BAD_ENDS
 from engine.sweep.extend import extend_sweep
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from engine.sweep.random_search import Draw
 
 LAUNCH = "launch"
 no_runner_option = click.option(
-    "--no-runner", is_flag=True, help="Leave the runs in the queue until someone starts a runner."
+    "--no-runner", is_flag=True, help="Do not start a runner; the runs stay queued until one starts."
 )
 
 
 class SweepWords(click.Group):
-    """A group whose first word may be left out: `sweep hogwild …` launches."""
+    """A group with `launch` as its default command: `sweep hogwild …` launches."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the word for a launch before anything that names no other command."""
+        """Insert `launch` unless the first argument is a command."""
         return super().parse_args(ctx, args if args and args[0] in self.commands else [LAUNCH, *args])
 
 
 @click.group(
     "sweep",
     cls=SweepWords,
-    short_help="Launch one experiment over values of some settings; pause, resume, retry, extend it.",
+    short_help="Launch, pause, resume, retry or extend a sweep over settings of an experiment.",
 )
 def sweep_command() -> None:
-    """Launch a sweep, or change one."""
+    """Launch, pause, resume, retry or extend a sweep."""
 
 
 @sweep_command.command(LAUNCH)
 @click.argument("experiment_name", metavar="EXPERIMENT")
-@click.option("--preset", help="Start from a named config; the experiments command lists them.")
+@click.option("--preset", help="Preset to start from; the experiments command lists them.")
 @click.option(
-    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting of every run; may be given often."
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting of every run; repeatable."
 )
 @click.option(
     "--over",
     metavar="KEY=VALUES",
     multiple=True,
-    help="Vary one setting: splits=1,2,4,8 or splits=1..10. May be given twice.",
+    help="Setting to vary: splits=1,2,4,8 or splits=1..10. At most two.",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Runs of each combination; seeds count up from the setting seed.",
+    help="Runs per combination; seeds count up from the setting seed.",
 )
 @click.option(
     "--draw",
@@ -77,15 +77,17 @@ def sweep_command() -> None:
     help="The same seed draws the same combinations.",
 )
 @click.option(
-    "--exclusive", is_flag=True, help="For timing: one run at a time, and nothing else beside it; modes take turns."
+    "--exclusive",
+    is_flag=True,
+    help=("Exclusive timing: one run at a time on an otherwise idle machine; modes alternate."),
 )
 @click.option(
     "--stop-after",
     metavar="N",
     type=click.IntRange(1),
-    help="Cancel what still waits once N runs have failed or were lost.",
+    help="Cancel the queued runs after N runs have failed or were lost.",
 )
-@click.option("--name", "title", default="", help="A name that tells the sweep from its like.")
+@click.option("--name", "title", default="", help="Name of the sweep.")
 @terms_options
 @owner_option
 @json_option
@@ -106,10 +108,10 @@ def launch_command(
     as_json: bool,
     no_runner: bool,
 ) -> None:
-    """Put the runs of a sweep into the queue, all or none, and return at once; start a runner where none is alive.
+    """Queue the runs of a sweep, all or none, and return at once; start a runner if none is running.
 
-    The first seed's runs come first, so that a whole curve is there early. For a sweep that is there: `sweep pause ID`,
-    `sweep resume ID`, `sweep retry ID`, `sweep extend ID`; each explains itself with --help.
+    The runs of the first seed start first, so that a complete curve is available early. For an existing sweep: `sweep
+    pause ID`, `sweep resume ID`, `sweep retry ID`, `sweep extend ID`; see their --help.
     """
     home, found = Home.find(), experiment(experiment_name)
     base = {**(found.preset(preset).settings if preset else {}), **read_settings(settings)}
@@ -133,7 +135,7 @@ def launch_command(
     )
     _tell_new(home, sweep_id, None, as_json, no_runner)
     if not as_json:
-        click.echo(f"Follow it: python -m engine list --sweep {sweep_id}")
+        click.echo(f"Show its runs: python -m engine list --sweep {sweep_id}")
 
 
 @sweep_command.command("pause")
@@ -141,7 +143,7 @@ def launch_command(
 @owner_option
 @json_option
 def pause_command(sweep_id: int, owner: str, as_json: bool) -> None:
-    """Let the queued runs of a sweep wait until it is resumed; live ones go on."""
+    """Pause a sweep: its queued runs wait until it is resumed; active runs continue."""
     with Store.open(Home.find(), timeout_s=STORE_TIMEOUT_S) as store:
         _tell_held(sweep_id, store.sweeps.hold(sweep_id, by=owner), True, as_json)
 
@@ -152,7 +154,7 @@ def pause_command(sweep_id: int, owner: str, as_json: bool) -> None:
 @json_option
 @no_runner_option
 def resume_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
-    """Let a paused sweep go on."""
+    """Resume a paused sweep."""
     home = Home.find()
     with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
         _tell_held(sweep_id, store.sweeps.release(sweep_id, by=owner), False, as_json)
@@ -162,15 +164,31 @@ def resume_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) ->
 
 @sweep_command.command("retry")
 @click.argument("sweep_id", metavar="ID", type=int)
-@click.option("--also-cancelled", is_flag=True, help="Try those again too that were cancelled.")
+@click.option("--also-cancelled", is_flag=True, help="Also retry cancelled runs.")
 @owner_option
 @json_option
 @no_runner_option
 def retry_command(sweep_id: int, also_cancelled: bool, owner: str, as_json: bool, no_runner: bool) -> None:
-    """Queue another run of each cell whose newest one failed or was lost."""
+    """Retry each cell whose newest run failed or was lost."""
     home = Home.find()
     with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
         new = store.sweeps.retry(sweep_id, by=owner, statuses=(*BAD_ENDS, "cancelled") if also_cancelled else BAD_ENDS)
+    _tell_new(home, sweep_id, set(new.values()), as_json, no_runner)
+
+
+@click.command("remeasure", short_help="Repeat the disturbed runs of a sweep alone on the machine.")
+@click.option("--sweep", "sweep_id", metavar="ID", type=int, required=True, help="The sweep.")
+@owner_option
+@json_option
+@no_runner_option
+def remeasure_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+    """Repeat each run of a sweep from whose cores other programs or the host took more than 5 % of the CPU time.
+
+    The repeats run one at a time, alone on the machine; the sweep becomes exclusive. The disturbed runs are kept.
+    """
+    home = Home.find()
+    with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
+        new = store.sweeps.remeasure(sweep_id, by=owner)
     _tell_new(home, sweep_id, set(new.values()), as_json, no_runner)
 
 
@@ -180,17 +198,17 @@ def retry_command(sweep_id: int, also_cancelled: bool, owner: str, as_json: bool
     "--over",
     metavar="KEY=VALUES",
     multiple=True,
-    help="More values of a setting that the sweep varies; may be given twice.",
+    help="More values for a setting that the sweep varies; at most two settings.",
 )
-@click.option("--seeds", type=click.IntRange(0), default=0, help="So many more seeds.")
-@click.option("--draw", "draws", type=click.IntRange(0), default=0, help="So many more combinations of a random draw.")
+@click.option("--seeds", type=click.IntRange(0), default=0, help="Number of seeds to add.")
+@click.option("--draw", "draws", type=click.IntRange(0), default=0, help="Number of random combinations to add.")
 @owner_option
 @json_option
 @no_runner_option
 def extend_command(
     sweep_id: int, over: Sequence[str], seeds: int, draws: int, owner: str, as_json: bool, no_runner: bool
 ) -> None:
-    """Add values, seeds or draws to a sweep; the runs that it lacks are queued, all or none."""
+    """Add values, seeds or draws to a sweep; the missing runs are queued, all or none."""
     home = Home.find()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         config: type[Config] = experiment(reader.sweeps.one(sweep_id).experiment).config
@@ -200,23 +218,21 @@ def extend_command(
 
 
 def _texts(over: Sequence[str]) -> dict[str, str]:
-    """Return what is written for each setting that varies; raises ConfigError where one is named twice."""
+    """Return the values text of each varied setting; raises ConfigError for a duplicate."""
     texts: dict[str, str] = {}
     for text in over:
         field, found, values = text.partition("=")
         field = field.strip()
         if not found:
-            raise ConfigError(
-                [Problem("", f"What varies is written name=values, such as trainers=1,2,4, got '{text}'.")]
-            )
+            raise ConfigError([Problem("", f"--over must be KEY=VALUES, such as trainers=1,2,4; got '{text}'.")])
         if field in texts:
-            raise ConfigError([Problem(field, f"{field} is varied twice. Give all of its values in one --over.")])
+            raise ConfigError([Problem(field, f"{field} is in two --over options. Give all its values in one.")])
         texts[field] = values
     return texts
 
 
 def _tell_new(home: Home, sweep_id: int, new: set[int] | None, as_json: bool, no_runner: bool) -> None:
-    """Name the new runs of a sweep (None: all of them), and see to a runner for them."""
+    """Print the new runs of a sweep (None: all of them), and start a runner for them."""
     if not no_runner:
         see_to_runner(home)
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
@@ -225,7 +241,7 @@ def _tell_new(home: Home, sweep_id: int, new: set[int] | None, as_json: bool, no
     if as_json:
         print_json({"id": sweep_id, "runs": [run.id for run in runs]})
         return
-    click.echo(f"Sweep {sweep_id}: {len(runs)} {'run is' if len(runs) == 1 else 'runs are'} queued.")
+    click.echo(f"Sweep {sweep_id}: {len(runs)} {'run' if len(runs) == 1 else 'runs'} queued.")
     for run in runs:
         click.echo(f"  run {run.id}: {told({name: run.config[name] for name in (*fields, 'seed')})}")
 
@@ -236,7 +252,7 @@ def _tell_held(sweep_id: int, queued: list[int], held: bool, as_json: bool) -> N
     else:
         count = f"{len(queued)} queued {'run' if len(queued) == 1 else 'runs'}"
         click.echo(
-            f"Sweep {sweep_id} is paused: its {count} wait until `sweep resume {sweep_id}`."
+            f"Sweep {sweep_id} paused: {count} on hold until `sweep resume {sweep_id}`."
             if held
-            else f"Sweep {sweep_id} goes on: {count}."
+            else f"Sweep {sweep_id} resumed: {count}."
         )

@@ -1,6 +1,6 @@
-"""Staying with a run in the foreground: its progress on a line of the terminal, Ctrl-C to cancel it.
+"""Follow a run in the foreground: its progress on one line of the terminal, Ctrl-C to cancel it.
 
-Progress goes to standard error, and only to a terminal: standard output holds the answer alone.
+Progress goes to standard error, and only to a terminal: standard output holds only the answer.
 """
 
 import shutil
@@ -25,7 +25,7 @@ BAR_CELLS = 28
 
 
 class RunWatch:
-    """Follows one run until it ends; the first Ctrl-C asks to cancel it, the second leaves it."""
+    """Follows one run until it ends; the first Ctrl-C cancels it, the second detaches from it."""
 
     def __init__(self, home: Home, run_id: int, owner: str) -> None:
         self.home, self.run_id, self.owner = home, run_id, owner
@@ -36,7 +36,7 @@ class RunWatch:
         self.shown = False
 
     def until_ended(self) -> bool:
-        """Wait; return False where the person left before the run ended."""
+        """Wait for the run's end; return False if the person detached first."""
         before = signal.getsignal(signal.SIGINT)
         if before is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self._interrupt)
@@ -45,14 +45,14 @@ class RunWatch:
                 if self._look():
                     return True
                 time.sleep(POLL_S)
-            self._say(f"Left run {self.run_id} behind. See how it goes on: python -m engine show {self.run_id}")
+            self._say(f"Detached from run {self.run_id}. Show its progress with: python -m engine show {self.run_id}")
             return False
         finally:
             self._wipe()
             signal.signal(signal.SIGINT, before)
 
     def _look(self) -> bool:
-        """Do one round; return whether the run has ended. A busy store only means another round."""
+        """Poll once; return whether the run has ended. A busy store means another round."""
         try:
             if self.interrupts and not self.asked:
                 self._ask_to_cancel()
@@ -82,8 +82,7 @@ class RunWatch:
             with Store.open(self.home) as store:
                 store.runs.cancel(self.run_id, by=self.owner)
             self._say(
-                f"Asked to cancel run {self.run_id}; it has some seconds to end. Press Ctrl-C again to leave "
-                "it to the runner."
+                f"Cancelling run {self.run_id}; this can take some seconds. Press Ctrl-C again to detach from it."
             )
         except WrongStatus:
             pass  # it ended this moment

@@ -1,5 +1,5 @@
-"""The rule for commands that are carried out beside the store's tables: backups, retention, the runner's end. The store
-decides and keeps the audit log.
+"""Permission check for commands outside the store's tables: backups, retention, stopping the runner. The store decides
+and keeps the audit log.
 """
 
 from engine.errors import StoreError
@@ -8,10 +8,10 @@ from engine.store import Store
 
 
 def permit(home: Home, command: str, *, by: str, detail: str = "", damaged: bool = False) -> None:
-    """Let somebody give a command and keep that in the audit log; raises Forbidden.
+    """Check a person's permission for a command and record it in the audit log; raises Forbidden.
 
-    A home without a store has no rules yet. With `damaged` a store that can't be opened stops nobody: mending it takes
-    its files, and whoever may write those needs nobody's leave.
+    A home without a store has no rules yet. With `damaged`, a store that can't be opened permits the command: a repair
+    needs write access to its files, which already grants everything.
     """
     if not home.database.exists():
         return

@@ -1,5 +1,5 @@
-"""The command that extends the catalogue: what is added is looked at, who may is asked of the store, then the file is
-changed by one at a time.
+"""Commands that change the catalogue: validate the entry, check the permission in the store, then change the file under
+a lock.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,10 @@ TITLE_LENGTH = 80
 
 
 def add_environment(home: Home, name: str, *, by: str) -> Kind:
-    """Let configs name an environment that gymnasium has registered, and return what it is.
+    """Add an environment that Gymnasium has registered, and return its kind.
 
-    Raises ConfigError where it can't be made, its spaces are not supported, its id could import code, or it is there
-    already; Forbidden.
+    Raises ConfigError if it can't be created, its spaces are not supported, its id could import code, or it is already
+    listed; Forbidden.
     """
     if not _fits(EnvironmentId, name):
         raise _wrong(
@@ -35,7 +35,7 @@ def add_environment(home: Home, name: str, *, by: str) -> Kind:
             ),
         )
     if name in BUILT_IN["environments"] or name in catalogue(home).environments:
-        raise _wrong("environment", f"environment {name} can be chosen already.")
+        raise _wrong("environment", f"environment {name} is already in the catalogue.")
     try:
         found = kind_of(name)
     except RuleBroken as error:
@@ -51,24 +51,20 @@ def add_environment(home: Home, name: str, *, by: str) -> Kind:
 
 
 def add_dataset(home: Home, name: str, folder: str, *, by: str, title: str = "") -> Catalogue:
-    """Let configs name a data set whose four files lie in a folder below the data folder; one of that name is looked at
-    anew and replaced.
+    """Add a data set whose four files lie in a folder below the data folder; replaces one of the same name.
 
-    Raises ConfigError for a name or folder that none can have, DataError where it can't be trained on, Forbidden.
+    Raises ConfigError for an invalid name or folder, DataError for unusable files, Forbidden.
     """
     if not is_name(name) or name in {*BUILT_IN["datasets"], *BUILT_IN["images"]}:
         rule = (
-            "begin with a small letter, go on with small letters, digits and _ to 40 at most, and not be that of a "
-            "built-in one"
+            "start with a lowercase letter, have at most 40 lowercase letters, digits and _, and differ from "
+            "the built-in names"
         )
-        raise _wrong("dataset", f"A data set's name must {rule}, got {name[:80]!r}.")
+        raise _wrong("dataset", f"The name of a data set must {rule}; got {name[:80]!r}.")
     if not _fits(Folder, folder):
         raise _wrong(
             "folder",
-            (
-                f"The folder is named as it lies below {home.data}, without dots or slashes at its beginning, got "
-                f"{folder[:80]!r}."
-            ),
+            (f"folder must be relative to {home.data}, without a leading dot or slash; got {folder[:80]!r}."),
         )
     called = " ".join(title.split())[:TITLE_LENGTH] or name
     listed = look_at(home, folder, called)
@@ -77,7 +73,7 @@ def add_dataset(home: Home, name: str, folder: str, *, by: str, title: str = "")
 
 
 def remove(home: Home, name: str, *, by: str) -> None:
-    """Take an environment or a data set off the catalogue; queued runs that name it fail with the reason. Raises
+    """Remove an environment or a data set from the catalogue; queued runs that use it fail with the reason. Raises
     UnknownName, Forbidden.
     """
     now = catalogue(home)
@@ -98,7 +94,7 @@ def _change(home: Home, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
         wanted = change(catalogue(home))
         if len(wanted.environments) > MOST or len(wanted.datasets) > MOST:
             raise _wrong(
-                "", f"A catalogue holds at most {MOST:,} environments and {MOST:,} data sets. Take some off first."
+                "", f"The catalogue is full: at most {MOST:,} environments and {MOST:,} data sets. Remove some first."
             )
         set_catalogue(home, wanted)
     return wanted

@@ -1,6 +1,4 @@
-"""What a provider's ID token says of a person, and the role that it gives them. Pure: whoever calls has checked the
-token.
-"""
+"""A person's identity and role from a provider's ID token. Pure: the caller has verified the token."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -18,27 +16,26 @@ LONGEST = 255
 
 @dataclass(frozen=True)
 class Vouched:
-    """Somebody whom a provider vouches for."""
+    """An identity asserted by a provider."""
 
     issuer: str
     subject: str
     name: str
-    """What they are called there; may be empty, and proves nothing."""
+    """Display name at the provider; may be empty, and is not verified."""
     email: str
-    """An address that the provider has verified, else empty."""
+    """Address verified by the provider, else empty."""
     role: Role | None
-    """The highest role that their groups have here."""
+    """Highest role of the person's groups."""
     unverified: bool = False
-    """Whether it named an address that it has not verified."""
+    """Whether the provider sent an unverified address."""
 
 
 def vouched(claims: Mapping[str, Any], rules: Rules) -> Vouched:
-    """Return whom claims name and with which role; raises SignInRefused where they name nobody."""
+    """Return the identity and role in a set of claims; raises SignInRefused without an identity."""
     issuer, subject = _text(claims, "iss"), _text(claims, "sub")
     if not issuer or not subject or max(len(issuer), len(subject)) > LONGEST:
         raise SignInRefused(
-            "The provider's answer does not say who you are (iss and sub). Whoever runs this lab has to see to "
-            "the provider."
+            "The provider's answer has no identity (iss and sub). Ask an admin to check the provider's settings."
         )
     email = _email(claims)
     verified = claims.get("email_verified") is True or claims.get("email_verified") == "true"
@@ -51,14 +48,14 @@ def vouched(claims: Mapping[str, Any], rules: Rules) -> Vouched:
 
 
 def role_of(claims: Mapping[str, Any], rules: Rules) -> Role | None:
-    """Return the highest role that a person's groups have, or the default one."""
+    """Return the highest role of a person's groups, or the default role."""
     groups = groups_of(claims, rules.groups_claim)
     return next((role for role in reversed(ROLES) if groups & set(rules.roles.get(role, ()))), rules.default_role)
 
 
 def groups_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
-    """Return a person's groups: a claim of that whole name, or one within others along the dots; one text is one group,
-    and of a table its keys are.
+    """Return a person's groups: the claim of that name, or a nested one along the dots; a string is one group, the keys
+    of an object are groups.
     """
     found: Any = claims.get(claim)
     if found is None:
@@ -73,7 +70,7 @@ def groups_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
 
 
 def _email(claims: Mapping[str, Any]) -> str:
-    """Return the address, empty for one that no account could have."""
+    """Return the address, empty if invalid."""
     email = _text(claims, "email").strip()
     return (
         email
@@ -83,7 +80,7 @@ def _email(claims: Mapping[str, Any]) -> str:
 
 
 def _shown(name: str) -> str:
-    """Return a name in letters that can be shown and told apart, without blanks round it."""
+    """Return a name normalised to printable characters, without surrounding blanks."""
     plain = unicodedata.normalize("NFKC", name)
     return " ".join("".join(letter if letter.isprintable() else " " for letter in plain).split())
 

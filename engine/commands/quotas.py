@@ -1,6 +1,4 @@
-"""The command that sets limits: who may is asked of the store, then the file is read, changed and written by one at a
-time.
-"""
+"""The command that sets limits: check the permission in the store, then change the file under a lock."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,21 +19,20 @@ def change_limits(
     by: str,
     person: str | None = None,
     usual: frozenset[str] = frozenset(),
-    anew: bool = False,
+    replace_unreadable: bool = False,
     host_network: bool | None = None,
 ) -> Limits:
-    """Set limits for everyone, or what is otherwise for one person, and return all of them; `usual` names those that
-    are to be everyone's again.
+    """Set limits for everyone or for one person, and return all of them; `usual` names limits to reset to everyone's.
 
-    `host_network` says whether ranks of this lab may listen on the machine's network; None leaves that as it is.
+    `host_network`: whether ranks of this lab may listen on the machine's network; None keeps the setting.
 
-    With `anew` a file that can't be read is begun anew. Raises Forbidden, UnknownName for a person without an account
-    in a lab that has some, ConfigError.
+    With `replace_unreadable`, an unreadable file is replaced. Raises Forbidden, UnknownName for a person without an
+    account in a lab with accounts, ConfigError.
     """
     for name in (*changes, *usual):
         if name not in BOUNDS:
             raise UnknownName("limit", name, BOUNDS, field=name)
-    NONE.changed(changes, person)  # what is wrong with a value is said before anything is written about it
+    NONE.changed(changes, person)  # validate before anything is written to the audit log
     if person is not None:
         _known(home, person)
     told = ", ".join(
@@ -49,24 +46,24 @@ def change_limits(
     )
     permit(home, "set limits", by=by, detail=f"{f'person={person}, ' if person is not None else ''}{told}")
     with FileLock(home.create().limits_lock):
-        wanted = _now(home, anew).changed(changes, person, usual)
+        wanted = _now(home, replace_unreadable).changed(changes, person, usual)
         if host_network is not None:
             wanted = replace(wanted, host_network=host_network)
         set_limits(home, wanted)
     return wanted
 
 
-def _now(home: Home, anew: bool) -> Limits:
+def _now(home: Home, replace_unreadable: bool) -> Limits:
     try:
         return limits(home)
     except ConfigError:
-        if not anew:
+        if not replace_unreadable:
             raise
         return NONE
 
 
 def _known(home: Home, person: str) -> None:
-    """Raise UnknownName where the lab has accounts and nobody of that name; without accounts any name is one."""
+    """Raise UnknownName if the lab has accounts, but none of that name; without accounts, any name is valid."""
     with Reader.open(home) as reader:
         people = [each.name for each in reader.people.everyone()]
     if people and person not in people:

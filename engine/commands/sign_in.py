@@ -1,5 +1,5 @@
-"""Signing in: with a name and a password, which fails with one answer and after the same work whatever was wrong, or by
-the word of a provider.
+"""Sign-in with name and password, which fails with the same answer and the same work for any cause, or through a
+provider; and the change of a person's own password, which ends all their sessions.
 """
 
 from threading import BoundedSemaphore
@@ -8,22 +8,22 @@ from engine.access import passwords
 from engine.access.confusables import plain
 from engine.access.rate_limit import Patience
 from engine.commands.oidc_claims import Vouched
-from engine.errors import SignInRefused
+from engine.errors import ConfigError, Problem, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import NOBODY
 
 AT_ONCE = 2
-"""A check takes 64 MiB and a core for a moment, so that a crowd of them must not take the machine."""
+"""A check briefly needs 64 MiB and a core; the limit protects the machine from many at once."""
 at_once = BoundedSemaphore(AT_ONCE)
 patience = Patience()
 
 
 def sign_in(home: Home, name: str, password: str, *, browser: str = "", address: str = "", known: str = "") -> str:
-    """Return the secret that the browser's cookie is to hold. Raises SignInRefused with the same sentence whatever was
-    wrong; both are in the audit log.
+    """Return the secret for the browser's cookie. Raises SignInRefused with the same sentence for any cause; both are
+    in the audit log.
 
-    `address` is where the browser is; `known` tells it from others, where that person has signed in on it before.
+    `address` is the browser's address; `known` identifies a browser on which that person has signed in before.
     """
     name = plain(name)[:200]
     attempt = patience.begin(str(home.path), name, address, known)
@@ -43,8 +43,8 @@ def sign_in(home: Home, name: str, password: str, *, browser: str = "", address:
 
 
 def sign_in_by_provider(home: Home, who: Vouched, *, browser: str = "") -> str:
-    """Return the secret for the browser of somebody whom a provider has just vouched for. Raises SignInRefused; either
-    answer is in the audit log.
+    """Return the secret for the browser's cookie after a sign-in at a provider. Raises SignInRefused; both are in the
+    audit log.
     """
     with Store.open(home, timeout_s=5.0) as store:
         try:
@@ -54,6 +54,29 @@ def sign_in_by_provider(home: Home, who: Vouched, *, browser: str = "") -> str:
             store.sign_ins.refuse(f"{who.name or who.email or who.subject} at {who.issuer}", str(error))
             if who.unverified:
                 raise SignInRefused(
-                    f"{error} The provider has not verified your e-mail address, so it was not looked at."
+                    f"{error} Your e-mail address was ignored: the provider has not verified it."
                 ) from None
             raise
+
+
+def change_password(home: Home, name: str, present: str, new: str, *, browser: str = "") -> str:
+    """Change the password and return the new secret for the browser's cookie.
+
+    Raises SignInRefused for a wrong current password or too many attempts, ConfigError for an invalid new one. Wrong
+    attempts count as failed sign-ins, so that an unattended browser can't be used for guessing.
+    """
+    attempt = patience.begin(str(home.path), name, "", f"password of {name}")
+    with Reader.open(home) as reader:
+        kept, stored = reader.sign_ins.password_of(name)
+    with at_once:
+        fits = passwords.fits(present, stored)
+    if not fits:
+        with Store.open(home, timeout_s=5.0) as store:
+            store.sign_ins.refuse(kept, "password change: wrong current password")
+        raise SignInRefused("Current password is incorrect. Nothing was changed.")
+    patience.forgive(attempt)
+    if new == present:
+        raise ConfigError([Problem("password", "The new password must differ from the current one.")])
+    with at_once, Store.open(home, timeout_s=5.0) as store:
+        store.people.set_password(kept, new, by=kept)
+        return store.sign_ins.begin(kept, "password", browser=browser)

@@ -1,4 +1,4 @@
-"""How a training process keeps its memory from one step to the next."""
+"""Keep a training process's memory from one step to the next."""
 
 import ctypes
 from contextlib import suppress
@@ -10,11 +10,10 @@ KEPT = 512 * 2**20
 
 
 def keep_freed_memory() -> None:
-    """Make malloc keep what a step frees for the next step; does nothing where the C library is not glibc.
+    """Make malloc keep freed memory for the next step; does nothing if the C library is not glibc.
 
-    By default glibc may return large tensors to the system when a step frees them, and the next step faults them in
-    page by page. How much depends on what the heap looked like before: seen were 35 to 1,000 page faults a step of the
-    MNIST net, 3 to 50 % of the step's time.
+    By default glibc may return large tensors to the system after each step, and the next step faults them in page by
+    page: 35 to 1,000 page faults per step of the MNIST net, 3 to 50 % of its time, depending on the heap.
     """
     with suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,4 +1,4 @@
-"""Mini-batches: a new random order each epoch, one gather a batch."""
+"""Mini-batches: a new random order per epoch, one gather per batch."""
 
 from collections.abc import Iterator
 
@@ -7,9 +7,9 @@ from torch import Tensor
 
 
 class Batches:
-    """Cuts images and labels into mini-batches, in an order that only `seed` and the epoch's number decide.
+    """Cuts images and labels into mini-batches, in an order that depends only on `seed` and the epoch number.
 
-    The order is drawn on the CPU whatever the device, so that every device sees the same batches.
+    The order is drawn on the CPU, so that every device sees the same batches.
     """
 
     def __init__(self, images: Tensor, labels: Tensor, batch_size: int, seed: int) -> None:
@@ -18,10 +18,10 @@ class Batches:
         self.batch_size = batch_size
         self._random = torch.Generator().manual_seed(seed)
         self.random_state = self._random.get_state()
-        """The state that the order of the epoch under way was drawn from."""
+        """Generator state before the order of the current epoch was drawn."""
 
     def restore(self, random_state: Tensor) -> None:
-        """Let the next epoch be the one that was drawn from this state."""
+        """Redraw the epoch with this generator state next."""
         self._random.set_state(random_state.cpu())
 
     def epoch(self, first: int = 0) -> Iterator[Tensor]:

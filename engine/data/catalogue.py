@@ -1,5 +1,5 @@
-"""What data sets there are and which of them lie on this machine, those that an admin has added among them; torch-free,
-so that a form and a doctor can ask.
+"""The data sets and their availability on this machine, including those added by an admin. Torch-free, for the form and
+the doctor.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ DatasetName = Annotated[
     str, AfterValidator(chosen_from("datasets")), Field(json_schema_extra={"catalogue": "datasets"})
 ]
 ImagesName = Annotated[str, AfterValidator(chosen_from("images")), Field(json_schema_extra={"catalogue": "images"})]
-"""A data set, or random images."""
+"""A data set name, or random images."""
 State = Literal["at hand", "missing", "damaged"]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """One data set as a form shows it: how many images it trains and tests on, and a sentence on what it is."""
+    """A data set as a form shows it: the numbers of training and test images, and a description."""
 
     name: str
     title: str
@@ -30,12 +30,12 @@ class DataSet:
     train: int
     test: int
     files: tuple[tuple[str, int], ...] = ()
-    """What must lie in the data folder, with sizes in bytes; empty where nothing must."""
+    """Required files in the data folder, with sizes in bytes; may be empty."""
 
 
 def _idx_files(folder: str) -> tuple[tuple[str, int], ...]:
-    """Return the four files of a data set of MNIST's shape, with sizes in bytes: a head, then a byte a
-    pixel or label.
+    """Return the four files of a data set in MNIST's format, with sizes in bytes: a header, then one byte per pixel or
+    label.
     """
     parts = (("train", 60_000), ("t10k", 10_000))
     kinds = (("images-idx3", 16, 784), ("labels-idx1", 8, 1))
@@ -53,8 +53,8 @@ DATA_SETS: dict[str, DataSet] = {
             "mnist",
             "MNIST",
             (
-                "70,000 handwritten digits of 28x28 pixels; found in the data folder, or downloaded there on first "
-                "use (12 MB)."
+                "70,000 handwritten digits of 28x28 pixels. Read from the data folder, or downloaded "
+                "there on first use (12 MB)."
             ),
             train=60_000,
             test=10_000,
@@ -64,8 +64,8 @@ DATA_SETS: dict[str, DataSet] = {
             "fashion_mnist",
             "Fashion-MNIST",
             (
-                "70,000 pieces of clothing of 28x28 pixels, of ten kinds; found in the data folder, or downloaded "
-                "there on first use (31 MB)."
+                "70,000 pieces of clothing of 28x28 pixels, in ten classes. Read from the data "
+                "folder, or downloaded there on first use (31 MB)."
             ),
             train=60_000,
             test=10_000,
@@ -74,14 +74,14 @@ DATA_SETS: dict[str, DataSet] = {
         DataSet(
             "digits",
             "Digits",
-            "1,797 real 8x8 digits that come with scikit-learn, scaled to 28x28; needs no network.",
+            "1,797 real 8x8 digits included in scikit-learn, scaled to 28x28. Needs no network.",
             train=1_437,
             test=360,
         ),
         DataSet(
             "synthetic",
             "Synthetic",
-            "Random images with random labels: nothing to learn, for timing alone; needs no network.",
+            "Random images with random labels, for timing only. Needs no network.",
             train=8_192,
             test=1_024,
         ),
@@ -90,7 +90,7 @@ DATA_SETS: dict[str, DataSet] = {
 
 
 def data_set(name: str, home: Home | None = None) -> DataSet:
-    """Return the data set of that name, one built in or one of a home's catalogue (default: this process's); raises
+    """Return the data set of that name, built in or in a home's catalogue (default: this process's); raises
     UnknownName.
     """
     if name in DATA_SETS:
@@ -104,14 +104,14 @@ def data_set(name: str, home: Home | None = None) -> DataSet:
 def _as_data_set(name: str, listed: Listed) -> DataSet:
     files = tuple((f"{listed.folder}/{file}", lying.bytes) for file, lying in listed.files.items())
     sentence = (
-        f"{listed.train + listed.test:,} images of 28x28 pixels that an admin of this lab has added, in "
-        f"{listed.folder} of the data folder."
+        f"{listed.train + listed.test:,} images of 28x28 pixels added by an admin, in {listed.folder} "
+        "of the data folder."
     )
     return DataSet(name, listed.title, sentence, listed.train, listed.test, files)
 
 
 def state(name: str, home: Home) -> State:
-    """Say whether the data set lies whole on this machine, is missing, or has a file of the wrong size."""
+    """Return whether the data set is complete on this machine, missing, or has a file of the wrong size."""
     sizes = [(size, _size(home.data / path)) for path, size in data_set(name, home).files]
     if any(found is None for _, found in sizes):
         return "missing"
@@ -119,12 +119,12 @@ def state(name: str, home: Home) -> State:
 
 
 def at_hand(name: str, home: Home) -> bool:
-    """Say whether a run can use the data set now, without a download."""
+    """Return whether a run can use the data set now, without a download."""
     return state(name, home) == "at hand"
 
 
 def damaged_files(name: str, home: Home) -> list[Path]:
-    """Return the files of the data set that are there with the wrong size."""
+    """Return the files of the data set that have the wrong size."""
     return [
         home.data / path for path, size in data_set(name, home).files if _size(home.data / path) not in (None, size)
     ]

@@ -1,5 +1,5 @@
-"""SHA-256 of the files of a data set, read through once and kept by size and time: so a run can say exactly what it
-learned from. Torch-free.
+"""SHA-256 of a data set's files, cached by size and time, so that a run records exactly what it was trained on.
+Torch-free.
 """
 
 import json
@@ -13,10 +13,10 @@ from engine.home import Home
 
 
 def checksum(path: Path, home: Home) -> str:
-    """Return a file's SHA-256; raises OSError where it is not there."""
+    """Return a file's SHA-256; raises OSError if it doesn't exist."""
     found = path.stat()
     stamp, key = [found.st_size, found.st_mtime_ns], str(path.resolve())
-    known = _kept(home)
+    known = _cached(home)
     if isinstance(entry := known.get(key), list) and entry[:2] == stamp and isinstance(entry[-1], str):
         return entry[-1]
     with path.open("rb") as file:
@@ -26,8 +26,8 @@ def checksum(path: Path, home: Home) -> str:
 
 
 def files_used(name: str, home: Home) -> dict[str, str]:
-    """Return size and checksum of each file of a data set, by its path below the data folder; empty for one that has
-    none, or is not whole.
+    """Return size and checksum of each file of a data set, by its path below the data folder; empty if it has none or
+    is incomplete.
     """
     found = {}
     for path, _ in data_set(name, home).files:
@@ -38,8 +38,8 @@ def files_used(name: str, home: Home) -> dict[str, str]:
     return found
 
 
-def _kept(home: Home) -> dict[str, Any]:
-    """Return what is kept; nothing where the file is not there or not ours: it only saves time."""
+def _cached(home: Home) -> dict[str, Any]:
+    """Return the cache; empty if the file is missing or invalid."""
     try:
         found = json.loads(home.checksums.read_bytes())
     except (OSError, ValueError, RecursionError):

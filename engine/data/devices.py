@@ -1,4 +1,4 @@
-"""Whether torch can use the device that a run was given; asked before anything is moved there."""
+"""Check that torch can use the device that a run was given, before anything is moved there."""
 
 import torch
 
@@ -6,14 +6,11 @@ from engine.errors import DeviceError
 
 
 def usable(asked: str, given: str) -> torch.device:
-    """Return the device a run was given; raises DeviceError where torch can't use it or it is not what was
-    asked for.
-    """
+    """Return the device a run was given; raises DeviceError if torch can't use it or it is not the requested one."""
     device = torch.device(given)
     if asked not in ("auto", device.type):
         raise DeviceError(
-            f"device is '{asked}', but the run was given '{given}'. Choose device auto or cpu, or wait for a "
-            "GPU to be free."
+            f"device is '{asked}', but the run was given '{given}'. Choose device auto or cpu, or wait for a free GPU."
         )
     if device.type == "cuda" and not torch.cuda.is_available():
         why = (
@@ -22,8 +19,8 @@ def usable(asked: str, given: str) -> torch.device:
             else f"(CUDA {torch.version.cuda}) finds no driver that works with it"
         )
         raise DeviceError(
-            f"The run was given an NVIDIA GPU, but torch {torch.__version__} {why}. Choose device cpu, or "
-            "install a torch that fits the driver."
+            f"The run was given an NVIDIA GPU, but torch {torch.__version__} {why}. Choose device "
+            "cpu, or install a torch build that fits the driver."
         )
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise DeviceError(

@@ -1,4 +1,4 @@
-"""The networks that experiments train, and how they are tested."""
+"""The networks that experiments train, and their evaluation."""
 
 from typing import NamedTuple
 
@@ -9,13 +9,13 @@ from torch.nn import functional as F  # noqa: N812  (the name that torch's own t
 from engine.data.weights import drawn_from
 
 TEST_BATCH = 125
-"""Images tested at a time; fixed, so that sums are the same each time. Of 1,000 the convolutions leave the cache: a
-quarter slower.
+"""Images per test batch; fixed, so that sums are reproducible. With 1,000 the convolutions exceed the cache: a quarter
+slower.
 """
 
 
 class MnistNet(nn.Module):
-    """The published nets' one architecture: two convolutions, two linear layers, 21,840 weights.
+    """The published nets' common architecture: two convolutions, two linear layers, 21,840 weights.
 
     Takes images [B, 1, 28, 28], returns log-probabilities [B, 10].
     """
@@ -29,7 +29,7 @@ class MnistNet(nn.Module):
         self.fc2 = nn.Linear(50, 10)
 
     def forward(self, images: Tensor) -> Tensor:
-        # ReLU in place: pooling needs its input for the way back, not its output; 2 % of a step's time.
+        # ReLU in place: pooling needs its input for the backward, not its output; 2 % of a step's time.
         x = F.relu(F.max_pool2d(self.conv1(images), 2), inplace=True)
         x = F.relu(F.max_pool2d(self.conv2_drop(self.conv2(x)), 2), inplace=True)
         x = F.relu(self.fc1(x.flatten(1)), inplace=True)
@@ -38,25 +38,25 @@ class MnistNet(nn.Module):
 
 
 class Score(NamedTuple):
-    """How a network did on a test set."""
+    """The result of a test."""
 
     loss: float
     """Mean negative log-likelihood."""
     accuracy: float
-    """Percent classified right."""
+    """Percent classified correctly."""
 
 
 def mnist_net(seed: int) -> MnistNet:
-    """Return the net with the first weights that `seed` gives, the caller's random state untouched."""
+    """Return the net with the initial weights of `seed`; the caller's random state is unchanged."""
     with drawn_from(seed):
         return MnistNet()
 
 
 def evaluate(net: nn.Module, images: Tensor, labels: Tensor) -> Score:
-    """Return the net's score on a whole test set, dropout off; the net's mode is as before afterwards."""
+    """Return the net's score on a whole test set, without dropout; restores the net's mode afterwards."""
     was_training = net.training
     net.eval()
-    losses, hits = [], []  # they stay on the device until the end: reading one would wait for it
+    losses, hits = [], []  # they stay on the device until the end: reading one would synchronize
     with torch.inference_mode():
         for some, truth in zip(torch.split(images, TEST_BATCH), torch.split(labels, TEST_BATCH), strict=True):
             scores = net(some)

@@ -12,7 +12,7 @@ ResNetName = Literal["resnet50", "resnet18", "small_resnet"]
 
 
 def resnet(name: ResNetName, classes: int, seed: int) -> nn.Module:
-    """Return the net with the first weights that `seed` gives, the caller's random state untouched.
+    """Return the net with the initial weights of `seed`; the caller's random state is unchanged.
 
     resnet50: 23.6 million weights at 30 classes. resnet18: 11.2 million. small_resnet: one basic block at each of the
     four sizes, 4.9 million.
@@ -28,11 +28,11 @@ def resnet(name: ResNetName, classes: int, seed: int) -> nn.Module:
 
 
 def fast_in_small_batches(net: nn.Module) -> nn.Module:
-    """Make 1x1 convolutions of fewer than 16 images as fast on one thread as on several; return the net, whose numbers
-    stay what they are.
+    """Make 1x1 convolutions of fewer than 16 images as fast on one thread as on several; return the net, whose outputs
+    are unchanged.
 
-    torch takes a slow path for just these (a fifth of a ResNet-50's time at 8 images of 128 pixels), unless they are
-    dilated, which means nothing to a filter of one pixel. Of fewer than 4 images the slow path is the faster one.
+    torch takes a slow path for these (a fifth of a ResNet-50's time at 8 images of 128 pixels) unless they are dilated,
+    which has no effect on a one-pixel filter. Below 4 images the slow path is the faster one.
     """
     for module in net.modules():
         if isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1):
@@ -41,9 +41,7 @@ def fast_in_small_batches(net: nn.Module) -> nn.Module:
 
 
 def layers_of(net: nn.Module) -> list[nn.Module]:
-    """Return a ResNet's layers in order, which one after another are the net: the stem, each residual
-    block, the head.
-    """
+    """Return a ResNet's layers in order: the stem, each residual block, the head. Their composition is the net."""
     stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool)  # type: ignore[arg-type]
     blocks = [block for layer in (net.layer1, net.layer2, net.layer3, net.layer4) for block in layer]  # type: ignore[union-attr]
     return [stem, *blocks, nn.Sequential(net.avgpool, nn.Flatten(), net.fc)]  # type: ignore[arg-type]

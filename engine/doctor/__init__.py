@@ -1,7 +1,7 @@
-"""The doctor: looks at what a person could have wrong on a machine, and says how to mend it.
+"""The doctor: checks a machine for known problems and suggests fixes.
 
-It must answer on a machine where nothing works, so no check may end the others, and torch is only looked at in a
-process of its own.
+It must work on a broken machine, so a failing check doesn't stop the others, and torch is only imported in a separate
+process.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ __all__ = ["Finding", "State", "examine"]
 
 
 def examine(home: Home) -> Iterator[Finding]:
-    """Yield what was found, check by check, as each is done."""
+    """Yield the finding of each check as it completes."""
     torch = software.TorchProbe()
     yield from _guarded("python", software.python)
     yield from _guarded("packages", software.packages)
@@ -38,10 +38,10 @@ def examine(home: Home) -> Iterator[Finding]:
 def _guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:
     try:
         yield check()
-    except Exception as error:  # the one place where anything may go wrong: a doctor that dies helps nobody
+    except Exception as error:  # any error of a check becomes a finding
         yield Finding(
             name,
             "fail",
-            f"This could not be looked at: {type(error).__name__}: {error}.",
-            "Mend what the message names, then ask the doctor again.",
+            f"This check failed: {type(error).__name__}: {error}.",
+            "Fix the cause in the message, then run the doctor again.",
         )

@@ -1,4 +1,4 @@
-"""What the doctor says of one thing: its state, a sentence, and the cure where one is needed."""
+"""One finding of the doctor: state, description, and cure if needed."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,9 +8,7 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's answer; `fail` means that runs can't work here, `warn` that some won't or that they will
-    be slow.
-    """
+    """One finding; `fail`: runs can't work here, `warn`: some runs fail or are slow."""
 
     name: str
     state: State

@@ -1,4 +1,4 @@
-"""What the machine gives: cores, memory, shared memory, open files, the clock, a browser."""
+"""Checks of the machine: cores, memory, shared memory, open files, network, clock, browser."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ from engine.system.out_of_memory import memory_limit
 GB = 2**30
 MB = 2**20
 RANK_MB = 600
-"""About what one rank holds once it has torch loaded."""
+"""Approximate memory of one rank with torch loaded."""
 SHARED_LEAST, SHARED_ENOUGH = 256 * MB, 1 * GB
 FILES_LEAST, FILES_ENOUGH = 256, 1024
 CLOCK_SLACK_S = 5.0
@@ -29,11 +29,11 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def cores_and_memory() -> Finding:
-    """Look at what ranks will share."""
+    """Check the cores and memory that ranks share."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     free = min(psutil.virtual_memory().available, _group_limit())
     text = (
-        f"{cores} core{'s' if cores > 1 else ''}, {free / GB:.1f} GB of memory free, enough for about "
+        f"{cores} core{'s' if cores > 1 else ''}, {free / GB:.1f} GB of memory free: enough for about "
         f"{free // (RANK_MB * MB)} ranks."
     )
     if limit := memory_limit():
@@ -41,20 +41,20 @@ def cores_and_memory() -> Finding:
             "cores and memory",
             "warn",
             f"{text} {limit}",
-            "Start Parallab without that limit: what a process maps is several times what it uses.",
+            "Start Parallab without that limit: a process maps several times the memory that it uses.",
         )
     if free < 3 * RANK_MB * MB:
         return Finding(
             "cores and memory",
             "warn",
             text,
-            "A run of two ranks takes about 2 GB: close other programs, or give the container more memory.",
+            "A run of two ranks needs about 2 GB: close other programs, or give the container more memory.",
         )
     return Finding("cores and memory", "ok", text)
 
 
 def _group_limit() -> int:
-    """Return what a container's limit leaves, without one a number larger than any machine."""
+    """Return the memory left under a container's limit; without one, a very large number."""
     for limit, used in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
@@ -68,24 +68,27 @@ def _group_limit() -> int:
 
 
 def shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
-    """Look at the room for tensors that ranks share."""
+    """Check the free space for shared tensors."""
     if not folder.is_dir():
         if platform.system() == "Linux":
             return Finding(
-                "shared memory", "fail", f"There is no {folder} here.", f"Mount it: mount -t tmpfs tmpfs {folder}."
+                "shared memory", "fail", f"{folder} doesn't exist.", f"Mount it: mount -t tmpfs tmpfs {folder}."
             )
-        return Finding("shared memory", "ok", "This system shares memory without a folder for it.")
+        return Finding("shared memory", "ok", "This system needs no folder for shared memory.")
     found = os.statvfs(folder)
     return judge_shared_memory(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, folder)
 
 
 def judge_shared_memory(free: int, size: int, folder: Path) -> Finding:
-    """Say whether the data sets and weights of a run find room in `free` bytes."""
+    """Judge whether the data sets and weights of a run fit into `free` bytes."""
     text = f"{free / GB:.2f} GB of {size / GB:.2f} GB free in {folder}."
-    cure = f"Give it more room: with Docker --shm-size=2g, else mount -o remount,size=2G {folder}."
+    cure = f"Increase its size: with Docker --shm-size=2g, otherwise mount -o remount,size=2G {folder}."
     if free < SHARED_LEAST:
         return Finding(
-            "shared memory", "fail", f"Only {text} A run that shares MNIST takes about {SHARED_LEAST // MB} MB.", cure
+            "shared memory",
+            "fail",
+            (f"Only {text} A run with MNIST in shared memory needs about {SHARED_LEAST // MB} MB."),
+            cure,
         )
     if free < SHARED_ENOUGH:
         return Finding("shared memory", "warn", f"{text} Several runs at once may fill it.", cure)
@@ -93,7 +96,7 @@ def judge_shared_memory(free: int, size: int, folder: Path) -> Finding:
 
 
 def open_files() -> Finding:
-    """Look at the limit on open files: each shared tensor and each rank's channels take some."""
+    """Check the limit on open files, which shared tensors and channels of ranks need."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= FILES_ENOUGH:
         return Finding(
@@ -107,12 +110,12 @@ def open_files() -> Finding:
         "open files",
         state,
         f"A process may open only {soft} files; runs of many ranks need more.",
-        f"Raise the limit before the console starts: ulimit -n 4096{most}.",
+        f"Raise the limit before starting the console: ulimit -n 4096{most}.",
     )
 
 
 def network(home: Home) -> Finding:
-    """Try to give a process a network namespace, as ranks get one: what they listen on asks nobody who they are."""
+    """Try to create a network namespace, as for ranks, whose open ports have no authentication."""
     level, why = machine_level()
     with Reader.open(home) as reader:
         runner = reader.runner.current()
@@ -122,64 +125,64 @@ def network(home: Home) -> Finding:
             "warn",
             (
                 f"Ranks of the runner (pid {runner.process.pid}) listen on {LEVEL_WORDS['host']}, although this "
-                "process can make a namespace."
+                "process can create a namespace."
             ),
-            "Start the runner where namespaces can be made. As a service: copy the units of deploy/systemd "
-            "again (RestrictNamespaces=user net), "
-            "then systemctl daemon-reload and restart parallab-runner.",
+            (
+                "Start the runner in an environment that allows namespaces. As a service: copy the units of "
+                "deploy/systemd again (RestrictNamespaces=user net), then systemctl daemon-reload and restart "
+                "parallab-runner."
+            ),
         )
     if level != "host":
         return Finding("network", "ok", f"Ranks listen on {LEVEL_WORDS[level]}.")
     cure = (
-        "Let the runner's user make network namespaces: sysctl user.max_net_namespaces above 0, user "
+        "Allow network namespaces for the runner's user: sysctl user.max_net_namespaces above 0, user "
         "namespaces for ordinary users "
         "(Debian: kernel.unprivileged_userns_clone=1; Ubuntu 24.04: "
         "kernel.apparmor_restrict_unprivileged_userns=0), and in a systemd unit "
-        "RestrictNamespaces=user net. Without: launch with transport shared_memory, or accept the risk: "
+        "RestrictNamespaces=user net. Otherwise launch with transport shared_memory, or accept the risk: "
         f"{ALLOW_HOST_NETWORK}"
     )
     return Finding(
         "network",
         "warn",
-        f"Ranks listen on {LEVEL_WORDS[level]}, and could run commands as yours: no namespace can be made ({why}).",
+        f"Ranks listen on {LEVEL_WORDS[level]}, who could run commands as this user: can't create a namespace ({why}).",
         cure,
     )
 
 
 def clock(home: Home) -> Finding:
-    """Compare the clock with the code's own age and with the clock of the file system that holds the store."""
+    """Compare the clock with the code's date and with the clock of the store's file system."""
     newest = max(path.stat().st_mtime for path in (ROOT / "engine").glob("*.py"))
     probe = home.path / ".clock"
     now = time.time()
     probe.touch()
     touched, later = probe.stat().st_mtime, time.time()
     probe.unlink()
-    apart = max(
-        now - touched, touched - later
-    )  # by so much it is outside of what passed here, however long the touch took
-    text = f"It says {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    cure = "Set the clock and keep it set: timedatectl set-ntp true."
+    apart = max(now - touched, touched - later)  # distance to the interval of the write, however long that took
+    text = f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    cure = "Synchronize the clock: timedatectl set-ntp true."
     if now < newest - CLOCK_SLACK_S:
         return Finding(
-            "clock", "fail", f"{text}, earlier than this code was written here: times of runs will be wrong.", cure
+            "clock", "fail", f"{text} is earlier than the date of this code: times of runs will be wrong.", cure
         )
     if apart > CLOCK_SLACK_S:
         return Finding(
             "clock",
             "warn",
-            f"{text}, {apart:.0f} s apart from the clock of the file system that holds {home.path}.",
+            f"{text} differs by {apart:.0f} s from the clock of the file system of {home.path}.",
             cure,
         )
     return Finding("clock", "ok", f"{text}.")
 
 
 def browser() -> Finding:
-    """Look for the browser that only the project's own tests need."""
+    """Check for the browser, which only the project's own tests need."""
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     return Finding(
         "browser",
         "ok",
-        f"{found} can drive the browser tests."
+        f"{found} is available for the browser tests."
         if found
-        else "No Chromium: only the project's own browser tests need one.",
+        else "No Chromium; only the project's own browser tests need it.",
     )

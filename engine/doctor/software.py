@@ -1,6 +1,4 @@
-"""What is installed: Python, the packages, torch with its twin torchvision, GPUs as the driver and torch see them, ways
-to start a process.
-"""
+"""Checks of the software: Python, packages, torch and torchvision, GPUs, start methods."""
 
 import json
 import os
@@ -16,7 +14,7 @@ from engine.home import ROOT
 from engine.runner.launcher import room_for_sockets
 
 PROBE_TIMEOUT_S = 180
-INSTALL = "Install what is written: make install (or python -m pip install -r requirements.txt)."
+INSTALL = "Install the requirements: make install (or python -m pip install -r requirements.txt)."
 
 TORCH_PROBE = """
 import json
@@ -42,12 +40,12 @@ print(process.exitcode)
 
 
 def python() -> Finding:
-    """Name the interpreter; an older one than we need would not have come this far."""
+    """Report the interpreter; a too old one would already have failed."""
     return Finding("python", "ok", f"Python {sys.version.split()[0]} at {sys.executable}.")
 
 
 def packages() -> Finding:
-    """Compare what is installed with requirements.txt."""
+    """Compare the installed packages with requirements.txt."""
     wanted = re.findall(r"^([\w-]+)>=([\d.]+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     wrong = [
         f"{name} {found or 'is missing'} (needs {least} or newer)"
@@ -55,8 +53,8 @@ def packages() -> Finding:
         if _numbers(found := _version(name)) < _numbers(least)
     ]
     if wrong:
-        return Finding("packages", "fail", f"Not as requirements.txt asks: {'; '.join(wrong)}.", INSTALL)
-    return Finding("packages", "ok", f"All {len(wanted)} packages of requirements.txt are there.")
+        return Finding("packages", "fail", f"Not as required by requirements.txt: {'; '.join(wrong)}.", INSTALL)
+    return Finding("packages", "ok", f"All {len(wanted)} packages of requirements.txt are installed.")
 
 
 def _version(package: str) -> str:
@@ -71,9 +69,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 class TorchProbe:
-    """Imports torch in another process, started at once and asked later: a broken torch can crash whoever
-    imports it.
-    """
+    """Imports torch in another process, started early and read later, as a broken torch can crash its importer."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -87,7 +83,7 @@ class TorchProbe:
         self._answer: Mapping[str, Any] | None = None
 
     def answer(self) -> Mapping[str, Any]:
-        """Return what was seen: torch, torchvision, gpus, built_for; `error` where something failed."""
+        """Return torch, torchvision, gpus and built_for; `error` after a failure."""
         if self._answer is None:
             self._answer = self._read()
         return self._answer
@@ -107,10 +103,10 @@ class TorchProbe:
 
 
 def torch(seen: Mapping[str, Any]) -> Finding:
-    """Judge torch and torchvision, which only work as the pair that was built together."""
+    """Check torch and torchvision, whose versions must match."""
     error = str(seen.get("error", "")).rstrip(".")
     if not error:
-        return Finding("torch", "ok", f"torch {seen['torch']} with its twin torchvision {seen['torchvision']}.")
+        return Finding("torch", "ok", f"torch {seen['torch']} with torchvision {seen['torchvision']}.")
     if "torch" not in seen:
         return Finding("torch", "fail", f"torch can't be imported: {error}.", INSTALL)
     pair = f"torch {seen['torch']}, torchvision {_version('torchvision') or 'missing'}"
@@ -119,14 +115,15 @@ def torch(seen: Mapping[str, Any]) -> Finding:
         "fail",
         f"torchvision fails at import ({pair}): {error}.",
         (
-            "Install the two in one go so that they match: python -m pip install --upgrade torch torchvision (2.15 "
+            "Install both together so that their versions match: python -m pip install --upgrade torch "
+            "torchvision (2.15 "
             "goes with 0.29, 2.11 with 0.26)."
         ),
     )
 
 
 def gpus(seen: Mapping[str, Any], names: Sequence[str]) -> Finding:
-    """Compare the GPUs that the driver shows, by name, with those that torch can use."""
+    """Compare the GPUs of the driver with those that torch can use."""
     usable = int(seen.get("gpus", 0))
     masked = (
         f" (CUDA_VISIBLE_DEVICES is '{os.environ['CUDA_VISIBLE_DEVICES']}')"
@@ -136,46 +133,43 @@ def gpus(seen: Mapping[str, Any], names: Sequence[str]) -> Finding:
     if not names and not usable:
         return Finding("GPUs", "ok", f"No NVIDIA GPU: runs compute on the CPU{masked}.")
     if usable >= len(names) > 0:
-        return Finding("GPUs", "ok", f"{len(names)} for the driver and for torch alike: {', '.join(names)}{masked}.")
+        return Finding("GPUs", "ok", f"{len(names)} usable by torch: {', '.join(names)}{masked}.")
     if not seen.get("built_for"):
         cure = (
-            "This torch was built without CUDA: install the one that a plain python -m pip install torch "
-            "torchvision brings on Linux."
+            "This torch was built without CUDA. Install the default build for Linux: python -m pip install "
+            "torch torchvision."
         )
     else:
-        cure = (
-            f"Bring the driver up to what CUDA {seen['built_for']} needs, or unset CUDA_VISIBLE_DEVICES where it "
-            "hides them."
-        )
+        cure = f"Update the driver to one for CUDA {seen['built_for']}, or unset CUDA_VISIBLE_DEVICES if it hides GPUs."
     return Finding(
         "GPUs",
         "warn",
-        f"The driver shows {len(names)} ({', '.join(names) or 'none'}), torch can use {usable}{masked}.",
+        f"The driver shows {len(names)} ({', '.join(names) or 'none'}), but torch can use {usable}{masked}.",
         cure,
     )
 
 
 def driver_gpus() -> tuple[str, ...]:
-    """Return the names of the GPUs that the driver shows."""
+    """Return the names of the driver's GPUs."""
     from engine.system.machine import machine
 
     return tuple(gpu.name for gpu in machine().gpus)
 
 
 def start_methods() -> Finding:
-    """Start a process in each of the two ways that ranks are started."""
+    """Start a process with each start method of ranks."""
     failed = [method for method in ("forkserver", "spawn") if not _starts(method)]
     if not failed:
-        return Finding("start methods", "ok", "A process starts by forkserver and by spawn.")
-    cure = "Look for a limit on processes (ulimit -u) or a temporary folder that can't be written (TMPDIR)."
+        return Finding("start methods", "ok", "forkserver and spawn work.")
+    cure = "Check the limit on processes (ulimit -u) and whether the temporary folder is writable (TMPDIR)."
     if failed == ["forkserver"]:
         return Finding(
             "start methods",
             "warn",
-            "No process starts by forkserver, only by spawn, which is slower.",
-            f"{cure} Meanwhile launch with start_method spawn.",
+            "forkserver does not work; spawn does, but is slower.",
+            f"{cure} Until then, launch with start_method spawn.",
         )
-    return Finding("start methods", "fail", f"No process starts by {' or '.join(failed)}.", cure)
+    return Finding("start methods", "fail", f"Does not work: {' and '.join(failed)}.", cure)
 
 
 def _starts(method: str) -> bool:

@@ -1,6 +1,4 @@
-"""Where things lie: a home that can be written, on a file system fit for SQLite; the store in it, its runner, the data
-sets.
-"""
+"""Checks of the storage: home, file system, store, runner, data sets."""
 
 import shutil
 from dataclasses import dataclass
@@ -46,7 +44,9 @@ NETWORK = (
         "fuse.vmhgfs-fuse",
     ),
 )
-"""Several machines see these, or a host and its guest: SQLite's shared memory and locks don't reach across."""
+"""File systems shared by several machines, or by host and guest: SQLite's shared memory and locks don't work across
+them.
+"""
 DOUBTFUL = ("9p", "virtiofs", "fuse", "fuseblk")
 
 
@@ -59,38 +59,36 @@ class Mount:
 
 
 def writable_home(home: Home) -> Finding:
-    """Write a file where the store lies, and look at the room left."""
-    cure = "Give a folder that you may write in PARALLAB_HOME, or mend this one's owner and mode."
+    """Write a file in the store's folder, and check the free disk space."""
+    cure = "Set PARALLAB_HOME to a writable folder, or correct this folder's owner and mode."
     try:
         home.create()
         probe = home.path / ".writable"
         probe.write_text("written by the doctor\n")
         probe.unlink()
     except OSError as error:
-        return Finding("home", "fail", f"{home.path} can't be written: {error.strerror}.", cure)
+        return Finding("home", "fail", f"{home.path} is not writable: {error.strerror}.", cure)
     free = shutil.disk_usage(home.path).free
-    text = f"{home.path} can be written; {free / GB:.1f} GB free."
+    text = f"{home.path} is writable; {free / GB:.1f} GB free."
     if free < GB:
         return Finding(
             "home",
             "fail" if free < GB // 10 else "warn",
             text,
-            "Make room on that disk, or give a folder on another one in PARALLAB_HOME.",
+            "Free space on that disk, or set PARALLAB_HOME to a folder on another one.",
         )
     return Finding("home", "ok", text)
 
 
 def permissions(home: Home) -> Finding:
-    """Look for files of the lab that group or others have a right to: the store holds hashes of passwords and secrets
-    of webhooks.
-    """
+    """Check for lab files that group or others can access: the store holds password hashes and webhook secrets."""
     if found := open_parts(home):
-        return Finding("permissions", "fail", f"Others have rights on files of this lab: {named(found)}.", cure(home))
-    return Finding("permissions", "ok", f"Nobody but their owner can reach the files in {home.path}.")
+        return Finding("permissions", "fail", f"Other users can access files of this lab: {named(found)}.", cure(home))
+    return Finding("permissions", "ok", f"The files in {home.path} are private to their owner.")
 
 
 def file_system(home: Home) -> Finding:
-    """Judge the file system by its kind, then by trying on it what the store needs."""
+    """Judge the file system by its type, then by a test of the store's requirements."""
     from engine.store.maintenance.filesystem_probe import probe
 
     mount = mount_of(home.path, [Mount(part.mountpoint, part.fstype) for part in psutil.disk_partitions(all=True)])
@@ -108,7 +106,7 @@ def file_system(home: Home) -> Finding:
 
 
 def mount_of(path: Path, mounts: list[Mount]) -> Mount:
-    """Return the mount that holds `path`: the longest one above it, the last where several lie on the same point."""
+    """Return the mount of `path`: the longest match, the last of several on the same point."""
     real = path.resolve()
     above = [mount for mount in mounts if real.is_relative_to(mount.point)]
     longest = max((len(mount.point) for mount in above), default=0)
@@ -116,12 +114,12 @@ def mount_of(path: Path, mounts: list[Mount]) -> Mount:
 
 
 def judge_file_system(mount: Mount, path: Path) -> Finding:
-    """Say whether SQLite's write-ahead log is safe on that kind."""
+    """Judge whether SQLite's write-ahead log is safe on a file system type."""
     kind, cure = (
         mount.kind.lower(),
         (
-            "Put PARALLAB_HOME on a local disk (ext4, xfs, btrfs, APFS); the lab shares results by the console, "
-            "not by the file."
+            "Put PARALLAB_HOME on a local disk (ext4, xfs, btrfs, APFS); share results through the console, not "
+            "through the file."
         ),
     )
     if kind in NETWORK:
@@ -129,8 +127,8 @@ def judge_file_system(mount: Mount, path: Path) -> Finding:
             "file system",
             "fail",
             (
-                f"{path} lies on {mount.kind} (mounted at {mount.point}): SQLite's locks don't hold there and the "
-                "store would be damaged."
+                f"{path} is on {mount.kind} (mounted at {mount.point}), where SQLite's locks don't work: the store "
+                "would be damaged."
             ),
             cure,
         )
@@ -138,19 +136,17 @@ def judge_file_system(mount: Mount, path: Path) -> Finding:
         return Finding(
             "file system",
             "warn",
-            f"{path} lies on {mount.kind} (mounted at {mount.point}), where SQLite's locks may not hold.",
+            f"{path} is on {mount.kind} (mounted at {mount.point}), where SQLite's locks may not work.",
             cure,
         )
     if kind in ("tmpfs", "ramfs"):
         return Finding(
             "file system",
             "warn",
-            f"{path} lies in memory ({mount.kind}): all runs are gone after a restart of the machine.",
+            f"{path} is in memory ({mount.kind}): all runs are lost at a restart of the machine.",
             cure,
         )
-    return Finding(
-        "file system", "ok", f"{mount.kind} at {mount.point}: a write-ahead log and locks between processes work."
-    )
+    return Finding("file system", "ok", f"{mount.kind} at {mount.point}: write-ahead log and locks work.")
 
 
 def store(home: Home) -> Finding:
@@ -161,23 +157,26 @@ def store(home: Home) -> Finding:
         with Reader.open(home) as reader:
             reader.access.require_accounts()
             if not home.database.exists():
-                return Finding("store", "ok", "No run was launched here yet; the first one makes the store.")
+                return Finding("store", "ok", "No store yet; the first run creates it.")
             return Finding("store", "ok", f"{reader.runs.count():,} runs in {home.database}.")
     except EngineError as error:
         return Finding(
-            "store", "fail", str(error), "Follow the sentence; a copy of the folder made while nothing ran is a backup."
+            "store",
+            "fail",
+            str(error),
+            ("Follow the message. A copy of the folder made while nothing was running can serve as a backup."),
         )
 
 
 def runner(home: Home) -> Finding:
-    """Look for the process that takes runs from the queue."""
+    """Check for a running runner."""
     from engine.runner.shared_settings import RESTART, ignored_settings
     from engine.system.runner_process import is_running, refuse_beside_foreign_runs
 
     if is_running(home):
         if ignored := ignored_settings(home):
-            return Finding("runner", "warn", f"One serves this store. {' '.join(ignored)}", RESTART)
-        return Finding("runner", "ok", "One serves this store.")
+            return Finding("runner", "warn", f"Running. {' '.join(ignored)}", RESTART)
+        return Finding("runner", "ok", "Running.")
     try:
         refuse_beside_foreign_runs(home)
     except RunnerError as error:
@@ -187,13 +186,11 @@ def runner(home: Home) -> Finding:
             str(error),
             "Start the runner in the PID namespace of that run, or wait until the run has ended.",
         )
-    return Finding("runner", "ok", "None serves this store; the console, run and submit start one.")
+    return Finding("runner", "ok", "Not running; the console, run and submit start one.")
 
 
 def data_sets(home: Home) -> Finding:
-    """Look for the data sets: digits must be there, no download may be damaged, and MNIST is what a first
-    run asks for.
-    """
+    """Check the data sets: digits must be installed, downloads intact, and MNIST available for a first run."""
     from engine.catalogue import catalogue
     from engine.data.catalogue import DATA_SETS, damaged_files, state
 
@@ -201,30 +198,34 @@ def data_sets(home: Home) -> Finding:
         return Finding(
             "data sets",
             "fail",
-            "digits ships inside scikit-learn, which is missing.",
-            "Install what is written: make install.",
+            "scikit-learn, which contains the data set digits, is missing.",
+            "Install the requirements: make install.",
         )
     downloads = [found for found in DATA_SETS.values() if found.files]
     for found in downloads:
         if damaged := damaged_files(found.name, home):
-            sizes = f"{found.title} is damaged, these files have the wrong size: {', '.join(map(str, damaged))}."
-            return Finding("data sets", "fail", sizes, "Delete them; the next run that needs them gets them again.")
+            sizes = f"{found.title} is damaged. Files of the wrong size: {', '.join(map(str, damaged))}."
+            return Finding(
+                "data sets", "fail", sizes, ("Delete them; the next run that needs them downloads them again.")
+            )
     try:
         gone = [name for name in catalogue(home).datasets if state(name, home) != "at hand"]
     except EngineError as error:
-        return Finding("data sets", "fail", str(error), "Until then only what is built in can be chosen.")
+        return Finding(
+            "data sets", "fail", str(error), ("Until then, only built-in environments and data sets are available.")
+        )
     if gone:
-        cure = "Put their files back, or take them off: python -m engine catalogue remove NAME."
-        return Finding("data sets", "fail", f"In the catalogue, but not whole in {home.data}: {', '.join(gone)}.", cure)
+        cure = "Restore their files, or remove the entries: python -m engine catalogue remove NAME."
+        return Finding(
+            "data sets", "fail", (f"In the catalogue, but incomplete in {home.data}: {', '.join(gone)}."), cure
+        )
     there = " and ".join(["digits", *(found.title for found in downloads if state(found.name, home) == "at hand")])
     missing = " and ".join(found.title for found in downloads if state(found.name, home) != "at hand")
-    sentence = (
-        f"At hand: {there}. Not in {home.data}, so downloaded by the first run that needs it: {missing or 'nothing'}."
-    )
+    sentence = f"Available: {there}. Downloaded to {home.data} on first use: {missing or 'none'}."
     if state("mnist", home) == "at hand":
         return Finding("data sets", "ok", sentence)
     cure = (
-        "Without a network: copy the folder MNIST (or FashionMNIST) from another machine and name the folder above "
-        "it in PARALLAB_DATA."
+        "Without a network: copy the folder MNIST (or FashionMNIST) from another machine and set "
+        "PARALLAB_DATA to its parent folder."
     )
     return Finding("data sets", "warn", sentence, cure)

@@ -1,3 +1,3 @@
-"""Duels: strategies compared on one budget, from the same first weights and seeds, each with a learning rate tuned
-alike. Torch-free.
+"""Duels: compare strategies on one budget with the same initial weights and seeds, each with a learning rate tuned on
+the same grid. Torch-free.
 """

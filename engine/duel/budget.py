@@ -1,6 +1,4 @@
-"""How far one unit of a method's length takes it, in passes, updates and bytes: by arithmetic from its config, before
-anything runs. Torch-free and pure.
-"""
+"""Passes, updates and bytes per unit of a method's length, computed from its config. Torch-free and pure."""
 
 from collections.abc import Sequence
 from math import ceil
@@ -8,23 +6,21 @@ from math import ceil
 from engine.data.catalogue import data_set
 
 WEIGHTS = 21_840
-"""Numbers in the one net that all of them train."""
+"""Parameters of the network that all methods train."""
 
 
 def steps_of(dataset: str, batch_size: int) -> int:
-    """Return the mini-batches in one pass over a data set."""
+    """Return the number of mini-batches in one pass over a data set."""
     return ceil(data_set(dataset).train / batch_size)
 
 
 def steps_of_parts(dataset: str, trainers: int, batch_size: int) -> Sequence[int]:
-    """Return the mini-batches that each trainer has in one pass; parts are taken to be equal, the last with the
-    remainder.
-    """
+    """Return the mini-batches per trainer in one pass, for equal parts with the remainder in the last."""
     size = data_set(dataset).train
     parts = [size // trainers] * (trainers - 1) + [size - size // trainers * (trainers - 1)]
     return [ceil(part / batch_size) for part in parts]
 
 
 def bytes_exchanged(exchanges: float, width: int = 4) -> float:
-    """Return the bytes of exchanges, in each of which a trainer gives a vector and gets one, a number `width` bytes."""
+    """Return the bytes of `exchanges`; in each, a trainer sends and receives one vector of `width`-byte numbers."""
     return exchanges * 2 * WEIGHTS * width

@@ -1,5 +1,5 @@
-"""Strategies to choose from by a short name, and how a person writes one of their own: `hogwild`,
-`async_sgd:rule=plain`, `Locked=hogwild:lock=true`.
+"""Predefined strategies by short name, and the syntax for custom ones: `hogwild`, `async_sgd:rule=plain`,
+`Locked=hogwild:lock=true`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from engine.registry import experiment
 
 
 def ready() -> dict[str, Strategy]:
-    """Return the strategies that are offered, by short name, in the order of the table of experiments."""
+    """Return the predefined strategies by short name, in the order of the experiment table."""
     return {
         short: Strategy(each.title, name, each.settings)
         for name in methods()
@@ -24,11 +24,7 @@ def ready() -> dict[str, Strategy]:
 
 
 def read_strategy(text: str) -> Strategy:
-    """Return what a person wrote: a ready one's name, then maybe `:` and settings apart by `;`, before it maybe a name
-    of its own and `=`.
-
-    Raises ConfigError for what is no strategy.
-    """
+    """Parse `[title=]name[:setting=value; ...]`, where `name` is a predefined strategy; raises ConfigError."""
     head, _, tail = text.partition(":")
     title, found, name = head.rpartition("=")
     name = name.strip()
@@ -37,36 +33,34 @@ def read_strategy(text: str) -> Strategy:
         raise UnknownName("strategy", name, offered, field="strategies")
     base = offered[name]
     own = checked_settings(base, tail)
-    told = ", ".join(part.strip() for part in tail.split(";") if part.strip())
-    usual = f"{base.name}, {told}" if told else base.name
+    settings = ", ".join(part.strip() for part in tail.split(";") if part.strip())
+    usual = f"{base.name}, {settings}" if settings else base.name
     return Strategy(title.strip() if found else usual, base.experiment, {**base.settings, **own})
 
 
 def shared_fields() -> Mapping[str, FieldInfo]:
-    """Return the fields that all strategies share, as the first experiment has them that has all."""
+    """Return the shared fields, from the first experiment that has all of them."""
     return _shared_config().model_fields
 
 
 def read_shared(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that all share, each in its field's type; raises ConfigError for one that is not shared or
-    breaks its rule.
-    """
+    """Return the shared settings, with their fields' types; raises ConfigError for an unknown or invalid one."""
     for name in values:
         if name not in SHARED:
-            raise UnknownName("setting that strategies share", name, SHARED, field="shared")
+            raise UnknownName("shared setting", name, SHARED, field="shared")
     config = _shared_config()
     return {name: config.check_field(name, value) for name, value in values.items()}
 
 
 def checked_settings(one: Strategy, text: str) -> dict[str, Any]:
-    """Return settings written as `lock=true; trainers=2`, each in its field's type; raises ConfigError for one that is
-    not the strategy's to give.
+    """Parse `lock=true; trainers=2` into values of their fields' types; raises ConfigError for a setting that the duel
+    controls.
     """
     config, barred = experiment(one.experiment).config, of_the_duel()
     own: dict[str, Any] = {}
     for name, value in read_settings(part for part in text.split(";") if part.strip()).items():
         if name in barred:
-            raise ConfigError([Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {barred[name]}.")])
+            raise ConfigError([Problem("strategies", f"{one.name}: {name} can't be set per strategy: {barred[name]}.")])
         own[name] = config.check_field(name, value)
     return own
 

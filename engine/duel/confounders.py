@@ -1,6 +1,4 @@
-"""What the methods of a duel do differently though their settings agree: the facts that no budget evens out. Torch-free
-and pure.
-"""
+"""Uncontrolled differences between the methods of a duel, which the budget cannot equalise. Torch-free and pure."""
 
 from dataclasses import dataclass
 from math import lcm
@@ -13,27 +11,27 @@ from engine.duel.spec import Duel
 
 @dataclass(frozen=True)
 class StrategyFacts:
-    """What is to be known of one strategy beside the others."""
+    """Uncontrolled properties of one strategy."""
 
     name: str
     processes: int
     data: str
     momentum: str
     samples: int
-    """Samples whose gradients make one update."""
+    """Samples per update."""
     updates: float
-    """Updates of the model in one pass."""
+    """Model updates per pass."""
     bytes: float | None
-    """Bytes between processes in one pass, None where none travel."""
+    """Bytes exchanged between processes per pass; None for methods that exchange none."""
     length: str
-    """How long its runs are."""
+    """Length of its runs."""
     tested_every: float
-    """Passes from one test to the next."""
+    """Passes between two tests."""
     tests: str
 
 
 def facts(duel: Duel) -> list[StrategyFacts]:
-    """Return the facts of each strategy; raises ConfigError where a config breaks a rule."""
+    """Return the facts of each strategy; raises ConfigError for an invalid config."""
     return [
         _facts(one.name, one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
         for one in duel.strategies
@@ -41,9 +39,7 @@ def facts(duel: Duel) -> list[StrategyFacts]:
 
 
 def untimely(duel: Duel) -> list[str]:
-    """Return which strategies a budget of passes does not meet at a test, and the budget that would, in sentences; none
-    for other budgets.
-    """
+    """Return a warning where a budget of passes doesn't end at a test of every strategy, with a budget that does."""
     if duel.budget.kind != "passes":
         return []
     paces = {one.name: pace_of(duel, one).passes for one in duel.strategies}
@@ -54,19 +50,18 @@ def untimely(duel: Duel) -> list[str]:
     }
     if not late:
         return []
-    told = "; ".join(
-        f"{name} at {every * (duel.budget.amount // every):.4g}, being tested every {every:.4g}"
-        for name, every in late.items()
+    listed = "; ".join(
+        f"{name} at {every * (duel.budget.amount // every):.4g} (every {every:.4g})" for name, every in late.items()
     )
     whole = [round(every) for every in paces.values()]
     cure = ""
     if all(abs(every - one) < 1e-6 for every, one in zip(paces.values(), whole, strict=True)):
         together = lcm(*whole)
-        cure = f" A budget of {together * max(1, round(duel.budget.amount / together))} passes meets all at a test."
+        cure = f" Use {together * max(1, round(duel.budget.amount / together))} passes to test all at the budget's end."
     return [
         (
-            f"Not all are tested at {duel.budget.amount:g} passes: {told}. Each is judged by its last test within "
-            f"the budget.{cure}"
+            f"Some strategies have no test at {duel.budget.amount:g} passes. Last test: {listed}. The last test "
+            f"within the budget counts.{cure}"
         )
     ]
 

@@ -1,5 +1,5 @@
-"""What a duel takes before it is launched: its runs, and how long they are on one after another, as far as like runs of
-this machine tell. Torch-free.
+"""Cost of a duel before launch: its number of runs and their total run time, from comparable runs on this machine.
+Torch-free.
 """
 
 import socket
@@ -13,25 +13,23 @@ from engine.store.reader import Reader
 from engine.system.machine import demand, machine
 
 START_S = 4.0
-"""What starting and ending a run takes beside a budget of seconds."""
+"""Start-up and shutdown time of a run, in addition to a budget of seconds."""
 
 
 @dataclass(frozen=True)
 class DuelOutlay:
-    """What the runs of a duel take."""
+    """Estimated cost of a duel."""
 
     tuning: int
     judging: int
     seconds: float | None
-    """All of them one after another; None where some strategy has no like run."""
+    """Total run time in seconds; None where some strategy has no comparable run."""
     unknown: tuple[str, ...]
-    """The strategies without like runs."""
+    """Strategies without comparable runs."""
 
 
 def outlay(store: Reader, duel: Duel) -> DuelOutlay:
-    """Return what a duel would take; raises ConfigError for what breaks a rule, DeviceError where a run could never run
-    here.
-    """
+    """Return the estimated cost; raises ConfigError for an invalid config, DeviceError if this machine can't run it."""
     tune, judge = tuning_cells(duel), judging_cells(duel, [duel.rates[0]] * len(duel.strategies))
     firsts = [next(cell for cell in tune if cell.strategy == place) for place in range(len(duel.strategies))]
     each = _seconds(store, duel, firsts)
@@ -41,7 +39,7 @@ def outlay(store: Reader, duel: Duel) -> DuelOutlay:
 
 
 def _seconds(store: Reader, duel: Duel, firsts: Sequence[DuelCell]) -> list[float | None]:
-    """Return how long one run of each strategy holds its slots, None where nothing tells."""
+    """Return the estimated seconds of one run per strategy, None where unknown."""
     here, history = machine(), History(store, socket.gethostname())
     found: list[float | None] = []
     for cell in firsts:

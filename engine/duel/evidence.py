@@ -1,4 +1,4 @@
-"""What the runs of a duel say: each planned run with its tests, and whether it spent the whole budget. Torch-free."""
+"""The planned runs of a duel with their tests, and whether each spent the whole budget. Torch-free."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,46 +17,46 @@ from engine.store.sweeps.duels import RATE, STAGES, Stage
 from engine.store.sweeps.sweeps import SEED
 
 AT_ONCE = 20
-"""Runs whose tests are read by one question: each has at most some thousand."""
+"""Runs whose tests are read per query; each has up to a few thousand."""
 _NEVER = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """One planned run and what became of it."""
+    """One planned run and its result."""
 
     strategy: int
     stage: Stage
     rate: float
     seed: int
     run: RunRow | None = None
-    """The try that counts: the newest that spent the budget, else the newest; None where it is gone."""
+    """The attempt that counts: the newest that spent the budget, else the newest; None where it was deleted."""
     tests: tuple[Spent, ...] = ()
     at: Spent | None = None
     """Its last test within the budget."""
     complete: bool = False
-    """Whether all that it did within the budget is there: it finished, or was ended past it."""
+    """Whether it finished or spent the whole budget."""
     spent: float = 0.0
-    """How much of the budget it is known to have spent."""
+    """Budget spent so far, as recorded."""
 
     @property
     def value(self) -> float | None:
-        """What it reached within the budget; None while that is not known, or never will be."""
+        """The metric's value within the budget; None where there is none."""
         return self.at.value if self.complete and self.at else None
 
     @property
     def failed(self) -> bool:
-        """Whether it failed before it had spent the budget."""
+        """Whether it failed before it spent the budget."""
         return self.run is not None and self.run.status == "failed" and not self.complete
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, well or not, or has nothing more to say."""
+        """Whether it has ended or is complete."""
         return self.run is not None and not self.on
 
     @property
     def on(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether it is queued or running."""
         return self.run is not None and self.run.status not in ENDED and not self.complete
 
 
@@ -69,7 +69,7 @@ class DuelEvidence:
     cells: tuple[Tried, ...]
     token: int = 0
     runs: Mapping[int, Sequence[RunRow]] = field(default_factory=dict)
-    """All runs of each sweep, other tries and what was added by hand among them."""
+    """All runs of each sweep, including other attempts and runs added by hand."""
 
     def of(self, stage: Stage, strategy: int | None = None) -> list[Tried]:
         """Return the planned runs of a stage, of one strategy or all."""
@@ -77,12 +77,12 @@ class DuelEvidence:
 
     @property
     def active(self) -> bool:
-        """Whether a run of it can still change."""
+        """Whether any of its runs can still change."""
         return any(run.status not in ENDED for runs in self.runs.values() for run in runs)
 
 
 def gather(reader: Reader, duel_id: int) -> DuelEvidence:
-    """Return what there is of a duel at one moment; raises NoSuchDuel."""
+    """Return a consistent snapshot of a duel; raises NoSuchDuel."""
     with reader.db.snapshot():
         stored, token, runs = reader.duels.one(duel_id), reader.duels.token(duel_id), reader.duels.runs(duel_id)
         duel = from_json(stored.plan)
@@ -134,9 +134,7 @@ def _tried(
 
 
 def _pace_of(one: Strategy, run: RunRow) -> Pace:
-    """Return the pace of a run's own config, as it was stored; settings that this version no longer knows are passed
-    over.
-    """
+    """Return the pace of a run's stored config; settings unknown to this version are ignored."""
     known: type[Config] = experiment(one.experiment).config
     return pace(one.experiment, known.model_construct(**run.config))
 

@@ -1,4 +1,4 @@
-"""A duel put into the queue, and its second stage once the first has ended. Torch-free."""
+"""Queue a duel, and its evaluation stage once tuning has ended. Torch-free."""
 
 from collections.abc import Iterable
 
@@ -17,19 +17,19 @@ from engine.store.runs.commands import checked_name
 from engine.system.machine import demand, machine
 
 AGAIN = Terms(max_retries=2)
-"""A run that is lost has told nothing about its strategy, so it is tried again by itself."""
+"""A lost run says nothing about its strategy, so it is retried automatically."""
 
 
 def launch_duel(
     home: Home, duel: Duel, *, owner: str, title: str = "", terms: Terms = AGAIN, timeout_s: float = PAGE_TIMEOUT_S
 ) -> int:
-    """Queue the runs that tune, all or none, and return the duel's id; the runner queues those that are judged.
+    """Queue the tuning runs, all or none, and return the duel's id; the runner queues the evaluation runs later.
 
-    Raises ConfigError for what breaks a rule in either stage, DeviceError where a run could never run here, StoreBusy.
+    Raises ConfigError for an invalid setting of either stage, DeviceError where this machine can't run it, StoreBusy.
     """
     duel, owner = duel.checked(), owner_of(owner)
     runs = new_runs(duel, tuning_cells(duel))
-    judging_cells(duel, [duel.rates[0]] * len(duel.strategies))  # what breaks a rule there is better said now
+    judging_cells(duel, [duel.rates[0]] * len(duel.strategies))  # report errors of that stage now
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.duels.add(
             duel.as_json(), runs, owner=owner, name=checked_name(title), exclusive=duel.exclusive, terms=terms.checked()
@@ -37,14 +37,13 @@ def launch_duel(
 
 
 def go_on(reader: Reader, store: Store, duel_id: int) -> bool:
-    """Queue the runs that are judged where all that tune have ended and each strategy has a learning rate; return
-    whether it did.
+    """Queue the evaluation runs if all tuning runs have ended and each strategy has a learning rate; return whether
+    it did.
 
-    Whoever asks twice, or asks beside another, queues them once. Raises NoSuchDuel, ConfigError, DeviceError,
-    StoreBusy.
+    Idempotent, also for concurrent callers. Raises NoSuchDuel, ConfigError, DeviceError, StoreBusy.
     """
     if any(run.status not in ENDED for runs in reader.duels.runs(duel_id).values() for run in runs):
-        return False  # most looks end here, before a point is read
+        return False  # the common case, without reading points
     found = gather(reader, duel_id)
     rates = tuned(found).rates
     if found.stored.stage != "tuning" or rates is None:
@@ -54,7 +53,7 @@ def go_on(reader: Reader, store: Store, duel_id: int) -> bool:
 
 
 def new_runs(duel: Duel, cells: Iterable[DuelCell]) -> list[NewDuelRun]:
-    """Return cells as the store queues them; raises DeviceError for one that could never run here."""
+    """Convert cells to queue entries; raises DeviceError for one that this machine can't run."""
     here = machine()
     return [
         _new_run(duel, cell, NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(duel, cell)))
@@ -63,8 +62,8 @@ def new_runs(duel: Duel, cells: Iterable[DuelCell]) -> list[NewDuelRun]:
 
 
 def retry_missing(home: Home, duel_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> list[int]:
-    """Queue again each planned run that was lost or cancelled before it had spent the budget; return the new runs.
-    Raises NoSuchDuel, StoreBusy.
+    """Retry each planned run that was lost or cancelled before it spent the budget; return the new runs. Raises
+    NoSuchDuel, StoreBusy.
     """
     with Reader.open(home, timeout_s=timeout_s) as reader:
         found = gather(reader, duel_id)
@@ -77,9 +76,7 @@ def retry_missing(home: Home, duel_id: int, *, owner: str, timeout_s: float = PA
 
 
 def cancel_duel(home: Home, duel_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> list[int]:
-    """Ask for the end of all runs of a duel, which then goes no further; return those that it met. Raises NoSuchDuel,
-    StoreBusy.
-    """
+    """Cancel all active runs of a duel and return them. Raises NoSuchDuel, StoreBusy."""
     with Reader.open(home, timeout_s=timeout_s) as reader:
         parts = reader.duels.one(duel_id).parts
     with Store.open(home, timeout_s=timeout_s) as store:

@@ -1,4 +1,4 @@
-"""The experiments that can duel, as the registry has them. Torch-free."""
+"""The registered experiments that support duels. Torch-free."""
 
 from engine.config import Config
 from engine.experiment.contender import Contender, Pace
@@ -6,12 +6,12 @@ from engine.registry import experiment, experiments
 
 
 def methods() -> tuple[str, ...]:
-    """Return the names of the experiments that can duel, in the order of the table."""
+    """Return the names of the experiments that support duels, in table order."""
     return tuple(each.name for each in experiments() if each.duel)
 
 
 def contender(name: str) -> Contender:
-    """Return how an experiment takes part in duels; raises KeyError for one that can't."""
+    """Return the duel interface of an experiment; raises KeyError where it has none."""
     found = experiment(name).duel
     if found is None:
         raise KeyError(name)
@@ -19,5 +19,5 @@ def contender(name: str) -> Contender:
 
 
 def pace(name: str, config: Config) -> Pace:
-    """Return the pace of a config of an experiment; raises KeyError for one that can't duel."""
+    """Return the pace of an experiment's config; raises KeyError where it doesn't support duels."""
     return contender(name).pace(config)

@@ -1,11 +1,12 @@
-"""What a duel came to: values by strategy and seed, paired differences, the verdict, time to the target, and what to
-know when reading it. Torch-free.
+"""The outcome of a duel: values by strategy and seed, paired differences, verdict, time to target and cautions.
+Torch-free.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from engine.analysis.disturbance import left_out
 from engine.analysis.duel import (
     Difference,
     StrategyTarget,
@@ -19,26 +20,27 @@ from engine.analysis.duel import (
 from engine.analysis.seedings import mixture
 from engine.analysis.tuning import Better, Spent
 from engine.duel.evidence import DuelEvidence, Tried
+from engine.duel.spec import Duel
 from engine.duel.tuning import Tuned, is_missing, tuned
 from engine.metrics import metric
 
 FAR = 0.9
-"""Tests that stand at less than this share of the budget are worth a word."""
+"""Tests before this share of the budget give a caution."""
 SHORT = 0.98
-"""A run that ended before this share of a budget of seconds had nothing left to do."""
+"""A run that ended before this share of a budget of seconds had completed all its passes."""
 
 
 @dataclass(frozen=True)
 class DuelOutcome:
-    """A duel as far as it has come."""
+    """The results of a duel so far."""
 
     evidence: DuelEvidence
     tuned: Tuned
     values: Mapping[str, Mapping[int, float]]
-    """What each strategy reached within the budget, by seed."""
+    """Value within the budget, by strategy and seed."""
     found: tuple[Difference, ...]
     verdict: str
-    """Who won; empty while no run that is judged has ended."""
+    """The verdict; empty until an evaluation run has ended."""
     target: float | None
     reached: tuple[StrategyTarget, ...]
     cautions: tuple[str, ...]
@@ -49,15 +51,16 @@ class DuelOutcome:
 
     @property
     def unit(self) -> str:
-        """What follows a difference of the metric that is judged."""
+        """The unit suffix for differences of the metric."""
         return unit_of(self.evidence.duel.metric)
 
 
 def outcome(found: DuelEvidence) -> DuelOutcome:
-    """Return what the runs came to."""
+    """Compute the outcome from the runs."""
     duel, better = found.duel, metric(found.duel.metric).better or "max"
     judged = {one.name: found.of("judging", place) for place, one in enumerate(duel.strategies)}
     judged, older = _by_one_rule(judged)
+    judged, disturbed = _undisturbed(duel, judged)
     values = {name: {each.seed: each.value for each in own if each.value is not None} for name, own in judged.items()}
     known = any(values.values())
     pairs = (
@@ -83,23 +86,23 @@ def outcome(found: DuelEvidence) -> DuelOutcome:
         verdict(list(values), pairs, duel.margin, unit_of(duel.metric)) if known else "",
         target,
         tuple(reached(with_failed, target, duel.budget.amount, better)) if target is not None and known else (),
-        (*_of_rules(found, older), *_cautions(found, judged)),
+        (*_of_rules(found, older), *([disturbed] if disturbed else []), *_cautions(found, judged)),
     )
 
 
 def unit_of(name: str) -> str:
-    """Return what follows a difference of a metric: ` points` for one in percent."""
+    """Return the unit suffix for differences of a metric: ` points` for percentages."""
     unit = metric(name).unit
     return " points" if unit == "%" else f" {unit}" if unit else ""
 
 
 def amount_in_words(kind: str, amount: float) -> str:
-    """Return an amount of a budget, such as `12 passes` or `3.5 MB`."""
+    """Format a budget, such as `12 passes` or `3.5 MB`."""
     if kind == "bytes":
         return f"{amount / 1e6:,.4g} MB"
-    told = f"{amount:,.0f}" if amount >= 1_000 or amount == round(amount) else f"{amount:.3g}"
+    number = f"{amount:,.0f}" if amount >= 1_000 or amount == round(amount) else f"{amount:.3g}"
     singular = {"passes": "pass"}.get(kind, kind[:-1])
-    return f"{told} {singular if amount == 1 else kind}"
+    return f"{number} {singular if amount == 1 else kind}"
 
 
 def _cautions(found: DuelEvidence, judged: Mapping[str, Sequence[Tried]]) -> Iterator[str]:
@@ -109,13 +112,13 @@ def _cautions(found: DuelEvidence, judged: Mapping[str, Sequence[Tried]]) -> Ite
         if failed := [each for each in own if each.failed]:
             cause = f" (run {failed[0].run.id}: {failed[0].run.cause})" if failed[0].run else ""
             yield (
-                f"{name} failed with {len(failed)} of {len(own)} seeds{cause}. Its other seeds make it neither "
-                "ahead of another strategy nor level with it."
+                f"{name} failed with {len(failed)} of {len(own)} seeds{cause}. It can't be rated ahead of or level "
+                "with another strategy."
             )
         if missing := [each for each in own if is_missing(each)]:
             yield (
-                f"{len(missing)} of {len(own)} judged runs of {name} said nothing (lost, cancelled or deleted); "
-                "their pairs are left out. Try them again."
+                f"{len(missing)} of {len(own)} evaluation runs of {name} have no result (lost, cancelled or deleted); "
+                "their pairs are excluded. Retry them."
             )
         stood = [each.at.spent for each in own if each.complete and each.at]
         if stood and fmean(stood) < FAR * duel.budget.amount:
@@ -124,27 +127,37 @@ def _cautions(found: DuelEvidence, judged: Mapping[str, Sequence[Tried]]) -> Ite
                 amount_in_words(duel.budget.kind, duel.budget.amount),
             )
             yield (
-                f"{name} is judged by tests that stand at {at} of {whole}, the last within the budget: it is "
-                "tested too rarely to be met later."
+                f"{name} is evaluated at {at} of {whole}, its last test within the budget, because it is tested rarely."
             )
         untested = [each for each in own if each.complete and each.at is None]
         if untested:
             yield (
-                f"{len(untested)} of {len(own)} judged runs of {name} were not tested within the budget, so they "
-                "have no value. Give a larger budget."
+                f"{len(untested)} of {len(own)} evaluation runs of {name} have no test within the budget and no "
+                "value. Increase the budget."
             )
         if duel.budget.kind == "seconds" and (
             short := [each for each in own if each.complete and each.spent < SHORT * duel.budget.amount]
         ):
             yield (
-                f"{len(short)} of {len(own)} judged runs of {name} had done all their passes before the budget was "
-                "spent, and stood still from then on."
+                f"{len(short)} of {len(own)} evaluation runs of {name} completed all their passes before the budget "
+                "was spent and were idle afterwards."
             )
 
 
+def _undisturbed(duel: Duel, judged: Mapping[str, Sequence[Tried]]) -> tuple[dict[str, list[Tried]], str]:
+    """Return the evaluation runs without those that were disturbed, if seconds are the budget, and which these are as a
+    sentence: they had less of the machine.
+    """
+    runs = [each.run for own in judged.values() for each in own if each.run and each.complete]
+    if duel.budget.kind != "seconds" or not any(run.disturbed for run in runs):
+        return {name: list(own) for name, own in judged.items()}, ""
+    kept = {name: [each for each in own if not (each.run and each.run.disturbed)] for name, own in judged.items()}
+    return kept, left_out(runs)
+
+
 def _by_one_rule(judged: Mapping[str, Sequence[Tried]]) -> tuple[dict[str, list[Tried]], list[int]]:
-    """Return the judged runs without those that draw random numbers by an older rule than the newest, and the ids of
-    these: a pair shares its draws.
+    """Return the evaluation runs that use the newest seeding rule, and the ids of the others: a pair must share its
+    random numbers.
     """
     rules = {
         each.run.id: each.run.seeding
@@ -161,8 +174,8 @@ def _by_one_rule(judged: Mapping[str, Sequence[Tried]]) -> tuple[dict[str, list[
 def _of_rules(found: DuelEvidence, older: Sequence[int]) -> Iterator[str]:
     if older:
         yield (
-            f"Judged runs {', '.join(map(str, older))} draw random numbers by an older rule (seeding) than the "
-            "others: left out. Launch the duel again."
+            f"Evaluation runs {', '.join(map(str, older))} use an older seeding rule than the others and are "
+            "excluded. Launch the duel again."
         )
     if mixed := mixture(each.run for each in found.of("tuning") if each.run and each.complete):
         yield f"Tuning: {mixed}"
@@ -175,22 +188,23 @@ def _of_tuning(found: DuelEvidence) -> Iterator[str]:
     for edge, beyond in (("least", "smaller"), ("largest", "larger")):
         if names := [name for name, choice in chosen if choice.edge == edge]:
             rate = (min if edge == "least" else max)(found.duel.rates)
-            cure = f"a better one may lie beyond. Launch another duel with {beyond} ones."
-            yield f"{joined(names)} won with the {edge} learning rate of the grid ({rate:g}): {cure}"
+            end = "smallest" if edge == "least" else edge
+            cure = f"the optimum may lie outside. Launch another duel with {beyond} rates."
+            yield f"Best learning rate of {joined(names)} is the {end} of the grid ({rate:g}): {cure}"
     for name, choice in chosen:
         if choice.level:
             yield (
-                f"{name}: {', '.join(f'{rate:g}' for rate in choice.level)} did exactly as well as {choice.rate:g} "
-                "while tuning; the least was taken."
+                f"{name}: learning rates {', '.join(f'{rate:g}' for rate in choice.level)} tied with {choice.rate:g} "
+                "in tuning; the smallest was selected."
             )
     for place, one in enumerate(found.duel.strategies):
         own = found.of("tuning", place)
         if failed := _rates(each for each in own if each.failed):
-            yield f"{one.name} failed at learning rate {failed} while tuning, which is out of the running."
+            yield f"{one.name} failed at learning rate {failed} in tuning; it is excluded."
         if untested := _rates(each for each in own if each.complete and each.at is None):
             yield (
-                f"{one.name} was not tested within the budget at learning rate {untested} while tuning, which is "
-                "out of the running. Give a larger budget."
+                f"{one.name} has no test within the budget at learning rate {untested} in tuning; it is excluded. "
+                "Increase the budget."
             )
 
 

@@ -1,6 +1,4 @@
-"""From a duel to its runs: the config of each, long enough for the budget, in an order in which strategies take turns.
-Torch-free.
-"""
+"""Plan the runs of a duel: configs long enough for the budget, with strategies in alternating order. Torch-free."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +13,13 @@ from engine.registry import experiment
 from engine.store.sweeps.duels import Stage
 
 MOST_PASSES = 1_000
-"""How long runs of a budget of seconds are; the runner ends them once they have spent it."""
+"""Length of runs with a budget of seconds; the runner ends them once it is spent."""
 _ALIKE: Mapping[str, Any] = {
     "schedule": "constant",
     "checkpoint_every_s": 0.0,
     "evaluate_every": 1,
 }
-"""What every method that has the setting is given."""
+"""Settings fixed for every method that has them."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class DuelCell:
     """One run of a duel."""
 
     strategy: int
-    """Its place among the strategies."""
+    """Index of the strategy."""
     stage: Stage
     rate: float
     seed: int
@@ -37,7 +35,7 @@ class DuelCell:
 
 
 def config_of(duel: Duel, one: Strategy, rate: float, seed: int) -> Config:
-    """Return the config of one run; raises ConfigError, with the strategy's name, for what breaks a rule."""
+    """Return the config of one run; raises ConfigError, with the strategy's name, for an invalid setting."""
     known = experiment(one.experiment).config
     fields = known.model_fields
     shared = {name: duel.shared[name] for name in SHARED if name in duel.shared and name in fields}
@@ -56,26 +54,22 @@ def config_of(duel: Duel, one: Strategy, rate: float, seed: int) -> Config:
 
 
 def pace_of(duel: Duel, one: Strategy) -> Pace:
-    """Return the pace of a strategy; raises what `config_of` raises."""
+    """Return the pace of a strategy; raises the same as `config_of`."""
     return pace(one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
 
 
 def tuning_cells(duel: Duel) -> list[DuelCell]:
-    """Return the runs that tune: every strategy with every learning rate and seed; after the first seed each rate has
-    been seen once.
-    """
+    """Return the tuning runs: every strategy with every learning rate, seed by seed."""
     return list(_cells(duel, "tuning", dict.fromkeys(range(len(duel.strategies)), duel.rates), duel.tuning))
 
 
 def judging_cells(duel: Duel, rates: Sequence[float]) -> list[DuelCell]:
-    """Return the runs that are judged; `rates` has each strategy's learning rate."""
+    """Return the evaluation runs; `rates` has one learning rate per strategy."""
     return list(_cells(duel, "judging", {place: (rate,) for place, rate in enumerate(rates)}, duel.judging))
 
 
 def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds: Sequence[int]) -> Iterator[DuelCell]:
-    """Yield cells, seeds outermost and strategies innermost; who goes first changes from turn to turn, so that it is
-    nobody's gain.
-    """
+    """Yield cells, seeds outermost and strategies innermost; the first strategy rotates, so that order favours none."""
     turn = 0
     for seed in seeds:
         for number in range(len(rates[0])):
@@ -87,7 +81,7 @@ def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds
 
 
 def _length(duel: Duel, found: Pace, field: str, known: type[Config]) -> int:
-    """Return how long a run is, the value of `field`; raises ConfigError where the budget can't be met."""
+    """Return the value of the length `field`; raises ConfigError where the budget can't be met."""
     kind, amount = duel.budget.kind, duel.budget.amount
     if kind == "bytes" and found.bytes is None:
         raise ConfigError(
@@ -95,8 +89,8 @@ def _length(duel: Duel, found: Pace, field: str, known: type[Config]) -> int:
                 Problem(
                     "budget",
                     (
-                        "nothing travels between its processes, so a budget of bytes means nothing to it. Choose "
-                        "passes, updates or seconds."
+                        "budget must be in passes, updates or seconds; got bytes. The method exchanges no data "
+                        "between processes."
                     ),
                 )
             ]
@@ -109,10 +103,7 @@ def _length(duel: Duel, found: Pace, field: str, known: type[Config]) -> int:
             [
                 Problem(
                     "budget",
-                    (
-                        f"{amount:g} {kind} would take {length:,} {field}, and at most {most:,g} are "
-                        "allowed. Give a smaller budget."
-                    ),
+                    (f"{field} must be at most {most:,g}; {amount:g} {kind} needs {length:,}. Use a smaller budget."),
                 )
             ]
         )

@@ -1,6 +1,4 @@
-"""What a duel is: strategies, what they share, the budget, the grid of learning rates, seeds, and what is judged.
-Torch-free.
-"""
+"""Specification of a duel: strategies, shared settings, budget, learning-rate grid, seeds and metric. Torch-free."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,23 +13,21 @@ from engine.registry import experiment
 MOST_STRATEGIES, MOST_RATES, MOST_SEEDS = 6, 9, 50
 METRICS = ("test/accuracy", "test/loss")
 SHARED = ("dataset", "batch_size", "trainers", "momentum", "threads_per_rank", "device")
-"""Settings that all strategies share, as far as they have them."""
+"""Settings shared by all strategies that have them."""
 _OF_THE_DUEL: Mapping[str, str] = {
-    "seed": "the duel gives every strategy the same seeds",
-    "learning_rate": "it is tuned by the duel's grid",
-    "schedule": "a rate that falls to the run's end would depend on what lies beyond the budget",
-    "evaluate_every": "all are tested as often as they can be",
-    "checkpoint_every_s": "all keep no checkpoints, which cost time",
-    "variant": "the tutorials' code does not test on its way",
-    "model": "all train the same net",
+    "seed": "all strategies use the duel's seeds",
+    "learning_rate": "the duel tunes it on its grid",
+    "schedule": "a decaying rate would depend on the run's length beyond the budget",
+    "evaluate_every": "all strategies are tested as often as possible",
+    "checkpoint_every_s": "checkpoints are disabled because they cost time",
+    "variant": "the tutorials' code runs no tests during training",
+    "model": "all strategies train the same network",
 }
-"""Settings that no strategy may have of its own, and why; beside those that say how long a run is."""
+"""Settings that the duel controls, and why; the length settings are added by `of_the_duel`."""
 GAP = 100
-"""How far seeds lie apart. Part of every stored plan: duels of the time when rank r drew from seed + r needed it, and
-are still read by it.
-"""
+"""Distance between seeds. Stored plans depend on it: in older duels rank r drew from seed + r."""
 TUNING_FROM = 1_000
-"""The place of the first seed of tuning, in gaps; those that judge come before it, so that no run is in both."""
+"""Index of the first tuning seed, in gaps; evaluation seeds come before it, so that the two never overlap."""
 TIES: Mapping[str, float] = {"test/accuracy": 0.3, "test/loss": 0.01}
 
 
@@ -42,12 +38,12 @@ class Strategy:
     name: str
     experiment: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What it has beside what all share."""
+    """Settings in addition to the shared ones."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What every run may spend."""
+    """The budget of each run."""
 
     kind: Kind
     amount: float
@@ -55,7 +51,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Duel:
-    """All that makes a duel."""
+    """Complete specification of a duel."""
 
     strategies: tuple[Strategy, ...]
     budget: Budget
@@ -66,15 +62,15 @@ class Duel:
     first_seed: int = 0
     metric: str = "test/accuracy"
     target: float | None = None
-    """Value to be reached; None for the hardest that every judged run reached within its budget."""
+    """Target value; None for the hardest value that every evaluation run reached within its budget."""
     tie: float | None = None
-    """Differences up to this count as none; None for the metric's usual one."""
+    """Tie margin; None for the metric's default."""
     alone: bool = True
-    """Whether each run has the machine to itself; with a budget of seconds it always has."""
+    """Whether runs are exclusive; always true with a budget of seconds."""
 
     @property
     def margin(self) -> float:
-        """The difference that counts as none."""
+        """The tie margin."""
         return TIES[self.metric] if self.tie is None else self.tie
 
     @property
@@ -83,35 +79,33 @@ class Duel:
 
     @property
     def judging(self) -> tuple[int, ...]:
-        """The seeds of the runs that are judged."""
+        """The seeds of the evaluation runs."""
         return tuple(self.first_seed + GAP * place for place in range(self.seeds))
 
     @property
     def tuning(self) -> tuple[int, ...]:
-        """The seeds of the runs that tune."""
+        """The seeds of the tuning runs."""
         return tuple(self.first_seed + GAP * (TUNING_FROM + place) for place in range(self.tuning_seeds))
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as the store keeps it."""
+        """Return its stored form."""
         return asdict(self)
 
     def checked(self) -> "Duel":
-        """Return itself; raises ConfigError with a sentence for each rule that is broken, whatever the strategies' own
-        configs say.
-        """
+        """Return itself; raises ConfigError with one message per invalid setting. Doesn't check strategies' configs."""
         if problems := [*_of_numbers(self), *_of_strategies(self.strategies)]:
             raise ConfigError(problems)
         return self
 
 
 def of_the_duel() -> dict[str, str]:
-    """Return the settings that no strategy may have of its own, and why."""
-    lengths = {contender(name).length: "the budget says how long a run is" for name in methods()}
+    """Return the settings that the duel controls, and why."""
+    lengths = {contender(name).length: "the budget sets the length" for name in methods()}
     return {**_OF_THE_DUEL, **lengths}
 
 
 def from_json(found: Mapping[str, Any]) -> Duel:
-    """Return a duel as the store keeps it."""
+    """Return a duel from its stored form."""
     strategies = tuple(Strategy(**each) for each in found["strategies"])
     return Duel(
         **{**found, "strategies": strategies, "budget": Budget(**found["budget"]), "rates": tuple(found["rates"])}
@@ -120,40 +114,40 @@ def from_json(found: Mapping[str, Any]) -> Duel:
 
 def _of_numbers(duel: Duel) -> Iterator[Problem]:
     if duel.budget.kind not in KINDS:
-        yield Problem("budget", f"A budget is in {', '.join(KINDS)}, got '{duel.budget.kind}'.")
+        yield Problem("budget", f"The budget must be in {', '.join(KINDS)}; got '{duel.budget.kind}'.")
     if not 0 < duel.budget.amount < 1e15:
-        yield Problem("budget", f"A budget must be above 0 {duel.budget.kind}, got {duel.budget.amount:g}.")
+        yield Problem("budget", f"The budget must be above 0 {duel.budget.kind}; got {duel.budget.amount:g}.")
     if duel.metric not in METRICS:
-        yield Problem("metric", f"A duel is judged by {' or '.join(METRICS)}, got '{duel.metric}'.")
+        yield Problem("metric", f"metric must be {' or '.join(METRICS)}; got '{duel.metric}'.")
     elif duel.margin < 0:
-        yield Problem("tie", f"The difference that counts as none must be at least 0, got {duel.margin:g}.")
+        yield Problem("tie", f"The tie margin must be at least 0; got {duel.margin:g}.")
     for name, count, most in (("seeds", duel.seeds, MOST_SEEDS), ("tuning_seeds", duel.tuning_seeds, MOST_SEEDS)):
         if not 1 <= count <= most:
-            yield Problem(name, f"{name} must be from 1 to {most}, got {count}.")
+            yield Problem(name, f"{name} must be from 1 to {most}; got {count}.")
     if not 0 <= duel.first_seed <= 2**30:
-        yield Problem("first_seed", f"The first seed must be from 0 to {2**30:,}, got {duel.first_seed}.")
+        yield Problem("first_seed", f"first_seed must be from 0 to {2**30:,}; got {duel.first_seed}.")
     yield from _of_rates(duel.rates)
     if (runs := len(duel.strategies) * (len(duel.rates) * duel.tuning_seeds + duel.seeds)) > MOST_RUNS:
-        yield Problem("", f"A duel may have at most {MOST_RUNS} runs, got {runs:,}. Give fewer rates or seeds.")
+        yield Problem("", f"A duel can have at most {MOST_RUNS} runs; got {runs:,}. Reduce rates or seeds.")
 
 
 def _of_rates(rates: Sequence[float]) -> Iterator[Problem]:
     if not 1 <= len(rates) <= MOST_RATES:
-        yield Problem("rates", f"The grid has 1 to {MOST_RATES} learning rates, got {len(rates) or 'none'}.")
+        yield Problem("rates", f"The grid must have 1 to {MOST_RATES} learning rates; got {len(rates) or 'none'}.")
     if list(rates) != sorted(set(rates)):
-        told = ", ".join(f"{rate:g}" for rate in rates)
-        yield Problem("rates", f"The grid's learning rates rise and each stands there once, got {told}.")
+        listed = ", ".join(f"{rate:g}" for rate in rates)
+        yield Problem("rates", f"Learning rates must be ascending and unique; got {listed}.")
 
 
 def _of_strategies(strategies: Sequence[Strategy]) -> Iterator[Problem]:
     if not 2 <= len(strategies) <= MOST_STRATEGIES:
-        yield Problem("strategies", f"A duel has 2 to {MOST_STRATEGIES} strategies, got {len(strategies) or 'none'}.")
+        yield Problem("strategies", f"A duel needs 2 to {MOST_STRATEGIES} strategies; got {len(strategies) or 'none'}.")
     names = [each.name for each in strategies]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Problem("strategies", f"Two strategies are called '{name}'. Give each a name of its own.")
+        yield Problem("strategies", f"Strategy names must be unique; got '{name}' twice. Rename one.")
     for each in strategies:
         if not 1 <= len(each.name.strip()) <= 60:
-            yield Problem("strategies", f"A strategy's name has 1 to 60 characters, got '{each.name}'.")
+            yield Problem("strategies", f"A strategy name must have 1 to 60 characters; got '{each.name}'.")
         yield from _of_settings(each)
     same = [
         each
@@ -163,18 +157,18 @@ def _of_strategies(strategies: Sequence[Strategy]) -> Iterator[Problem]:
     for each in same:
         yield Problem(
             "strategies",
-            f"'{each.name}' has the same experiment and settings as another strategy, so nothing could set them apart.",
+            f"'{each.name}' has the same experiment and settings as another strategy. Change a setting or remove it.",
         )
 
 
 def _of_settings(one: Strategy) -> Iterator[Problem]:
     if one.experiment not in methods():
-        yield from UnknownName("method that can duel", one.experiment, methods(), field="strategies").problems
+        yield from UnknownName("duel method", one.experiment, methods(), field="strategies").problems
         return
     fields, barred = experiment(one.experiment).config.model_fields, of_the_duel()
     for name in one.settings:
         if name in barred:
-            yield Problem("strategies", f"{one.name}: {name} can't be a strategy's own: {barred[name]}.")
+            yield Problem("strategies", f"{one.name}: {name} can't be set per strategy: {barred[name]}.")
         elif name not in fields:
             yield from (
                 Problem("strategies", f"{one.name}: {each.sentence}")

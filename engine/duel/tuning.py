@@ -1,4 +1,4 @@
-"""What the first stage of a duel came to: each strategy's learning rate, or why it can't go on. Torch-free and pure."""
+"""The result of a duel's tuning stage: each strategy's learning rate, or the obstacles. Torch-free and pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,27 +10,27 @@ from engine.metrics import metric
 
 @dataclass(frozen=True)
 class Tuned:
-    """The learning rates, as far as they are known."""
+    """The selected learning rates so far."""
 
     choices: tuple[TunedRate | None, ...]
-    """In the order of the strategies; None where no rate is in the running, or not all of its runs have ended."""
+    """In the order of the strategies; None where no rate qualifies or some runs have not ended."""
     on: int
-    """Runs that wait or are on."""
+    """Queued and running tuning runs."""
     obstacles: tuple[str, ...]
-    """Why the duel can't go on though none is on, a sentence each."""
+    """Why the duel is blocked with no run active, one sentence each."""
 
     @property
     def rates(self) -> tuple[float, ...] | None:
-        """The learning rate of each strategy; None where the duel can't go on, or not yet."""
+        """The learning rate of each strategy; None while tuning or blocked."""
         known = tuple(each.rate for each in self.choices if each)
         return known if len(known) == len(self.choices) and not self.on and not self.obstacles else None
 
 
 def tuned(found: DuelEvidence) -> Tuned:
-    """Return what the runs that tune came to.
+    """Return the result of the tuning runs.
 
-    A run that failed puts its learning rate out of the running. One that was lost, cancelled or deleted says nothing
-    about its rate, so the duel waits until it was tried again.
+    A failed run excludes its learning rate. A lost, cancelled or deleted run says nothing about its rate, so the duel
+    waits for a retry.
     """
     cells = [found.of("tuning", place) for place in range(len(found.duel.strategies))]
     on = sum(each.on for own in cells for each in own)
@@ -40,7 +40,7 @@ def tuned(found: DuelEvidence) -> Tuned:
 
 
 def is_missing(each: Tried) -> bool:
-    """Say whether a planned run ended without a word on its strategy: lost, cancelled, or gone."""
+    """Say whether a planned run ended without a result: lost, cancelled or deleted."""
     return not each.complete and (each.run is None or each.run.status in ("lost", "cancelled"))
 
 
@@ -64,19 +64,19 @@ def _obstacles(
             why = (
                 f"{len(failed)} of {len(own)} runs failed (run {failed[0].run.id}: {failed[0].run.cause})"
                 if failed and failed[0].run
-                else "no run was tested within the budget"
+                else "no run has a test within the budget"
             )
             cure = "Launch another duel with smaller rates." if failed else "Launch another duel with a larger budget."
-            yield f"No learning rate of {one.name} is in the running: {why}. {cure}"
+            yield f"No learning rate of {one.name} qualifies: {why}. {cure}"
 
 
 def _silent(missing: Sequence[Tried], planned: int) -> str:
     if len(missing) == planned and all(each.run is None for each in missing):
-        return "All runs that tune were deleted, so no learning rate is chosen. Launch the duel again."
+        return "All tuning runs were deleted, so no learning rate can be selected. Launch the duel again."
     ends = ", ".join(sorted({each.run.status if each.run else "deleted" for each in missing}))
     cure = (
         "Launch the duel again."
         if any(each.run is None for each in missing)
-        else "Try them again, and the duel goes on by itself."
+        else "Retry them; the duel then continues automatically."
     )
-    return f"{len(missing)} of {planned} runs that tune said nothing ({ends}), so no learning rate is chosen. {cure}"
+    return f"{len(missing)} of {planned} tuning runs have no result ({ends}), so no learning rate is selected. {cure}"

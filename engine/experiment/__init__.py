@@ -1,1 +1,1 @@
-"""What an experiment states about itself: its card, presets and roles, how it scales, how it takes part in duels."""
+"""The definition of an experiment: its card, presets, roles, scaling and part in duels."""

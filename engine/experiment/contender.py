@@ -1,4 +1,4 @@
-"""How an experiment takes part in duels; stands on its `Experiment`. Torch-free and pure."""
+"""How an experiment takes part in duels; a field of its `Experiment`. Torch-free and pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,39 +11,37 @@ KINDS: tuple[Kind, ...] = ("seconds", "passes", "updates", "bytes")
 
 @dataclass(frozen=True)
 class Pace:
-    """What a method does in one unit of its length, and in one pass over the data."""
+    """The work of a method in one unit of its length and in one pass over the data."""
 
     passes: float
-    """Passes over the data, by all trainers, in one unit of it; also from one test to the next."""
+    """Passes over the data by all trainers in one unit of length; also between two tests."""
     updates: float
-    """Updates of the model in one pass."""
+    """Model updates per pass."""
     bytes: float | None
-    """Bytes that travel between processes in one pass; None where they share memory instead, or there is one alone."""
+    """Bytes sent between processes per pass; None for shared memory or a single process."""
     step_passes: float | None = None
-    """Passes that one step of whoever tests stands for, where others train on meanwhile; None where a test records its
+    """Passes per step of the rank that tests, where others keep training meanwhile; None where each test records its
     own passes exactly.
     """
     step_updates: float = 1.0
-    """Updates of the model that one recorded step stands for."""
+    """Model updates per recorded step."""
 
     def units(self, kind: Kind, amount: float) -> int | None:
-        """Return the length that reaches a budget, at least 1; None for seconds, which no arithmetic tells, and for
-        bytes where none travel.
+        """Return the length that reaches a budget, at least 1; None for seconds, which can't be computed, and for bytes
+        where none are sent.
         """
         passes = self.passes_of(kind, amount)
         return None if passes is None else max(1, ceil(passes / self.passes - 1e-9))
 
     def passes_of(self, kind: Kind, amount: float) -> float | None:
-        """Return a budget in passes, None where it can't be told."""
+        """Return a budget in passes, or None where it can't be computed."""
         if kind == "passes":
             return amount
         each = {"updates": self.updates, "bytes": self.bytes}.get(kind)
         return amount / each if each else None
 
     def spent(self, kind: Kind, step: int, time_s: float, passes: float | None) -> float:
-        """Return how much of a budget was spent at a test, which was recorded at a step, a time and (where known) so
-        many passes.
-        """
+        """Return the budget spent at a test, given its step, its time and (if recorded) its passes."""
         if kind == "seconds":
             return time_s
         if kind == "updates":
@@ -54,30 +52,32 @@ class Pace:
 
 @dataclass(frozen=True)
 class Ready:
-    """A strategy that is offered under a short name."""
+    """A strategy offered under a short name."""
 
     title: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What it has beside what all share."""
+    """Settings that differ from the shared ones."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """What a duel has to know of a method, which learns the one net on the data that all share and tests on its way."""
+    """The description of a method for duels. The method trains the shared net on the shared data and tests during
+    training.
+    """
 
     length: str
-    """The setting that says how long it trains."""
+    """The setting for the length of training."""
     pace: Callable[[Any], Pace]
-    """How far one unit of that length takes a config."""
+    """The work in one unit of that length under a config."""
     strategies: Mapping[str, Ready]
-    """Those that are offered, by short names that no other experiment has."""
+    """Strategies offered, under short names unique among all experiments."""
     data: str
-    """What of the data each trainer trains on, in words."""
+    """The data each trainer trains on, in words."""
     momentum: Callable[[Any], str]
-    """Whose the momentum is under a config, in words."""
+    """Who owns the momentum under a config, in words."""
     tests: str
-    """Who tests, and who waits meanwhile, in words."""
+    """Which rank tests, and which ranks wait for it, in words."""
     gradients: Callable[[Any], int] = lambda config: 1
-    """Gradients that make one update under a config."""
+    """Gradients per update under a config."""
     given: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda settings: {}
-    """Settings that the duel gives it, made from all that it would have else; a strategy's own outdo them."""
+    """Settings that the duel derives from all others; a strategy's own settings take precedence."""

@@ -1,6 +1,6 @@
-"""What an experiment is to pages, command line, runner and analysis: one `Experiment`, which stands in its folder.
+"""The definition of an experiment for pages, command line, runner and analysis: one `Experiment` in its folder.
 
-Torch-free, and so is whatever an `Experiment` refers to. Only its `method.py`, which ranks carry out, knows torch.
+Torch-free, and so is everything an `Experiment` refers to. Only its `method.py`, which runs in ranks, imports torch.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +12,17 @@ from engine.errors import UnknownName
 from engine.experiment.contender import Contender
 from engine.experiment.ideal_lines import Scaling
 
+MessagePattern = Literal[
+    "batched server",
+    "asynchronous server",
+    "shared memory",
+    "average",
+    "batched requests",
+    "queue",
+    "stages",
+    "one process",
+]
+"""The ways in which processes send each other messages; the launch page animates each."""
 Of = Literal["last", "mean"]
 STATISTICS: dict[Of, str] = {"last": "last", "mean": "mean over the run"}
 
@@ -23,14 +34,14 @@ class Preset:
     sentence: str
     settings: Mapping[str, Any]
     expects: Mapping[str, float] = field(default_factory=dict)
-    """The least value of each metric that a run of this preset reaches, shown before the launch."""
+    """Minimum value of each metric that a run of this preset reaches, shown before launch."""
     takes: str = ""
-    """About how long it takes and where, in words; empty where it was not tried."""
+    """Approximate duration and machine, in words; empty if not measured."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """One arrow of a card's diagram: who writes what to whom."""
+    """One arrow of a card's diagram: source, target and what is sent."""
 
     source: str
     target: str
@@ -38,40 +49,55 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class ReadySweep:
+    """A sweep that answers a common question, offered on the launch page."""
+
+    question: str
+    preset: str
+    over: Mapping[str, str]
+    """Values of one or two fields, as they are typed into the form: `{"splits": "1, 2, 4, 8"}`."""
+    seeds: int = 3
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from the preset's."""
+    exclusive: bool = False
+    """Whether its runs must be timed one at a time."""
+
+
+@dataclass(frozen=True)
 class Result:
-    """The one number by which runs of one task are ranked; engine.metrics knows whether more or less is better."""
+    """The number that ranks the runs of one task; engine.metrics says whether higher or lower is better."""
 
     metric: str = "test/accuracy"
     of: Of = "last"
-    """Which of its values: the last one (never the best on the way, which would be chosen by the test set), or the mean
-    of all.
+    """Which value to use: the last one (never the best during training, which would be selected on the test set), or
+    the mean.
     """
     task: tuple[str, ...] = ("dataset",)
-    """Settings that say what was worked on: numbers of different tasks can't be ranked together."""
+    """Settings that define the task: numbers of different tasks can't be ranked together."""
     own_tasks: tuple[tuple[str, str], ...] = ()
-    """Settings with a value that makes a task of its own, whatever those of `task` say."""
+    """Settings and values that make a separate task, regardless of `task`."""
     nothing_to_learn: tuple[str, ...] = ("synthetic",)
-    """Tasks that are there for timing alone."""
+    """Tasks that exist for timing only."""
 
     @property
     def statistic(self) -> str:
-        """Which of its values, in words."""
+        """The statistic, in words."""
         return STATISTICS[self.of]
 
 
 ACCURACY = Result()
-"""That of most experiments: the last accuracy on the data set's tests."""
+"""The result of most experiments: the last test accuracy."""
 HEADLINE = (
     *("test/accuracy", "test/loss", "train/loss", "perf/samples_per_second", "perf/env_steps_per_second"),
     "charts/episodic_return",
 )
-"""What the top of a run's page tells unless its experiment says otherwise."""
+"""Metrics at the top of a run's page unless the experiment overrides them."""
 
 
 @dataclass(frozen=True)
 class UpdateClock:
-    """Which metric's points tell how many updates a run's model has had: the `steps` of all ranks that record it added
-    up, their `mean`, or each of its `points` is one update.
+    """The metric whose points count a model's updates: the sum of all ranks' `steps`, their `mean`, or one update per
+    point (`points`).
     """
 
     metric: str
@@ -80,55 +106,61 @@ class UpdateClock:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """All that is known of one experiment without importing torch."""
+    """The torch-free definition of one experiment."""
 
-    # ---- its card
+    # ---- card
     name: str
-    """That of its folder, of the table and of the command line."""
+    """The name of its folder, in the table and on the command line."""
     title: str
-    """What people call it."""
+    """Display name."""
+    tagline: str
+    """What it does, in at most 45 characters."""
     sentence: str
-    """What it does."""
+    """One sentence that describes it."""
+    pattern: MessagePattern
+    """How its processes send messages."""
     flows: tuple[Flow, ...]
-    """Who writes what to whom, the arrows of its diagram."""
+    """The arrows of its diagram."""
     source: str
     """The paper or tutorial, in one line."""
 
-    # ---- its runs
+    # ---- runs
     config: type[Config]
-    """Its settings."""
+    """The settings class."""
     presets: Mapping[str, Preset]
     """Named configs; each experiment has `published`, `tuned` and `quick`."""
+    ready_sweeps: tuple[ReadySweep, ...] = ()
+    """Sweeps offered on the launch page."""
     resumable: bool = False
-    """Whether its runs keep checkpoints (`checkpoint_every_s`), from which another run can go on."""
+    """Whether its runs save checkpoints (`checkpoint_every_s`) that another run can resume."""
 
-    # ---- one run read
+    # ---- one run
     result: Result = ACCURACY
-    """What its runs are ranked by."""
+    """The number that ranks its runs."""
     headline: tuple[str, ...] = HEADLINE
-    """Metrics that the top of a run's page tells after the result, in this order, as far as the run has them."""
+    """Metrics at the top of a run's page after the result, in this order, if the run has them."""
     goals: Callable[[Any], Mapping[str, float]] = lambda config: {}
-    """The value of a metric from which a run of that config has done what it is for, a line over the metric's curve."""
+    """Target value of a metric for a run of that config, drawn as a line in the metric's chart."""
     update_clock: UpdateClock | None = None
-    """What counts the model's updates; None where nothing does, so that curves can't be laid along them."""
+    """What counts the model's updates; None where nothing does, so that updates can't be an x-axis."""
     stale_gradients: str = ""
-    """By whom gradients older than the weights they change are recorded, in words after "by"; empty for nobody."""
+    """What records stale gradients, in words after "by"; empty if nothing does."""
     sections: tuple[str, ...] = ()
-    """Sections of a run's page that only its runs have."""
+    """Sections that only its runs' pages have."""
 
-    # ---- runs compared
+    # ---- comparison of runs
     axis: str
-    """The field that a sweep varies first unless another is chosen."""
+    """The default field of a sweep."""
     counts: Mapping[str, str] = field(default_factory=dict)
-    """Fields along which more should be faster, each with the word for one: `{"trainers": "trainer"}`."""
+    """Fields whose increase should speed up the run, each with its singular noun: `{"trainers": "trainer"}`."""
     scaling: Scaling | None = None
-    """The lines that a sweep along one of its fields is read against, and what is drawn a rank."""
+    """The reference lines of a sweep along one of its fields, and its per-rank charts."""
     duel: Contender | None = None
-    """How it takes part in duels; None where it can't."""
+    """How it takes part in duels; None if it doesn't."""
 
     @property
     def server_roles(self) -> tuple[str, ...]:
-        """Its roles that serve the others: they compute on one thread and count as no rank that shares the cores."""
+        """Roles that serve the others: they use one thread and don't count among the ranks that share the cores."""
         return self.config.server_roles
 
     def preset(self, name: str) -> Preset:
@@ -138,6 +170,6 @@ class Experiment:
         return self.presets[name]
 
     def configure(self, preset: str | None = None, changes: Mapping[str, Any] | None = None) -> Config:
-        """Return a checked config: the preset's values (the defaults without one) with `changes` laid over."""
+        """Return a checked config: the preset's values (or the defaults) updated by `changes`."""
         base = dict(self.preset(preset).settings) if preset else {}
         return self.config.check(base | dict(changes or {}))

@@ -1,6 +1,4 @@
-"""How execution time should fall as an axis grows: the lines that an experiment's sweeps are read against.
-Torch-free.
-"""
+"""Reference lines for execution time in an experiment's sweeps. Torch-free."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,19 +7,17 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was measured where the axis has the value that the lines start from: one config, means over its finished
-    runs.
-    """
+    """The measurement at the start value of the axis: one config, means over its finished runs."""
 
     config: Mapping[str, Any]
     execution_time_s: float
     stage_work: Sequence[tuple[float, float]] = ()
-    """Seconds of each stage's forwards and backwards in one batch; empty where no batch was recorded."""
+    """Seconds of each stage's forwards and backwards per batch; empty if no batch was recorded."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """One line that nobody measured: a label, how it is dashed, and a time in seconds at each value of the axis."""
+    """One reference line: a label, a dash style, and a time in seconds per value of the axis."""
 
     label: str
     dash: Literal["dash", "dot"]
@@ -30,19 +26,19 @@ class Reference:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What the sweeps of an experiment are read by."""
+    """How the sweeps of an experiment are drawn."""
 
     field: str
     """The axis: lines are drawn where it is the first field of a sweep."""
     start: Any
-    """The value of the axis whose measured execution time the lines start from."""
+    """The axis value whose measured execution time the lines start from."""
     references: Callable[[Baseline, Sequence[int]], list[Reference]]
-    """The lines at some values of the axis, from what was measured at `start`."""
+    """Compute the lines at the given axis values from the measurement at `start`."""
     explained: str
-    """What the lines mean, for whoever reads the chart."""
+    """Explanation of the lines, shown with the chart."""
     called: str = "The lines"
-    """What the lines are called together at the start of a sentence."""
+    """Name of the lines at the start of a sentence."""
     at_once: str = ""
-    """The setting that says how many work at a time, where that is not the value of the axis."""
+    """The setting with the number of parallel workers, if it is not the axis."""
     rank_metrics: tuple[str, ...] = ()
-    """Metrics that are drawn with a line a rank."""
+    """Metrics drawn with one line per rank."""

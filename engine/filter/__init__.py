@@ -1,8 +1,7 @@
-"""The filter language: `experiment == "hogwild" and trainers >= 4 and test/accuracy.best > 98`, read into a tree that
-the store answers.
+"""The filter language: `experiment == "hogwild" and trainers >= 4 and test/accuracy.best > 98`, parsed into a tree that
+the store evaluates.
 
-Torch-free and without SQL: `engine/store/runs/filter_sql.py` makes a condition of the tree. docs/filter.md says what
-can be written.
+Torch-free and without SQL: `engine/store/runs/filter_sql.py` translates the tree to SQL. Reference: docs/filter.md.
 """
 
 from engine.filter.names import RUN_FIELDS, Names

@@ -1,6 +1,4 @@
-"""The names that a filter can ask for: what every run has, the settings of all experiments, metrics; and which one a
-word means.
-"""
+"""The names in filters: fields of every run, settings of all experiments, metrics; and their lookup."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,40 +14,40 @@ from engine.metrics import METRICS, metric
 from engine.registry import EXPERIMENTS, experiments
 
 RUN_FIELDS: dict[str, tuple[Kind, str]] = {
-    "id": ("number", "the run's number"),
-    "experiment": ("text", "the method's name, such as hogwild"),
-    "preset": ("text", "the preset that its config began as"),
-    "name": ("text", "what its owner calls it"),
-    "owner": ("text", "who launched it"),
+    "id": ("number", "id of the run"),
+    "experiment": ("text", "name of the method, such as hogwild"),
+    "preset": ("text", "preset of its config"),
+    "name": ("text", "name of the run"),
+    "owner": ("text", "person who launched it"),
     "status": ("text", "queued, starting, running, stopping, finished, failed, cancelled or lost"),
-    "cause": ("text", "why it ended as it did"),
-    "note": ("text", "what people wrote about it"),
-    "tags": ("tags", "the words that people file it under"),
-    "sweep": ("number", "the number of the sweep that it belongs to"),
-    "resumes": ("number", "the number of the run that it resumes"),
-    "created": ("time", "when it was queued"),
-    "started": ("time", "when all ranks were ready"),
-    "ended": ("time", "when it came to its end"),
-    "duration": ("seconds", "its execution time: from all ranks ready to all ranks done"),
-    "startup": ("seconds", "its start-up time"),
-    "cores": ("number", "CPU cores it asks for"),
-    "gpus": ("number", "GPUs it asks for"),
-    "ranks": ("number", "processes it starts"),
-    "seeding": ("number", "the rule that it drew random numbers by: 1 seed + rank, 2 streams"),
-    "starred": ("flag", "someone gave it a star"),
+    "cause": ("text", "reason for its end"),
+    "note": ("text", "note of the run"),
+    "tags": ("tags", "tags of the run"),
+    "sweep": ("number", "id of its sweep"),
+    "resumes": ("number", "id of the run that it resumes"),
+    "created": ("time", "time of queueing"),
+    "started": ("time", "time when all ranks were ready"),
+    "ended": ("time", "time of its end"),
+    "duration": ("seconds", "execution time: from all ranks ready to all ranks done"),
+    "startup": ("seconds", "start-up time"),
+    "cores": ("number", "requested CPU cores"),
+    "gpus": ("number", "requested GPUs"),
+    "ranks": ("number", "number of processes"),
+    "seeding": ("number", "rule of its random numbers: 1 seed + rank, 2 streams"),
+    "starred": ("flag", "it is starred"),
     "pinned": ("flag", "it is its experiment's baseline"),
-    "archived": ("flag", "it was put away"),
+    "archived": ("flag", "it is archived"),
 }
-"""What every run has: its kind, and its words for people. A setting of the same name is asked for as `config.NAME`."""
+"""Fields of every run: type and description. A setting of the same name is written `config.NAME`."""
 SAME = {"run": "id", "tag": "tags", "execution_time_s": "duration", "startup_time_s": "startup"}
-"""Other words for them."""
+"""Aliases."""
 CONFIG = "config."
 NEAREST, SHOWN = 3, 8
 
 
 @dataclass(frozen=True)
 class Names:
-    """Settings, metrics and experiments that a filter may name."""
+    """Known settings, metrics and experiments."""
 
     settings: Mapping[str, Kind]
     metrics: frozenset[str]
@@ -58,7 +56,7 @@ class Names:
     @classmethod
     @cache
     def usual(cls) -> "Names":
-        """Return those that this version knows; a store may hold others too."""
+        """Return the names of this version; a store may have others too."""
         kinds: dict[str, set[Kind]] = {}
         for one in experiments():
             for name, info in one.config.model_fields.items():
@@ -72,7 +70,7 @@ class Names:
         )
 
     def field(self, written: str) -> Field | str:
-        """Return the field that is written so, or a sentence that says why there is none."""
+        """Return the field of that name, or an error message."""
         if "/" in written:
             return self._metric(written)
         if written.startswith(CONFIG):
@@ -80,7 +78,7 @@ class Names:
             return (
                 Field("config", name, self.settings[name])
                 if name in self.settings
-                else f"No setting has that name{near(name, sorted(self.settings), 'Known')}"
+                else f"Unknown setting{near(name, sorted(self.settings), 'Known')}"
             )
         name = SAME.get(written, written)
         if name in RUN_FIELDS:
@@ -88,16 +86,16 @@ class Names:
         if written in self.settings:
             return Field("config", written, self.settings[written])
         known = [*RUN_FIELDS, *SAME, *sorted(self.settings), *sorted(self.metrics)]
-        return f"No run has that field, and a text stands in quotes{near(written, known, 'Every run has')}"
+        return f"Unknown field (text must be in quotes){near(written, known, 'Fields')}"
 
     def metric(self, name: str, of: str = "last") -> Field | str:
-        """Return one of a metric's values, or a sentence that says why there is none."""
+        """Return one of a metric's values, or an error message."""
         if name not in self.metrics:
-            return f"No run has recorded that metric{near(name, sorted(self.metrics), 'Known')}"
+            return f"Unknown metric{near(name, sorted(self.metrics), 'Known')}"
         if of not in OF:
-            return f"A metric has .{', .'.join(OF)}{near(of, OF)}"
+            return f"Metric values are .{', .'.join(OF)}{near(of, OF)}"
         if of == "best" and metric(name).better is None:
-            return f"Of {name} neither more nor less is better, so it has no best: ask for .min or .max."
+            return f"{name} has no best value, as neither direction is better: use .min or .max."
         return Field("metric", name, "number", of)
 
     def _metric(self, written: str) -> Field | str:
@@ -108,9 +106,7 @@ class Names:
 
 
 def near(word: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Return the end of a sentence: the nearest known words, some of them after `otherwise` where none is near, or a
-    mere full stop.
-    """
+    """Return the end of a message: similar known words, or some known words after `otherwise`, or a full stop."""
     listed = list(known)
     if found := get_close_matches(word, listed, n=NEAREST, cutoff=0.6):
         return f". Did you mean {' or '.join(found)}?"
@@ -119,7 +115,7 @@ def near(word: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def _kind_of(info: FieldInfo) -> Kind:
-    """Return what a setting holds: a flag, a number or a text, each of which may be empty, else anything."""
+    """Return the type of a setting: an optional flag, number or text, else any."""
     named: dict[object, Kind] = {bool: "flag", int: "number", float: "number", str: "text"}
     types: tuple[object, ...] = tuple(map(type, choices_of(info))) or get_args(info.annotation) or (info.annotation,)
     found = {named.get(kind, "any") for kind in types if kind is not type(None)}

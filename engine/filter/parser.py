@@ -1,5 +1,5 @@
-"""From text to filter: walks Python's syntax tree and takes what the language has; all else is refused with
-its place.
+"""Parser of filters: walks Python's syntax tree and accepts the language's subset; anything else is an error with its
+position.
 """
 
 import ast
@@ -12,7 +12,7 @@ from engine.filter.tree import OF, Both, Comparison, Field, Filter, Negation, No
 from engine.filter.values import Misfit, fitted, note_on
 
 DEEPEST = 40
-"""Conditions within conditions."""
+"""Maximum nesting depth."""
 _WORDS: dict[str, Value] = {"true": True, "false": False, "none": None, "null": None}
 _OPS: dict[type[ast.cmpop], tuple[Op, bool]] = {
     ast.Eq: ("==", True),
@@ -26,23 +26,23 @@ _OPS: dict[type[ast.cmpop], tuple[Op, bool]] = {
     ast.Is: ("contains", True),
     ast.IsNot: ("contains", False),
 }
-"""Python's operators as ours, and whether they stand for themselves or for their negation."""
+"""Python's operators as ours, and whether they are not negated."""
 _FLIPPED: dict[Op, Op] = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _REFUSED: dict[type[ast.expr], str] = {
-    ast.Call: "A filter calls nothing. A metric's values are written with a dot: test/accuracy.best.",
-    ast.Lambda: "A filter has no functions.",
-    ast.BinOp: "A filter does not compute: compare the field itself.",
-    ast.IfExp: "A filter has no if and else: join conditions with and, or, not.",
-    ast.Dict: "A filter has no dictionaries: values stand in brackets, such as (1, 2, 4).",
+    ast.Call: "Calls aren't supported. Write a metric's values with a dot: test/accuracy.best.",
+    ast.Lambda: "Functions aren't supported.",
+    ast.BinOp: "Arithmetic isn't supported; write e.g. trainers > 4.",
+    ast.IfExp: "if and else aren't supported: combine conditions with and, or, not.",
+    ast.Dict: "Dictionaries aren't supported: write several values as (1, 2, 4).",
 }
-_USUAL = "It is no field, number or text in quotes."
+_USUAL = "Not a field, number or text in quotes."
 
 
 def read_filter(text: str, names: Names | None = None, now: datetime | None = None) -> Filter:
-    """Return the filter that a text stands for; a blank text lets every run pass. Raises FilterError.
+    """Parse a filter; a blank text matches every run. Raises FilterError.
 
-    `names` are the settings, metrics and experiments there are (default: those of this version), `now` what times such
-    as "7d ago" count from.
+    `names` are the known settings, metrics and experiments (default: those of this version); times such as "7d ago" are
+    relative to `now`.
     """
     if not text.strip():
         return Filter("", Both(()))
@@ -52,15 +52,15 @@ def read_filter(text: str, names: Names | None = None, now: datetime | None = No
 
 
 def read_field(text: str, names: Names | None = None) -> Field:
-    """Return the one field that a text names, such as `duration` or `test/accuracy.best`. Raises FilterError."""
+    """Parse a single field, such as `duration` or `test/accuracy.best`. Raises FilterError."""
     if not text.strip():
-        raise FilterError("A field has a name, such as duration or test/accuracy.best.", 0, 0)
+        raise FilterError("The field is empty: write a name, such as duration or test/accuracy.best.", 0, 0)
     return _Reading(text, names or Names.usual(), datetime.now(UTC)).field(syntax_tree(text))
 
 
 def read_order(text: str, names: Names | None = None) -> SortOrder:
-    """Return the order that a text names: a field, the greatest first with a minus before it, such as
-    `-test/accuracy.best`. Raises FilterError.
+    """Parse a sort order: a field, in descending order after a minus, such as `-test/accuracy.best`. Raises
+    FilterError.
     """
     descending = text.strip().startswith("-")
     field = read_field(text.replace("-", " ", 1) if descending else text, names)
@@ -70,16 +70,16 @@ def read_order(text: str, names: Names | None = None) -> SortOrder:
 
 
 class _Reading:
-    """One text on its way to a filter."""
+    """State of parsing one text."""
 
     def __init__(self, text: str, names: Names, now: datetime) -> None:
         self.text, self.names, self.now = text, names, now
         self.notes: list[str] = []
 
     def condition(self, node: ast.expr, depth: int) -> Node:
-        """Return what a part says of a run."""
+        """Return the condition of a part."""
         if depth > DEEPEST:
-            raise self.error(node, f"A filter is nested at most {DEEPEST} deep. Take brackets and nots away.")
+            raise self.error(node, f"The filter is nested more than {DEEPEST} levels deep. Remove brackets and nots.")
         if isinstance(node, ast.BoolOp):
             parts = tuple(self.condition(each, depth + 1) for each in node.values)
             return Both(parts) if isinstance(node.op, ast.And) else One(parts)
@@ -92,57 +92,54 @@ class _Reading:
         return self.flag(node)
 
     def flag(self, node: ast.expr) -> Node:
-        """Return the condition that a field alone stands for: that it is true."""
+        """Return the condition of a field alone: that it is true."""
         found = self.operand(node)
         if isinstance(found, Field) and found.kind in ("flag", "any"):
             return Comparison(found, "==", True)
         if isinstance(found, Field):
-            raise self.error(node, f"Alone it says nothing of a run: compare it, such as {_example(found)}.")
-        raise self.error(node, "A value alone says nothing of a run: compare a field with it.")
+            raise self.error(node, f"A condition is missing: compare the field, such as {_example(found)}.")
+        raise self.error(node, "A value alone is not a condition: compare a field with it.")
 
     def comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Node:
-        """Return one comparison; at least one side is a field."""
+        """Return one comparison; at least one side must be a field."""
         word, holds = _OPS[type(op)]
         one, other = self.operand(left), self.operand(right)
         if word == "in" and isinstance(other, Field):
             if other.kind not in ("text", "tags", "any"):
                 raise self.error(
                     right,
-                    f"{other.written} is neither a text nor tags, so nothing is in it. Compare it with ==, < or >.",
+                    f"{other.written} is neither a text nor tags and doesn't support in. Compare it with ==, < or >.",
                 )
             word, one, other, left, right = "contains", other, one, right, left
         elif not isinstance(one, Field) and isinstance(other, Field) and word in _FLIPPED:
             word, one, other, left, right = _FLIPPED[word], other, one, right, left
         if not isinstance(one, Field):
-            raise self.error(left, "A comparison has a field on one side, such as trainers >= 4.")
+            raise self.error(left, "A comparison needs a field on one side, such as trainers >= 4.")
         found = Comparison(one, word, self.value(one, word, other, right))
         return found if holds else Negation(found)
 
     def value(
         self, field: Field, op: Op, other: "Value | tuple[ast.expr, ...] | Field", node: ast.expr
     ) -> "Value | tuple[Value, ...] | Field":
-        """Return the other side of a comparison, in the field's kind."""
+        """Return the other side of a comparison, in the field's type."""
         if isinstance(other, Field):
             numbers = ("number", "seconds", "any")
             if field.kind not in numbers or other.kind not in numbers or op in ("in", "contains"):
-                raise self.error(node, "Two fields are compared where both are numbers; a text stands in quotes.")
+                raise self.error(node, "Only numeric fields can be compared with each other; put text in quotes.")
             return other
         if isinstance(other, tuple):
             if op != "in":
-                raise self.error(node, f"Several values go with in: {field.written} in (…).")
+                raise self.error(node, f"Several values need in: {field.written} in (…).")
             return tuple(self.fitted(field, "==", self.constant(each), each) for each in other)
         if op == "in":
             raise self.error(
                 node,
-                (
-                    f"in looks into several values, such as {field.written} in (1, 2, 4), or for a text in a "
-                    'field: "x" in note.'
-                ),
+                (f'in needs several values, such as {field.written} in (1, 2, 4), or a text and a field: "x" in note.'),
             )
         return self.fitted(field, op, other, node)
 
     def fitted(self, field: Field, op: Op, value: Value, node: ast.expr) -> Value:
-        """Return a value in the field's kind."""
+        """Return a value in the field's type."""
         try:
             found = fitted(field, op, value, self.names, self.now)
         except Misfit as misfit:
@@ -173,10 +170,12 @@ class _Reading:
                 return -number if isinstance(node.op, ast.USub) else number
         if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str | int | float)):
             return node.value
-        raise self.error(node, _REFUSED.get(type(node), "A value is a number, a text in quotes, true, false or none."))
+        raise self.error(
+            node, _REFUSED.get(type(node), ("A value must be a number, a text in quotes, true, false or none."))
+        )
 
     def field(self, node: ast.expr) -> Field:
-        """Return the field that a part names."""
+        """Return the field of a part."""
         named = self.subscript(node)
         found = named if named is not None else self.names.field(self.written(node))
         if isinstance(found, str):
@@ -184,17 +183,17 @@ class _Reading:
         return found
 
     def subscript(self, node: ast.expr) -> Field | str | None:
-        """Return the metric that is written `metric["any name"].best`; None where the part is none."""
+        """Return the metric of `metric["any name"].best`; None for other parts."""
         inner, of = (node.value, node.attr) if isinstance(node, ast.Attribute) else (node, OF[0])
         if not isinstance(inner, ast.Subscript):
             return None
         name = inner.slice.value if isinstance(inner.slice, ast.Constant) else None
         if isinstance(inner.value, ast.Name) and inner.value.id == "metric" and isinstance(name, str):
             return self.names.metric(name, of)
-        return 'Square brackets hold a metric\'s name: metric["my number"].last.'
+        return 'Square brackets are only for metric names: metric["my number"].last.'
 
     def written(self, node: ast.expr) -> str:
-        """Return a name as it was written, such as config.seed or test/accuracy.best."""
+        """Return a name as written, such as config.seed or test/accuracy.best."""
         if isinstance(node, ast.Name):
             return node.id
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute | ast.BinOp):

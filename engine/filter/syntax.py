@@ -1,7 +1,7 @@
-"""A filter's text as a syntax tree: Python's own parser reads it, since the language is a part of Python's expressions.
+"""Syntax tree of a filter's text, from Python's own parser, as the language is a subset of Python's expressions.
 
-Two things are ours: `contains` is an operator, and AND, OR, NOT may be shouted. Both are put in Python's words of the
-same length, so places stay.
+Two extensions: the operator `contains`, and AND, OR, NOT in capitals. Both are replaced by Python words of the same
+length, so that positions stay the same.
 """
 
 import ast
@@ -10,7 +10,7 @@ import re
 from engine.errors import FilterError
 
 LONGEST = 1_000
-"""Characters of a filter."""
+"""Maximum characters of a filter."""
 _CONTAINS, _NOT_CONTAINS = "is", "is not"
 _PIECES = re.compile(
     r"""(?P<quoted>"[^"]*"|'[^']*')
@@ -22,32 +22,32 @@ _PIECES = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"\w+|[=<>!]+|\S")
-_EXAMPLE = 'A comparison is written such as trainers >= 4 or owner == "ada"; and, or, not join comparisons.'
+_EXAMPLE = 'Write comparisons such as trainers >= 4 or owner == "ada", and combine them with and, or, not.'
 _UNITS = (
-    'Times and lengths with a unit stand in quotes: created > "7d ago", created > "2026-11-01", duration > "5 min".'
+    'Times and durations with a unit must be in quotes: created > "7d ago", created > "2026-11-01", duration > "5 min".'
 )
 _CURES = {
-    "never closed": "It is never closed: put its partner behind what it holds.",
-    "unmatched": "It closes nothing: take it away, or open it before.",
-    "does not match": "It closes another kind of bracket than was opened.",
-    "unterminated": "It begins a text that has no end: put the same quote behind the text.",
+    "never closed": "It is never closed: add the closing bracket.",
+    "unmatched": "It has no opening bracket: remove it, or add one.",
+    "does not match": "It doesn't match the opening bracket.",
+    "unterminated": "The closing quote is missing: add it after the text.",
     "literal": _UNITS,
-    "f-string": "A text is put in quotes without a letter before them.",
-    "too many nested": "It is nested too deep: take brackets away.",
-    "Exceeds the limit": "The number is too long.",
+    "f-string": "A text must not have a letter before its quotes.",
+    "too many nested": "It is nested too deep: remove brackets.",
+    "Exceeds the limit": "The number has too many digits.",
 }
 _BAD = {
-    "\\": "A filter knows no backslash: take it away, or look for what stands beside it with contains.",
-    "#": "A filter knows no comments: put the text into quotes.",
-    "is": "Equality is written ==.",
+    "\\": "Backslashes aren't supported: remove it, or search for the text next to it with contains.",
+    "#": "Comments aren't supported: put the text in quotes.",
+    "is": "Use == for equality.",
 }
 
 
 def syntax_tree(text: str) -> ast.expr:
-    """Return the tree of a text that is not blank; its places are those of `text`. Raises FilterError."""
+    """Parse a text that is not blank; positions refer to `text`. Raises FilterError."""
     if len(text) > LONGEST:
         raise FilterError(
-            f"A filter has at most {LONGEST:,} characters, this one has {len(text):,}. Ask for less at a time.",
+            f"A filter must have at most {LONGEST:,} characters; got {len(text):,}. Shorten it.",
             0,
             len(text),
         )
@@ -58,20 +58,20 @@ def syntax_tree(text: str) -> ast.expr:
     except SyntaxError as error:
         raise _unread(text, error, indent) from None
     except (RecursionError, MemoryError):
-        raise FilterError("The filter is nested too deep. Take brackets and nots away.", 0, len(text)) from None
+        raise FilterError("The filter is nested too deep. Remove brackets and nots.", 0, len(text)) from None
     except ValueError as error:
         raise FilterError(f"The filter can't be read: {error}. {_EXAMPLE}", 0, len(text)) from None
 
 
 def place(text: str, node: ast.expr) -> tuple[int, int]:
-    """Return where a part of the tree begins and ends in the text, in characters."""
+    """Return the start and end of a node in the text, in characters."""
     indent = len(text) - len(text.lstrip())
     line = text.lstrip().encode()
     return tuple(indent + len(line[:at].decode(errors="ignore")) for at in (node.col_offset, node.end_col_offset or 0))  # type: ignore[return-value]
 
 
 def _prepared(text: str) -> str:
-    """Return the text in Python's words, each character at its place."""
+    """Return the text as Python, with unchanged positions."""
     if (
         not text.isprintable()
         and (
@@ -81,15 +81,13 @@ def _prepared(text: str) -> str:
         )
         is not None
     ):
-        raise FilterError(
-            f"The filter has a character that can't be shown at place {bad + 1}. Take it away.", bad, bad + 1
-        )
+        raise FilterError(f"The filter has an invisible character at position {bad + 1}. Remove it.", bad, bad + 1)
 
     def as_python(found: re.Match[str]) -> str:
         piece = found[0]
         if found["bad"]:
             raise error_at(text, found.start(), found.end(), _BAD[piece])
-        if "\\" in piece:  # within a text Python would read it as the begin of an escape
+        if "\\" in piece:  # in a string, Python would read it as an escape
             at = found.start() + piece.index("\\")
             raise error_at(text, at, at + 1, _BAD["\\"])
         if found["unit"]:
@@ -103,19 +101,19 @@ def _prepared(text: str) -> str:
 
 
 def error_at(text: str, start: int, end: int, rule: str) -> FilterError:
-    """Return the error for a word of a filter: the word, its place, then the rule with its cure."""
+    """Return the error for a word of a filter: the word, its position, the rule and the cure."""
     word = text[start:end]
     word = word if len(word) <= 40 else f"{word[:39]}…"
     return FilterError(f"The filter's '{word}' at character {start + 1}: {rule}", start, end)
 
 
 def _unread(text: str, error: SyntaxError, indent: int) -> FilterError:
-    """Return our error for one of Python's parser."""
+    """Translate an error of Python's parser."""
     start = indent + (error.offset or 0) - 1
     found = _WORD.search(text, max(0, start))
     cure = next((cure for words, cure in _CURES.items() if words in error.msg), None)
     if (error.offset or 0) < 1 or found is None:
-        return FilterError(f"The filter breaks off at its end. {cure or _EXAMPLE}", len(text), len(text))
+        return FilterError(f"The filter is incomplete. {cure or _EXAMPLE}", len(text), len(text))
     if found[0] == "=":
-        cure = "Equality is written ==."
-    return error_at(text, found.start(), found.end(), cure or f"It is not expected there. {_EXAMPLE}")
+        cure = "Use == for equality."
+    return error_at(text, found.start(), found.end(), cure or f"Unexpected here. {_EXAMPLE}")

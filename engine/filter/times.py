@@ -1,5 +1,5 @@
-"""Times and lengths of time as people read and write them: "7d ago", "yesterday", "2026-11-01 14:30"; "5 min", "2 h 30
-min". All in UTC.
+"""Parsing and formatting of times and durations: "7d ago", "yesterday", "2026-11-01 14:30"; "5 min", "2 h 30 min". All
+in UTC.
 """
 
 import re
@@ -15,14 +15,14 @@ UNITS = {
     **dict.fromkeys(("w", "week", "weeks"), 604_800.0),
 }
 _SAID = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
-"""Each unit and the lesser one said with it, both with their seconds."""
+"""Each unit and the next smaller one, both with their seconds."""
 _LENGTH = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?\s*[a-z]+\s*)+", re.ASCII)
 _PART = re.compile(r"([\d.]+)\s*([a-z]+)", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def read_length(text: str) -> float | None:
-    """Return a length of time such as `5 min` or `2h 30min` in seconds; None where the text is none."""
+    """Parse a duration such as `5 min` or `2h 30min` to seconds; None if invalid."""
     text = text.strip().lower()
     if not _LENGTH.fullmatch(text):
         return None
@@ -35,7 +35,7 @@ def read_length(text: str) -> float | None:
 
 
 def duration(seconds: float | None, *, missing: str = "–", aligned: bool = False) -> str:
-    """Return a length of time such as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`; `missing` for None.
+    """Format a duration, such as `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`; `missing` for None.
 
     `aligned` is for columns: `12.3 s`, `3 min 05 s`, `2 h 00 min`, `76 h 00 min`.
     """
@@ -52,7 +52,7 @@ def duration(seconds: float | None, *, missing: str = "–", aligned: bool = Fal
 
 
 def read_moment(text: str, now: datetime) -> Moment | None:
-    """Return the time that a text names, seen from `now`; None where it names none. A date alone is its whole day."""
+    """Parse a time relative to `now`; None if invalid. A date alone is its whole day."""
     text = text.strip().lower()
     if text in ("today", "yesterday"):
         return _day(now - timedelta(days=text == "yesterday"))

@@ -1,32 +1,30 @@
-"""What a filter says, as a tree of plain values. Every condition holds or does not: one about something that a run
-lacks does not.
-"""
+"""The tree of a filter. Conditions are two-valued: a condition on a missing value is false."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["text", "tags", "number", "seconds", "time", "flag", "any"]
-"""What a field holds; `any`: a setting, whose type is its config's own."""
+"""Type of a field; `any`: a setting whose type depends on the experiment."""
 Op = Literal["==", "<", "<=", ">", ">=", "in", "contains"]
 Of = Literal["last", "best", "mean", "min", "max", "count"]
 OF: tuple[Of, ...] = ("last", "best", "mean", "min", "max", "count")
-"""Which of a metric's many values: all from its summary, as the results table has them."""
+"""Which value of a metric, from its summary, as in the results table."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """Something that a run has."""
+    """A field of runs."""
 
     source: Literal["run", "config", "metric"]
     name: str
     kind: Kind
     of: Of = "last"
-    """For a metric, which of its values."""
+    """For a metric, the value to use."""
 
     @property
     def written(self) -> str:
-        """The field as it is written in a filter."""
+        """The field as written in a filter."""
         if self.source == "metric":
             return f"{self.name}.{self.of}" if "/" in self.name else f'metric["{self.name}"].{self.of}'
         return self.name
@@ -34,7 +32,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Moment:
-    """A time: of a whole day its first and its last millisecond, else twice the same, as the store writes times."""
+    """A time in the store's format: first and last millisecond of a day, or the same time twice."""
 
     first: str
     last: str
@@ -54,21 +52,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Negation:
-    """What holds where its part does not."""
+    """True if its part is false."""
 
     part: "Node"
 
 
 @dataclass(frozen=True)
 class Both:
-    """What holds where all parts do; without parts, for every run."""
+    """True if all parts are true; without parts, for every run."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True)
 class One:
-    """What holds where any part does."""
+    """True if any part is true."""
 
     parts: tuple["Node", ...]
 
@@ -78,7 +76,7 @@ Node = Comparison | Negation | Both | One
 
 @dataclass(frozen=True)
 class SortOrder:
-    """By what runs are sorted; those that lack it come last."""
+    """Sort order of runs; missing values come last."""
 
     field: Field
     descending: bool = False
@@ -86,20 +84,20 @@ class SortOrder:
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter that was read."""
+    """A parsed filter."""
 
     text: str
     tree: Node
     notes: tuple[str, ...] = ()
-    """How something was understood that could be meant in two ways, in sentences."""
+    """Notes on the interpretation of ambiguous parts."""
 
     @property
     def fields(self) -> set[Field]:
-        """All fields that it asks for."""
+        """All fields in the filter."""
         return set(_fields(self.tree))
 
     def mentions(self, name: str) -> bool:
-        """Say whether it asks for a field of a run, such as `archived`."""
+        """Return whether the filter uses a field of runs, such as `archived`."""
         return any(field.source == "run" and field.name == name for field in self.fields)
 
 

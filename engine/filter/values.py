@@ -1,6 +1,4 @@
-"""Which values go with which field, and what is made of them: a text of a time becomes a moment, a share a
-percentage.
-"""
+"""Validation and conversion of values for fields: a text becomes a time, a fraction a percentage."""
 
 from datetime import datetime
 
@@ -15,22 +13,22 @@ LARGEST = 1e18
 
 
 class Misfit(Exception):
-    """A value that does not go with its field; the message is the rule and the cure."""
+    """An invalid value for a field; the message is the rule and the cure."""
 
 
 def fitted(field: Field, op: Op, value: Value, names: Names, now: datetime) -> Value:
-    """Return the value as the store compares the field with it; raises Misfit."""
+    """Return the value as the store compares it; raises Misfit."""
     name = field.written
     if value is None:
         return _none(field, op)
     if isinstance(value, int | float) and not isinstance(value, bool) and not abs(value) <= LARGEST:
-        raise Misfit(f"A number lies between -{LARGEST:.0e} and {LARGEST:.0e}.")
+        raise Misfit(f"Numbers must be between -{LARGEST:.0e} and {LARGEST:.0e}.")
     if field.kind in ("text", "tags"):
         return _text(field, op, value, names)
     if field.kind == "any":
         return _setting(name, op, value)
     if op == "contains":
-        raise Misfit(f"contains looks into texts and tags; {name} is neither. Compare it with ==, <, > or in.")
+        raise Misfit(f"contains supports only texts and tags; {name} is neither. Compare it with ==, <, > or in.")
     if field.kind == "time":
         return _moment(name, value, now)
     if field.kind == "flag":
@@ -41,23 +39,23 @@ def fitted(field: Field, op: Op, value: Value, names: Names, now: datetime) -> V
 
 
 def note_on(field: Field, value: Value) -> str:
-    """Return how a small number about a percentage is read, empty where nothing is to be said."""
+    """Return a note on the interpretation of a small number for a percentage, empty if clear."""
     if not _is_small_percentage(field, value):
         return ""
     if is_share(field, value):
-        return f"{field.written} is a percentage: {value:g} is read as {as_percent(value):g} %."
-    return f"{field.written} is a percentage: {value:g} is read as {value:g} %, not as {as_percent(value):g} %."
+        return f"{field.written} is a percentage: {value:g} is interpreted as {as_percent(value):g} %."
+    return f"{field.written} is a percentage: {value:g} is interpreted as {value:g} %, not as {as_percent(value):g} %."
 
 
 def is_share(field: Field, value: Value) -> bool:
-    """Say whether a number is read as a share of 1: between 0 and 1, about a percentage of which more is better, such
-    as accuracy.
+    """Return whether a number is interpreted as a fraction: between 0 and 1, for a percentage to maximize, such as
+    accuracy.
     """
     return _is_small_percentage(field, value) and metric(field.name).better == "max"
 
 
 def as_percent(share: Value) -> float:
-    """Return a share of 1 as a percentage."""
+    """Return a fraction as a percentage."""
     assert isinstance(share, int | float)
     return round(share * 100, 10)
 
@@ -70,7 +68,7 @@ def _is_small_percentage(field: Field, value: Value) -> bool:
 
 def _none(field: Field, op: Op) -> Value:
     if op != "==":
-        raise Misfit(f"none goes with == and != alone: {field.written} == none finds runs that lack it.")
+        raise Misfit(f"none supports only == and !=: {field.written} == none matches runs without a value.")
     return "" if (field.source, field.kind) == ("run", "text") else None
 
 
@@ -78,7 +76,8 @@ def _moment(name: str, value: Value, now: datetime) -> Moment:
     found = read_moment(value, now) if isinstance(value, str) else None
     if found is None:
         raise Misfit(
-            f'{name} is a time, such as "7d ago", "yesterday", "2026-11-01" or "2026-11-01 14:30" (in UTC), in quotes.'
+            f'{name} is a time: write it in quotes, such as "7d ago", '
+            '"yesterday", "2026-11-01" or "2026-11-01 14:30" (UTC).'
         )
     return found
 
@@ -86,23 +85,23 @@ def _moment(name: str, value: Value, now: datetime) -> Moment:
 def _text(field: Field, op: Op, value: Value, names: Names) -> str:
     if op in ORDERS:
         raise Misfit(
-            f"{field.name} is {'a list of words' if field.kind == 'tags' else 'a text'} and has no order: "
+            f"{field.name} is {'a list of tags' if field.kind == 'tags' else 'a text'} and has no order; "
             "compare it with ==, !=, in or contains."
         )
     if not isinstance(value, str):
-        raise Misfit(f'{field.name} is compared with a text, in quotes: {field.name} == "{value}".')
+        raise Misfit(f'{field.name} needs a text in quotes: {field.name} == "{value}".')
     known = {"status": STATUSES, "experiment": sorted(names.experiments)}.get(field.name, ())
     if known and op != "contains" and value not in known:
-        raise Misfit(f"{field.name} is never '{value}'{near(value, known, 'It is one of')}")
+        raise Misfit(f"Unknown {field.name} '{value}'{near(value, known, 'Known')}")
     return value
 
 
 def _setting(name: str, op: Op, value: Value) -> Value:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if op in ORDERS and not is_number:
-        raise Misfit(f"{op} compares numbers: give {name} a number, or compare with == or in.")
+        raise Misfit(f"{op} needs a number: compare {name} with a number, or use == or in.")
     if op == "contains" and not isinstance(value, str):
-        raise Misfit(f'contains looks for a text, in quotes: {name} contains "{value}".')
+        raise Misfit(f'contains needs a text in quotes: {name} contains "{value}".')
     return value
 
 
@@ -111,9 +110,9 @@ def _number(field: Field, value: Value) -> int | float:
         seconds = read_length(value)
         if seconds is None:
             raise Misfit(
-                f'{field.written} is a length of time: seconds, or a text such as "90 s", "5 min" or "2 h 30 min".'
+                f'{field.written} is a duration: write seconds, or a text such as "90 s", "5 min" or "2 h 30 min".'
             )
         return seconds
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Misfit(f"{field.written} is a number: compare it with one, without quotes.")
+        raise Misfit(f"{field.written} is a number: compare it with a number, without quotes.")
     return as_percent(value) if is_share(field, value) else value

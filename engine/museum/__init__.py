@@ -1,6 +1,6 @@
-"""The fault museum: each fault of the published code beside the right way, both of which really run. Torch-free but for
-the exhibits themselves.
+"""The fault museum: each fault of the published code next to the corrected code, both runnable. Torch-free except for
+the exhibits.
 
-A sign says what an exhibit is; the module of its name in `exhibits` has `right(seed)` and `wrong(seed)`, which measure
-the two, and `invariant(outcome)`, which our own code is held to and which the wrong way breaks.
+A sign describes an exhibit. The module of the same name in `exhibits` has `right(seed)` and `wrong(seed)`, which
+measure the two versions, and `invariant(outcome)`, which the engine's tests check and the wrong version breaks.
 """

@@ -1,4 +1,4 @@
-"""How a run of the museum tells in its events what came of each exhibit. Torch-free."""
+"""Events that report the result of each exhibit in a museum run. Torch-free."""
 
 from collections.abc import Iterable
 
@@ -6,9 +6,7 @@ from engine.signs.sign import Sign
 from engine.store.records import Event
 
 HELD, BROKEN, UNSEEN, ERROR = "invariant held", "invariant broken", "fault not seen", "error raised"
-"""Kinds of event: of the right way, of the wrong way, of a wrong way whose fault did not show this time, and what the
-wrong way ended with.
-"""
+"""Event kinds: right version holds, wrong version breaks, fault not seen this time, error of the wrong version."""
 
 
 def told(sign: Sign, sentence: str) -> str:
@@ -17,6 +15,6 @@ def told(sign: Sign, sentence: str) -> str:
 
 
 def heard(events: Iterable[Event], sign: Sign) -> dict[str, str]:
-    """Return what a run's events say of an exhibit, by kind."""
+    """Return a run's event details for an exhibit, by kind."""
     of_it = f"{sign.name}: "
     return {event.kind: event.detail.removeprefix(of_it) for event in events if event.detail.startswith(of_it)}

@@ -1,4 +1,4 @@
-"""What the store knows of the exhibits: the newest run that showed each of them, anyone's. Torch-free."""
+"""The newest run of each exhibit in the store, by any owner. Torch-free."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,31 +16,31 @@ NAME, PAGE = "fault_museum", 20
 
 @dataclass(frozen=True)
 class Visit:
-    """An exhibit as one run showed it, both ways done."""
+    """The results of an exhibit in one run, with both versions done."""
 
     sign: Sign
     run: RunRow
     outcomes: Mapping[Way, ExhibitOutcome]
     caught: str
-    """What the invariant said of the wrong way; empty where its fault did not show."""
+    """The invariant's error for the wrong version; empty where the fault was not reproduced."""
     unseen: str
-    """What was said instead where it did not show."""
+    """The message where the fault was not reproduced."""
 
 
 @dataclass(frozen=True)
 class Museum:
-    """The newest visit of each exhibit by its name, and the runs that are still on or waiting, newest first."""
+    """The newest visit of each exhibit by name, and the queued and running runs, newest first."""
 
     visits: Mapping[str, Visit]
     under_way: tuple[RunRow, ...]
 
     def shows(self, name: str) -> RunRow | None:
-        """Return the run that is about to show an exhibit, if one is."""
+        """Return the active run that will show an exhibit, if any."""
         return next((run for run in self.under_way if run.config.get("exhibit") in (name, "all")), None)
 
 
 def museum(reader: Reader) -> Museum:
-    """Return the museum as it stands; reads as many runs as it takes to find each exhibit once."""
+    """Return the museum's current state; reads runs until each exhibit is found."""
     visits: dict[str, Visit] = {}
     under_way = []
     for run in _runs(reader):
@@ -78,9 +78,7 @@ def _visits(reader: Reader, run: RunRow, wanted: list[Sign]) -> Iterator[Visit]:
 
 
 def _of_this_version(sign: Sign, measured: Collection[tuple[str, int | None]]) -> bool:
-    """Tell whether a run has the numbers that the exhibit measures now; one from before it changed showed something
-    else.
-    """
+    """Say whether a run has all metrics of the exhibit's current version."""
     return all((sign.metric_of(number), rank) in measured for number in sign.numbers for rank in range(len(WAYS)))
 
 

@@ -1,4 +1,4 @@
-"""What one way of an exhibit measured, and how a broken invariant is told."""
+"""The measurements of one version of an exhibit, and the error of a broken invariant."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,7 @@ WAYS: tuple[Way, Way] = ("right", "wrong")
 
 @dataclass(frozen=True)
 class ExhibitOutcome:
-    """What was measured: numbers by the keys of the sign, the picture's values by x (rising), and the error that the
-    code ended with, if it did.
-    """
+    """Values by the sign's keys, the chart's values by x (ascending), and the error that the code raised, if any."""
 
     numbers: Mapping[str, float]
     series: Mapping[int, float]
@@ -20,7 +18,7 @@ class ExhibitOutcome:
 
 
 class Broken(AssertionError):
-    """An invariant does not hold; the sentence names what was found and what must be."""
+    """An invariant does not hold; the message has the value found and the rule."""
 
 
 class Exhibit(Protocol):
@@ -28,11 +26,11 @@ class Exhibit(Protocol):
 
     @staticmethod
     def right(seed: int) -> ExhibitOutcome:
-        """Do it as it should be done."""
+        """Run the corrected code."""
 
     @staticmethod
     def wrong(seed: int) -> ExhibitOutcome:
-        """Do it as it was published."""
+        """Run the published code."""
 
     @staticmethod
     def invariant(outcome: ExhibitOutcome) -> None:

@@ -1,5 +1,5 @@
-"""The code of one way of an exhibit, cut out of its module's text: the way itself and what only it uses. Torch-free:
-nothing is imported.
+"""The source code of one version of an exhibit: its function and the definitions that only it uses. Torch-free: parses
+without importing.
 """
 
 import ast
@@ -13,7 +13,7 @@ from engine.signs.sign import Sign
 
 @cache
 def code_of(sign: Sign, way: Way) -> str:
-    """Return the text of `right` or `wrong`, behind what it uses that the other one does not."""
+    """Return the source of `right` or `wrong`, after the definitions that only it uses."""
     text = path_of(sign).read_text()
     defined = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     other: Way = "wrong" if way == "right" else "right"
@@ -24,17 +24,17 @@ def code_of(sign: Sign, way: Way) -> str:
 
 @cache
 def module_of(sign: Sign) -> str:
-    """Return the whole text of an exhibit's module."""
+    """Return the source of an exhibit's module."""
     return path_of(sign).read_text()
 
 
 def path_of(sign: Sign) -> Path:
-    """Return where an exhibit's module is."""
+    """Return the path of an exhibit's module."""
     return ROOT / "engine" / "museum" / "exhibits" / f"{sign.name}.py"
 
 
 def _used(defined: dict[str, ast.FunctionDef | ast.ClassDef], name: str) -> set[str]:
-    """Return a definition and all that it uses, directly or not."""
+    """Return a definition and its transitive dependencies."""
     found, left = set[str](), [name]
     while left:
         if (each := left.pop()) not in found:

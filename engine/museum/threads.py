@@ -1,4 +1,4 @@
-"""Several threads that do one thing at the same time, and the first failure of theirs."""
+"""Run one function in several threads at once, and raise the first failure."""
 
 import threading
 from collections.abc import Callable
@@ -7,9 +7,7 @@ LONGEST_S = 20.0
 
 
 def crowd(count: int, act: Callable[[int], object]) -> None:
-    """Call `act(0)` to `act(count - 1)`, a thread each, all let go together; return when all have ended. Raises the
-    first failure.
-    """
+    """Call `act(0)` to `act(count - 1)` in one thread each, started together; join them. Raise the first failure."""
     failures: list[BaseException] = []
     ready = threading.Barrier(count)
 

@@ -1,1 +1,1 @@
-"""Notices: what tells people, by webhook or e-mail, that something of theirs has ended. Torch-free."""
+"""Notices: messages by webhook or e-mail about ended runs, sweeps and duels. Torch-free."""

@@ -1,4 +1,4 @@
-"""Runs what blocks beside an event loop, in a thread that keeps no process from ending."""
+"""Run blocking calls of an event loop in daemon threads."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def apart(act: Callable[[], T]) -> T:
-    """Return what a call gives, or raise what it raises. Who stops waiting for it leaves it to end by itself."""
+    """Return a call's result, or raise its error. If the caller stops waiting, the thread still runs to its end."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -22,11 +22,11 @@ async def apart(act: Callable[[], T]) -> T:
         try:
             found = act()
         except Exception as error:
-            told = error
-            outcome: Callable[[], None] = lambda: done.set_exception(told)  # noqa: E731
+            raised = error
+            outcome: Callable[[], None] = lambda: done.set_exception(raised)  # noqa: E731
         else:
             outcome = lambda: done.set_result(found)  # noqa: E731
-        with suppress(RuntimeError):  # nobody waits any more: the loop has ended
+        with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(settle, outcome)
 
     threading.Thread(target=run, name="notice", daemon=True).start()

@@ -1,8 +1,8 @@
-"""Sends what is due, in a thread of the runner with a store connection of its own: it never holds up a run, and
-whatever goes wrong here stays here.
+"""Send due notices, in a thread of the runner with its own store connection: it never delays a run, and its errors stay
+here.
 
-Where it stands is in the store alone, so whoever serves the home next goes on. A message can arrive twice (its sender
-was killed before it could write down that it had arrived), each time with the same key; it is never lost.
+All state is in the store, so the next runner continues. A message can arrive twice (if its sender was killed before
+recording the delivery), with the same key; it is never lost.
 """
 
 import asyncio
@@ -30,24 +30,24 @@ from engine.system.liveness_lock import lives
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
-"""Between two looks for what is due."""
+"""Polling interval."""
 TROUBLE_S = 5.0
-"""After something went wrong with the store."""
+"""Wait after a store error."""
 FIRST_S, LONGEST_S = 5.0, 4 * 3600.0
-"""The wait after the first failed attempt, doubled after each further one up to the longest."""
+"""Wait after the first failed attempt, doubled after each further one up to the maximum."""
 CLOSE_S = 2.0
 
 
 def wait_before_next(attempts: int, asked_s: float = 0.0) -> float:
-    """Return the seconds before the next attempt: twice as long after each, a random part of it off, and no less than
-    the receiver asked for.
+    """Return the seconds before the next attempt: exponential backoff with jitter, and at least the receiver's
+    Retry-After.
     """
     longest = min(LONGEST_S, FIRST_S * 2.0 ** min(attempts - 1, 30))
     return max(asked_s, longest * random.uniform(0.6, 1.0))
 
 
 class Delivering:
-    """Delivers the messages of one home, from entering to leaving."""
+    """Delivers the messages of one home while its context is open."""
 
     def __init__(self, home: Home, process: ProcessIdentity) -> None:
         self._home = home
@@ -63,7 +63,7 @@ class Delivering:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._leaving.set()
-        self._thread.join(CLOSE_S)  # what it is sending then is sent again by the next runner
+        self._thread.join(CLOSE_S)  # the next runner repeats an unfinished delivery
 
     def _run(self) -> None:
         while not self._leaving.is_set():
@@ -73,19 +73,17 @@ class Delivering:
                     while not self._leaving.wait(0.0 if self.deliver(store) else LOOK_S):
                         pass
             except EngineError as trouble:
-                log.warning("notices wait: %s", trouble)
+                log.warning("notices are delayed: %s", trouble)
             except Exception as bug:
                 log.error(
-                    "notices met an error of Parallab's own, %s:\n%s",
+                    "internal error while sending notices, %s:\n%s",
                     type(bug).__name__,
                     "".join(traceback.format_tb(bug.__traceback__)),
                 )
             self._leaving.wait(TROUBLE_S)
 
     def deliver(self, store: Store) -> int:
-        """Send what is due, one message a channel and those of several channels at a time; return how many
-        were tried.
-        """
+        """Send due messages, one per channel and several channels concurrently; return the number of attempts."""
         if not store.delivery.has_due():
             return 0
         taken = store.delivery.take_due(self._lease)
@@ -94,9 +92,7 @@ class Delivering:
         return len(taken)
 
     async def _send_all(self, store: Store, taken: list[Due]) -> None:
-        """Send messages side by side, so that a receiver that hangs holds up none but its own; each is written down as
-        it ends.
-        """
+        """Send messages concurrently, so that a hanging receiver delays only its own; record each when it ends."""
 
         async def one(due: Due) -> None:
             note(store, due, self._lease, await attempt(self._home, due))
@@ -124,48 +120,46 @@ async def attempt(home: Home, due: Due) -> DeliveryOutcome:
         return DeliveryOutcome(str(error))
     except Exception as bug:
         log.error(
-            "a notice can't be written, %s:\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__))
+            "a notice can't be composed, %s:\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__))
         )
-        return DeliveryOutcome(f"An error of Parallab's own ({type(bug).__name__}); the runner's log has more.")
+        return DeliveryOutcome(f"Internal error ({type(bug).__name__}). See the runner's log.")
     return await webhook.post(hook, BODIES[due.channel_kind](notice), due.key)
 
 
 def _mail(home: Home, notice: Notice, recipient: str) -> DeliveryOutcome:
     server = mail_server(home)
     if server is None:
-        return DeliveryOutcome("This lab has no mail server. An admin sets one up (docs/notifications.md).")
+        return DeliveryOutcome("This lab has no mail server. Ask an admin to set one up (docs/notifications.md).")
     return mail.send(server, as_email(notice, server.sender, recipient), recipient)
 
 
 def note(store: Store, due: Due, lease: str, outcome: DeliveryOutcome) -> None:
-    """Write down what became of an attempt."""
+    """Record the outcome of an attempt."""
     what = f"{due.kind} {due.run_id or due.sweep_id or due.duel_id or ''}".strip()
     if outcome.delivered:
         store.delivery.note_delivered(due, lease)
-        log.info("told channel %d of %s", due.channel_id, what)
+        log.info("notified channel %d of %s", due.channel_id, what)
     elif outcome.refused:
         store.delivery.note_refused(due, lease, outcome.error)
-        log.warning("channel %d takes no more messages and pauses: %s", due.channel_id, outcome.error)
+        log.warning("channel %d refuses messages and is paused: %s", due.channel_id, outcome.error)
     else:
         store.delivery.note_failed(due, lease, outcome.error, wait_before_next(due.attempts, outcome.wait_s))
         log.info(
-            "channel %d could not be told of %s, attempt %d: %s", due.channel_id, what, due.attempts, outcome.error
+            "channel %d could not be notified of %s, attempt %d: %s", due.channel_id, what, due.attempts, outcome.error
         )
 
 
 def free_dead(store: Store) -> None:
-    """Let be sent again at once what a process was sending when it died."""
+    """Release the messages of dead senders for another attempt."""
     leases = store.delivery.leases()
     if leases and (
         freed := store.delivery.free_leases([each for each in leases if lives(store.db.home, _process_of(each))])
     ):
-        log.info(
-            "%d notices are sent again: their sender was killed before it could write down that they had arrived", freed
-        )
+        log.info("%d notices are sent again: their sender was killed before it recorded the delivery", freed)
 
 
 def lease_of(process: ProcessIdentity) -> str:
-    """Return a process as a lease names it."""
+    """Return the lease name of a process."""
     return f"{process.boot_id} {process.pid} {process.started_ticks} {process.pid_namespace or ''}".rstrip()
 
 

@@ -1,8 +1,7 @@
-"""Where a webhook's name leads: the addresses it has at this moment, none of them inside a network that the lab did not
-mean.
+"""Resolve a webhook's host and refuse addresses in networks that are not allowed.
 
-A name that was fine when it was listed can lead elsewhere later, so this is asked right before each message, and the
-connection is made to the very address that was looked at.
+A name can resolve differently later (DNS rebinding), so it is resolved right before each message, and the connection
+uses exactly the checked address.
 """
 
 import ipaddress
@@ -14,29 +13,27 @@ from engine.errors import EngineError
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 MOST = 4
-"""So many addresses of a name are tried."""
+"""Maximum number of addresses to try."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NAT64_OF_A_NETWORK = ipaddress.IPv6Network("64:ff9b:1::/48")
 _SPECIAL = tuple(
     map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "100:0:0:1::/64", "3fff::/20", "5f00::/16"))
 )
-"""Ranges of IANA's registries of special addresses that not every Python knows: assignments of protocols, the relays of
-6to4, documentation, segments.
+"""Ranges of IANA's special-purpose address registries that some Python versions lack: protocol assignments, 6to4
+relays, documentation, segment routing.
 """
 _METADATA = tuple(
     map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254"))
 )
-"""Where clouds tell a machine its secrets, besides the link-local address: nobody lists these as a receiver."""
+"""Metadata services of clouds, besides the link-local address: never valid as a receiver."""
 
 
 class UnsafeAddress(EngineError):
-    """A name leads to an address that no notice may be sent to."""
+    """A host name resolves to an address that notices must not go to."""
 
 
 def looked_up(hook: Webhook) -> list[str]:
-    """Return the addresses to connect to, in the resolver's order; raises UnsafeAddress, OSError where the name is
-    unknown.
-    """
+    """Return the addresses to connect to, in resolver order; raises UnsafeAddress, OSError for an unknown name."""
     found = socket.getaddrinfo(hook.host, hook.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     addresses = list(dict.fromkeys(str(each[4][0]).partition("%")[0] for each in found))
     refuse_unsafe(hook, addresses)
@@ -44,22 +41,19 @@ def looked_up(hook: Webhook) -> list[str]:
 
 
 def refuse_unsafe(hook: Webhook, addresses: Sequence[str]) -> None:
-    """Raise UnsafeAddress where one of a name's addresses is not out in the world, or for a listed internal receiver
-    not even in a network.
-    """
+    """Raise UnsafeAddress unless all addresses are public, or, for an internal receiver, unicast addresses."""
     allowed = _is_of_a_network if hook.internal else _is_public
     if not addresses or not all(allowed(ipaddress.ip_address(each)) for each in addresses):
-        where = "no address that anything can be sent to" if hook.internal else "an address inside a private network"
+        where = "no usable address" if hook.internal else "an address in a private network"
         raise UnsafeAddress(
-            f"The name {hook.host} leads to {where}, so nothing was sent. An admin can list an internal "
-            "receiver with its port."
+            f"Not sent: {hook.host} resolves to {where}. An admin can list an internal receiver with its port."
         )
 
 
 def _is_public(address: IP) -> bool:
     inner = _carried(address)
     if isinstance(address, ipaddress.IPv6Address):
-        if address in _NAT64:  # Python takes that range itself for reserved
+        if address in _NAT64:  # Python classifies that range as reserved
             return inner is not None and _is_public(inner)
         if address.is_site_local or address in _NAT64_OF_A_NETWORK:
             return False
@@ -75,8 +69,8 @@ def _is_special(address: IP) -> bool:
 
 
 def _is_of_a_network(address: IP) -> bool:
-    """Say whether an admin may have meant this address: loopback and private ones are fine, link-local ones (a cloud's
-    own service) never are.
+    """Return whether an internal receiver may have this address: loopback and private ones yes, link-local ones (cloud
+    metadata) never.
     """
     real = _carried(address) or address
     return real not in _METADATA and not (
@@ -85,7 +79,7 @@ def _is_of_a_network(address: IP) -> bool:
 
 
 def _carried(address: IP) -> ipaddress.IPv4Address | None:
-    """Return the address of version 4 that one of version 6 leads to, by mapping, 6to4, Teredo or NAT64."""
+    """Return the IPv4 address embedded in an IPv6 one, by mapping, 6to4, Teredo or NAT64."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address in _NAT64:

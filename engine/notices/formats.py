@@ -1,5 +1,5 @@
-"""A notice as each kind of channel wants it. Whatever a person or a run wrote stays text: no markup, no mention, no
-link comes of it.
+"""Bodies of notices for each kind of channel. Text of people and runs is escaped: it can't become markup, mentions or
+links.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any
 from engine.notices.notice import Notice
 
 SLACK_HEADER, SLACK_TEXT = 150, 2_900
-"""Slack's bounds of a header block and, with room for escapes counted by it, of a section."""
+"""Slack's limits for a header block and, with room for escapes, a section."""
 DISCORD_TITLE, DISCORD_NAME, DISCORD_VALUE, DISCORD_FIELDS = 256, 256, 1_024, 25
 GREEN, RED = 0x2B9A66, 0xD64545
 _DISCORD_MARKS = re.compile(r"([\\*_~`|>#\[\]()<@:-])")
@@ -22,10 +22,10 @@ Body = dict[str, Any]
 
 
 def as_slack(notice: Notice) -> Body:
-    """Return the body of Slack's incoming webhooks: plain text in blocks, and the same as a fallback.
+    """Return the body for Slack's incoming webhooks: plain text in blocks, and a text fallback.
 
-    `plain_text` objects know no markup; in the fallback, and in the link, `&`, `<` and `>` are escaped, so that
-    `<!channel>` calls nobody.
+    `plain_text` objects have no markup; in the fallback and in the link, `&`, `<` and `>` are escaped, so that
+    `<!channel>` notifies no one.
     """
     lines = "\n".join(f"{label}: {words}" for label, words in notice.facts)
     blocks: list[Body] = [{"type": "header", "text": _plain(notice.subject, SLACK_HEADER)}]
@@ -37,7 +37,7 @@ def as_slack(notice: Notice) -> Body:
                 "type": "section",
                 "text": {
                     "type": "mrkdwn",
-                    "text": f"<{_slack_text(notice.link)}|Open it in Parallab>",
+                    "text": f"<{_slack_text(notice.link)}|Open in Parallab>",
                     "verbatim": True,
                 },
             }
@@ -52,9 +52,7 @@ def as_slack(notice: Notice) -> Body:
 
 
 def as_discord(notice: Notice) -> Body:
-    """Return the body of Discord's webhooks: one embed, Markdown escaped, and no mention allowed whatever the text
-    says.
-    """
+    """Return the body for Discord's webhooks: one embed, with Markdown escaped and mentions disabled."""
     embed: Body = {
         "title": _cut(_discord_text(notice.subject), DISCORD_TITLE),
         "color": RED if notice.bad else GREEN,
@@ -70,7 +68,7 @@ def as_discord(notice: Notice) -> Body:
 
 
 def as_json(notice: Notice) -> Body:
-    """Return the body for programs; docs/notifications.md names each field."""
+    """Return the body for programs; docs/notifications.md documents each field."""
     return {
         "id": notice.key,
         "kind": notice.kind,
@@ -87,9 +85,7 @@ BODIES: dict[str, Callable[[Notice], Body]] = {"slack": as_slack, "discord": as_
 
 
 def as_email(notice: Notice, sender: str, recipient: str) -> EmailMessage:
-    """Return an e-mail in plain text. Headers are made by the standard library, which lets no text of ours begin
-    another one.
-    """
+    """Return a plain-text e-mail. The standard library builds the headers, which prevents header injection."""
     message = EmailMessage()
     message["Subject"] = notice.subject
     message["From"] = Address("Parallab", addr_spec=sender)
@@ -98,7 +94,7 @@ def as_email(notice: Notice, sender: str, recipient: str) -> EmailMessage:
     message["Message-ID"] = f"<{notice.key}@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
     message["X-Auto-Response-Suppress"] = "All"
-    why = "You get this because you set up this channel in Parallab;\nits Notifications page pauses or deletes it."
+    why = "You receive this because you set up this channel in Parallab.\nPause or delete it on the Notifications page."
     message.set_content(f"{notice.text}\n\n-- \n{why}\n")
     return message
 
@@ -116,7 +112,7 @@ def _discord_text(text: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return a text that is at most so long, and ends in no half an escape."""
+    """Return a text cut to a maximum length, without a partial escape at its end."""
     if len(text) <= most:
         return text
     return text[: most - 1].rstrip("\\") + "…"

@@ -1,5 +1,5 @@
-"""Hands one e-mail in at the lab's mail server: encrypted, signed in, in bounded time. Blocks; for a thread that may
-wait.
+"""Submit one e-mail to the lab's mail server: encrypted, authenticated, in bounded time. Blocking; for a separate
+thread.
 """
 
 import smtplib
@@ -11,13 +11,13 @@ from engine.notices.mail_server import MailServer
 from engine.notices.outcome import DELIVERED, DeliveryOutcome
 
 STEP_S = 15.0
-"""Time for a connection and for each answer."""
+"""Timeout of the connection and of each reply."""
 NO_MAILBOX = frozenset({550, 551, 553})
-"""Answers by which a server says that there is no such recipient."""
+"""Replies for an unknown recipient."""
 
 
 def send(server: MailServer, message: EmailMessage, recipient: str) -> DeliveryOutcome:
-    """Hand a message in for one recipient and return what became of it; never raises for what a server can do."""
+    """Submit a message for one recipient and return the outcome; never raises for server errors."""
 
     def hand_in(session: smtplib.SMTP) -> None:
         session.send_message(message, from_addr=server.sender, to_addrs=[recipient])
@@ -26,12 +26,12 @@ def send(server: MailServer, message: EmailMessage, recipient: str) -> DeliveryO
 
 
 def check(server: MailServer) -> DeliveryOutcome:
-    """Connect, encrypt and sign in as for a message, and hand none in."""
+    """Connect, encrypt and sign in as for a message, without sending one."""
     return _with_session(server, lambda session: session.noop())
 
 
 def _with_session(server: MailServer, act: Callable[[smtplib.SMTP], object]) -> DeliveryOutcome:
-    where = f"The mail server {server.host}:{server.port}"
+    where = f"Mail server {server.host}:{server.port}"
     try:
         with _session(server) as session:
             act(session)
@@ -39,30 +39,26 @@ def _with_session(server: MailServer, act: Callable[[smtplib.SMTP], object]) -> 
     except smtplib.SMTPRecipientsRefused as error:
         codes = [code for code, _ in error.recipients.values()]
         if codes and all(code in NO_MAILBOX for code in codes):
-            return DeliveryOutcome(f"{where} answered {codes[0]}: it knows no such recipient.", refused=True)
-        return DeliveryOutcome(f"{where} did not take the recipient ({', '.join(map(str, codes))}).")
+            return DeliveryOutcome(f"{where} answered {codes[0]}: unknown recipient.", refused=True)
+        return DeliveryOutcome(f"{where} refused the recipient ({', '.join(map(str, codes))}).")
     except smtplib.SMTPAuthenticationError as error:
         said = f"answered {error.smtp_code}" if error.smtp_code > 0 else "closed the connection"
-        return DeliveryOutcome(
-            f"{where} {said}: the lab's user and password for it do not do. An admin has to mend that."
-        )
+        return DeliveryOutcome(f"{where} {said}: user or password is wrong. Ask an admin to correct them.")
     except smtplib.SMTPNotSupportedError:
         return DeliveryOutcome(
-            f"{where} does not offer what is set up for it (STARTTLS, or signing in). An admin has to mend that."
+            f"{where} does not support the configured STARTTLS or sign-in. Ask an admin to correct the settings."
         )
     except smtplib.SMTPResponseException as error:
         refused = isinstance(error, smtplib.SMTPDataError) and error.smtp_code in NO_MAILBOX
-        return DeliveryOutcome(f"{where} answered {error.smtp_code} and did not take the message.", refused=refused)
+        return DeliveryOutcome(f"{where} answered {error.smtp_code} and refused the message.", refused=refused)
     except ssl.SSLError:
-        return DeliveryOutcome(
-            f"{where} could not be reached: its certificate is not valid for it, or it speaks no TLS there."
-        )
+        return DeliveryOutcome(f"{where} could not be reached: invalid certificate, or no TLS on this port.")
     except (OSError, smtplib.SMTPException) as error:
         return DeliveryOutcome(f"{where} could not be reached, or closed the connection ({type(error).__name__}).")
 
 
 def _session(server: MailServer) -> smtplib.SMTP:
-    """Return a session that is encrypted and signed in, as the server is set up."""
+    """Return an encrypted and authenticated session, as configured."""
     context = ssl.create_default_context()
     if server.ca_file:
         context.load_verify_locations(server.ca_file)
@@ -84,5 +80,5 @@ def _session(server: MailServer) -> smtplib.SMTP:
 def _sign_in(session: smtplib.SMTP, server: MailServer) -> None:
     try:
         session.login(server.user, server.password)
-    except smtplib.SMTPServerDisconnected as error:  # some servers say no in this way
+    except smtplib.SMTPServerDisconnected as error:  # some servers refuse a login in this way
         raise smtplib.SMTPAuthenticationError(-1, b"") from error

@@ -1,6 +1,4 @@
-"""The lab's mail server: an admin's settings, out of the environment or a file in the home that only its owner can
-read.
-"""
+"""Settings of the lab's mail server, from the environment or a private file in the home."""
 
 import ipaddress
 import os
@@ -21,27 +19,27 @@ PORTS: dict[Security, int] = {"starttls": 587, "tls": 465, "none": 25}
 FILE = "mail.toml"
 NAMES = ("host", "port", "security", "user", "password", "sender", "ca_file")
 PREFIX = "PARALLAB_MAIL_"
-"""Before each name in capitals: a setting of the environment, which goes before the file's."""
+"""Prefix of the environment variables, which override the file."""
 
 
 @dataclass(frozen=True)
 class MailServer:
-    """Where e-mail is handed in, and as whom."""
+    """Server and credentials for e-mail."""
 
     host: str
     port: int
     security: Security
     sender: str
-    """The address that messages come from."""
+    """Sender's address."""
     user: str = ""
-    """Empty for no login."""
+    """Empty for no sign-in."""
     password: str = field(default="", repr=False)
     ca_file: str = ""
-    """A file of certificates to trust beside the system's, for a server of the lab's own."""
+    """File of additional trusted certificates, for a private server."""
 
 
 def mail_server(home: Home) -> MailServer | None:
-    """Return the lab's mail server, None where none is set up; raises ConfigError for settings that don't do."""
+    """Return the lab's mail server, None without one; raises ConfigError for invalid settings."""
     found = _of_file(home.path / FILE) | {
         name: value for name in NAMES if (value := os.environ.get(PREFIX + name.upper(), "").strip())
     }
@@ -49,15 +47,11 @@ def mail_server(home: Home) -> MailServer | None:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
-    """Return the settings of the file, none where there is none; raises ConfigError where others can read it, or it is
-    no such file.
-    """
+    """Return the file's settings, empty without one; raises ConfigError if others can read it, or it is invalid."""
     try:
         about = path.stat()
         if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o077:
-            _refuse(
-                f"{path} holds a password, and others than its owner can read it. Make it private: chmod 600 {path}"
-            )
+            _refuse(f"{path} holds a password, but other users can read it. Make it private: chmod 600 {path}")
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
@@ -67,14 +61,14 @@ def _of_file(path: Path) -> dict[str, Any]:
                 Problem(
                     "mail",
                     (
-                        f"{path} can't be read as TOML ({type(error).__name__}). docs/notifications.md shows one "
-                        "that does."
+                        f"{path} can't be read as TOML ({type(error).__name__}). See the example in "
+                        "docs/notifications.md."
                     ),
                 )
             ]
         ) from None
     if unknown := sorted(set(found) - set(NAMES)):
-        _refuse(f"{path} has a setting '{unknown[0]}' that is none. There are: {', '.join(NAMES)}.")
+        _refuse(f"{path} has an unknown setting '{unknown[0]}'. Known: {', '.join(NAMES)}.")
     return found
 
 
@@ -85,24 +79,22 @@ def _checked(found: Mapping[str, Any]) -> MailServer:
     known: Security = next(each for each in SECURITIES if each == security)
     if known == "none" and not _is_here(host):
         _refuse(
-            "security = none hands e-mail in unencrypted, which is for a server on this machine alone, and "
-            f"{host} is none. Set starttls or tls."
+            "security = none sends e-mail unencrypted and is allowed only for a server on this machine; got "
+            f"{host}. Set starttls or tls."
         )
     port = str(found.get("port", PORTS[known]))
     if not port.isdecimal() or not 0 < int(port) < 65_536:
         _refuse(f"port of the mail server must be 1 to 65,535, got '{port[:40]}'.")
     user, password = str(found.get("user", "")), str(found.get("password", ""))
     if bool(user) != bool(password):
-        _refuse("The mail server's user and password go together: set both, or neither.")
+        _refuse("The mail server needs both user and password, or neither.")
     try:
         sender = checked_mailbox(str(found.get("sender", "")).strip())
     except ConfigError:
-        _refuse(
-            "sender of the mail server must be the e-mail address that messages come from, such as parallab@lab.org."
-        )
+        _refuse("sender of the mail server must be an e-mail address, such as parallab@lab.org.")
     ca_file = str(found.get("ca_file", ""))
     if ca_file and not Path(ca_file).is_file():
-        _refuse(f"ca_file of the mail server names {ca_file}, and there is no such file.")
+        _refuse(f"ca_file of the mail server doesn't exist: {ca_file}.")
     return MailServer(host, int(port), known, sender, user, password, ca_file)
 
 

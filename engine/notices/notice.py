@@ -1,6 +1,4 @@
-"""What a message says: what has ended, how, why, how long it took, its result, and where to look. Made from the store
-when it is sent.
-"""
+"""Content of a message: what ended, its cause, duration, result and link. Composed from the store when it is sent."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,43 +15,41 @@ from engine.store.notices.delivery import Due
 from engine.store.records import BAD_ENDS, ENDED
 
 LONGEST_TEXT = 600
-"""Characters of a cause or a name in a message."""
+"""Maximum length of a cause or a name in a message."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """One message, before it is written for a channel; all of it plain text."""
+    """One message, before formatting for a channel; all plain text."""
 
     key: str
-    """What a receiver knows it by again where it comes twice."""
+    """Idempotency key, the same for repeated deliveries."""
     kind: str
     at: str
     """When it ended (UTC ISO 8601)."""
     subject: str
     facts: tuple[tuple[str, str], ...]
-    """Labels with what stands behind them."""
+    """Labels and their values."""
     bad: bool
     link: str = ""
-    """The page that shows more; empty where the console's URL is not set."""
+    """URL of the page with details; empty if the console's URL is not set."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """The same for programs."""
+    """The content for programs."""
 
     @property
     def text(self) -> str:
-        """All of it, a line a fact."""
+        """The whole message, one line per fact."""
         return "\n".join(
             [self.subject, *(f"{label}: {words}" for label, words in self.facts), *([self.link] if self.link else [])]
         )
 
 
 def notice_of(reader: Reader, due: Due, base: str = "") -> Notice:
-    """Return what a message says as of now; raises NoSuchRun, NoSuchSweep, NoSuchDuel where that was
-    deleted meanwhile.
-    """
+    """Return the current content of a message; raises NoSuchRun, NoSuchSweep, NoSuchDuel after a deletion."""
     if due.kind == "test":
         facts = (
             ("Channel", f"{due.channel_id}, of {due.owner}"),
-            ("What this is", "a test: what ends is told here from now on"),
+            ("Purpose", "test of this channel, which will notify you of ended runs"),
         )
         return Notice(due.key, "test", due.made_at, "Parallab: a test message", facts, False, base)
     with reader.db.snapshot():
@@ -67,8 +63,8 @@ def notice_of(reader: Reader, due: Due, base: str = "") -> Notice:
 def _of_run(due: Due, run: RunRow, base: str) -> Notice:
     facts = [
         ("Run", f"{run.id}: {title_of(run)}"),
-        ("Why", run.cause),
-        ("Took", _took(run)),
+        ("Cause", run.cause),
+        ("Duration", _took(run)),
         ("Result", found.words if (found := ranked(run)) else ""),
     ]
     subject = f"Run {run.id} {_ended(run.status)}: {title_of(run)}"
@@ -80,7 +76,7 @@ def _of_sweep(reader: Reader, due: Due, base: str) -> Notice:
     sweep = reader.sweeps.one(due.sweep_id or 0)
     runs = reader.sweeps.runs(sweep.id)
     facts = [("Sweep", f"{sweep.id}: {_title_of_sweep(sweep)}"), ("Runs", _counted(sweep.statuses)), *_first_bad(runs)]
-    facts += [("Took", _whole_time(sweep.created_at, runs)), ("Best result", _best(runs))]
+    facts += [("Duration", _whole_time(sweep.created_at, runs)), ("Best result", _best(runs))]
     data = {
         "sweep": {
             "id": sweep.id,
@@ -90,7 +86,7 @@ def _of_sweep(reader: Reader, due: Due, base: str) -> Notice:
             "statuses": dict(sweep.statuses),
         }
     }
-    subject = f"Sweep {sweep.id} has ended: {_title_of_sweep(sweep)}"
+    subject = f"Sweep {sweep.id} ended: {_title_of_sweep(sweep)}"
     return _notice(due, subject, facts, _any_bad(runs), _link(base, "sweep", sweep.id), data)
 
 
@@ -99,12 +95,12 @@ def _of_duel(reader: Reader, due: Due, base: str) -> Notice:
     runs = [run for each in reader.duels.runs(duel.id).values() for run in each]
     stuck = duel.stage == "tuning"
     facts = [
-        ("Duel", f"{duel.id}: {_short(duel.name) or 'no name'}"),
+        ("Duel", f"{duel.id}: {_short(duel.name) or 'unnamed'}"),
         ("Runs", _counted(duel.statuses)),
         *_first_bad(runs),
     ]
-    facts += [("What now", "it could not go on to the runs that are judged; its page says why")] if stuck else []
-    facts += [("Took", _whole_time(duel.created_at, runs))]
+    facts += [("Next step", "the judged runs could not be queued; see the duel's page")] if stuck else []
+    facts += [("Duration", _whole_time(duel.created_at, runs))]
     data = {
         "duel": {
             "id": duel.id,
@@ -115,8 +111,7 @@ def _of_duel(reader: Reader, due: Due, base: str) -> Notice:
         }
     }
     subject = (
-        f"Duel {duel.id} "
-        f"{'stopped after its tuning' if stuck else 'has ended'}{f': {_short(duel.name)}' if duel.name else ''}"
+        f"Duel {duel.id} {'stopped after tuning' if stuck else 'ended'}{f': {_short(duel.name)}' if duel.name else ''}"
     )
     return _notice(due, subject, facts, stuck or _any_bad(runs), _link(base, "duel", duel.id), data)
 
@@ -126,10 +121,10 @@ def _of_failure(reader: Reader, due: Due, base: str) -> Notice:
     if due.sweep_id is not None:
         whole = f"sweep {due.sweep_id}: {_title_of_sweep(reader.sweeps.one(due.sweep_id))}"
     else:
-        whole = f"duel {due.duel_id}: {_short(reader.duels.one(due.duel_id or 0).name) or 'no name'}"
-    facts = [("Run", f"{run.id}: {title_of(run)}"), ("Part of", whole), ("Why", run.cause), ("Took", _took(run))]
-    facts += [("What now", "the others go on; the next message comes when all have ended")]
-    subject = f"Run {run.id} {_ended(run.status)}, the first of {whole}"
+        whole = f"duel {due.duel_id}: {_short(reader.duels.one(due.duel_id or 0).name) or 'unnamed'}"
+    facts = [("Run", f"{run.id}: {title_of(run)}"), ("Part of", whole), ("Cause", run.cause), ("Duration", _took(run))]
+    facts += [("Next step", "the other runs continue; the next message comes when all have ended")]
+    subject = f"Run {run.id} {_ended(run.status)}, the first failure of {whole}"
     part = {"sweep": {"id": due.sweep_id}} if due.sweep_id is not None else {"duel": {"id": due.duel_id}}
     return _notice(due, subject, facts, True, _link(base, "run", run.id), {"run": _plain_run(run), **part})
 
@@ -142,7 +137,7 @@ def _notice(
 
 
 def title_of(run: RunRow) -> str:
-    """Return what a run is called in a message: its name, or its experiment and preset."""
+    """Return a run's title in a message: its name, experiment and preset."""
     kind = _title(run.experiment)
     kind = f"{kind}, {run.preset}" if run.preset else kind
     return f"{_short(run.name, 120)} ({kind})" if run.name else kind
@@ -164,7 +159,7 @@ def _ended(status: str) -> str:
 
 
 def _best(runs: Iterable[RunRow]) -> str:
-    """Return the best result, and of several runs which has it; empty where none has any."""
+    """Return the best result, and its run if there are several; empty without results."""
     found = [(result, run) for run in runs if (result := ranked(run))]
     if not found:
         return ""
@@ -194,7 +189,7 @@ def _took(run: RunRow) -> str:
 
 def _whole_time(start: str, runs: Iterable[RunRow]) -> str:
     ends = [run.ended_at for run in runs if run.ended_at]
-    return f"{duration(_seconds(start, max(ends)))}, waiting counted" if ends else ""
+    return f"{duration(_seconds(start, max(ends)))} including waiting" if ends else ""
 
 
 def _seconds(start: str, end: str) -> float:
@@ -202,7 +197,7 @@ def _seconds(start: str, end: str) -> float:
 
 
 def _plain_run(run: RunRow) -> dict[str, Any]:
-    """Return a run for programs."""
+    """Return a run as plain values."""
     same = "id name experiment preset owner status cause created_at started_at ended_at execution_time_s sweep_id"
     result = ranked(run)
     return {**{name: getattr(run, name) for name in same.split()}, "result": result.plain if result else None}
@@ -213,9 +208,7 @@ def _link(base: str, page: str, number: int) -> str:
 
 
 def _short(text: str, most: int = LONGEST_TEXT) -> str:
-    """Return a text in one line of plain characters, cut where it is long: control characters and marks that turn
-    writing round are left out.
-    """
+    """Return a text as one line, cut to a maximum length, without control characters and bidirectional marks."""
     plain = "".join(each if each.isprintable() else " " for each in text)
     line = " ".join(plain.split())
     return line if len(line) <= most else f"{line[: most - 1]}…"

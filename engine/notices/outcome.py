@@ -1,19 +1,17 @@
-"""What became of one attempt to send a notice. Its sentence never holds an address, a password or what a receiver wrote
-at length.
-"""
+"""Outcome of one delivery attempt. Its message never contains an address, a password or a receiver's full reply."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class DeliveryOutcome:
-    """How an attempt ended; without a sentence the receiver has the message."""
+    """Outcome of an attempt; no error means delivered."""
 
     error: str = ""
     refused: bool = False
-    """Whether the receiver wants no such message, however often it is sent."""
+    """Whether the refusal is permanent."""
     wait_s: float = 0.0
-    """How long the receiver asked to be left alone."""
+    """Wait requested by the receiver."""
 
     @property
     def delivered(self) -> bool:

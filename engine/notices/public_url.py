@@ -1,6 +1,4 @@
-"""The URL by which people reach the console, for links in notifications. What the console listens on is another setting
-(`PARALLAB_ADDRESS`).
-"""
+"""The console's public URL, for links in notices. Its listening address is another setting (`PARALLAB_ADDRESS`)."""
 
 import os
 from collections.abc import Mapping
@@ -12,8 +10,8 @@ VARIABLE = "PARALLAB_PUBLIC_URL"
 
 
 def public_url(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the console's URL without a slash at its end, empty where none is set: messages have no link then. Raises
-    ConfigError for one that is none.
+    """Return the console's URL without a trailing slash, empty if not set: messages then have no link. Raises
+    ConfigError for an invalid one.
     """
     text = environment.get(VARIABLE, "").strip().rstrip("/")
     if text and not _is_plain(text):
@@ -32,8 +30,8 @@ def public_url(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text is an http or https URL of a host, where need be with a port and a path, that no channel
-    takes for markup.
+    """Return whether a text is an http or https URL, optionally with port and path, that no channel could take for
+    markup.
     """
     try:
         parts = urlsplit(text)

@@ -1,7 +1,7 @@
-"""Sends one notice to a webhook: to the very address that was looked at, without redirects, in bounded time, reading a
-bounded answer.
+"""Send one notice to a webhook: to the checked address, without redirects, in bounded time, reading a bounded response.
 
-No sentence of httpx is passed on: they can hold the address, which is a secret. For the same reason its log is silent.
+Messages of httpx are never passed on, as they can contain the address, which is a secret; its log is disabled for the
+same reason.
 """
 
 import asyncio
@@ -26,21 +26,21 @@ for _name in ("httpx", "httpcore"):
     )  # logging.config enables a disabled logger again, but keeps its filters
 
 CONNECT_S, ANSWER_S, WHOLE_S = 5.0, 10.0, 20.0
-"""Time for a connection, for each step of an answer, and for all of it."""
+"""Timeouts of the connection, of each read, and of the whole request."""
 MOST_BYTES = 64_000
-"""So much of an answer is read."""
+"""Maximum size of a response."""
 LONGEST_WAIT_S = 6 * 3600.0
 LATER = frozenset({408, 409, 421, 423, 425, 429})
-"""Refusals that another try can overcome; so can all from 500 on."""
+"""Temporary failures, besides all codes from 500 on."""
 USER_AGENT = "Parallab"
 _WORD = re.compile(r"[a-z]+(?:_[a-z]+){1,5}")
-"""What Slack answers where it refuses, such as no_service."""
+"""Slack's error codes, such as no_service."""
 
 
 async def post(
     hook: Webhook, body: Mapping[str, Any], key: str, context: ssl.SSLContext | None = None
 ) -> DeliveryOutcome:
-    """Send a body as JSON and return what became of it; never raises for what a receiver or the way to it can do."""
+    """Send a body as JSON and return the outcome; never raises for receiver or network errors."""
     try:
         async with asyncio.timeout(WHOLE_S):
             addresses = await apart(lambda: looked_up(hook))
@@ -50,13 +50,13 @@ async def post(
     except TimeoutError:
         return DeliveryOutcome(f"{hook.host} did not answer within {WHOLE_S:g} s.")
     except (OSError, UnicodeError):
-        return DeliveryOutcome(f"The name {hook.host} could not be looked up.")
+        return DeliveryOutcome(f"The host name {hook.host} could not be resolved.")
 
 
 async def _to_first(
     hook: Webhook, addresses: list[str], body: Mapping[str, Any], key: str, context: ssl.SSLContext
 ) -> DeliveryOutcome:
-    """Send to the first of a host's addresses that can be reached."""
+    """Send to the first reachable address of a host."""
     unreachable = DeliveryOutcome(f"{hook.host} could not be reached: no connection.")
     for address in addresses:
         try:
@@ -64,20 +64,19 @@ async def _to_first(
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             certificate = isinstance(_root(error), ssl.SSLError)
             unreachable = DeliveryOutcome(
-                f"{hook.host} could not be reached: "
-                f"{'its certificate is not valid for it' if certificate else 'no connection'}."
+                f"{hook.host} could not be reached: {'invalid certificate' if certificate else 'no connection'}."
             )
         except httpx.TimeoutException:
             return DeliveryOutcome(f"{hook.host} did not answer within {ANSWER_S:g} s.")
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError):
-            return DeliveryOutcome(f"{hook.host} closed the connection, or answered what is no HTTP.")
+            return DeliveryOutcome(f"{hook.host} closed the connection or sent an invalid HTTP response.")
     return unreachable
 
 
 async def _send(
     hook: Webhook, address: str, body: Mapping[str, Any], key: str, context: ssl.SSLContext
 ) -> DeliveryOutcome:
-    """Send to one address; the name goes into the header Host and into the check of the certificate."""
+    """Send to one address; the name is used for the Host header and the certificate check."""
     literal = f"[{address}]" if ":" in address else address
     headers = {"Host": hook.netloc, "User-Agent": USER_AGENT, "Idempotency-Key": key, "Accept-Encoding": "identity"}
     timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
@@ -107,26 +106,26 @@ def _judged(hook: Webhook, response: httpx.Response, said: bytes) -> DeliveryOut
     if 200 <= code < 300:
         return DELIVERED
     word = said[:60].decode("ascii", "replace").strip()
-    told = f" ({word})" if _WORD.fullmatch(word) and word not in hook.path else ""
+    reason = f" ({word})" if _WORD.fullmatch(word) and word not in hook.path else ""
     if 300 <= code < 400:
         return DeliveryOutcome(
-            (
-                f"{hook.host} answered {code}: it sends to another address, which is not followed. Make a channel "
-                "with the new one."
-            ),
+            (f"{hook.host} answered {code}: redirects are not followed. Create a channel with the new address."),
             refused=True,
         )
     wait_s = _asked_to_wait(response.headers.get("Retry-After", ""))
     if code in LATER or code >= 500 or code < 200:
-        return DeliveryOutcome(f"{hook.host} answered {code}{told}.", wait_s=wait_s)
+        return DeliveryOutcome(f"{hook.host} answered {code}{reason}.", wait_s=wait_s)
     return DeliveryOutcome(
-        f"{hook.host} answered {code}{told}: it takes no messages at this address any more, or not such ones.",
+        (
+            f"{hook.host} answered {code}{reason}: the receiver no longer accepts messages at this address, or "
+            "rejects this kind."
+        ),
         refused=True,
     )
 
 
 def _asked_to_wait(text: str) -> float:
-    """Return the seconds of a header Retry-After, which is a number or a date; 0 where it is neither."""
+    """Return the seconds of a Retry-After header, a number or a date; 0 for anything else."""
     try:
         seconds = float(text)
     except ValueError:
@@ -139,7 +138,7 @@ def _asked_to_wait(text: str) -> float:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Return what an error began with."""
+    """Return the root cause of an error."""
     seen: set[int] = set()
     while (inner := error.__cause__ or error.__context__) is not None and id(inner) not in seen:
         seen.add(id(inner))

@@ -1,4 +1,4 @@
-"""In which order a stage works through the micro-batches of a batch. Torch-free.
+"""The order of forwards and backwards in a stage. Torch-free.
 
 Two stages, four micro-batches; F forward, B backward, time to the right:
 
@@ -6,7 +6,7 @@ Two stages, four micro-batches; F forward, B backward, time to the right:
             stage 2   .  F0 F1 F2 F3 B0 B1 B2 B3 .               stage 2   .  F0 B0 F1 B1 F2 B2 F3 B3 .
 
 GPipe (Huang et al. 2019) holds the activations of all micro-batches; one forward, one backward (1F1B, Narayanan et al.
-2019) those of no more than there are stages from this one to the last.
+2019) holds at most as many as there are stages from this one to the last.
 """
 
 from typing import Literal, NamedTuple
@@ -15,21 +15,21 @@ Schedule = Literal["gpipe", "1f1b"]
 
 
 class Action(NamedTuple):
-    """What a stage does next: the forward or the backward of a micro-batch (from 0)."""
+    """A stage's next action: the forward or the backward of a micro-batch (from 0)."""
 
     what: Literal["forward", "backward"]
     micro_batch: int
 
 
 def order_of(mode: str, peer_schedule: Schedule) -> Schedule:
-    """Return in which order the stages of a mode work; in mode rpc whatever comes first, which is gpipe's order."""
+    """Return the schedule of a mode; mode rpc works on arrivals, which gives gpipe's order."""
     if mode == "torch_pipelining":
         return peer_schedule
     return "1f1b" if mode == "1f1b" else "gpipe"
 
 
 def actions(schedule: Schedule, stage: int, stages: int, splits: int) -> list[Action]:
-    """Return what stage number `stage` (from 0) of `stages` does with a batch of `splits` micro-batches, in order."""
+    """Return the actions of stage `stage` (from 0) of `stages` for a batch of `splits` micro-batches, in order."""
     ahead = depth(schedule, stage, stages, splits)
     forwards = [Action("forward", number) for number in range(splits)]
     backwards = [Action("backward", number) for number in range(splits)]
@@ -41,11 +41,11 @@ def actions(schedule: Schedule, stage: int, stages: int, splits: int) -> list[Ac
 
 
 def depth(schedule: Schedule, stage: int, stages: int, splits: int) -> int:
-    """Return of how many micro-batches the stage holds activations at the most."""
+    """Return the maximum number of micro-batches whose activations the stage holds."""
     return splits if schedule == "gpipe" else min(splits, stages - stage)
 
 
 def sizes(batch_size: int, splits: int) -> list[int]:
-    """Return the images of each micro-batch: as even as it goes, larger ones first."""
+    """Return the images of each micro-batch: as even as possible, larger ones first."""
     least, more = divmod(batch_size, splits)
     return [least + (number < more) for number in range(splits)]

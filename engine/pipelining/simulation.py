@@ -1,5 +1,4 @@
-"""A batch as its schedule would run with given durations and transfers that take no time: the least time those
-durations allow.
+"""Simulate a batch of a schedule with given durations and free transfers: the minimum time for those durations.
 
 With a unit for each forward and backward, p stages and m micro-batches end after 2(m+p-1) units by gpipe and by 1f1b
 alike, of which each stage works 2m; tests/pipelining/test_schedules.py draws both.
@@ -17,7 +16,7 @@ _Key = tuple[str, int, int]
 
 
 class Played(NamedTuple):
-    """What a stage (from 0) did with a micro-batch, from `start` to `end` in the unit of the durations."""
+    """An action of a stage (from 0) on a micro-batch, from `start` to `end` in the unit of the durations."""
 
     what: str
     stage: int
@@ -29,10 +28,10 @@ class Played(NamedTuple):
 def play(
     schedule: Schedule, forward: Durations, backward: Durations, updates: Sequence[float] = (), transfer: float = 0.0
 ) -> list[Played]:
-    """Return what all stages do, each as early as its order and its neighbours let it; an update, where given, follows
-    a stage's last backward.
+    """Return the actions of all stages, each as early as its order and its neighbours permit; an update, if given,
+    follows a stage's last backward.
 
-    `transfer` is the time from the end of an action to when its result is at the neighbour.
+    `transfer` is the time from the end of an action until the neighbour has its result.
     """
     stages, splits = len(forward), len(forward[0])
     left = [deque(actions(schedule, stage, stages, splits)) for stage in range(stages)]
@@ -59,19 +58,19 @@ def makespan(
 
 
 def speed_up_bound(schedule: Schedule, forward: Sequence[float], backward: Sequence[float], splits: int) -> float:
-    """Return how many times as fast as one stage at a time a batch of equal micro-batches can be, by its stages'
-    forwards and backwards in all.
+    """Return the maximum speed-up of a batch of equal micro-batches over one stage at a time, from its stages' total
+    forwards and backwards.
 
-    It is exact for this order where transfers take no time. For gpipe it is m (F + B) / (F + B + (m-1) (max f + max
-    b)), with F and B the sums of the stages' forwards f and backwards b: the slowest forward and the slowest backward
-    count, which may be different stages'.
+    It is exact for this order if transfers take no time. For gpipe it is m (F + B) / (F + B + (m-1) (max f + max b)),
+    with F and B the sums of the stages' forwards f and backwards b: the slowest forward and the slowest backward count,
+    which may be different stages'.
     """
     ahead, back = ([[spent / splits] * splits for spent in stages] for stages in (forward, backward))
     return (sum(forward) + sum(backward)) / makespan(schedule, ahead, back)
 
 
 def _ready(action: Action, stage: int, stages: int, done: dict[_Key, float], transfer: float) -> float | None:
-    """Return when what an action needs is at its stage, None where that has not been played yet."""
+    """Return the time at which an action's input is at its stage, or None if that has not been simulated yet."""
     what, number = action
     needs: _Key
     if what == "forward":

@@ -1,4 +1,4 @@
-"""The table of published figures: the one place where a new one is named. Torch-free."""
+"""The table of published figures; register new ones here. Torch-free."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ __all__ = ["EXECUTION", "FIGURES", "PASSES", "SIZES", "WHOLE", "Figure", "Publis
 
 
 def figure(name: str) -> Figure:
-    """Return the figure of that name; raises UnknownName with the nearest one."""
+    """Return a figure by name; raises UnknownName, which suggests the closest name."""
     found = {each.name: each for each in FIGURES}
     if name not in found:
         raise UnknownName("figure", name, found, field="figure")

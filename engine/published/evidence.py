@@ -1,6 +1,4 @@
-"""What a sweep has to say about a figure: its numbers, what it lacks, and what makes it no fair comparison. Torch-free
-and pure.
-"""
+"""Evidence of a sweep for a figure: readings, missing runs, and obstacles to a fair comparison. Torch-free and pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,28 +18,28 @@ from engine.store.sweeps.sweeps import SEED
 
 MOST_NAMED = 3
 _LAST = ("test/", "perf/steps_used")
-"""Of these numbers the last value stands for a run, of others the mean."""
+"""Metrics whose last value represents a run; for others it is the mean."""
 
 
 @dataclass(frozen=True)
 class FigureEvidence:
-    """What there is to judge a figure by."""
+    """Evidence for judging a figure."""
 
     readings: Readings
     finished: tuple[RunRow, ...]
     """The run of each cell that counts."""
     planned: int
-    """Runs that the figure asks for."""
+    """Number of runs that the figure requires."""
     missing: tuple[str, ...]
-    """What is not there and what would mend it, a sentence each."""
+    """Missing runs and the cure, one sentence each."""
     obstacles: tuple[str, ...]
-    """Why it is no fair comparison, a sentence each; empty where it is one."""
+    """Obstacles to a fair comparison, one sentence each."""
 
 
 def numbers_of(figure: Figure) -> list[str]:
-    """Return the names of all numbers that a figure's rules and picture are about."""
-    asked = [rule.number for version in figure.versions for rule in figure.judged(version)]  # type: ignore[attr-defined]
-    return list(dict.fromkeys([figure.number, *asked, *([WHOLE, EXECUTION] if figure.timed else [])]))
+    """Return the names of all metrics that a figure's rules and chart use."""
+    ruled = [rule.number for version in figure.versions for rule in figure.judged(version)]  # type: ignore[attr-defined]
+    return list(dict.fromkeys([figure.number, *ruled, *([WHOLE, EXECUTION] if figure.timed else [])]))
 
 
 def gather(
@@ -52,21 +50,25 @@ def gather(
     around: Mapping[int, Surroundings],
     tested: Sequence[Tested],
 ) -> FigureEvidence:
-    """Return what the runs of a sweep say; `around` and `tested` are of its runs."""
-    cells = {key: _chosen(tried) for key, tried in tries(sweep, runs).items()}
-    finished = tuple(run for run in cells.values() if run.status == "finished" and _belongs(figure, size, run))
+    """Return the evidence of a sweep; `around` and `tested` belong to its runs."""
+    cells = {key: _chosen(tried, figure) for key, tried in tries(sweep, runs).items()}
+    finished = tuple(
+        run
+        for run in cells.values()
+        if run.status == "finished" and not (figure.timed and run.disturbed) and _belongs(figure, size, run)
+    )
     wanted = _planned(figure, size, sweep)
     return FigureEvidence(
         _on_the_way(figure, size, finished, tested) if figure.axis == PASSES else _readings(figure, finished),
         finished,
         len(wanted),
-        tuple(_missing(wanted, [*sweep.grid], cells)),
+        (*_missing(wanted, [*sweep.grid], cells), *(_disturbed(wanted, [*sweep.grid], cells) if figure.timed else ())),
         tuple(_obstacles(figure, size, sweep, finished, around)),
     )
 
 
 def number_of(run: RunRow, name: str) -> float | None:
-    """Return a finished run's one value of a number."""
+    """Return the value of a metric that represents a finished run."""
     if name in (WHOLE, EXECUTION):
         more = run.startup_time_s or 0.0 if name == WHOLE else 0.0
         return None if run.execution_time_s is None else run.execution_time_s + more
@@ -74,9 +76,7 @@ def number_of(run: RunRow, name: str) -> float | None:
 
 
 def _belongs(figure: Figure, size: Size, run: RunRow) -> bool:
-    """Say whether a run is part of the figure, not of what someone added to its sweep: other values are welcome along
-    its axis and its lines alone.
-    """
+    """Say whether a run belongs to the figure: runs added to its sweep may differ only along its axis and lines."""
     return all(
         run.config.get(name) in values
         for name, values in figure.versions[size].grid.items()
@@ -84,15 +84,18 @@ def _belongs(figure: Figure, size: Size, run: RunRow) -> bool:
     )
 
 
-def _chosen(tried: Sequence[RunRow]) -> RunRow:
-    """Return the run of a cell that counts: the newest that finished, else the newest."""
-    return next((run for run in reversed(tried) if run.status == "finished"), tried[-1])
+def _chosen(tried: Sequence[RunRow], figure: Figure) -> RunRow:
+    """Return the run that counts for a cell: the newest that finished (undisturbed, where times count), else the
+    newest.
+    """
+    finished = [run for run in reversed(tried) if run.status == "finished"]
+    return next((run for run in finished if not (figure.timed and run.disturbed)), (*finished, tried[-1])[0])
 
 
 def _on_the_way(figure: Figure, size: Size, runs: Sequence[RunRow], tested: Sequence[Tested]) -> Readings:
     """Return each test of each run, at the pass at which it was due.
 
-    What others had trained when one process came to test is a little more, and differs from run to run.
+    Other processes train on while one tests, so the actual passes are slightly higher and differ between runs.
     """
     found: dict[str, list[FigureReading]] = {name: [] for name in numbers_of(figure)}
     seeds = {run.id: int(run.config[SEED]) for run in runs}
@@ -123,7 +126,7 @@ def _readings(figure: Figure, runs: Sequence[RunRow]) -> Readings:
 
 
 def _planned(figure: Figure, size: Size, sweep: Sweep) -> list[tuple[Any, ...]]:
-    """Return the keys of the cells that the figure asks for, as `engine.analysis.sweep_cells` has them."""
+    """Return the keys of the cells that the figure requires, as in `engine.analysis.sweep_cells`."""
     version = figure.versions[size]
     seeds = sweep.seeds[: version.seeds]
     return list(
@@ -138,14 +141,21 @@ def _missing(
     bad = [key for key in wanted if key in cells and cells[key].status in ENDED and cells[key].status != "finished"]
     if bad:
         ends = ", ".join(sorted({cells[key].status for key in bad}))
-        yield (
-            f"{_count(bad, wanted)} did not finish ({ends}): {_named(bad, names)}. Try them again by Retry on the "
-            "sweep's page."
-        )
+        yield (f"{_count(bad, wanted)} did not finish ({ends}): {_named(bad, names)}. Use Retry on the sweep's page.")
     if gone:
         yield (
-            f"{_count(gone, wanted)} {'is' if len(gone) == 1 else 'are'} gone: {_named(gone, names)}. Launch the "
+            f"{_count(gone, wanted)} {'is' if len(gone) == 1 else 'are'} missing: {_named(gone, names)}. Launch the "
             "figure again."
+        )
+
+
+def _disturbed(
+    wanted: Sequence[tuple[Any, ...]], names: Sequence[str], cells: Mapping[tuple[Any, ...], RunRow]
+) -> Iterable[str]:
+    if keys := [key for key in wanted if key in cells and cells[key].disturbed]:
+        yield (
+            f"{_count(keys, wanted)} {'was' if len(keys) == 1 else 'were'} disturbed by other programs or the host and "
+            f"left out: {_named(keys, names)}. Use Measure again on the sweep's page."
         )
 
 
@@ -153,7 +163,7 @@ def _obstacles(
     figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], around: Mapping[int, Surroundings]
 ) -> Iterable[str]:
     if sweep.experiment != figure.experiment:
-        yield f"The sweep is of {sweep.experiment}, the figure of {figure.experiment}. Launch the figure again."
+        yield (f"The sweep runs {sweep.experiment}, but the figure needs {figure.experiment}. Launch the figure again.")
         return
     wanted = (
         experiment(figure.experiment)
@@ -168,14 +178,11 @@ def _obstacles(
             if name not in varied and name in run.config and run.config[name] != value
         }
         for other, run_id in others.items():
-            yield (
-                f"{name} is {other} in run {run_id}, and {value_in_words(value)} in the figure. Launch the figure "
-                "again, as it is now."
-            )
+            yield (f"{name} must be {value_in_words(value)}; run {run_id} has {other}. Launch the figure again.")
     if mixed := mixture(runs):
         yield f"{mixed} Launch the figure again."
     if figure.timed and (difference := unlike([around[run.id] for run in runs if run.id in around])):
-        yield f"Its times are of unlike machines: {difference}. Launch it again on one."
+        yield f"Its timings come from different machines: {difference}. Launch it again on one machine."
 
 
 def _count(some: Sequence[object], all_: Sequence[object]) -> str:

@@ -1,4 +1,4 @@
-"""A figure held against one sweep: evidence, checks, verdict. Torch-free."""
+"""Judge a figure by one sweep: evidence, checks, verdict. Torch-free."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from engine.store import Reader, Surroundings, Sweep
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a sweep makes of a figure."""
+    """The judgement of a figure by a sweep."""
 
     figure: Figure
     size: Size
@@ -21,21 +21,21 @@ class Judgement:
     evidence: FigureEvidence
     checks: tuple[Check, ...]
     verdict: Verdict | None
-    """None while no run of it has finished."""
+    """None until a run has finished."""
 
 
 def size_of(sweep: Sweep, figure: Figure) -> Size:
-    """Return the size in which a sweep was launched as a figure."""
+    """Return the size at which a figure's sweep was launched."""
     return next(size for size in SIZES if sweep.figure == figure.key(size))
 
 
 def sweeps_of(reader: Reader, figure: Figure) -> list[Sweep]:
-    """Return the sweeps that were launched as a figure, newest first."""
+    """Return the sweeps launched for a figure, newest first."""
     return reader.sweeps.of_figures([figure.key(size) for size in figure.versions])
 
 
 def judge(reader: Reader, figure: Figure, sweep: Sweep) -> Judgement:
-    """Return what a sweep that was launched as the figure makes of it."""
+    """Judge a figure by one of its sweeps."""
     size = size_of(sweep, figure)
     runs = reader.sweeps.runs(sweep.id)
     ids = [run.id for run in runs if run.status == "finished"]
@@ -48,9 +48,7 @@ def judge(reader: Reader, figure: Figure, sweep: Sweep) -> Judgement:
 
 
 def best_judgement(reader: Reader, figure: Figure) -> Judgement | None:
-    """Return what the newest sweep of a figure that has finished runs makes of it, a full one before a reduced one;
-    None where none has.
-    """
+    """Return the judgement of the newest sweep with finished runs, preferring full over reduced; None without one."""
     judged = [judge(reader, figure, sweep) for sweep in sweeps_of(reader, figure)[:4]]
     known = [found for found in judged if found.verdict]
     return next((found for found in known if found.size == "full"), known[0] if known else None)
@@ -61,22 +59,22 @@ def _checked(
 ) -> Iterable[Check]:
     for rule in figure.judged(size):
         if rule.kind == "value" and (why := _why_not(figure, size, evidence, around)):
-            yield Check(rule.kind, rule.said, "not judged", why)
+            yield Check(rule.kind, rule.statement, "not judged", why)
         else:
             yield rule.judge(evidence.readings)
 
 
 def cap_of(figure: Figure, size: Size) -> Cap | None:
-    """Return what a figure is called at most in a size, None where it can be called reproduced."""
+    """Return the best verdict that a size can reach; None where that is `reproduced`."""
     if figure.versions[size].reduced:
         return "trend only"
     return "set-up assumed" if figure.chosen else None
 
 
 def _why_not(figure: Figure, size: Size, evidence: FigureEvidence, around: Mapping[int, Surroundings]) -> str:
-    """Return why values can't be held against the published ones, empty where they can."""
+    """Return why values aren't comparable with the published ones; empty where they are."""
     if not figure.versions[size].values_count:
-        return "the reduced version does other work than the source"
+        return "the reduced version does different work from the source"
     if figure.timed and any(gpus_used(around[run.id]) < figure.gpus for run in evidence.finished if run.id in around):
-        return f"the source measured on {figure.hardware}, and these runs had less"
+        return f"the source used {figure.hardware}; these runs had less"
     return ""

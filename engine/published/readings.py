@@ -1,4 +1,4 @@
-"""The numbers that a sweep gives for a figure, and what is asked of them. Pure."""
+"""The readings of a sweep for a figure, and lookups on them. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FigureReading:
-    """One number of one run: which line and x it stands at, and its seed."""
+    """One value of one run, with its line, x and seed."""
 
     line: str
     x: float
@@ -16,16 +16,16 @@ class FigureReading:
 
 
 Readings = Mapping[str, Sequence[FigureReading]]
-"""The readings of each number, by its name."""
+"""Readings by metric name."""
 
 
 def at(readings: Readings, number: str, line: str, x: float) -> dict[int, float]:
-    """Return the values of a number at one point, by seed."""
+    """Return the values of a metric at one point, by seed."""
     return {found.seed: found.value for found in readings.get(number, ()) if found.line == line and found.x == x}
 
 
 def xs_of(readings: Readings, number: str, line: str) -> list[float]:
-    """Return the xs at which a line has readings, rising."""
+    """Return the xs at which a line has readings, in ascending order."""
     return sorted({found.x for found in readings.get(number, ()) if found.line == line})
 
 

@@ -1,12 +1,13 @@
-"""Execution time against observers, each question answered by itself or all of a step in one batch."""
+"""Execution time by observers, with requests answered individually or in one batch per step."""
 
 from engine.published.figure import EXECUTION, WHOLE, Figure, Version
-from engine.published.rules import Ahead, Crosses, Plausible, Slower
+from engine.published.order_rules import Ahead, Crosses, Slower
+from engine.published.value_rules import Plausible
 
 _SAYS = (
     Plausible(
         "charts/episodic_length",
-        "Episodes are longer than those of a policy that always pushes one way (10 steps), and at most 500",
+        "Episodes are longer than those of a constant policy (10 steps), and have at most 500 steps",
         10,
         500.5,
     ),
@@ -15,27 +16,27 @@ _SAYS = (
         "batched",
         "per_call",
         "below",
-        "Batched takes at least 5 % less time than per_call with the most observers",
+        "Batched needs at least 5 % less time than per_call with the most observers",
     ),
     Slower(
         EXECUTION,
         "batched",
         "per_call",
-        "Batched grows more slowly with the observers than per_call, by at least 5 % of its time",
+        "Batched time grows more slowly with observers than per_call, by at least 5 % of its time",
     ),
-    Crosses(EXECUTION, "batched", "per_call", 3, "Batched is faster by at least 5 % from 3 observers on at the latest"),
+    Crosses(EXECUTION, "batched", "per_call", 3, "Batched is at least 5 % faster from 3 observers on"),
 )
 
 REINFORCE = Figure(
     name="reinforce",
-    title="Batched RPC: time against observers",
+    title="Batched RPC: time by observers",
     claim=(
-        "Answering all observers of a step in one batch is faster than answering each by itself, and grows more "
-        "slowly with their number."
+        "Answering all observers of a step in one batch is faster than answering each individually, and the time grows "
+        "more slowly with their number."
     ),
     source=(
-        "PyTorch tutorial on batch RPC processing: a picture of 1 to 10 observers in both modes, on one GPU, "
-        "without numbers."
+        "PyTorch tutorial on batch RPC processing: a picture without numbers, with 1 to 10 observers in both modes on "
+        "one GPU."
     ),
     experiment="batched_reinforce",
     axis="observers",
@@ -53,16 +54,17 @@ REINFORCE = Figure(
             {"observers": (1, 2, 4, 8), "mode": ("batched", "per_call")},
             {"episodes": 5},
             reduced=(
-                "The engine variant with its warm start, in place of the published structure.",
+                "The engine variant with its warm start, instead of the published code structure.",
                 "5 rounds instead of 10.",
                 "1, 2, 4 and 8 observers instead of 1 to 10.",
             ),
         ),
     },
-    assumed="500 steps a round, one environment an observer",
+    assumed="500 steps per round, one environment per observer",
     timed=True,
     hardware="one GPU",
     note=(
-        "No numbers are published, so only the shape is judged, of execution alone: start-up is the same in both modes."
+        "No numbers are published, so only the shape of the execution time is judged: start-up is the same in both "
+        "modes."
     ),
 )

@@ -1,4 +1,4 @@
-"""From checks to one word: the truth table of verdicts. Pure."""
+"""The truth table from checks to a verdict. Pure."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -7,11 +7,11 @@ from engine.published.rules import Check, Outcome
 
 Verdict = Literal["reproduced", "set-up assumed", "trend only", "not reproduced", "too few seeds", "not comparable"]
 Cap = Literal["set-up assumed", "trend only"]
-"""What a figure is called at most: some of its set-up was chosen by its outcome, or the work is less than published."""
+"""Best possible verdict where part of the set-up was chosen by its outcome, or the workload is reduced."""
 
 
 def verdict(obstacles: Sequence[str], checks: Sequence[Check], cap: Cap | None = None) -> Verdict:
-    """Return the verdict; the first line that applies decides.
+    """Return the verdict; the first matching row decides.
 
     | obstacle | floor     | a shape   | a value    | verdict                                                   |
     |----------|-----------|-----------|------------|-----------------------------------------------------------|
@@ -23,9 +23,9 @@ def verdict(obstacles: Sequence[str], checks: Sequence[Check], cap: Cap | None =
     | none     | holds     | all hold  | fails      | trend only (not reproduced where the figure has no shape) |
     | none     | holds     | all hold  | undecided  | too few seeds                                             |
     | none     | holds     | all hold  | not judged | trend only (not comparable where the figure has no shape) |
-    | none     | holds     | all hold  | all hold   | reproduced, also where the source has shapes alone        |
+    | none     | holds     | all hold  | all hold   | reproduced, also where the source has shapes only         |
 
-    In place of `reproduced` stands the cap where there is one.
+    The cap, if any, replaces `reproduced`.
     """
     floors, shapes, values = (
         {check.outcome for check in checks if check.kind == kind} for kind in ("floor", "shape", "value")

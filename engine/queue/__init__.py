@@ -1,1 +1,1 @@
-"""Who starts when, and why not sooner: pure functions over what waits and what holds the machine. Torch-free."""
+"""Scheduling: order, estimated starts and wait reasons, as functions of the queue and the live runs. Torch-free."""

@@ -1,5 +1,5 @@
-"""How long a run takes, told by its like: finished runs of this machine with the same experiment and every setting that
-costs time.
+"""Run time estimates from similar runs: finished runs on this machine with the same experiment and the same values of
+all settings that affect run time.
 """
 
 import json
@@ -21,30 +21,28 @@ COST_NO_TIME = {
     "checkpoint_every_s",
     "render_every_s",
 }
-"""Settings that change what is learned or kept, not how much is computed; the device is told by the GPUs that a run
-holds.
-"""
+"""Settings that do not affect run time; the device is known from the GPUs that a run holds."""
 TRUSTED = 0.05
-"""From this share of its work on a run's own pace tells more than its like."""
+"""From this share of its work on, a run's own pace is a better estimate than similar runs."""
 EARLY = 0.5
-"""The least share of the time expected for the rest that a run is taken to need."""
+"""The least remaining time, as a share of the expected remaining time."""
 BEYOND = 0.1
-"""A run that is past the longest of its like is taken to need another such share of its time so far."""
+"""The expected remaining time of a run that exceeds all similar runs, as a share of its time so far."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The seconds that like runs held their slots, start-up included."""
+    """The seconds that similar runs held their slots, start-up included."""
 
     median: float
     shortest: float
     longest: float
     runs: int
-    """How many like runs there are."""
+    """Number of similar runs."""
 
 
 class History:
-    """What finished runs of this machine took, read from the store once for each experiment."""
+    """The run times of finished runs on this machine, read from the store once per experiment."""
 
     def __init__(self, store: Reader, host: str) -> None:
         self._store, self._host = store, host
@@ -52,17 +50,16 @@ class History:
         self._found: dict[str, dict[str, list[float]]] = {}
 
     def estimate(self, experiment: str, config: Mapping[str, Any], demand: Demand) -> Estimate | None:
-        """Return what like runs took, None where there is none."""
+        """Return the estimate from similar runs, None without any."""
         if experiment not in self._found:
             self._found[experiment] = by_kind(self._runs(experiment))
         seconds = self._found[experiment].get(kind_of(config, demand.cores, demand.gpus))
         return _estimate(seconds) if seconds else None
 
     def near(self, experiment: str, config: Mapping[str, Any], demand: Demand, but: Collection[str]) -> Estimate | None:
-        """Return what runs took that differ from like ones at most in the settings `but`, and so in their slots; None
-        where there is none.
+        """Return the estimate from runs that may also differ in the settings `but` and in their slots; None without.
 
-        One on GPUs tells nothing of one without.
+        Runs with and without GPUs are never mixed.
         """
         wanted, on_gpus = _without(config, but), demand.gpus > 0
         seconds = [
@@ -87,24 +84,25 @@ def _without(config: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
 
 
 def by_kind(past: Iterable[PastRun]) -> dict[str, list[float]]:
-    """Return the seconds of each kind of run."""
-    found: dict[str, list[float]] = {}
+    """Return the run times in seconds by kind of run; those of disturbed runs only where a kind has no others."""
+    found: dict[str, list[PastRun]] = {}
     for run in past:
-        found.setdefault(kind_of(run.config, run.cores, run.gpus), []).append(run.seconds)
-    return found
+        found.setdefault(kind_of(run.config, run.cores, run.gpus), []).append(run)
+    return {
+        kind: [run.seconds for run in ([each for each in runs if not each.disturbed] or runs)]
+        for kind, runs in found.items()
+    }
 
 
 def kind_of(config: Mapping[str, Any], cores: int, gpus: int) -> str:
-    """Return what runs that take equally long have in common: their slots and the settings that a run's length depends
-    on.
-    """
+    """Return the key that similar runs share: their slots and the settings that affect run time."""
     return json.dumps([cores, gpus, _without(config, ())], sort_keys=True)
 
 
 def left(held_s: float, share: float, on_s: float, takes: Estimate | None) -> tuple[float | None, float | None]:
-    """Return the least and the expected seconds that a run still holds its slots, None where nothing tells.
+    """Return the least and the expected seconds until a run releases its slots, None if unknown.
 
-    `held_s` has passed since its claim; `share` of its work was done in the last `on_s`.
+    `held_s` is the time since its claim; `share` of its work was done in `on_s`.
     """
     if share > 0 and (takes is None or share >= TRUSTED):
         expected = on_s * (1 - min(share, 1.0)) / share

@@ -1,5 +1,5 @@
-"""How the queue looks from here on: for each waiting run why it waits, how long it takes and when it should start; also
-for a run not launched yet.
+"""The forecast of the queue: for each queued run the wait reason, the run time and the start; also for a run that is
+not launched yet.
 """
 
 import socket
@@ -24,37 +24,37 @@ from engine.system.gpus import Gpus, NvmlGpus
 from engine.system.machine import Machine, machine
 
 MOST = 200
-"""So far into the queue is looked ahead; what starts after so many runs nobody knows."""
+"""Number of queued runs in a forecast; later ones have no estimated start."""
 STOP_S = 5.0
-"""What a run that was asked to stop is taken to need."""
+"""Expected seconds until a stopping run has ended."""
 NEW = 2**62
-"""The number of a run that is not launched yet: it comes after all others."""
+"""The id of a run that is not launched yet: after all others."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """What is known of one waiting run."""
+    """The estimates of one queued run."""
 
     run: QueuedRun
     reason: str
     takes: Estimate | None
     starts_in_s: float | None
-    """When it is expected to start, None where nothing tells."""
+    """Estimated start, None if unknown."""
 
 
 @dataclass(frozen=True)
 class Prospect:
-    """What is known of a run before it is launched."""
+    """The estimates of a run before its launch."""
 
     takes: Estimate | None
     starts_in_s: float | None
     reason: str
-    """Why it would wait; empty where it would start at once."""
+    """Why it would wait; empty if it would start at once."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The queue and the machine at one moment."""
+    """A snapshot of the queue and the machine."""
 
     queued: Sequence[QueuedRun]
     waiting: Sequence[Waiting]
@@ -65,10 +65,16 @@ class Scene:
 
 
 def outlook(
-    store: Reader, home: Home, *, here: Machine | None = None, gpus: Gpus | None = None, host: str = ""
+    store: Reader,
+    home: Home,
+    *,
+    here: Machine | None = None,
+    gpus: Gpus | None = None,
+    host: str = "",
+    most: int | None = None,
 ) -> dict[int, Wait]:
-    """Return what is known of each waiting run, in the order of the queue, at most `MOST`."""
-    found = scene(store, home, here or machine(), gpus, host)
+    """Return the estimates of the first `most` queued runs (default: `MOST`), in queue order."""
+    found = scene(store, home, here or machine(), gpus, host, most)
     why, starts = _foreseen(found.waiting, found)
     return {
         queued.id: Wait(queued, why[queued.id], waiting.takes, starts.get(queued.id))
@@ -90,7 +96,7 @@ def prospect(
     gpus: Gpus | None = None,
     host: str = "",
 ) -> Prospect:
-    """Return what would come of a run if it were launched now."""
+    """Return the estimates of a run if launched now."""
     found = scene(store, home, here or machine(), gpus, host)
     takes = found.history.estimate(experiment, config, demand)
     new = Waiting(NEW, owner, demand.cores, demand.gpus, priority, None, oversubscribe, takes)
@@ -100,15 +106,15 @@ def prospect(
 
 
 def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting], priority: Priority) -> list[Waiting]:
-    """Return the queue once new runs of a priority have joined it."""
+    """Return the queue with new runs of a priority added."""
     level = PRIORITIES.index(priority)
     before = [run for run in waiting if PRIORITIES.index(run.priority) >= level]
     return [*before, *new, *(run for run in waiting if PRIORITIES.index(run.priority) < level)]
 
 
 def scene(store: Reader, home: Home, here: Machine, gpus: Gpus | None, host: str, most: int | None = None) -> Scene:
-    """Return the machine and the first runs of the queue (`most`, else `MOST`) as they are; without `gpus` NVML is
-    asked, and only where there are some.
+    """Return a snapshot with the first runs of the queue (`most`, else `MOST`); GPU states come from `gpus`, else from
+    NVML if the machine has GPUs.
     """
     history = History(store, host or socket.gethostname())
     queued, alive = store.queue.waiting(limit=MOST if most is None else most), store.queue.alive()
@@ -119,7 +125,7 @@ def scene(store: Reader, home: Home, here: Machine, gpus: Gpus | None, host: str
 
 
 def limits_of(home: Home) -> Limits:
-    """Return what a person may take; no limits where they can't be read, which the limits command says."""
+    """Return the limits; none if they can't be read, which the limits command reports."""
     try:
         return limits(home)
     except ConfigError:
@@ -127,9 +133,7 @@ def limits_of(home: Home) -> Limits:
 
 
 def waiting_of(queued: Iterable[QueuedRun], history: History, room: FreeSlots) -> list[Waiting]:
-    """Return runs of the queue with what they are expected to take; one that is to be alone asks for all cores of the
-    room.
-    """
+    """Return the queued runs with their estimates; an exclusive one needs all cores."""
     return [
         Waiting(
             *(
@@ -148,7 +152,7 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: FreeSlots) -
 
 
 def holders_of(alive: Iterable[Run], history: History, room: FreeSlots) -> list[Holder]:
-    """Return live runs with the times at which they should end; one that is alone holds all cores of the room."""
+    """Return the live runs with their estimated ends; an exclusive one holds all cores."""
     return [
         Holder(
             run.id,
@@ -176,16 +180,14 @@ def _foreseen(queue: Sequence[Waiting], found: Scene) -> tuple[dict[int, str], d
 
 
 def clock(in_s: float) -> str:
-    """Return the moment in so many seconds as people of this place say it: `14:20`, with its day where that is not
-    today.
-    """
+    """Return the local time in `in_s` seconds: `14:20`, with the date if it is not today."""
     now = datetime.now(UTC).astimezone()
     then = now + timedelta(seconds=in_s)
     return then.strftime("%H:%M" if then.date() == now.date() else "%b %d, %H:%M")
 
 
 def start_in_words(in_s: float | None) -> str:
-    """Return when a run should start: `at once`, `in about 40 s`, `at about 14:20`; empty where nothing tells."""
+    """Return the estimated start: `at once`, `in about 40 s`, `at about 14:20`; empty if unknown."""
     if in_s is None:
         return ""
     if in_s < 1:

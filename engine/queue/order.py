@@ -1,8 +1,7 @@
-"""Which waiting run starts next: first in, first out within a priority, each person's share bounded, small runs past a
-waiting large one.
+"""The next run to start: first in, first out within a priority, limited per person, with backfill.
 
-A run may pass the head of the queue only where that delays the head not at all: it takes nothing that the head needs,
-or it has ended, by the longest of its like and a margin, before the head could start at the soonest.
+A run may pass the head of the queue only if that does not delay the head: it takes nothing that the head needs, or it
+ends before the earliest start of the head, by the longest similar run and a margin.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,9 +14,9 @@ from engine.queue.estimates import Estimate
 from engine.queue.shares import keeps_back, shares
 
 LEAST_ALIKE = 3
-"""So many like runs must have finished before the length of a run is trusted enough to pass another one."""
+"""Similar finished runs needed for backfill."""
 MARGIN = 1.25
-"""A run that passes has to be this much shorter than the gap, by the longest of its like."""
+"""Factor by which the gap must exceed the longest similar run for backfill."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ class Waiting:
     oversubscribe: bool = False
     takes: Estimate | None = None
     exclusive: bool = False
-    """Whether it is to have the machine to itself; its cores are all there are then."""
+    """Whether it needs the machine to itself; its cores are then all cores."""
     counts: int | None = None
-    """The cores that count against its owner's limit where these are not all its cores."""
+    """The cores that count against its owner's limit, if not all its cores."""
 
     @property
     def counted_cores(self) -> int:
@@ -44,7 +43,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Holder:
-    """A run that holds cores and GPUs; times are in seconds from now, None where nothing tells."""
+    """A run that holds cores and GPUs; times are in seconds from now, None if unknown."""
 
     id: int
     owner: str
@@ -52,9 +51,9 @@ class Holder:
     gpus: int = 0
     soonest_end: float | None = None
     end: float | None = None
-    """When it is expected to end."""
+    """Estimated end."""
     counts: int | None = None
-    """The cores that count against its owner's limit where these are not all its cores."""
+    """The cores that count against its owner's limit, if not all its cores."""
 
     @property
     def counted_cores(self) -> int:
@@ -63,21 +62,19 @@ class Holder:
 
 @dataclass(frozen=True)
 class FreeSlots:
-    """What there is to hold."""
+    """The capacity of the machine."""
 
     cores: int
     gpus: int = 0
-    """GPUs that are free or held by runs of ours."""
+    """GPUs that are free or held by runs."""
     limits: Limits = NONE
-    """What one person may take of it."""
+    """The limits per person."""
     foreign_gpus: tuple[int, ...] = ()
     """GPUs that other programs use."""
 
 
 def next_up(queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlots, at: float = 0.0) -> Waiting | None:
-    """Return the run that starts now, None where all have to wait; `at` is now, in the seconds that the holders' ends
-    are in.
-    """
+    """Return the run that starts now, None if all must wait; `at` is the time now on the scale of the holders' ends."""
     ready, left = startable(queue, holders, room), free(holders, room)
     head = next(ready, None)
     if head is None or fits(head, left):
@@ -87,7 +84,7 @@ def next_up(queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlots
 
 
 def startable(queue: Iterable[Waiting], holders: Sequence[Holder], room: FreeSlots) -> Iterator[Waiting]:
-    """Yield the runs that neither a hold nor their owner's limits keep back, in order."""
+    """Yield the runs that are not blocked by a hold or their owner's limits, in order."""
     if not room.limits.any:
         return (run for run in queue if not run.held_by)
     held = shares((holder.owner, holder.counted_cores, holder.gpus) for holder in holders)
@@ -99,26 +96,26 @@ def startable(queue: Iterable[Waiting], holders: Sequence[Holder], room: FreeSlo
 
 
 class Free(NamedTuple):
-    """What nobody holds; cores may be below 0 where runs share them."""
+    """Free slots; cores may be below 0 if runs share them."""
 
     cores: int
     gpus: int
 
 
 def free(holders: Sequence[Holder], room: FreeSlots) -> Free:
-    """Return the cores and GPUs that nobody holds."""
+    """Return the free cores and GPUs."""
     return Free(room.cores - sum(each.cores for each in holders), room.gpus - sum(each.gpus for each in holders))
 
 
 def fits(run: Waiting, left: Free) -> bool:
-    """Say whether a run has its cores and GPUs now; one that may be oversubscribed always has its cores."""
+    """Return whether a run fits into the free slots; one that may be oversubscribed always has its cores."""
     return (run.oversubscribe or run.cores <= left.cores) and run.gpus <= left.gpus
 
 
 def soonest_start(head: Waiting, holders: Sequence[Holder], room: FreeSlots, at: float = 0.0) -> float:
-    """Return the earliest moment at which a run that does not fit could; infinity where the machine never has room.
+    """Return the earliest time at which a run fits; infinity if it never does.
 
-    A holder of which nothing is known could end at any moment.
+    A holder without an estimate could end at any time.
     """
     by_end = sorted(holders, key=lambda holder: holder.soonest_end or 0.0)
     for count, holder in enumerate(by_end, 1):
@@ -128,7 +125,7 @@ def soonest_start(head: Waiting, holders: Sequence[Holder], room: FreeSlots, at:
 
 
 def delays_not(run: Waiting, head: Waiting, gap_s: float, left: Free) -> bool:
-    """Say whether the head starts as soon with the run before it as without, `gap_s` being the least it waits."""
+    """Return whether starting the run first does not delay the head, which waits at least `gap_s`."""
     if run.takes and run.takes.runs >= LEAST_ALIKE and run.takes.longest * MARGIN <= gap_s:
         return True
     spares_cores = run.cores == 0 or head.oversubscribe or left.cores - run.cores >= head.cores
@@ -137,8 +134,8 @@ def delays_not(run: Waiting, head: Waiting, gap_s: float, left: Free) -> bool:
 
 
 def forecast(queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlots) -> dict[int, float]:
-    """Return in how many seconds each run is expected to start, as the runner would start them; runs of which nothing
-    tells are left out.
+    """Return the estimated start of each run in seconds from now, simulating the runner; runs without an estimate are
+    omitted.
     """
     left, on, at = list(queue), list(holders), 0.0
     starts: dict[int, float] = {}
@@ -155,6 +152,6 @@ def forecast(queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlot
 
 
 def started(run: Waiting, at: float) -> Holder:
-    """Return a run as the holder that it becomes when it starts."""
+    """Return the holder that a run becomes when it starts."""
     made = Holder(run.id, run.owner, run.cores, run.gpus, counts=run.counts)
     return replace(made, soonest_end=at + run.takes.shortest, end=at + run.takes.median) if run.takes else made

@@ -1,4 +1,4 @@
-"""Why a run waits, in words: a pure function of the queue, of who holds what, and of when that is expected to end."""
+"""Wait reasons in words: a pure function of the queue and of the live runs with their estimated ends."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -7,14 +7,14 @@ from engine.queue.order import FreeSlots, Holder, Waiting, fits, free, next_up
 from engine.queue.shares import keeps_back, shares
 
 MOST_NAMED = 3
-"""So many holders are named; of the rest the number."""
+"""Number of holders named; the others are counted."""
 
 
 def reasons(
     queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlots, clock: Callable[[float], str]
 ) -> dict[int, str]:
-    """Return why each run waits, such as `waits for 2 GPUs: run 41 holds 1 until about 14:20`; `clock` tells a moment
-    in so many seconds.
+    """Return the wait reason of each run, such as `waits for 2 GPUs: run 41 holds 1 until about 14:20`; `clock` formats
+    a time given in seconds from now.
     """
     shared = shares((holder.owner, holder.counted_cores, holder.gpus) for holder in holders)
     starting, left = next_up(queue, holders, room), free(holders, room)
@@ -44,7 +44,7 @@ def _behind(run: Waiting, other: Waiting | None) -> str:
 
 
 def lacking(run: Waiting, holders: Sequence[Holder], room: FreeSlots, clock: Callable[[float], str]) -> str:
-    """Return what a run that does not fit waits for, and who holds it."""
+    """Return the missing slots of a run that does not fit, and the runs that hold them."""
     cores, gpus = free(holders, room)
     wanted = {
         "GPU": run.gpus if run.gpus > gpus else 0,
@@ -54,17 +54,17 @@ def lacking(run: Waiting, holders: Sequence[Holder], room: FreeSlots, clock: Cal
     asked = "an idle machine" if run.exclusive else " and ".join(_counted(wanted[kind], kind) for kind in kinds)
     held = [(holder, {"GPU": holder.gpus, "core": holder.cores}) for holder in holders]
     by_end = sorted(held, key=lambda pair: (pair[0].end is None, pair[0].end or 0.0, pair[0].id))
-    told = [_holds(holder, counts, kinds, clock) for holder, counts in by_end if any(counts[kind] for kind in kinds)]
-    said = list(islice(told, MOST_NAMED))
-    if more := len(told) - len(said):
-        said.append(f"{_counted(more, 'more run')} the rest")
+    holding = [_holds(holder, counts, kinds, clock) for holder, counts in by_end if any(counts[kind] for kind in kinds)]
+    named = list(islice(holding, MOST_NAMED))
+    if more := len(holding) - len(named):
+        named.append(f"{_counted(more, 'more run')} {'holds' if more == 1 else 'hold'} the rest")
     if "GPU" in kinds and room.foreign_gpus:
-        said.append(f"another program uses {' and '.join(f'GPU {index}' for index in room.foreign_gpus)}")
-    return f"waits for {asked}: {', '.join(said)}" if said else f"waits for {asked}"
+        named.append(f"another program uses {' and '.join(f'GPU {index}' for index in room.foreign_gpus)}")
+    return f"waits for {asked}: {', '.join(named)}" if named else f"waits for {asked}"
 
 
 def _holds(holder: Holder, counts: Mapping[str, int], kinds: Sequence[str], clock: Callable[[float], str]) -> str:
-    """Return what one run holds of what is asked for; of a single kind the number alone."""
+    """Return the requested slots that one run holds; for a single kind only the number."""
     what = (
         str(counts[kinds[0]])
         if len(kinds) == 1

@@ -1,4 +1,4 @@
-"""What each person holds of the machine against what they may: a pure function of who holds what. Torch-free."""
+"""Usage of the machine by person against the limits: a pure function of the live runs. Torch-free."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from engine.access.quotas import Limits
 
 
 class Share(NamedTuple):
-    """What the runs of one person hold."""
+    """The slots that the runs of one person hold."""
 
     runs: int = 0
     cores: int = 0
@@ -18,7 +18,7 @@ NOTHING = Share()
 
 
 def shares(held: Iterable[tuple[str, int, int]]) -> dict[str, Share]:
-    """Return what each person holds; `held` gives owner, cores and GPUs of each run that is on."""
+    """Return the usage by person; `held` gives owner, cores and GPUs of each live run."""
     found: dict[str, Share] = {}
     for owner, cores, gpus in held:
         before = found.get(owner, NOTHING)
@@ -27,27 +27,26 @@ def shares(held: Iterable[tuple[str, int, int]]) -> dict[str, Share]:
 
 
 def left(share: Share, mine: Limits) -> tuple[int | None, int | None]:
-    """Return the cores and GPUs that a person may still take, None for any number."""
+    """Return the remaining quota of cores and GPUs, None without a limit."""
     cores = None if mine.max_cores_per_person is None else mine.max_cores_per_person - share.cores
     gpus = None if mine.max_gpus_per_person is None else mine.max_gpus_per_person - share.gpus
     return cores, gpus
 
 
 def is_full(share: Share, mine: Limits) -> bool:
-    """Say whether a person has as many runs on as they may."""
+    """Return whether a person has reached the limit of running runs."""
     return mine.max_running_per_person is not None and share.runs >= mine.max_running_per_person
 
 
 def keeps_back(owner: str, cores: int, gpus: int, held: Mapping[str, Share], limits: Limits) -> str:
-    """Return by which limit a run of theirs with so many cores and GPUs has to wait, as a sentence without its stop;
-    empty where by none.
+    """Return the limit that blocks a run of `owner` with these cores and GPUs, as a sentence without full stop; empty
+    if none does.
     """
     share, mine = held.get(owner, NOTHING), limits.of(owner)
     if is_full(share, mine):
-        return (
-            f"{owner} has {_counted(share.runs, 'run')} on, the most {'a person' if mine == limits else 'they'} "
-            "may have"
-        )
+        whose = "per person" if mine == limits else f"for {owner}"
+        running = _counted(share.runs, "running run")
+        return f"waits: {owner} has {running}, and the limit {whose} is {mine.max_running_per_person}"
     for kind, asks, holds, most in (
         ("core", cores, share.cores, mine.max_cores_per_person),
         ("GPU", gpus, share.gpus, mine.max_gpus_per_person),
@@ -55,9 +54,9 @@ def keeps_back(owner: str, cores: int, gpus: int, held: Mapping[str, Share], lim
         if most is None or asks == 0 or holds + asks <= most:
             continue
         if asks > most:
-            return f"waits: it asks for {_counted(asks, kind)}, and {owner} may hold {most}; an admin can change that"
-        asked = "" if holds >= most else f", and this asks for {asks}"
-        return f"waits: {owner} holds {holds} of {_counted(most, kind)}{asked}"
+            return f"waits: needs {_counted(asks, kind)}, but {owner}'s limit is {most}; an admin can raise it"
+        needed = "" if holds >= most else f", and this run needs {asks}"
+        return f"waits: {owner} uses {holds} of {_counted(most, kind)}{needed}"
     return ""
 
 

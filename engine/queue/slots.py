@@ -1,6 +1,4 @@
-"""What of the machine a run gets: its GPUs and its CPU cores by number. A pure function of who holds what and of what
-the GPUs do. Torch-free.
-"""
+"""Allocation of GPUs and CPU cores by number: a pure function of the live runs and the GPU states. Torch-free."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -13,17 +11,17 @@ from engine.system.machine import Machine
 
 @dataclass(frozen=True)
 class Slots:
-    """What a run is given."""
+    """The slots of one run."""
 
     gpus: tuple[int, ...]
     cores: tuple[int, ...]
 
 
 def place(run: Run, holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> Slots | None:
-    """Return GPUs and cores for `run`, or None while it does not fit beside `holders`.
+    """Return GPUs and cores for `run`, or None if it does not fit beside `holders`.
 
-    Cores are given to one run at a time; only a run that may be oversubscribed starts on cores that others hold, the
-    least shared ones. A run that is exclusive has no other beside it, from its start to its end.
+    A core belongs to one run at a time; only a run that may be oversubscribed starts on cores that others hold, the
+    least shared ones. An exclusive run runs alone.
     """
     if holders and (run.exclusive or any(holder.exclusive for holder in holders)):
         return None
@@ -34,7 +32,7 @@ def place(run: Run, holders: Sequence[Run], machine: Machine, states: Mapping[in
 
 
 def free_gpus(holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> list[int]:
-    """Return the GPUs that no run of ours holds and nobody else uses; one that does not answer is not free."""
+    """Return the GPUs that neither a run nor another program uses; one that does not answer is not free."""
     held = {index for holder in holders for index in holder.gpus}
     return [
         gpu.index for gpu in machine.gpus if gpu.index not in held and gpu.index in states and states[gpu.index].idle
@@ -42,24 +40,22 @@ def free_gpus(holders: Sequence[Run], machine: Machine, states: Mapping[int, Gpu
 
 
 def foreign_gpus(holders: Sequence[Run], machine: Machine, states: Mapping[int, GpuState]) -> list[int]:
-    """Return the GPUs that no run of ours holds and that yet are not free."""
+    """Return the GPUs that no run holds but that are not free."""
     held = {index for holder in holders for index in holder.gpus}
     return sorted({gpu.index for gpu in machine.gpus} - held - set(free_gpus(holders, machine, states)))
 
 
 def free_cores(holders: Sequence[Run], machine: Machine) -> int:
-    """Return the cores that no run holds, below 0 where runs share them; a run bound to none keeps as many busy as it
-    asked for.
-    """
+    """Return the number of free cores, below 0 if runs share them; an unpinned run counts as the cores requested."""
     return machine.cores - sum(holder.demand.cores for holder in holders)
 
 
 def least_shared(count: int, holders: Sequence[Run], machine: Machine) -> tuple[int, ...]:
-    """Return `count` cores by number, those that the fewest runs hold first, of these the lowest."""
+    """Return `count` cores by number, the least shared first, then the lowest."""
     ids = machine.core_ids or tuple(range(machine.cores))
     shared: Counter[int] = Counter(core for holder in holders for core in holder.cores)
     for holder in holders:
-        if not holder.cores:  # claimed by an older version, which gave no numbers
+        if not holder.cores:  # claimed by an older version, without core numbers
             shared.update(_fewest(holder.demand.cores, ids, shared))
     return tuple(sorted(_fewest(count, ids, shared)))
 
@@ -69,17 +65,15 @@ def _fewest(count: int, ids: Collection[int], shared: Mapping[int, int]) -> list
 
 
 def lacks(run: Run, machine: Machine) -> str:
-    """Return why `run` can never be placed on `machine`, empty where it can; so it is when a GPU has gone since the
-    launch.
-    """
+    """Return why `run` can never start on `machine`, e.g. after a GPU was removed; empty if it can."""
     if run.demand.gpus > len(machine.gpus):
         return (
-            f"The run asks for {run.demand.gpus} GPUs, this machine has {len(machine.gpus)}. Clone it with device "
+            f"The run needs {run.demand.gpus} GPUs, this machine has {len(machine.gpus)}. Clone it with device "
             "auto or cpu."
         )
     if run.demand.cores > machine.cores:
         return (
-            f"The run asks for {run.demand.cores} CPU cores, this machine has {machine.cores}. Clone it: the "
-            "launch page caps the cores."
+            f"The run needs {run.demand.cores} CPU cores, this machine has {machine.cores}. Clone it: the "
+            "launch form caps the cores."
         )
     return ""

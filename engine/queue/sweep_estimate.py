@@ -1,5 +1,5 @@
-"""What a whole sweep takes: slot-hours from like runs of each cell, and when its last run should end, given what is on
-and what waits.
+"""Estimates of a whole sweep: slot-hours from similar runs of each cell, and the end of its last run, given the live
+and the queued runs.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,36 +19,36 @@ from engine.system.gpus import Gpus
 from engine.system.machine import Machine, machine
 
 AHEAD = 1_000
-"""So far into the queue is looked ahead for a sweep."""
+"""Number of queued runs in the forecast of a sweep."""
 
 
 @dataclass(frozen=True)
 class Outlay:
-    """What some runs take, as far as finished runs of this machine tell."""
+    """The estimates of some runs, from finished runs on this machine."""
 
     runs: int
     like: int
-    """How many of them have like runs, or are on and far enough to tell themselves."""
+    """Number of them that have similar runs, or are far enough to be estimated by their own pace."""
     assumed_s: float | None
-    """What each of the others is taken to last, None where nothing tells."""
+    """The assumed run time of each of the others, None if unknown."""
     near: int
-    """This is the median of so many runs that differ only in what varies; with 0 the mean of the runs that have like
-    ones.
+    """It is the median of this many runs that differ only in the varied fields; if 0, the mean of the runs that have
+    similar ones.
     """
     core_hours: float | None
-    """What they hold from now on, None where nothing tells."""
+    """Their usage from now on, None if unknown."""
     gpu_hours: float | None
     idle_s: float | None
-    """From now to the last end on a machine that has nothing else to do."""
+    """Seconds to the last end on an idle machine."""
     ends_in_s: float | None
-    """From now to the last end as things are, runs on hold left out; None where nothing tells."""
+    """Seconds to the last end given the other runs, excluding runs on hold; None if unknown."""
     held: int = 0
-    """How many of them someone keeps from starting."""
+    """Number of them on hold."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """The runs that are asked about: those that wait, or are to be launched, and those that are on."""
+    """The runs to estimate: queued or to be launched, and live ones."""
 
     demands: Mapping[int, Demand]
     waiting: Sequence[Waiting]
@@ -69,8 +69,8 @@ def before_launch(
     gpus: Gpus | None = None,
     host: str = "",
 ) -> Outlay:
-    """Return what a sweep would take if it were launched now; `cells` are config and demand of its runs, `varied` the
-    fields in which they differ.
+    """Return the estimates of a sweep if launched now; `cells` are config and demand of its runs, `varied` the fields
+    in which they differ.
     """
     found = scene(store, home, here or machine(), gpus, host, AHEAD)
     new = [
@@ -103,7 +103,7 @@ def what_is_left(
     gpus: Gpus | None = None,
     host: str = "",
 ) -> Outlay:
-    """Return what the runs of a sweep that have not ended still take; of a paused one as if it were let go on now."""
+    """Return the estimates of a sweep's remaining runs; of a paused one as if resumed now."""
     found = scene(store, home, here or machine(), gpus, host, AHEAD)
     pause = f"the pause of sweep {sweep_id}"
     found = replace(
@@ -121,8 +121,8 @@ def what_is_left(
 
 
 def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
-    """Return what the part takes; runs without like ones last as long as `near` ones, else as the mean of
-    the others.
+    """Return the estimates of the part; runs without similar ones are assumed to take as long as `near`, else the mean
+    of the others.
     """
     known = [run.takes.median for run in part.waiting if run.takes]
     assumed = near.median if near else fmean(known) if known else None
@@ -155,13 +155,13 @@ def _filled(run: Waiting, assumed_s: float | None) -> Waiting:
 
 
 def _hours(slots: Mapping[int, int], seconds: Mapping[int, float | None]) -> float | None:
-    """Return slots times seconds in hours, None where one is not known."""
+    """Return slots times seconds in hours, None if one is unknown."""
     found = [None if each is None else each * slots[run_id] for run_id, each in seconds.items()]
     return None if None in found else sum(each for each in found if each is not None) / 3600
 
 
 def _last_end(waiting: Collection[Waiting], on: Collection[Holder], starts: Mapping[int, float]) -> float | None:
-    """Return when the last of them ends, None where that of one is not known."""
+    """Return the time of the last end, None if one is unknown."""
     ends = [holder.end for holder in on]
     ends += [starts[run.id] + run.takes.median if run.takes and run.id in starts else None for run in waiting]
     return None if None in ends else max((end for end in ends if end is not None), default=0.0)

@@ -1,1 +1,1 @@
-"""What the reinforcement-learning experiments share: environments, returns and advantages, policies."""
+"""Shared by the reinforcement-learning experiments: environments, returns, advantages and policies."""

@@ -1,5 +1,5 @@
-"""Actor and critic for both kinds of actions, with all their numbers in one flat vector, so that a whole policy is
-taken by one copy.
+"""Actor and critic for discrete and continuous actions, with all parameters in one flat vector, so that one copy
+transfers a whole policy.
 """
 
 import math
@@ -14,11 +14,11 @@ from engine.rl.kinds import Kind
 
 Network = Literal["two_layers", "published"]
 CLIP = 10.0
-"""Normalized observations are cut at so many deviations."""
+"""Normalized observations are clipped to this many standard deviations."""
 
 
 class Judged(NamedTuple):
-    """What the networks say of states and of what was done in them."""
+    """The networks' outputs for states and for the actions taken in them."""
 
     log_probabilities: Tensor
     entropies: Tensor
@@ -63,7 +63,7 @@ class ActorCritic(nn.Module):
         return found
 
     def _vectors(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Return mean and deviation of action vectors, [M, action] each."""
+        """Return the mean and standard deviation of action vectors, [M, action] each."""
         out = self.actor(states)
         if not self.spread:
             return out, self.log_deviation.exp().expand_as(out)
@@ -71,7 +71,7 @@ class ActorCritic(nn.Module):
         return 2 * mean.tanh(), softplus(deviation) + 1e-4
 
     def act(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Return actions drawn for states [M, observation] and their log-probabilities [M]."""
+        """Sample actions for states [M, observation]; return them and their log-probabilities [M]."""
         if self.choices:
             scores = log_softmax(self.actor(states), -1)
             actions = (scores - torch.empty_like(scores).exponential_().log_()).argmax(-1)
@@ -86,7 +86,7 @@ class ActorCritic(nn.Module):
         return found
 
     def judge(self, states: Tensor, actions: Tensor) -> Judged:
-        """Return log-probabilities and entropies of pi and the values, [M] each."""
+        """Return log-probabilities, entropies and values, [M] each."""
         if self.choices:
             scores = log_softmax(self.actor(states), -1)
             chosen = scores.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
@@ -101,7 +101,7 @@ def _normal(drawn: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
 
 
 class Normalizer:
-    """Mean and deviation of all observations so far; its numbers live in a vector [2 * observation + 1] that others may
+    """Running mean and standard deviation of all observations, stored in a vector [2 * observation + 1] that others may
     copy.
     """
 
@@ -111,17 +111,17 @@ class Normalizer:
 
     @staticmethod
     def size(observation: int) -> int:
-        """Return how many numbers it needs."""
+        """Return the size of that vector."""
         return 2 * observation + 1
 
     def reset(self) -> None:
-        """Begin with mean 0, deviation 1 and no observation."""
+        """Reset to mean 0, deviation 1 and no observations."""
         self.mean.zero_()
         self.variance.fill_(1.0)
         self.count.zero_()
 
     def add(self, observations: Tensor) -> None:
-        """Count observations [M, observation] in (Chan, Golub and LeVeque's parallel update)."""
+        """Update the statistics with observations [M, observation] (parallel update of Chan, Golub and LeVeque)."""
         count, mean, variance = float(len(observations)), observations.mean(0), observations.var(0, correction=0)
         before = float(self.count)
         total, shift = before + count, mean - self.mean
@@ -132,5 +132,5 @@ class Normalizer:
         self.count.fill_(total)
 
     def __call__(self, observations: Tensor) -> Tensor:
-        """Return observations with mean 0 and deviation 1, cut at `CLIP`."""
+        """Return observations with mean 0 and deviation 1, clipped at `CLIP`."""
         return ((observations - self.mean) / (self.variance + 1e-8).sqrt()).clamp_(-CLIP, CLIP)

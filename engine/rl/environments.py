@@ -1,7 +1,7 @@
-"""Several environments of one rank, stepped together; each starts a new episode the moment one ends.
+"""Several environments of one rank, stepped together; each restarts as soon as its episode ends.
 
-A plain loop over gymnasium's environments: a step of one CartPole costs 14 µs so, and 54 µs inside gymnasium's vector
-of one.
+A plain loop over gymnasium environments: a CartPole step costs 14 µs, against 54 µs in gymnasium's vector environment
+of size one.
 """
 
 from collections.abc import Sequence
@@ -17,45 +17,47 @@ Floats = NDArray[np.float32]
 
 
 class Step(NamedTuple):
-    """What one step of k environments brought."""
+    """The result of one step of k environments."""
 
     rewards: Floats
     """[k]"""
     terminated: NDArray[np.bool_]
-    """[k]: the episode came to an end of its own, so nothing would have followed."""
+    """[k]: the episode terminated, so nothing would have followed."""
     truncated: NDArray[np.bool_]
-    """[k]: it was cut at a limit of steps, so more would have followed."""
+    """[k]: the episode was truncated at a step limit, so more would have followed."""
     last: dict[int, Floats]
-    """By environment whose episode ended: its last observation [observation], before the new episode's first."""
+    """By environment whose episode ended: its last observation [observation], before the first of the new episode."""
 
 
 class Environments:
-    """`count` environments of one kind; `observations` float32 [count, observation] is what the policy sees next."""
+    """`count` environments of one kind; `observations` float32 [count, observation] is the policy's next input."""
 
     def __init__(self, kind: Kind, count: int, seed: int, role: str, made: Sequence[Any] = ()) -> None:
-        """Make them (or take those `made`) and begin their episodes; each has a seed of its own, drawn from `seed`."""
+        """Make the environments (or use those in `made`) and start their episodes; each has its own seed, derived from
+        `seed`.
+        """
         self.kind = kind
         self._role = role
         self._environments = list(made) or [make(kind.name) for _ in range(count)]
         self._steps = 0
         self.observations = np.zeros((count, kind.observation), np.float32)
         self.returns = np.zeros(count)
-        """[count]: the rewards of the present episodes so far."""
+        """[count]: the rewards of the current episodes so far."""
         self.lengths = np.zeros(count, np.int64)
         self.finished: list[tuple[float, int]] = []
-        """Return and length of the episodes that ended since they were last taken."""
+        """Return and length of the episodes that ended since the last call of `take_finished`."""
         seeds = np.random.SeedSequence(seed).generate_state(count).tolist()
         for place, environment in enumerate(self._environments):
             self._see(place, self._safely(environment.reset, seed=seeds[place])[0])
 
     def reset(self) -> None:
-        """Begin a new episode in every environment; unfinished ones are not counted."""
+        """Start a new episode in every environment; unfinished episodes are not counted."""
         for place, environment in enumerate(self._environments):
             self._begin(place, environment)
 
     def step(self, actions: NDArray[Any]) -> Step:
-        """Act in every environment: int64 [count] of choices or float32 [count, action]; raises RunFailed where one of
-        them raises.
+        """Step every environment with int64 [count] or float32 [count, action] actions; raises RunFailed if one of them
+        raises.
         """
         count = len(self._environments)
         rewards, terminated, truncated = (
@@ -65,7 +67,7 @@ class Environments:
         )
         last: dict[int, Floats] = {}
         self._steps += 1
-        for place, (environment, action) in enumerate(zip(self._environments, self._told(actions), strict=True)):
+        for place, (environment, action) in enumerate(zip(self._environments, self._native(actions), strict=True)):
             seen, reward, terminated[place], truncated[place], _ = self._safely(environment.step, action)
             rewards[place] = reward
             self.returns[place] += float(reward)
@@ -98,7 +100,7 @@ class Environments:
         else:
             self.observations[place] = np.asarray(observation).reshape(-1)
 
-    def _told(self, actions: NDArray[Any]) -> Any:
+    def _native(self, actions: NDArray[Any]) -> Any:
         if self.kind.choices:
             return actions.tolist()
         return np.clip(actions, self.kind.low, self.kind.high).astype(np.float32)
@@ -108,7 +110,7 @@ class Environments:
             return act(*arguments, **named)
         except Exception as error:
             raise RunFailed(
-                f"{self._role}'s environment {self.kind.name} raised {type(error).__name__} in its step "
-                f"{self._steps}: {error}. "
-                "Its log has the traceback; try another environment, or mend this one."
+                f"{self._role}'s environment {self.kind.name} raised {type(error).__name__} in step "
+                f"{self._steps}: {error}. See its log for the traceback; fix the environment or "
+                "choose another one."
             ) from error

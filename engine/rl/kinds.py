@@ -1,6 +1,4 @@
-"""What an environment is, by its gymnasium id: the sizes of its observations and actions, and whether it can be had.
-Torch-free.
-"""
+"""An environment by its gymnasium id: observation and action sizes, and whether it is available. Torch-free."""
 
 import warnings
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from engine.config import RuleBroken
 
 FIELD = "environment"
 SHOWN = BUILT_IN["environments"]
-"""Environments that come with gymnasium itself and need no other package."""
+"""Environments included in gymnasium itself, without extra packages."""
 EnvironmentName = Annotated[
     str, AfterValidator(chosen_from("environments")), Field(json_schema_extra={"catalogue": "environments"})
 ]
@@ -23,31 +21,31 @@ EnvironmentName = Annotated[
 
 @dataclass(frozen=True)
 class Kind:
-    """One environment as a learner sees it."""
+    """The sizes and limits of one environment."""
 
     name: str
     observation: int
-    """Numbers in one observation; a Discrete one is a one-hot vector."""
+    """Size of one observation; a Discrete one is a one-hot vector."""
     one_hot: bool
     choices: int | None
-    """How many discrete actions there are; None where actions are vectors."""
+    """Number of discrete actions; None for continuous actions."""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    """The bounds of each number of an action vector."""
+    """The bounds of each component of an action vector."""
     solved_at: float | None = None
-    """The mean reward of an episode from which gymnasium's registry calls the environment solved."""
+    """Mean episode reward at which gymnasium's registry considers the environment solved."""
     limit: int | None = None
     """Steps after which an episode is truncated."""
 
     @property
     def action(self) -> int:
-        """Numbers in one action as it travels: 1 for a choice."""
+        """Size of one encoded action: 1 for a discrete one."""
         return 1 if self.choices else len(self.low)
 
 
 def make(name: str, render: bool = False) -> Any:
-    """Return a new environment (gymnasium.Env); `render` lets it draw pictures, which needs no display. Raises
-    RuleBroken as `kind_of` does.
+    """Return a new environment (gymnasium.Env); `render` enables off-screen rendering. Raises RuleBroken as `kind_of`
+    does.
     """
     import gymnasium
 
@@ -55,13 +53,13 @@ def make(name: str, render: bool = False) -> Any:
         raise RuleBroken(
             FIELD,
             (
-                f"environment must be an id without a module before it, got '{name}'. Install the package that "
-                "registers it and name the id."
+                f"environment must be an id without a module prefix, got '{name}'. Install the "
+                "package that registers it and use the id."
             ),
         )
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that a newer version of an environment exists
+            warnings.simplefilter("ignore")  # warning about a newer version of an environment
             return gymnasium.make(name, disable_env_checker=True, render_mode="rgb_array" if render else None)
     except gymnasium.error.DependencyNotInstalled as error:
         raise RuleBroken(
@@ -71,20 +69,20 @@ def make(name: str, render: bool = False) -> Any:
         raise RuleBroken(
             FIELD,
             (
-                f"environment must be one of gymnasium's ids, got '{name}': {_sentence(error)} Some that always "
-                f"work: {', '.join(SHOWN)}."
+                f"environment must be a gymnasium id, got '{name}': {_sentence(error)} Always "
+                f"available: {', '.join(SHOWN)}."
             ),
         ) from error
-    except Exception as error:  # whatever an environment's own code raises
+    except Exception as error:  # an environment's own code may raise anything
         raise RuleBroken(
-            FIELD, f"environment {name} can't be made: {type(error).__name__}: {_sentence(error)}"
+            FIELD, f"environment {name} can't be created: {type(error).__name__}: {_sentence(error)}"
         ) from error
 
 
 @lru_cache(maxsize=64)
 def kind_of(name: str) -> Kind:
-    """Return what an environment is; raises RuleBroken where it doesn't exist, needs a package, or has spaces that are
-    not supported.
+    """Return the sizes and limits of an environment; raises RuleBroken if it doesn't exist, needs a package, or has
+    unsupported spaces.
     """
     from gymnasium import spaces
 
@@ -100,14 +98,14 @@ def kind_of(name: str) -> Kind:
         observation, one_hot = int(seen.shape[0]) if len(seen.shape) == 1 else _numbers(seen.shape), False
     else:
         raise RuleBroken(
-            FIELD, f"environment {name} has observations of the kind {seen}; supported are Box and Discrete."
+            FIELD, f"environment {name} has observation space {seen}; only Box and Discrete are supported."
         )
     known = {"solved_at": spec.reward_threshold, "limit": spec.max_episode_steps}
     if isinstance(acted, spaces.Discrete):
         if acted.start != 0:
             raise RuleBroken(
                 FIELD,
-                f"environment {name} counts its actions from {acted.start}; supported are Discrete actions from 0.",
+                (f"environment {name} has Discrete actions starting at {acted.start}; only a start of 0 is supported."),
             )
         return Kind(name, observation, one_hot, int(acted.n), **known)
     if isinstance(acted, spaces.Box) and len(acted.shape) == 1 and acted.is_bounded():
@@ -115,13 +113,13 @@ def kind_of(name: str) -> Kind:
             name, observation, one_hot, None, tuple(map(float, acted.low)), tuple(map(float, acted.high)), **known
         )
     raise RuleBroken(
-        FIELD, f"environment {name} takes actions of the kind {acted}; supported are Discrete and bounded Box vectors."
+        FIELD, (f"environment {name} has action space {acted}; only Discrete and bounded Box vectors are supported.")
     )
 
 
 def rewards_that_solve(name: str) -> dict[str, float]:
-    """Return by metric the mean episode reward from which an environment counts as solved; nothing where gymnasium
-    gives none.
+    """Return the mean episode reward, by metric, at which an environment counts as solved; empty if gymnasium defines
+    none.
     """
     solved_at = kind_of(name).solved_at
     return {} if solved_at is None else {"charts/episodic_return": solved_at, "test/episodic_return": solved_at}

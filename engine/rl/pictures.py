@@ -1,4 +1,4 @@
-"""Episodes as moving pictures. Torch-free."""
+"""Episodes as animated images. Torch-free."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +10,12 @@ from PIL import Image
 WIDTH = 320
 FRAMES_PER_SECOND = 25
 PICTURE = "episode.gif"
-"""Its name in the run's folder."""
+"""File name in the run's folder."""
 
 
 def write_gif(path: Path, frames: Sequence[NDArray[np.uint8]], frames_per_second: int) -> None:
-    """Write frames [height, width, 3] as a GIF that repeats, beside its name first, so that whoever reads it never
-    finds half of one.
+    """Write frames [height, width, 3] as a looping GIF, to a temporary name first so that readers never see a partial
+    file.
     """
     every = max(1, round(frames_per_second / FRAMES_PER_SECOND))
     pictures = [_small(frame) for frame in frames[::every]]

@@ -1,4 +1,4 @@
-"""What followed each step: sums of later rewards within an episode, and advantages estimated from values."""
+"""Discounted returns within an episode, and advantages estimated from values."""
 
 import torch
 from torch import Tensor

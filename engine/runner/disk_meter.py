@@ -1,29 +1,30 @@
-"""The runner's look at what runs take on the disk: those that were written to since the last look, so that limits can
-be held without a walk. Torch-free.
-"""
+"""Disk usage of runs, measured by the runner for changed runs only, so that quotas need no full scan. Torch-free."""
 
 import os
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from engine.home import Home
 from engine.store import Store
 from engine.system.log_files import size_on_disk
 
 EVERY_S = 20.0
-"""How old what is known of a live run may be."""
+"""Maximum age of a live run's measurement."""
 AT_ONCE = 100
-"""Runs measured in one round, so that a first look at a large home holds nobody up."""
+"""Runs to measure per round, so that the first scan of a large home blocks nothing."""
 
 
 class Usage:
-    """Measures runs that changed, at most once in `EVERY_S`, and at once again while there are more."""
+    """Measures changed runs, at most once in `EVERY_S`, and immediately again while more are due."""
 
     def __init__(self) -> None:
         self._next_at = 0.0
 
     def look(self, store: Store) -> int:
-        """Measure what is due and return how many runs that was."""
+        """Measure due runs and return their number."""
         if time.monotonic() < self._next_at:
             return 0
         changed = store.disk.unmeasured(AT_ONCE)
@@ -35,10 +36,20 @@ class Usage:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files below a folder, links not followed; 0 where there is none. What goes meanwhile
-    counts no more.
+    """Return the bytes of all files below a folder, without following links; 0 if it doesn't exist. Ignores files
+    deleted meanwhile.
     """
     return sum(_sizes(folder))
+
+
+def disk_use(home: Home, owners: Mapping[int, str]) -> dict[str, int]:
+    """Return the bytes of each owner's run folders, without orphan folders; points in the store are not counted."""
+    used: Counter[str] = Counter()
+    with suppress(FileNotFoundError), os.scandir(home.run_folder(0).parent) as folders:
+        for folder in folders:
+            if folder.name.isdecimal() and (owner := owners.get(int(folder.name))) is not None:
+                used[owner] += folder_bytes(Path(folder.path))
+    return dict(used)
 
 
 def _sizes(folder: str | Path) -> Iterator[int]:

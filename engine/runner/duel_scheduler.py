@@ -1,7 +1,7 @@
-"""What the runner does about duels: it ends runs that have spent a budget of seconds, and queues what is judged once
-all that tunes has ended. Torch-free.
+"""Scheduling of duels in the runner: stop runs that have spent a budget of seconds, and queue the judged runs once all
+tuning runs have ended. Torch-free.
 
-All of it is read from the store at each look, so a runner that takes over goes on where the last one was.
+All state is in the store, so the next runner continues.
 """
 
 import logging
@@ -22,21 +22,21 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 MARGIN_S = 1.5
-"""So long a run goes on past its budget: ranks hand in what they recorded each half second."""
+"""Extra time past a run's budget, as ranks submit their records every half second."""
 
 
 @dataclass
 class Referee:
-    """Looks after duels once a second."""
+    """Checks duels once a second."""
 
     home: Home
     store: Store
     looked_at: float = float("-inf")
     _seen: dict[int, int] = field(default_factory=dict)
-    """The change token of each duel that can't go on yet, as of the last look."""
+    """The last change token of each duel that can't continue yet."""
 
     def look(self, alive: Sequence[Run]) -> None:
-        """Do what is due; `alive` are the runs that are on."""
+        """Do due work; `alive` are the active runs."""
         if time.monotonic() - self.looked_at < LOOK_S:
             return
         self.looked_at = time.monotonic()
@@ -57,7 +57,7 @@ class Referee:
                 try:
                     self.store.runs.cancel(run.id, by=Program(f"the budget of duel {duel_id}"))
                 except WrongStatus:
-                    continue  # it ended by itself meanwhile
+                    continue  # it has just ended
 
     def _go_on(self, reader: Reader, duel_id: int) -> None:
         token = reader.duels.token(duel_id)
@@ -65,18 +65,18 @@ class Referee:
             return
         try:
             if go_on(reader, self.store, duel_id):
-                log.info("duel %d is tuned; the runs that are judged are queued", duel_id)
+                log.info("duel %d is tuned; its judged runs are queued", duel_id)
         except (StoreBusy, StoreFull):
             raise
         except EngineError as error:
-            log.warning("duel %d can't go on: %s", duel_id, error)
+            log.warning("duel %d can't continue: %s", duel_id, error)
         self.store.notices.tell_stuck_duel(duel_id)
         self._seen[duel_id] = token
 
 
 def elapsed_s(run: Run) -> float:
-    """Return the seconds since all ranks of a running run were ready, by the machine's uptime, which no change of the
-    clock moves; 0 where unknown.
+    """Return the seconds since all ranks of a run were ready, by the machine's uptime, which clock changes don't
+    affect; 0 if unknown.
     """
     begun, startup = run.begun_uptime_s, run.startup_time_s
     if begun is None or startup is None or run.worker is None or run.worker.boot_id != boot_id():

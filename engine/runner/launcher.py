@@ -1,7 +1,7 @@
-"""How a worker comes to be: the interface to the machine, and the one for this machine. Torch-free.
+"""Launching of workers: the interface, and its implementation for this machine. Torch-free.
 
-A worker starts before its run: it loads torch as a spare and waits for a run's id on its standard input. So the claim
-can name its process at once, and whatever dies when, the next runner can tell who held the run.
+A worker starts before its run: as a spare it loads torch and waits for a run's id on its standard input. The claim can
+thus name its process at once, and after any crash the next runner knows the run's process.
 """
 
 import os
@@ -22,32 +22,32 @@ from engine.umask import GIVEN
 
 SOCKET_NAME = len("/pymp-12345678/listener-12345678")
 SOCKET_PATH = 107
-"""Bytes that Linux allows for a socket's path; multiprocessing adds a name of that length to the temporary folder."""
+"""Linux's limit on a socket's path, and the length of the name that multiprocessing appends to the temporary folder."""
 REAP_S = 10.0
-"""So long a worker whose first thread is gone has to be gone as a whole."""
+"""Time for a worker to exit after its first thread."""
 
 
 class Launcher(Protocol):
-    """What the runner asks of the place where workers run."""
+    """Interface between the runner and the machine of the workers."""
 
     def reserve(self) -> ProcessIdentity:
-        """Return a worker that waits for a run, starting one where none does."""
+        """Return a waiting worker, starting one if needed."""
 
     def submit(self, worker: ProcessIdentity, run_id: int) -> None:
-        """Hand the run to the reserved worker."""
+        """Send the run to the reserved worker."""
 
     def poll(self, worker: ProcessIdentity) -> str | None:
-        """Return how the worker ended, in words, or None while it lives."""
+        """Return how the worker ended, as text, or None while it lives."""
 
     def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
-        """Ask the worker to end its run, or with `force` kill it and all that it started."""
+        """Tell the worker to stop its run, or with `force` kill it and all its processes."""
 
     def failure(self) -> str:
-        """Return what the last worker that could not start had to say."""
+        """Return the output of the last worker that failed to start."""
 
     @property
     def warm(self) -> bool:
-        """Whether a spare worker stands ready."""
+        """Whether a spare worker is ready."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class _Spare:
 
 
 class LocalLauncher:
-    """Starts workers as processes of this machine, each in a session of its own, and keeps one spare."""
+    """Starts workers as processes of this machine, each in its own session, and keeps one spare."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -67,7 +67,7 @@ class LocalLauncher:
 
     @property
     def warm(self) -> bool:
-        """Whether a spare has torch loaded and waits. Asked each second, it also reaps workers that ended."""
+        """Whether a spare has loaded torch and waits. Called each second; also reaps ended workers."""
         for child in self._children.values():
             child.poll()
         spare = self._live_spare()
@@ -76,7 +76,7 @@ class LocalLauncher:
         return bool(spare and spare.ready)
 
     def reserve(self) -> ProcessIdentity:
-        """Return the spare, which may still be loading, or a new one."""
+        """Return the spare, which may still be loading, or a new worker."""
         spare = self._live_spare()
         while spare is None:
             self._start_spare()
@@ -86,7 +86,7 @@ class LocalLauncher:
     def submit(self, worker: ProcessIdentity, run_id: int) -> None:
         """Write the run's id to the reserved worker."""
         spare = self._spare
-        assert spare and spare.worker == worker, "a run goes to the worker that was reserved for it"
+        assert spare and spare.worker == worker, "submit the run to its reserved worker"
         self._spare = None
         self._children[worker.pid] = spare.process
         assert spare.process.stdin and spare.process.stdout
@@ -94,29 +94,29 @@ class LocalLauncher:
             spare.process.stdin.write(f"{run_id}\n".encode())
             spare.process.stdin.close()
         except BrokenPipeError:
-            pass  # it died this moment; poll() says how
+            pass  # it has just died; poll() reports how
         spare.process.stdout.close()
 
     def poll(self, worker: ProcessIdentity) -> str | None:
-        """Return how the worker ended, or None while it lives; reaps it where it is our child."""
+        """Return how the worker ended, or None while it lives; reaps it if it is our child."""
         if lives(self._home, worker):
             return None
         child = None if is_foreign(worker) else self._children.pop(worker.pid, None)
         try:
-            # Its first thread is gone; the kernel tells the code only when the last one is.
+            # Its first thread is gone; the exit code is available only after the last one.
             return describe_exit(child.wait(timeout=REAP_S)) if child else "is gone"
         except subprocess.TimeoutExpired:
             return "is gone"
 
     def cancel(self, worker: ProcessIdentity, *, force: bool = False) -> None:
-        """Send SIGTERM to the worker alone, or kill it and all that it started."""
+        """Send SIGTERM to the worker only, or kill it and all its processes."""
         if force:
             end_tree(worker)
         elif is_alive(worker):
             os.kill(worker.pid, signal.SIGTERM)
 
     def close(self) -> None:
-        """End the spare; runs go on."""
+        """End the spare; runs continue."""
         if spare := self._live_spare():
             spare.process.terminate()
             spare.process.wait(timeout=10)
@@ -124,7 +124,7 @@ class LocalLauncher:
         self._spare = None
 
     def failure(self) -> str:
-        """Return the end of what the last spare wrote."""
+        """Return the end of the last spare's output."""
         try:
             return self._log.read_text(errors="replace")[-4000:]
         except OSError:
@@ -158,9 +158,7 @@ class LocalLauncher:
 
 
 def room_for_sockets() -> dict[str, str]:
-    """Return the variables that give a process a temporary folder whose sockets can have a path; none where it has one
-    already.
-    """
+    """Return environment variables for a temporary folder with short enough socket paths; empty if not needed."""
     return {"TMPDIR": "/tmp"} if len(os.fsencode(gettempdir())) + SOCKET_NAME > SOCKET_PATH else {}
 
 

@@ -1,4 +1,4 @@
-"""Giving runs of the queue their slots: the head where it fits, else a small run that may pass it. Torch-free."""
+"""Assignment of slots to queued runs: the head if it fits, else a small run as backfill. Torch-free."""
 
 import logging
 import socket
@@ -24,18 +24,18 @@ from engine.system.machine import Machine
 log = logging.getLogger(__name__)
 
 PASS_S = 1.0
-"""How often the queue is searched for a run that may pass a head that does not fit."""
+"""Interval of searches for backfill."""
 FAR = 100
-"""How far behind the head it is searched."""
+"""Number of queued runs to search."""
 GPUS_S = 0.5
-"""How old the last look at the GPUs may be."""
+"""Maximum age of the GPUs' state."""
 HISTORY_S = 10.0
-"""How old the times of like runs may be."""
+"""Maximum age of the estimates from similar runs."""
 
 
 @dataclass
 class Placement:
-    """What the runner asks each round: who starts, and on what."""
+    """Decides in each round which runs start, and on which slots."""
 
     home: Home
     store: Store
@@ -50,7 +50,7 @@ class Placement:
     _history: tuple[float, History] | None = None
 
     def claim(self, holders: Sequence[Run]) -> list[Run]:
-        """Start queued runs as long as one may; return those started."""
+        """Start queued runs while possible; return the started ones."""
         started: list[Run] = []
         while chosen := self._choose([*holders, *started]):
             run, slots = chosen
@@ -61,7 +61,7 @@ class Placement:
         return started
 
     def _choose(self, holders: Sequence[Run]) -> tuple[Run, Slots] | None:
-        """Return the next run to start with its slots; runs that can never be placed fail on the way."""
+        """Return the next run to start with its slots; runs that can never fit fail."""
         bounded = self._bounded(holders)
         while (head := self.store.read.queue.next(bounded)) and (lack := lacks(head, self.machine)):
             self.store.claims.refuse(head.id, lack)
@@ -71,10 +71,8 @@ class Placement:
         return (head, slots) if slots else self._passing(head, holders, bounded)
 
     def _passing(self, head: Run, holders: Sequence[Run], bounded: Bounded) -> tuple[Run, Slots] | None:
-        """Return a run that may start before the head, which does not fit."""
-        if (
-            head.exclusive or time.monotonic() - self._passed_at < PASS_S
-        ):  # who wants the machine alone would wait for each that passes
+        """Return a run for backfill, while the head does not fit."""
+        if head.exclusive or time.monotonic() - self._passed_at < PASS_S:  # backfill would delay an exclusive run
             return None
         self._passed_at = time.monotonic()
         queued = self.store.read.queue.waiting(limit=FAR, ready=bounded)
@@ -89,8 +87,8 @@ class Placement:
         slots = place(run, holders, self.machine, self._gpu_states())
         if slots is None:
             return None
-        log.info("run %d passes run %d, which does not fit yet and is not delayed", run.id, head.id)
-        self._passed_at = 0.0  # another one may pass at once
+        log.info("run %d is backfilled before run %d, which does not fit yet and is not delayed", run.id, head.id)
+        self._passed_at = 0.0  # search again at once
         return run, slots
 
     def _past(self) -> History:
@@ -105,9 +103,7 @@ class Placement:
         return self._states
 
     def _bounded(self, holders: Sequence[Run]) -> Bounded:
-        """Return what each person who waits may still take, by the limits that the home has now and what their runs
-        hold.
-        """
+        """Return the remaining quota of each person in the queue."""
         found = self._limits_now()
         if not found.any:
             return Bounded()
@@ -124,7 +120,7 @@ class Placement:
         )
 
     def _limits_now(self) -> Limits:
-        """Return the limits as the home has them; those that can't be read leave the last ones in force."""
+        """Return the home's limits; if unreadable, the previous ones stay in effect."""
         try:
             self._limits = limits(self.home)
         except ConfigError as error:

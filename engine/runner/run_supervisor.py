@@ -1,7 +1,6 @@
-"""How runs end, from the runner's side: asked to stop, killed at the deadline, cleared away, and only then given a
-status. Torch-free.
+"""How the runner ends runs: stop request, kill at the deadline, cleanup, and then the final status. Torch-free.
 
-All of it is worked out from the store and the machine, so a runner that takes over goes on where the last one was.
+All state comes from the store and the machine, so the next runner continues.
 """
 
 import logging
@@ -13,7 +12,7 @@ from engine.errors import EngineError
 from engine.registry import experiment
 from engine.runner.launcher import Launcher
 from engine.runtime.worker.code_version import begun_by, is_of_another_version
-from engine.runtime.worker.stop_reason import stop_reason
+from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
 from engine.store.records import ProcessIdentity, Run
 from engine.system.checkpoint_state import last_checkpoint
@@ -24,62 +23,62 @@ from engine.system.processes import boot_id, identity, is_foreign, uptime_s
 log = logging.getLogger(__name__)
 
 STOP_DEADLINE_S = 6.0
-"""What a worker has to end its run after SIGTERM; then all its processes are killed."""
+"""Time for a worker to end its run after SIGTERM; then all its processes are killed."""
 KILL_DEADLINE_S = 10.0
-"""What a killed worker has to be gone; then its run is ended all the same, and its cause says what is left."""
+"""Time for a killed worker to disappear; then its run is ended anyway, and its cause lists what remains."""
 EXIT_DEADLINE_S = 15.0
-"""What a worker that has ended its run has to be gone; then it is killed."""
+"""Time for a worker to exit after ending its run; then it is killed."""
 LOOK_S = 30.0
-"""How often, beside each change of its status, a live run's shared memory and sockets are noted, to be removed where it
-dies of a sudden.
+"""Interval of recording a live run's shared memory and sockets (also at each change of status), for removal after a
+crash.
 """
 MAX_STARTS = 3
-"""How often a run whose worker died before it began is put back into the queue."""
+"""Maximum number of starts of a run whose worker died before it began."""
 
 
 @dataclass
 class Watched:
-    """What the runner knows of one live run beside the store; a new runner begins it anew."""
+    """The runner's state of one live run, in addition to the store; not inherited by the next runner."""
 
     worker: ProcessIdentity
     seen: Footprint = field(default_factory=Footprint)
     looked_at: float = float("-inf")
     status: str = ""
-    """The run's status at the last look."""
+    """The run's status at the last check."""
     refused: str = ""
-    """Why this runner can't have the run go on, as a sentence."""
+    """Reason why the run can't continue under this runner."""
     terminated_at: float | None = None
     killed_at: float | None = None
     ended_at: float | None = None
-    """When its status was first seen to be an end."""
+    """Time when its final status was first seen."""
 
 
 @dataclass
 class Endings:
-    """Looks after live runs until nothing of them is left."""
+    """Supervises live runs until all their processes are gone."""
 
     store: Store
     launcher: Launcher
     watched: dict[int, Watched] = field(default_factory=dict)
     unsigned_boot: str = ""
-    """The boot of a runner before this one that never signed off: where it is not this boot, the machine went down
-    without a shutdown.
+    """The boot id of a previous runner that did not shut down cleanly: if it differs from this boot's, the machine
+    crashed.
     """
 
     def note_last_runner(self) -> None:
-        """Note, before this runner registers, whether the last one signed off."""
+        """Record, before this runner registers, whether the last one shut down cleanly."""
         last = self.store.read.runner.process()
         self.unsigned_boot = last.boot_id if last else ""
 
     def inherit(self, run_id: int) -> None:
-        """See off, like those that it watched itself, what a runner before this one left of a run that has ended."""
+        """Take over the remaining processes of an ended run from the previous runner."""
         if worker := self.store.read.runs.one(run_id).worker:
             self.watched[run_id] = Watched(
                 worker, Footprint(frozenset(self.store.read.runner.rank_pids(run_id))) | look(worker)
             )
 
     def holders(self) -> list[Run]:
-        """Look after all live runs; return those that still hold their slots."""
+        """Supervise all live runs; return those that still hold their slots."""
         alive = self.store.read.queue.alive()
         holders = [run for run in alive if self._look_after(run)]
         for run_id in self.watched.keys() - {run.id for run in alive}:
@@ -87,17 +86,17 @@ class Endings:
         return holders
 
     def _look_after(self, run: Run) -> bool:
-        """Enforce a stop and a time limit, and notice a dead worker; return whether the run still holds its slots."""
+        """Enforce stops and time limits, and detect dead workers; return whether the run still holds its slots."""
         worker = run.worker
         if worker is None:
-            self._lose(run, "The store names no worker for it; it was left by a crash.")
+            self._lose(run, "No worker is recorded for this run, probably because of a crash.")
             return False
         watched = self.watched.get(run.id)
-        if watched is None or watched.worker != worker:  # new, or put back into the queue and claimed anew
+        if watched is None or watched.worker != worker:  # new, or requeued and claimed again
             watched = self.watched[run.id] = Watched(worker)
             if run.status == "running" and is_of_another_version(run):
                 self.store.runs.add_event(
-                    run.id, "taken over", "runner", f"{_versions(run)} It goes on with the code that it has loaded."
+                    run.id, "taken over", "runner", f"{_versions(run)} It continues with the code that it has loaded."
                 )
         ended = self.launcher.poll(worker)
         if ended is None and not self._is_given_up(watched):
@@ -121,9 +120,7 @@ class Endings:
             watched.looked_at, watched.status = time.monotonic(), run.status
 
     def _stop(self, run: Run, watched: Watched) -> None:
-        """Ask the worker to end, once; kill all of its processes at the deadline, or at once where that was
-        asked for.
-        """
+        """Send the stop request once; kill all its processes at the deadline, or at once with force."""
         now = time.monotonic()
         if watched.terminated_at is None:
             watched.terminated_at = now
@@ -134,8 +131,8 @@ class Endings:
             self.launcher.cancel(watched.worker, force=True)
 
     def _refuse(self, run: Run, watched: Watched) -> None:
-        """End a run that has begun and trains not yet: what its ranks are still to load may be gone, or not fit."""
-        watched.refused = f"{_versions(run)} It was not training yet, and what it was still to load was replaced."
+        """End a run that is starting: the code that its ranks still have to load may be missing or incompatible."""
+        watched.refused = f"{_versions(run)} It was still starting, and code that it had not loaded yet was replaced."
         watched.killed_at = watched.killed_at or time.monotonic()
         self.launcher.cancel(watched.worker, force=True)
 
@@ -143,7 +140,7 @@ class Endings:
         return watched.killed_at is not None and time.monotonic() - watched.killed_at > KILL_DEADLINE_S
 
     def _settle(self, run: Run, watched: Watched, ended: str, cleared: Cleared) -> None:
-        """Give a run whose worker is gone its status; the store ignores it where the worker did so itself."""
+        """Set the final status of a run whose worker is gone; the store ignores it if the worker already did."""
         worker = watched.worker
         remains = f" Could not be removed: {', '.join(cleared.left)}." if cleared.left else ""
         who = (
@@ -156,37 +153,37 @@ class Endings:
             late = (
                 ""
                 if run.stop_kind == "force" or watched.killed_at is None
-                else f" Its worker had not ended {STOP_DEADLINE_S:g} s later and was killed."
+                else f" Its worker did not stop within {STOP_DEADLINE_S:g} s and was killed."
             )
             self.store.claims.end(run.id, "cancelled", f"{stop_reason(run)}{late}{remains}")
         elif worker.boot_id != boot_id():
-            self._lose(run, f"{self._of_another_boot(worker)} What it had recorded is kept.")
+            self._lose(run, f"{self._of_another_boot(worker)} Recorded data is kept.")
         elif run.begun_at is None and run.starts < MAX_STARTS:
-            self.store.claims.requeue(run.id, f"{who} before it began; the run waits for another one.{remains}")
+            self.store.claims.requeue(run.id, f"{who} before the run began; the run was requeued.{remains}")
         elif run.begun_at is None:
             last_words = self.launcher.failure()
-            why = memory_cause(last_words) or " The doctor command says what is missing."
+            why = memory_cause(last_words) or " Run the doctor command to find the cause."
             self.store.claims.end(
-                run.id, "failed", f"{who} before it began, {MAX_STARTS} times.{why}", error=last_words
+                run.id, "failed", f"{who} before the run began, {MAX_STARTS} times.{why}", error=last_words
             )
         elif watched.refused:
             self._lose(run, f"{watched.refused}{remains}")
         else:
             other = f" {_versions(run)}" if is_of_another_version(run) else ""
-            self._lose(run, f"{who} while the run was on.{other} What it had recorded is kept.{remains}")
+            self._lose(run, f"{who} during the run.{other} Recorded data is kept.{remains}")
 
     def _lose(self, run: Run, cause: str) -> None:
-        """End a run as lost, and have it tried again where it may be."""
+        """End a run as lost, and queue an automatic retry if allowed."""
         tries = run.attempt < run.terms.max_retries
         cure = (
             ""
             if tries
             else " Retry it."
             if not run.terms.max_retries
-            else f" It was the last of {run.terms.max_retries} retries."
+            else f" All {run.terms.max_retries} retries are used up."
         )
         if next_id := self.store.claims.lose(run.id, f"{cause}{cure}", resumes=self._can_resume(run)):
-            log.info("run %d was lost and is tried again as run %d", run.id, next_id)
+            log.info("run %d was lost and is retried as run %d", run.id, next_id)
 
     def _can_resume(self, run: Run) -> bool:
         try:
@@ -198,11 +195,11 @@ class Endings:
 
     def _of_another_boot(self, worker: ProcessIdentity) -> str:
         if worker.boot_id == self.unsigned_boot:
-            return "The machine went down without a shutdown (a power cut, a crash or a reset) while the run was on."
-        return "The machine was restarted while the run was on."
+            return "The machine went down without a shutdown (power failure, crash or reset) during the run."
+        return "The machine was restarted during the run."
 
     def _see_off(self, run_id: int) -> None:
-        """Clear away what is left of a run whose worker has given it its last status, once that worker is gone."""
+        """Clean up after a run whose worker has set its final status, once that worker is gone."""
         watched = self.watched[run_id]
         watched.ended_at = watched.ended_at or time.monotonic()
         stays_for = time.monotonic() - watched.ended_at
@@ -221,9 +218,7 @@ class Endings:
 
 
 def is_over_time(run: Run) -> bool:
-    """Say whether a run has reached its time limit; counted by the machine's uptime, so that a clock that jumps changes
-    nothing.
-    """
+    """Return whether a run has reached its time limit, by the machine's uptime, which clock changes don't affect."""
     limit, begun = run.terms.max_run_time_s, run.begun_uptime_s
     return (
         limit is not None
@@ -235,9 +230,9 @@ def is_over_time(run: Run) -> bool:
 
 
 def _versions(run: Run) -> str:
-    return f"Its worker is of version {begun_by(run)}, the runner of version {__version__}."
+    return f"Its worker has version {begun_by(run)}, the runner has version {__version__}."
 
 
 def _reused(worker: ProcessIdentity) -> str:
     now = None if is_foreign(worker) else identity(worker.pid)
-    return " (its pid names another process by now)" if now is not None and now != worker else ""
+    return " (its pid is now used by another process)" if now is not None and now != worker else ""

@@ -1,7 +1,7 @@
-"""The runner: the one process per store that claims queued runs, places them, and watches over their workers.
+"""The runner: the single process per store that claims queued runs, places them, and supervises their workers.
 Torch-free.
 
-It may be killed at any moment: runs go on, and the next runner takes them over from what the store says.
+It may be killed at any time: runs continue, and the next runner takes them over from the store.
 """
 
 import logging
@@ -46,19 +46,17 @@ log = logging.getLogger(__name__)
 POLL_S = 0.05
 BEAT_S = 1.0
 SAMPLE_S = 5.0
-"""How often the machine is looked at, whether or not a run is on."""
+"""Interval of machine samples."""
 SPARE_RETRY_S = 5.0
 SPARE_CORES = 2
-"""What a spare keeps busy while it loads: the worker and its fork server."""
+"""Cores used by a spare while it loads: worker and fork server."""
 TAKE_S = 2.0
-"""So long a new runner tries to take the lock before it asks who holds it: a mere look (`is_running`) does so for a
-moment.
-"""
+"""Time to try to take the lock before checking its holder: `is_running` also holds it briefly."""
 
 
 def serve(home: Home) -> None:
-    """Serve `home` until asked to stop; raises RunnerError where another runner does already, StoreError, ConfigError
-    for a setting that can't be.
+    """Serve `home` until a stop request; raises RunnerError if another runner is running, StoreError, ConfigError for
+    an invalid setting.
     """
     home.create()
     log_to_stdout()
@@ -80,7 +78,7 @@ def _serve(home: Home, store: Store) -> None:
 
 
 def taken(home: Home) -> AbstractContextManager[object]:
-    """Return the runner's lock, held; raises RunnerError where another runner serves `home`."""
+    """Take and return the runner's lock; raises RunnerError if another runner is running."""
     lock = FileLock(home.runner_lock)
     while True:
         try:
@@ -88,8 +86,8 @@ def taken(home: Home) -> AbstractContextManager[object]:
         except Timeout:
             if is_served(home):
                 raise RunnerError(
-                    f"A runner already serves {home.path}{_holder(home)}. One is enough: launch runs and it "
-                    "will take them, or end it with the stop command."
+                    f"A runner is already running for {home.path}{_holder(home)}. Launch runs, or stop it with the "
+                    "stop command."
                 ) from None
 
 
@@ -108,8 +106,8 @@ def _holder(home: Home) -> str:
 
 
 def inherit(home: Home, endings: Endings) -> None:
-    """Look after what the last runner left of runs that have ended: processes have as long to end as under one that
-    watched them, memory is given back. Raises StoreError.
+    """Take over the remains of ended runs from the last runner: processes get the usual time to exit, memory is freed.
+    Raises StoreError.
     """
     with Reader.open(home) as reader:
         found = leftovers(home, reader, grace_s=0.0)
@@ -120,8 +118,8 @@ def inherit(home: Home, endings: Endings) -> None:
 
 
 class Sampler:
-    """Samples the host and its GPUs at most once in `SAMPLE_S`, first that long after it was made: CPU use is a mean
-    over the time between.
+    """Samples the host and its GPUs at most once in `SAMPLE_S`, starting after one interval, as CPU use is a mean over
+    it.
     """
 
     def __init__(self) -> None:
@@ -129,7 +127,7 @@ class Sampler:
         self._looked_at = time.monotonic()
 
     def look(self, store: Store) -> bool:
-        """Give the store a sample where one is due; return whether it was."""
+        """Record a sample if due; return whether it was."""
         if time.monotonic() - self._looked_at < SAMPLE_S:
             return False
         self._looked_at = time.monotonic()
@@ -139,7 +137,7 @@ class Sampler:
 
 @dataclass
 class Runner:
-    """The loop: beat, look after live runs, place those of the queue, keep a spare warm."""
+    """The main loop: heartbeat, supervise live runs, place queued runs, keep a spare warm."""
 
     home: Home
     store: Store
@@ -162,10 +160,10 @@ class Runner:
         self.referee = Referee(self.home, self.store)
 
     def until_stopped(self) -> None:
-        """Run until SIGTERM or SIGINT (runs go on), or until a stop was asked for and no run is left.
+        """Run until SIGTERM or SIGINT (runs continue), or until a stop request and the end of all runs.
 
-        Raises RunnerError where its code is replaced by another version's. It does not sign off then, so whoever looks
-        after the runner starts the next one, which takes the runs over.
+        Raises RunnerError if its code is replaced by another version. It does not sign off then, so that its supervisor
+        starts the next runner, which takes over the runs.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
@@ -184,22 +182,20 @@ class Runner:
         try:
             inherit(self.home, self.endings)
         except (StoreBusy, StoreFull) as trouble:
-            log.warning("what the last runner left is not looked after: %s", trouble)
+            log.warning("could not take over from the last runner: %s", trouble)
         while not self.leaving:
             try:
                 if not self.step():
                     break
-            except (StoreBusy, StoreFull) as trouble:  # both pass: a runner that ended now would help nobody
+            except (StoreBusy, StoreFull) as trouble:  # temporary errors; keep running
                 log.warning("%s", trouble)
                 time.sleep(BEAT_S)
             time.sleep(POLL_S)
         self.store.runner.remove()
-        log.info("runner ends%s", "; its runs go on" if self.leaving else "")
+        log.info("runner stops%s", "; its runs continue" if self.leaving else "")
 
     def step(self) -> bool:
-        """Do once all that is due; return False when a stop was asked for, and no run is left nor anything of one that
-        has ended.
-        """
+        """Do all due work once; return False after a stop request, once all runs and their processes are gone."""
         self._beat()
         self.sampler.look(self.store)
         self.usage.look(self.store)
@@ -218,18 +214,16 @@ class Runner:
         if time.monotonic() - self.beaten_at >= BEAT_S:
             self.stopping = self.store.runner.beat(warm=self.launcher.warm)
             self.beaten_at = time.monotonic()
-            if is_replaced() and not self.stopping:  # one that is to stop begins nothing more
+            if is_replaced() and not self.stopping:  # start nothing after a stop request
                 raise RunnerError(
-                    f"This runner is of version {__version__} and its code was replaced by version "
-                    f"{version_on_disk()}, so it ends; its runs go on. Start the runner again: it takes them over."
+                    f"The code of this runner (version {__version__}) was replaced by version {version_on_disk()}, "
+                    "so it stops; its runs continue. Start a new runner, which takes them over."
                 )
             if self.schedule:
                 self.schedule.look()
 
     def _keep_spare(self, holders: list[Run]) -> None:
-        """Prepare a spare while the cores it loads on are free: on a run's own cores it would falsify the
-        run's times.
-        """
+        """Prepare a spare if enough cores are free: on a run's cores it would distort the run's timings."""
         if time.monotonic() - self.spare_at < SPARE_RETRY_S or (
             holders and free_cores(holders, self.machine) < SPARE_CORES
         ):

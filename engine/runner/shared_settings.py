@@ -1,8 +1,8 @@
-"""Settings of the environment that a runner and the person who launches may disagree on: the runner keeps those that it
-was started with. Torch-free.
+"""Environment settings that can differ between the runner and a launching process: the runner keeps the ones it was
+started with. Torch-free.
 
-`PARALLAB_DATA` is none of them: a run keeps the folder that it was launched with. Nor are OMP_NUM_THREADS and
-MKL_NUM_THREADS: the threads of a run come from its config, whatever either side has set.
+Not included: `PARALLAB_DATA`, as a run keeps the folder from its launch; OMP_NUM_THREADS and MKL_NUM_THREADS, as a
+run's threads come from its config.
 """
 
 import os
@@ -19,20 +19,20 @@ from engine.system.runner_process import runner_process
 from engine.upkeep.schedule import EVERY, KEEP
 
 SHOWN = ("CUDA_VISIBLE_DEVICES", EVERY, KEEP, COMMITS, PUBLIC_URL)
-"""Read by the runner or its workers, and named with their values."""
+"""Read by the runner or its workers; shown with their values."""
 HIDDEN = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-"""Likewise, for downloads of data sets, in capitals or not; their values, and those of the mail server, may hold a
+"""For downloads of data sets, in upper or lower case; their values, and those of the mail server, may contain a
 password.
 """
 
-RESTART = "To change that, restart the runner: python -m engine stop, then python -m engine serve."
+RESTART = "To apply the change, restart the runner: python -m engine stop, then python -m engine serve."
 
 
 def ignored_settings(home: Home, here: Mapping[str, str] = os.environ) -> list[str]:
-    """Return a sentence for each setting of this process that the live runner was started with otherwise; none where
-    its environment can't be read.
+    """Return a message for each setting that differs between this process and the running runner; empty if its
+    environment can't be read.
 
-    A variable that is not set here asks for nothing.
+    Variables that are not set here are ignored.
     """
     runner = runner_process(home)
     if runner is None or is_foreign(runner):
@@ -44,7 +44,7 @@ def ignored_settings(home: Home, here: Mapping[str, str] = os.environ) -> list[s
     return [
         (
             f"{name} {_values(name, here[name], there.get(name))} in the runner (pid {runner.pid}), which keeps "
-            "what it was started with."
+            "its settings from its start."
         )
         for name in sorted(here)
         if (name in SHOWN or _is_hidden(name)) and here[name] != there.get(name)
@@ -57,5 +57,5 @@ def _is_hidden(name: str) -> bool:
 
 def _values(name: str, here: str, there: str | None) -> str:
     if _is_hidden(name):
-        return "is set here and not" if there is None else "has another value here than"
-    return f"is '{here}' here and not set" if there is None else f"is '{here}' here and '{there}'"
+        return "is set here, but not" if there is None else "has a different value here than"
+    return f"is '{here}' here, but not set" if there is None else f"is '{here}' here, but '{there}'"

@@ -1,4 +1,4 @@
-"""All exhibits of the museum in one table, system by system."""
+"""All exhibits of the museum in one table, by system."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ SIGNS: tuple[Sign, ...] = (
 
 
 def sign(name: str) -> Sign:
-    """Return the sign of an exhibit; raises UnknownName with the nearest one."""
+    """Return the sign of an exhibit; raises UnknownName, which suggests the closest name."""
     for found in SIGNS:
         if found.name == name:
             return found

@@ -7,26 +7,29 @@ _SYSTEM = "hogwild"
 SIGNS = (
     Sign(
         "unequal_comparison",
-        "Epochs that are not the same",
+        "Unequal epochs",
         _SYSTEM,
-        "The blog series on parallel SGD: Hogwild!'s 98.98 % beside the parameter server's 96.96 %",
-        wrong="Both are run for as many epochs. But a server's trainers share one pass over the data in an epoch, "
-        "and Hogwild!'s make one each; its "
-        "effective step is twice as long, and it makes an update of each gradient, not of each four.",
-        right=(
-            "Both are compared after the same number of passes, with one step size. What is left between them is "
-            "then due to how often they update."
+        "The blog series on parallel SGD: Hogwild! at 98.98 % compared with the parameter server at 96.96 %",
+        wrong=(
+            "Both run for the same number of epochs. But the server's trainers share one pass over the data per "
+            "epoch, and Hogwild!'s trainers make one each; its effective step is twice as large, and it updates "
+            "on every gradient instead of every fourth."
         ),
-        seen="How far Hogwild! is ahead of the server after each epoch, on the bundled digits with a linear model: "
-        "given the same passes and step, less of "
-        "the lead is left, and what is left comes of updating more often.",
+        right=(
+            "Both are compared after the same number of passes, with one step size. The remaining difference is "
+            "due to the update frequency."
+        ),
+        seen=(
+            "Lead of Hogwild! over the server after each epoch, on the bundled digits with a linear model: with "
+            "equal passes and steps the lead shrinks, and the rest comes from more frequent updates."
+        ),
         x="Epoch",
-        y="Hogwild! ahead by (points of test accuracy)",
+        y="Lead of Hogwild! (points of test accuracy)",
         numbers=(
-            Number("ahead", "Ahead after the last epoch", "points"),
+            Number("ahead", "Lead after the last epoch", "points"),
             Number("passes", "Passes of Hogwild!", "passes"),
             Number("passes_of_server", "Passes of the server", "passes"),
-            Number("updates_ratio", "Updates, to one of the server's"),
+            Number("updates_ratio", "Updates, relative to the server's"),
         ),
         guard="tests/experiments/test_invariants.py::test_passes_count_the_samples_of_all_trainers",
     ),
@@ -36,19 +39,19 @@ SIGNS = (
         _SYSTEM,
         "The blog series on parallel SGD: the data loader of all three programs",
         wrong=(
-            "Each image is taken from an array, made a PIL image, transformed back into an array and collated, in "
-            "every epoch and in every process."
+            "Each image is taken from an array, converted to a PIL image, transformed back into an array and "
+            "collated, in every epoch and every process."
         ),
-        right="The normalized set is one tensor in memory, shared by all ranks; a batch is one gather.",
+        right=("The normalized data set is one tensor in memory, shared by all ranks; a batch is one gather."),
         seen=(
-            "The time to read each mini-batch of 64 images. Reading costs about as much as the training step; what "
-            "was compared as training was half reading."
+            "Time to read each mini-batch of 64 images. Reading takes about as long as the training step, so half "
+            "of the compared training time was reading."
         ),
         x="Mini-batch",
         y="Reading (ms)",
         numbers=(
-            Number("reads", "Reads a mini-batch", "reads"),
-            Number("share", "Share of a step spent reading", "%"),
+            Number("reads", "Reads per mini-batch", "reads"),
+            Number("share", "Reading share of a step", "%"),
             Number("read_ms", "Reading", "ms"),
             Number("train_ms", "Training", "ms"),
         ),

@@ -10,60 +10,63 @@ SIGNS = (
         "optimizer_trains_nothing",
         "An optimizer that trains nothing",
         _SYSTEM,
-        "The official example that belongs to the tutorial, as it is today",
-        wrong="Backward goes through distributed autograd, which keeps gradients in its context. The optimizer is a "
-        "plain one and looks into `.grad`, where "
-        "nothing is: it skips every parameter, and says nothing.",
-        right=(
-            "The optimizer is given the context; ours computes forward and backward of each stage itself and has "
-            "the gradients where they are."
+        "The official example of the tutorial, in its current version",
+        wrong=(
+            "Backward runs through distributed autograd, which keeps gradients in its context. The optimizer is a "
+            "local one and reads `.grad`, which is empty: it silently skips every parameter."
         ),
-        seen="The loss of the same batch, step after step: the published example's never changes.",
+        right=(
+            "The optimizer gets the context; the engine runs forward and backward of each stage itself and has "
+            "the gradients locally."
+        ),
+        seen="Loss of the same batch by step: in the published example it never changes.",
         x="Step",
         y="Training loss",
-        numbers=(Number("moved", "Weights moved by"), Number("loss", "Last loss")),
+        numbers=(Number("moved", "Change of the weights"), Number("loss", "Final loss")),
         guard="tests/experiments/pipeline/test_pipeline.py::test_a_plain_optimizer_would_find_no_gradient_under_distributed_autograd",
         listens=True,
     ),
     Sign(
         "sizes_for_counts",
-        "Sizes taken for counts",
+        "Sizes used as counts",
         _SYSTEM,
         f"{_TUTORIAL}; the published times come from a discussion of its example",
-        wrong="The number that the sweep calls splits is handed to `split`, which takes the size of a piece: 1, 2, 4 "
-        "and 8 made 120, 60, 30 and 15 "
-        "micro-batches.",
-        right="Splits are a number of micro-batches, cut as evenly as it goes.",
-        seen="The two lines cross the picture in opposite directions, and so does the conclusion: not more splits "
-        "were faster, but fewer, larger "
-        "micro-batches. The unpipelined point was never measured.",
-        x="Splits, as the sweep calls them",
+        wrong=(
+            "The sweep's split count is passed to `split`, which expects the size of a piece: 1, 2, 4 and 8 made "
+            "120, 60, 30 and 15 micro-batches."
+        ),
+        right="`splits` is the number of micro-batches, cut as evenly as possible.",
+        seen=(
+            "The two lines run in opposite directions, which reverses the conclusion: not more splits were "
+            "faster, but fewer, larger micro-batches. The unpipelined point was never measured."
+        ),
+        x="Splits, as named by the sweep",
         y="Micro-batches",
         numbers=(
             Number("micro_batches", "Micro-batches at splits = 1", "micro-batches"),
-            Number("images_each", "Images in each", "images"),
-            Number("ms_per_image", "Forward and backward of an image", "ms"),
-            Number("asked", "Asked for", "micro-batches"),
+            Number("images_each", "Images per micro-batch", "images"),
+            Number("ms_per_image", "Forward and backward per image", "ms"),
+            Number("asked", "Requested", "micro-batches"),
         ),
         guard="tests/pipelining/test_schedules.py::test_a_batch_is_cut_as_evenly_as_it_goes",
     ),
     Sign(
         "norm_by_micro_batch",
-        "Batch-norm that sees micro-batches",
+        "Batch norm by micro-batch",
         _SYSTEM,
         _TUTORIAL,
         wrong=(
             "Each micro-batch is normalized by its own mean and variance, so the gradient of a batch depends on "
-            "how it is cut."
+            "the number of splits."
         ),
         right=(
-            "With fixed statistics it does not: that is how ours is tested. Training may still use micro-batches' "
-            "own, and the form says what that means."
+            "With fixed statistics it doesn't, and the engine is tested this way. Training can still use "
+            "per-micro-batch statistics; the form explains the consequence."
         ),
-        seen="How far the gradient is from the unsplit net's, for each number of splits.",
+        seen="Distance of the gradient from the unsplit network's, by number of splits.",
         x="Splits",
-        y="Off the unsplit gradient (%)",
-        numbers=(Number("off", "Furthest off", "%"), Number("splits", "Most splits", "splits")),
+        y="Gradient error (%)",
+        numbers=(Number("off", "Largest error", "%"), Number("splits", "Largest number of splits", "splits")),
         guard="tests/experiments/pipeline/test_pipeline.py::test_gradients_are_those_of_the_net_in_one_piece_for_every_number_of_splits",
     ),
     Sign(
@@ -72,16 +75,17 @@ SIGNS = (
         _SYSTEM,
         _TUTORIAL,
         wrong=(
-            "The loop that gives convolutions their first weights stands in the first shard's constructor alone; "
-            "the second keeps torch's defaults."
+            "The loop that initializes convolutions is only in the first shard's constructor; the second shard "
+            "keeps torch's defaults."
         ),
-        right="The whole net is made, then cut, so that its stages begin with the weights of the unsplit net.",
-        seen="The deviation of each layer's first weights; 1 is He's initialization, which keeps the size of "
-        "signals from layer to layer. From the cut on "
-        "they shrink.",
+        right=("The whole network is built, then cut, so its stages start with the weights of the unsplit network."),
+        seen=(
+            "Standard deviation of each layer's initial weights; 1 is He initialization, which preserves signal "
+            "magnitude between layers. From the cut on, signals shrink."
+        ),
         x="Layer",
-        y="Deviation of weights, of He's",
-        numbers=(Number("least", "Smallest deviation, of He's"), Number("signal", "Signal behind the last layer")),
+        y="Weight deviation relative to He",
+        numbers=(Number("least", "Smallest deviation relative to He"), Number("signal", "Signal after the last layer")),
         guard="tests/experiments/pipeline/test_pipeline_parts.py::test_layers_one_after_another_are_the_net",
     ),
 )

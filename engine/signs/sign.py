@@ -1,13 +1,11 @@
-"""What stands beside an exhibit: which fault it is, of which system, what to look at, and which rule of
-ours it breaks.
-"""
+"""Description of an exhibit: its fault, the system, what the chart shows, and the engine test of the same rule."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Number:
-    """One number that both ways of an exhibit measure."""
+    """One value that both versions of an exhibit measure."""
 
     key: str
     label: str
@@ -16,7 +14,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Sign:
-    """One exhibit in words; every sentence is shown as it stands."""
+    """The texts of one exhibit, shown verbatim."""
 
     name: str
     title: str
@@ -27,29 +25,29 @@ class Sign:
     wrong: str
     """What the published code does."""
     right: str
-    """What is right, and what ours does."""
+    """The correct version, and the engine's."""
     seen: str
-    """What one sees in the picture."""
+    """What the chart shows."""
     x: str
     y: str
-    """Titles of the picture's axes."""
+    """Titles of the chart's axes."""
     numbers: tuple[Number, ...]
-    """The first one is the exhibit in short."""
+    """The first one summarises the exhibit."""
     guard: str
-    """The test that holds our own code to the same rule: its file, `::`, its name."""
+    """The engine test of the same rule: file, `::`, name."""
     listens: bool = False
     """Whether it opens network listeners."""
 
     @property
     def module(self) -> str:
-        """The module that runs both ways."""
+        """The module that runs both versions."""
         return f"engine.museum.exhibits.{self.name}"
 
     @property
     def metric(self) -> str:
-        """The metric that its picture is recorded as."""
+        """The metric of its chart."""
         return f"museum/{self.name}"
 
     def metric_of(self, number: Number) -> str:
-        """Return the metric that one of its numbers is recorded as."""
+        """Return the metric of one of its values."""
         return f"{self.metric}.{number.key}"

@@ -1,4 +1,12 @@
-"""The database of one lab: `Store` writes it, `Reader` reads it; all speak the records, and SQL stops at this door."""
+"""The database of one lab: `Store` writes it, `Reader` reads it. Callers get the records of this package, never SQL.
+
+Both consist of parts that share one connection: `store.runs.add(...)`, `reader.curves.series(...)`. A part is a class
+in the folder of its noun, without a base class; `store.read` has the reading parts over the writing connection. A
+folder imports only those before it:
+
+    timestamps records curve_records · schema · sqlite_errors connection · access · notices · runs · curves · sweeps ·
+    queue · worker_writes · reader store · imports · maintenance
+"""
 
 from engine.store.access.accounts import Person
 from engine.store.access.audit import Entry

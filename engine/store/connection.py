@@ -1,4 +1,4 @@
-"""Connections to the store: one for writing, one that can only read. The parts of the store hold one of them."""
+"""Connections to the store: one for writing, one read-only. The parts of the store hold one of them."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from engine.umask import make_private
 
 Row = sqlite3.Row
 SYNCHRONOUS = "NORMAL"
-"""With a write-ahead log a killed process loses nothing committed, and a power cut leaves a whole store."""
+"""With a write-ahead log a killed process loses no committed data, and a power failure leaves a consistent store."""
 
 
 class Connection:
@@ -39,7 +39,7 @@ class Connection:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Turn SQLite's errors into ours."""
+        """Convert SQLite's errors to ours."""
         with told(self.home, self.timeout_s):
             yield
 
@@ -63,7 +63,7 @@ class Connection:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all queries of a block see the store at one moment; a block inside another sees the outer one's."""
+        """Run all queries of a block on one snapshot of the store; a nested block shares the outer one's."""
         with self.told():
             if self.connection.in_transaction:
                 yield
@@ -75,30 +75,27 @@ class Connection:
                 self.connection.execute("ROLLBACK")
 
     def no_such_run(self, run_id: int) -> NoSuchRun:
-        """Return the error for a run that is not there."""
+        """Return the error for an unknown run."""
         return NoSuchRun(
-            f"No run has the id {run_id} in {self.home.database}. The list command and the Runs page show "
-            "which there are."
+            f"Run {run_id} doesn't exist in {self.home.database}. The list command and the Runs page show all runs."
         )
 
     def no_such_sweep(self, sweep_id: int) -> NoSuchSweep:
-        """Return the error for a sweep that is not there."""
-        return NoSuchSweep(
-            f"No sweep has the id {sweep_id} in {self.home.database}. The Sweep page shows which there are."
-        )
+        """Return the error for an unknown sweep."""
+        return NoSuchSweep(f"Sweep {sweep_id} doesn't exist in {self.home.database}. The Sweep page shows all sweeps.")
 
 
 class WriteConnection(Connection):
-    """A connection that writes: each change is one immediate transaction."""
+    """A connection for writing: each change is one immediate transaction."""
 
     @classmethod
     def open(cls, home: Home, timeout_s: float = 30.0) -> Self:
-        """Open the store, made and brought up to date where needed; raises StoreTooNew, StoreBusy, StoreError."""
+        """Open the store, creating and migrating it if necessary; raises StoreTooNew, StoreBusy, StoreError."""
         try:
             home.create()
         except OSError as error:
             raise StoreError(
-                f"The home {home.path} can't be made: {error.strerror}. Name another folder in PARALLAB_HOME."
+                f"The home {home.path} can't be created: {error.strerror}. Set PARALLAB_HOME to another folder."
             ) from error
         make_private(home.database)  # SQLite gives its log and its shared memory the same mode
         with told(home, timeout_s):
@@ -112,7 +109,7 @@ class WriteConnection(Connection):
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
-        """Hold the write lock for a block, which is kept whole or not at all; a block inside another is part of that
+        """Hold the write lock for a block, which is committed completely or not at all; a nested block joins the outer
         one.
         """
         with self.told():
@@ -131,14 +128,14 @@ class WriteConnection(Connection):
         return self.connection.in_transaction
 
     def touch(self, run_id: int) -> None:
-        """Give the run a new change token, inside a change; raises NoSuchRun."""
+        """Give the run a new change token, within a change; raises NoSuchRun."""
         sql = "UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = ?"
         if self.connection.execute(sql, [run_id]).rowcount == 0:
             raise self.no_such_run(run_id)
 
 
 class ReadConnection(Connection):
-    """A connection that can't write; while there is no store it reads as an empty one."""
+    """A read-only connection; a missing store reads as an empty one."""
 
     @classmethod
     def open(cls, home: Home, timeout_s: float = 2.0) -> Self:
@@ -152,7 +149,7 @@ class ReadConnection(Connection):
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Turn SQLite's errors into ours; look first whether a store has come to be."""
+        """Convert SQLite's errors to ours; first check whether a store has been created."""
         if self._waits and not self.connection.in_transaction and (found := _find(self.home, self.timeout_s)):
             self.connection.close()
             self.connection, self._waits = found, False
@@ -162,7 +159,7 @@ class ReadConnection(Connection):
 
 
 def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> None:
-    """Set the connection up and bring the schema up to date, one process at a time."""
+    """Configure the connection and migrate the schema, one process at a time."""
     connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA journal_size_limit = {64 << 20}")
@@ -175,8 +172,8 @@ def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> No
             )  # takes effect in a new file alone: gc can then give room back
             if (mode := _journal(connection, "= WAL")) != "wal":
                 raise StoreError(
-                    f"The file system of {home.path} offers no write-ahead log (only '{mode}'). Put "
-                    "PARALLAB_HOME on a local disk."
+                    f"The file system of {home.path} doesn't support a write-ahead log (only '{mode}'). Set "
+                    "PARALLAB_HOME to a local disk."
                 )
             bring_up_to_date(connection)
     except Timeout as error:
@@ -188,7 +185,7 @@ def _journal(connection: sqlite3.Connection, change: str = "") -> str:
 
 
 def _find(home: Home, timeout_s: float) -> sqlite3.Connection | None:
-    """Return a read-only connection, or None where there is no store yet or it is being made this moment."""
+    """Return a read-only connection, or None if there is no store yet or it is being created."""
     if not home.database.exists():
         return None
     with told(home, timeout_s):
@@ -206,8 +203,7 @@ def _find(home: Home, timeout_s: float) -> sqlite3.Connection | None:
     if found:
         raise StoreError(
             f"The store {home.database} was written by an older Parallab (it lacks the schema step "
-            f"'{min(known() - found)}')."
-            " Start the runner once (the serve command) and it is brought up to date."
+            f"'{min(known() - found)}'). Start the runner once (the serve command) to migrate it."
         )
     return None
 

@@ -1,4 +1,4 @@
-"""What is read of curves and of the machine: series, bins, heat and samples, as records."""
+"""Records of curves and of the machine: series, bins, heat maps and samples."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one metric of one rank in the order recorded; lists of equal length. A NaN or infinity is kept in
+    """Points of one metric of one rank in recording order; lists of equal length. NaN and infinity are kept in
     `values`.
     """
 
@@ -19,20 +19,20 @@ class Series:
     passes: list[float | None]
     values: list[float]
     total: int
-    """Points stored; more than len(ids) where the series was down-sampled."""
+    """Number of stored points; greater than len(ids) if the series was down-sampled."""
 
 
 @dataclass(frozen=True)
 class Bin:
-    """A stretch of values that were recorded one after another."""
+    """A range of consecutively recorded values."""
 
     count: int
     step: float
-    """Mean of the steps that they were recorded at, each a rank's own count."""
+    """Mean step of the values, each counted per rank."""
     time_s: float
     mean: float
     squares: float
-    """Sum of the squared distances from the mean."""
+    """Sum of squared deviations from the mean."""
     low: float
     high: float
     running: float
@@ -46,28 +46,28 @@ class Bin:
 
 @dataclass(frozen=True)
 class Band:
-    """Mean and spread of one metric, over all ranks in the order recorded; every bin but the last holds
-    `width` values.
+    """Mean and spread of one metric, over all ranks in recording order; every bin except the last holds `width`
+    values.
     """
 
     metric: str
     bins: tuple[Bin, ...]
     width: int
     recent: tuple[float, ...]
-    """The last values, for the running mean of what comes."""
+    """The last values, for the running mean of later values."""
     last_id: int
 
     @property
     def total(self) -> int:
-        """How many values there are."""
+        """Total number of values."""
         return sum(each.count for each in self.bins)
 
 
 @dataclass(frozen=True)
 class Heat:
-    """How many points of one metric, over all ranks, lie in each cell of time by value.
+    """Number of points of one metric, over all ranks, in each cell of time by value.
 
-    Column c is the time from c * `column_s` to (c + 1) * `column_s`; row r the values from r * `row` to (r + 1) *
+    Column c covers the time from c * `column_s` to (c + 1) * `column_s`; row r the values from r * `row` to (r + 1) *
     `row`.
     """
 
@@ -75,16 +75,14 @@ class Heat:
     column_s: float
     row: float
     counts: Mapping[tuple[int, int], int]
-    """By (column, row); a cell without points is absent. They add up to every finite point of the metric."""
+    """By (column, row); empty cells are absent. The sum is the number of finite points of the metric."""
     last_id: int
-    """The newest point counted."""
+    """Newest counted point."""
 
 
 @dataclass(frozen=True)
 class MachineSample:
-    """One number about the machine at one moment, such as ('host', 'cpu_percent', 83.0) or ('gpu0', 'memory_mb',
-    1200.0).
-    """
+    """One measurement of the machine, such as ('host', 'cpu_percent', 83.0) or ('gpu0', 'memory_mb', 1200.0)."""
 
     at: str
     source: str

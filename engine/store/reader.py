@@ -1,12 +1,12 @@
-"""`Reader`: the parts that answer questions, over one connection."""
+"""`Reader`: all queries of the store, over one connection."""
 
 from typing import Self
 
 from engine.home import Home
+from engine.store.access.accounts import PeopleReader
 from engine.store.access.audit import AuditReader
 from engine.store.access.last_visit import VisitReader
 from engine.store.access.ownership import OwnershipReader
-from engine.store.access.people import PeopleReader
 from engine.store.access.quotas import QuotaReader
 from engine.store.access.recent_ends import RecentEndReader
 from engine.store.access.sign_ins import SignInReader
@@ -17,6 +17,7 @@ from engine.store.curves.export_pages import PointReader
 from engine.store.curves.machine_samples import MachineReader
 from engine.store.curves.multi_run import MultiRunReader
 from engine.store.curves.series import CurveReader
+from engine.store.curves.sparklines import SparklineReader
 from engine.store.curves.study_queries import StudyReader
 from engine.store.notices.channels import ChannelReader
 from engine.store.notices.outbox import OutboxReader
@@ -31,11 +32,12 @@ from engine.store.runs.origins import OriginReader
 from engine.store.runs.reader import RunReader
 from engine.store.runs.saved_views import ViewReader
 from engine.store.sweeps.duels import DuelReader
+from engine.store.sweeps.folds import FoldReader
 from engine.store.sweeps.sweeps import SweepReader
 
 
 class Reader:
-    """All that is read from a store, by part; for one thread, and a context manager."""
+    """All queries of a store, by part; for one thread, and a context manager."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -47,6 +49,7 @@ class Reader:
         self.details = RunDetails(db)
         self.duels = DuelReader(db)
         self.fields = FieldReader(db)
+        self.folds = FoldReader(db)
         self.groups = GroupReader(db)
         self.leaderboard = LeaderboardReader(db)
         self.machine = MachineReader(db)
@@ -62,6 +65,7 @@ class Reader:
         self.runner = RunnerReader(db)
         self.runs = RunReader(db)
         self.sign_ins = SignInReader(db)
+        self.sparklines = SparklineReader(db)
         self.studies = StudyReader(db)
         self.sweeps = SweepReader(db)
         self.tokens = TokenReader(db)

@@ -1,4 +1,4 @@
-"""What the store speaks: plain dataclasses, so that no caller ever sees a row, a cursor or SQL."""
+"""Records of the store: plain dataclasses, so that callers never see rows, cursors or SQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,54 +9,52 @@ from engine.recorder import Point, Span
 from engine.seeding import SEEDING
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
-"""The first counts least; the store keeps a priority as its index here."""
+"""The last four are final."""
 ALIVE: tuple[Status, ...] = ("starting", "running", "stopping")
-"""A worker should exist for a run of this status."""
+"""Statuses of runs that should have a worker."""
 ENDED: tuple[Status, ...] = ("finished", "failed", "cancelled", "lost")
-"""A run of this status never changes its status again."""
+"""Final statuses."""
 BAD_ENDS: tuple[Status, ...] = ("failed", "lost")
-"""How a run ends that is worth another try, and that counts as a failure of its sweep."""
+"""Failures: ends that count in a sweep's failure limit and that are worth a retry."""
 
 RESUMES, RESUMED = "resumes", "resumed"
-"""The kinds of event that tie a resumed run to its parent: on the child "run 9 at step 1,200", on the parent "as run
-12".
-"""
+"""Event kinds that link a resumed run and its parent: on the child "run 9 at step 1,200", on the parent "as run 12"."""
 RETRIES, RETRIED = "retries", "retried"
-"""Likewise where a run is tried again, by the runner or by a person."""
+"""Event kinds that link a retry and its parent, by the runner or a person."""
 
 StopKind = Literal["", "cancel", "force", "time limit"]
-"""How a run's end was asked for."""
+"""How a run's end was requested."""
 
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """One process, told apart from any other that ever had its pid: the boot, the pid, the start in clock ticks."""
+    """Unique identity of a process, despite reused pids: the boot, the pid, the start in clock ticks."""
 
     boot_id: str
     pid: int
     started_ticks: int
     pid_namespace: int | None = field(default=None, compare=False)
-    """The PID namespace that the pid counts in (the inode of /proc/self/ns/pid). None where it was not recorded, as
-    before this field: the reader's own.
+    """PID namespace of the pid (the inode of /proc/self/ns/pid). None if it was not recorded, as before this field
+    existed: the reader's own.
     """
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What a run asks of the machine."""
+    """Resources that a run requests."""
 
     cores: int
     gpus: int
     ranks: int
     threads_per_rank: int
     listens: bool = False
-    """Whether ranks listen on the network; asked when a run is queued, and not kept."""
+    """Whether ranks listen on the network; checked when a run is queued, and not stored."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One metric of one run (rank None: of the whole run, else of one rank) in a row; NaN and infinities count in
-    `nonfinite` alone.
+    """One row per metric of one run (rank None: of the whole run, otherwise of one rank); NaN and infinities count only
+    in `nonfinite`.
     """
 
     metric: str
@@ -65,16 +63,20 @@ class Summary:
     last: float | None
     last_step: int | None
     best: float | None
-    """The largest or smallest value, whichever engine.metrics calls better; None where neither is."""
+    """Largest or smallest value, whichever is better according to engine.metrics; None if neither is."""
     low: float | None
     high: float | None
     mean: float | None
     nonfinite: int = 0
 
 
+DISTURBED_ABOVE = 0.05
+"""Disturbance (share of CPU time) above which a run is disturbed."""
+
+
 @dataclass(frozen=True)
 class RunRow:
-    """A run as a list shows it; reading it never touches the metric points."""
+    """A run in a list; reading it never touches the metric points."""
 
     id: int
     experiment: str
@@ -87,7 +89,7 @@ class RunRow:
     started_at: str | None
     ended_at: str | None
     progress: float
-    """Done share, 0 to 1."""
+    """Completed fraction, 0 to 1."""
     time_left_s: float | None
     execution_time_s: float | None
     startup_time_s: float | None
@@ -96,23 +98,34 @@ class RunRow:
     sweep_id: int | None
     config: Mapping[str, Any]
     last: Mapping[str, float] = field(default_factory=dict)
-    """Last value of each metric (mean over ranks where only ranks recorded it)."""
+    """Last value of each metric (mean over ranks if only ranks recorded it)."""
     best: Mapping[str, float] = field(default_factory=dict)
     mean: Mapping[str, float] = field(default_factory=dict)
-    """Mean of all values of each metric (over ranks too where only ranks recorded it)."""
+    """Mean of all values of each metric (also over ranks if only ranks recorded it)."""
     tags: tuple[str, ...] = ()
     starred_by: str | None = None
     pinned_by: str | None = None
-    """Who made it its experiment's baseline."""
+    """Person who pinned it as its experiment's baseline."""
     archived_by: str | None = None
-    """Who put it out of the tables."""
+    """Person who archived it."""
     seeding: int = SEEDING
-    """The rule that its ranks draw random numbers by (engine/seeding.py)."""
+    """Seeding rule of its ranks (engine/seeding.py)."""
+
+    @property
+    def disturbance(self) -> float | None:
+        """The share (0 to 1) of its CPU time that others took; None if unknown, as for runs of earlier versions."""
+        percent = self.last.get("perf/disturbance")
+        return None if percent is None else percent / 100
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether others took so much of its CPU time that its times can't be trusted."""
+        return (self.disturbance or 0.0) > DISTURBED_ABOVE
 
 
 @dataclass(frozen=True)
 class Run:
-    """All of one run that is not a table of its own."""
+    """All fields of one run."""
 
     id: int
     experiment: str
@@ -122,21 +135,21 @@ class Run:
     status: Status
     cause: str
     error: str
-    """Traceback or log tail behind the cause; empty when there is none."""
+    """Traceback or end of the log behind the cause; may be empty."""
     config: Mapping[str, Any]
     demand: Demand
     gpus: tuple[int, ...]
-    """GPU indices that the runner gave."""
+    """Allocated GPU indices."""
     parent_id: int | None
     sweep_id: int | None
     created_at: str
     claimed_at: str | None
     starts: int
-    """How often the run was claimed."""
+    """Number of claims of the run."""
     begun_at: str | None
-    """Its worker took it (UTC ISO 8601)."""
+    """Time when its worker began it (UTC ISO 8601)."""
     started_at: str | None
-    """All ranks ready (UTC ISO 8601)."""
+    """Time when all ranks were ready (UTC ISO 8601)."""
     ended_at: str | None
     stop_requested_at: str | None
     stop_requested_by: str | None
@@ -148,29 +161,29 @@ class Run:
     execution_time_s: float | None
     startup_time_s: float | None
     time_before_s: float
-    """Training time of the runs that it goes on from; its execution time and its points count from there."""
+    """Training time of the runs that it resumes; its execution time and its points continue from there."""
     environment: Mapping[str, Any]
     version: int
-    """The change token: grows with every write to the run, never shared by two runs."""
+    """Change token: grows with every write to the run, and is unique over all runs."""
     tags: tuple[str, ...] = ()
     note: str = ""
     held_by: str | None = None
-    """Who keeps it from starting while it waits."""
+    """Person who holds it in the queue."""
     cores: tuple[int, ...] = ()
-    """CPU core ids that the runner gave."""
+    """Allocated CPU core ids."""
     exclusive: bool = False
-    """Whether it is to have the machine to itself, as its sweep asks."""
+    """Whether its sweep is exclusive, so that it runs alone on the machine."""
     is_held: bool = False
-    """Whether its sweep is paused: while it is queued it stays where it is."""
+    """Whether its sweep is paused, which keeps a queued run from starting."""
     terms: Terms = USUAL
     stop_kind: StopKind = ""
     attempt: int = 0
-    """How many runs before it in its chain were lost and queued anew by the runner."""
+    """Number of lost runs before it in its chain that the runner retried."""
     resumes: bool = True
-    """Whether it goes on from its parent's checkpoint; else it repeats its parent from the start."""
+    """Whether it continues from its parent's checkpoint; otherwise it repeats its parent from the start."""
     begun_uptime_s: float | None = None
     data_folder: str | None = None
-    """Where its data sets lie, as the environment of whoever launched it named it; None leaves that to the runner's."""
+    """Data set folder from the environment of the launching process; None for the runner's."""
     """The machine's uptime (s) when its worker took it."""
     starred_by: str | None = None
     pinned_by: str | None = None
@@ -179,7 +192,7 @@ class Run:
 
     @property
     def active(self) -> bool:
-        """Whether anything about the run can still change by itself."""
+        """Whether the run can still change without a command."""
         return self.status not in ENDED
 
 
@@ -188,7 +201,7 @@ RankState = Literal["starting", "ready", "running", "done", "failed", "ended"]
 
 @dataclass(frozen=True)
 class RankRow:
-    """One rank of a run, as last heard of."""
+    """Last known state of one rank of a run."""
 
     rank: int
     role: str
@@ -201,12 +214,13 @@ class RankRow:
     memory_mb: float | None = None
     cpu_percent: float | None = None
     dropped: int = 0
-    """Points that did not fit the rank's buffer; counted by `RankBatch.dropped`, not written by `update_ranks`."""
+    """Points dropped because the rank's buffer was full; counted by `RankBatch.dropped`, not written by `update_ranks`.
+    """
 
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to a run, when and by whom."""
+    """An event of a run, with time and actor."""
 
     at: str
     kind: str
@@ -216,8 +230,8 @@ class Event:
 
 @dataclass(frozen=True)
 class RankBatch:
-    """What one rank recorded since its last batch: new points, spans and histogram counts; phase seconds, last step and
-    points dropped are totals.
+    """Data recorded by one rank since its last batch: new points, spans and histogram counts; phase seconds, last step
+    and dropped points are totals.
     """
 
     rank: int
@@ -231,7 +245,7 @@ class RankBatch:
 
 @dataclass(frozen=True)
 class RunnerRow:
-    """The runner as the store last heard of it."""
+    """Last known state of the runner."""
 
     process: ProcessIdentity
     heartbeat_at: str
@@ -240,6 +254,6 @@ class RunnerRow:
     cores: int
     gpus: int
     warm: bool
-    """Whether a spare worker stands ready."""
+    """Whether a spare worker is ready."""
     network: str = ""
-    """What ranks listen on: a level of engine/system/network_isolation.py; empty where the runner did not say."""
+    """Network that ranks listen on: a level of engine/system/network_isolation.py; empty if unknown."""

@@ -1,4 +1,4 @@
-"""SQLite's errors in sentences: which of them a person can cure, and how."""
+"""Error messages for SQLite's errors that a person can fix."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from engine.home import Home
 
 @contextmanager
 def told(home: Home, timeout_s: float) -> Iterator[None]:
-    """Turn those of SQLite's errors that a person can cure into ours; the rest are bugs and pass."""
+    """Convert SQLite's errors that a person can fix to ours; others are bugs and propagate."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -19,43 +19,41 @@ def told(home: Home, timeout_s: float) -> Iterator[None]:
             raise
         raise sentence from error
     except UnicodeEncodeError as error:
-        raise _unstorable("A text holds half a character, as broken bytes give it") from error
+        raise _unstorable("The text is not valid Unicode (it contains a lone surrogate)") from error
     except OverflowError as error:
         if "SQLite" not in str(error):
             raise
-        raise _unstorable("A number is larger than any that a store can hold") from error
+        raise _unstorable("The number exceeds the store's range (64-bit)") from error
 
 
 def _unstorable(what: str) -> ConfigError:
-    return ConfigError([Problem("", f"{what}, so nothing in the store is like it or can be. Write it anew.")])
+    return ConfigError([Problem("", f"{what}. Correct it.")])
 
 
 def busy(home: Home, timeout_s: float) -> StoreBusy:
-    """Return the error for a store that another program held for the whole timeout."""
+    """Return the error for a store that was locked for the whole timeout."""
     return StoreBusy(
-        f"The store {home.database} was held by another program for {timeout_s:g} s. Try again; if it lasts, "
-        "end the program that holds it open."
+        f"The store {home.database} was locked by another program for {timeout_s:g} s. Try again; if the error "
+        "persists, end that program."
     )
 
 
 def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> StoreError | None:
-    """Return our error for one of SQLite's, with the cure; None for what is a bug of ours."""
+    """Return our error for one of SQLite's, with the cure; None for a bug of ours."""
     cures = {
-        sqlite3.SQLITE_READONLY: "can't be written to. Check who owns it and its folder.",
-        sqlite3.SQLITE_CANTOPEN: "can't be opened. Check who owns it and its folder.",
+        sqlite3.SQLITE_READONLY: "can't be written. Check the owner of the file and its folder.",
+        sqlite3.SQLITE_CANTOPEN: "can't be opened. Check the owner of the file and its folder.",
         sqlite3.SQLITE_IOERR: (
-            "can't be read or written: its disk reports an error. The doctor command checks the file system."
+            "can't be read or written: the disk reports an error. The doctor command checks the file system."
         ),
-        sqlite3.SQLITE_CORRUPT: "is damaged. Put a backup in its place, or move it away to begin a new one.",
-        sqlite3.SQLITE_NOTADB: "is not an SQLite database. Move that file away, or name another PARALLAB_HOME.",
+        sqlite3.SQLITE_CORRUPT: "is damaged. Restore a backup, or move the file away to start with an empty store.",
+        sqlite3.SQLITE_NOTADB: "is not an SQLite database. Move the file away, or set PARALLAB_HOME to another folder.",
     }
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; the rest of an extended one tells where
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return busy(home, timeout_s)
     if code == sqlite3.SQLITE_FULL:
-        return StoreFull(
-            f"The store {home.database} is on a disk that is full. Free some space; what was recorded so far is kept."
-        )
+        return StoreFull(f"The store {home.database} is on a full disk. Free some space; recorded data is kept.")
     kinds = dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), StoreDamaged) | dict.fromkeys(
         (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN), StoreDenied
     )

@@ -1,4 +1,4 @@
-"""`Store`: the parts that write, over one connection; `Store.read` has those that answer questions."""
+"""`Store`: the writing parts, over one connection; `Store.read` has the queries."""
 
 from typing import Self
 
@@ -29,7 +29,7 @@ from engine.store.worker_writes import WorkerCommands
 
 
 class Store:
-    """All that is written to a store, by part; for one thread, and a context manager."""
+    """All commands of a store, by part; for one thread, and a context manager."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -57,8 +57,8 @@ class Store:
 
     @classmethod
     def open(cls, home: Home, timeout_s: float = 30.0) -> Self:
-        """Open the store, made and brought up to date where needed, and mark the lab where it came with accounts;
-        raises StoreTooNew, StoreBusy, StoreError.
+        """Open the store, creating and migrating it if necessary, and write the marker file if it has accounts; raises
+        StoreTooNew, StoreBusy, StoreError.
         """
         opened = cls(WriteConnection.open(home, timeout_s))
         try:

@@ -1,18 +1,18 @@
-"""The store's one clock format: UTC, ISO 8601, milliseconds, Z; such texts sort as the moments do."""
+"""The store's time format: UTC, ISO 8601, milliseconds, Z; such texts sort chronologically."""
 
 from datetime import UTC, datetime, timedelta
 
 
 def now() -> str:
-    """Return this moment as the store writes it."""
+    """Return the current time in the store's format."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def in_seconds(seconds: float) -> str:
-    """Return the moment in so many seconds, or (below 0) so many ago, as the store writes it."""
+    """Return the time in this many seconds (or ago, if negative), in the store's format."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seconds_since(at: str) -> float:
-    """Return the age of a moment that the store wrote, at least 0."""
+    """Return the age of a stored time in seconds, at least 0."""
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds())

@@ -1,4 +1,4 @@
-"""What a worker writes: its run's beginning, its ranks, and all they record, a transaction a batch."""
+"""The worker's commands: begin the run, update its ranks, and write their data, one transaction per batch."""
 
 import json
 import sqlite3
@@ -14,35 +14,33 @@ from engine.store.curves.ingest import write_points
 from engine.store.curves.lineage import take_over
 from engine.store.records import RESUMES, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.runs.changes import RunChanges
-from engine.store.runs.rows import RUN, as_run
+from engine.store.runs.reader import RunReader
 from engine.store.timestamps import now
 
 
 class WorkerCommands:
-    """What a worker writes about its run."""
+    """The worker's commands of its run."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
         self._changes = RunChanges(db)
+        self._runs = RunReader(db)
 
     def begin(
         self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None
     ) -> Run:
-        """Take a claimed run as its worker and return it; raises WrongStatus where it was claimed for another or is
-        past its start.
+        """Begin a claimed run as its worker and return it; raises WrongStatus if it was claimed for another worker or
+        has already begun.
 
-        A time limit counts from `uptime_s`, the machine's uptime at this moment. A run that was asked to stop meanwhile
-        is begun too: its worker is the one to end it.
+        A time limit counts from `uptime_s`, the machine's current uptime. A run that was asked to stop meanwhile is
+        begun too, because its worker ends it.
         """
         with self.db.change() as connection:
-            row = connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone()
-            if row is None:
-                raise self.db.no_such_run(run_id)
-            run = as_run(row)
+            run = self._runs.one(run_id)
             if run.status not in ("starting", "stopping") or run.worker != worker or run.begun_at is not None:
                 raise WrongStatus(
-                    f"Run {run_id} is {run.status} and not waiting for this worker (pid {worker.pid}); the "
-                    "worker leaves it alone."
+                    f"Run {run_id} is {run.status} and not assigned to this worker (pid {worker.pid}), which "
+                    "ignores it."
                 )
             at, text = now(), json.dumps(dict(environment), default=str)
             sql = (
@@ -51,10 +49,10 @@ class WorkerCommands:
             )
             connection.execute(sql, [at, at, text, uptime_s, SEEDING, run_id])
             self.db.touch(run_id)
-            return as_run(connection.execute(f"{RUN} WHERE runs.id = ?", [run_id]).fetchone())
+            return self._runs.one(run_id)
 
     def note_environment(self, run_id: int, name: str, value: Any) -> None:
-        """Add to a run's environment what is found out once it has begun; `value` is plain JSON."""
+        """Add information to a begun run's environment; `value` is plain JSON."""
         with self.db.change() as connection:
             connection.execute(
                 "UPDATE runs SET environment = json_set(environment, ?, json(?)) WHERE id = ?",
@@ -63,8 +61,8 @@ class WorkerCommands:
             self.db.touch(run_id)
 
     def go_on_from_parent(self, run_id: int, *, step: int, time_s: float) -> bool:
-        """Give a run its parent's curves up to a checkpoint; False, and nothing written, where it has them or has no
-        parent.
+        """Copy the parent's curves up to a checkpoint into a run; False, and nothing written, if it has them already or
+        has no parent.
         """
         with self.db.change() as connection:
             (parent_id,) = connection.execute("SELECT parent_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
@@ -82,11 +80,11 @@ class WorkerCommands:
         return True
 
     def add_ranks(self, run_id: int, ranks: Sequence[RankRow]) -> None:
-        """Name the run's ranks."""
+        """Add the run's ranks."""
         self.update_ranks(run_id, ranks)
 
     def update_ranks(self, run_id: int, ranks: Sequence[RankRow]) -> None:
-        """Say how ranks stand; a step or a heartbeat once known stays. `dropped` comes with a rank's batches."""
+        """Update the state of ranks; a known step or heartbeat is kept. `dropped` is written with a rank's batches."""
         with self.db.change() as connection:
             self.db.touch(run_id)
             connection.executemany(
@@ -117,7 +115,7 @@ class WorkerCommands:
             )
 
     def mark_running(self, run_id: int, startup_time_s: float) -> None:
-        """Say that all ranks are ready; a stopping run stays stopping, an ended one is left as it is."""
+        """Record that all ranks are ready; a stopping run stays stopping, an ended one is unchanged."""
         with self.db.change() as connection:
             sql = (
                 "UPDATE runs SET started_at = ?, startup_time_s = ? WHERE id = ? AND status IN ('starting', "
@@ -133,7 +131,7 @@ class WorkerCommands:
             self.db.touch(run_id)
 
     def add_log(self, run_id: int, source: str, path: str) -> None:
-        """Name a log file of the run; `path` is relative to the run's folder."""
+        """Add a log file of the run; `path` is relative to the run's folder."""
         with self.db.change() as connection:
             self.db.touch(run_id)
             connection.execute(
@@ -149,7 +147,7 @@ class WorkerCommands:
         progress: tuple[int, int, str] | None = None,
         samples: Sequence[MachineSample] = (),
     ) -> None:
-        """Keep what ranks recorded, whole or not at all; `run_points` are of the whole run."""
+        """Store data recorded by ranks, all or nothing; `run_points` are of the whole run."""
         with self.db.change() as connection:
             self.db.touch(run_id)
             connection.execute("UPDATE runs SET heartbeat_at = ? WHERE id = ?", [now(), run_id])
@@ -168,7 +166,7 @@ class WorkerCommands:
 
 
 def _write_rest(connection: sqlite3.Connection, run_id: int, batch: RankBatch) -> None:
-    """Keep a batch's totals (last step, points dropped, phases) and what is new (spans, histogram counts)."""
+    """Store a batch's totals (last step, dropped points, phases) and new data (spans, histogram counts)."""
     connection.execute(
         "UPDATE ranks SET last_step = coalesce(?, last_step), dropped = max(?, dropped) WHERE run_id = ? AND rank = ?",
         [batch.last_step, batch.dropped, run_id, batch.rank],

@@ -1,4 +1,4 @@
-"""More of a sweep that is there: further values, seeds or draws, as new cells of the same sweep. Torch-free."""
+"""Extending a sweep: more values, seeds or draws, as new cells of the same sweep. Torch-free."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,17 +11,18 @@ from engine.seeding import SEEDING
 from engine.store import Reader, Store, Sweep
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
-from engine.sweep.plan import Plan, new_runs, plan
+from engine.sweep.launch import new_runs
+from engine.sweep.plan import Plan, plan
 from engine.sweep.random_search import Draw
 
 
 def plan_more(
     sweep: Sweep, runs: Sequence[RunRow], more: Mapping[str, Sequence[Any]], seeds: int = 0, draws: int = 0
 ) -> tuple[Plan, Draw | None]:
-    """Return the cells that a sweep lacks once it has `more` values of its fields, so many more seeds and so many more
-    draws; and the larger draw.
+    """Return the missing cells of a sweep extended by `more` values of its fields, `seeds` and `draws`, and the larger
+    draw.
 
-    The plan's grid is the whole one. Raises ConfigError for a field that it does not vary, and what `engine.sweep.plan`
+    The plan's grid is the whole one. Raises ConfigError for a field that does not vary, and what `engine.sweep.plan`
     raises.
     """
     _check(sweep, more, seeds, draws)
@@ -45,9 +46,9 @@ def extend_sweep(
     owner: str,
     timeout_s: float = PAGE_TIMEOUT_S,
 ) -> list[int]:
-    """Queue the runs that a sweep lacks, all or none, and return their ids.
+    """Queue the missing runs of a sweep in one transaction and return their ids.
 
-    Raises NoSuchSweep, what `plan_more` raises, ConfigError where nothing is new, DeviceError, StoreBusy.
+    Raises NoSuchSweep, what `plan_more` raises, ConfigError if nothing is new, DeviceError, StoreBusy.
     """
     owner = owner_of(owner)
     with Reader.open(home, timeout_s=timeout_s) as reader, reader.db.snapshot():
@@ -62,13 +63,11 @@ def extend_sweep(
 
 
 def _check_rule(sweep: Sweep, runs: Sequence[RunRow]) -> None:
-    """Raise ConfigError where new runs would draw random numbers by another rule than the finished ones that they are
-    to stand beside.
-    """
+    """Raise ConfigError if new runs would use another seeding rule than the finished ones."""
     if others := sorted({run.seeding for run in runs if run.status == "finished"} - {SEEDING}):
         words = (
-            f"Runs of sweep {sweep.id} drew random numbers by rule {others[0]} (seeding), and new ones draw by "
-            f"rule {SEEDING}. Launch another sweep."
+            f"Sweep {sweep.id} can't be extended: its runs use seeding rule {others[0]}, and new runs use "
+            f"rule {SEEDING}. Launch a new sweep."
         )
         raise ConfigError([Problem("", words)])
 
@@ -78,7 +77,7 @@ def _check(sweep: Sweep, more: Mapping[str, Sequence[Any]], seeds: int, draws: i
         Problem(
             field,
             (
-                f"Sweep {sweep.id} does not vary {field}; it varies {' and '.join(sweep.fields)}. Launch another "
+                f"Sweep {sweep.id} does not vary {field}; it varies {' and '.join(sweep.fields)}. Launch a new "
                 "sweep for it."
             ),
         )
@@ -86,19 +85,15 @@ def _check(sweep: Sweep, more: Mapping[str, Sequence[Any]], seeds: int, draws: i
         if field not in sweep.fields
     ]
     if more and sweep.draw:
-        problems.append(
-            Problem("", f"Sweep {sweep.id} was drawn at random, so it takes more draws and more seeds, but no values.")
-        )
+        problems.append(Problem("", f"Sweep {sweep.id} is a random search: add draws or seeds instead of values."))
     if draws and not sweep.draw:
-        problems.append(
-            Problem("draw", f"Sweep {sweep.id} is a grid, so it takes more values and more seeds, but no draws.")
-        )
+        problems.append(Problem("draw", f"Sweep {sweep.id} is a grid search: add values or seeds instead of draws."))
     problems += [
         Problem(name, f"{name} must be at least 0, got {count}.")
         for name, count in (("seeds", seeds), ("draw", draws))
         if count < 0
     ]
     if not (more or seeds or draws):
-        problems.append(Problem("", "Say what to add: more values of a field that varies, more seeds, or more draws."))
+        problems.append(Problem("", "Nothing to add: give more values of a varied field, more seeds, or more draws."))
     if problems:
         raise ConfigError(problems)

@@ -1,8 +1,6 @@
-"""Sweeps: runs of one experiment over values of one or two fields, times seeds; from what a person writes to the queue.
-Torch-free.
-"""
+"""Sweep plans: the runs of one experiment over values of one or two fields, times seeds. Torch-free."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -11,40 +9,34 @@ from typing import Any
 from engine.config import Config
 from engine.config_values import MOST_RUNS, checked, told
 from engine.errors import ConfigError, Problem, UnknownName
-from engine.home import Home
-from engine.launch import PAGE_TIMEOUT_S, owner_of
-from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
-from engine.store import NewRun, Store
-from engine.store.runs.commands import NAME_LENGTH, checked_name
 from engine.store.sweeps.sweeps import SEED
 from engine.sweep.random_search import Draw, combinations
-from engine.system.machine import demand, machine
 
 MOST_FIELDS = 2
 MOST_SENTENCES = 3
-"""Of so many combinations that break a rule the sentence is told; of the rest the number."""
+"""Number of invalid combinations that are named; the others are counted."""
 
 
 @dataclass(frozen=True)
 class SweepCell:
-    """One run to be: the values of the fields that vary, the seed last, and its whole config."""
+    """One planned run: the values of the varied fields, the seed last, and its whole config."""
 
     values: Mapping[str, Any]
     config: Config
 
     @property
     def name(self) -> str:
-        """What the run is called, such as `splits 4, seed 1`."""
+        """The name of the run, such as `splits 4, seed 1`."""
         return told(self.values)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A sweep before its launch: every run in the order of the queue."""
+    """A sweep before its launch: its runs in queue order."""
 
     grid: Mapping[str, tuple[Any, ...]]
-    """The values of each field that varies, the seed last."""
+    """The values of each varied field, the seed last."""
     cells: tuple[SweepCell, ...]
 
 
@@ -57,11 +49,11 @@ def plan(
     draw: Draw | None = None,
     exclusive: bool = False,
 ) -> Plan:
-    """Return every run of a sweep, seeds outermost: after the first seed the whole curve exists, and values that are
-    compared run side by side.
+    """Return the runs of a sweep, seeds outermost: the whole curve exists after the first seed, and compared values run
+    close together.
 
-    `base` holds the other settings; seeds count up from its own. A `draw` takes the place of `grid`. In an exclusive
-    sweep fields of words change fastest (A B A B), so that what slows the machine for a while falls on all modes alike.
+    `base` holds the other settings; seeds count up from its seed. A `draw` replaces `grid`. In an exclusive sweep,
+    non-numeric fields change fastest (A B A B), so that a temporary slowdown affects all modes equally.
     Raises UnknownName, and ConfigError that names the combination.
     """
     config = experiment(name).config
@@ -78,116 +70,6 @@ def plan(
     return Plan(whole, tuple(SweepCell(chosen, config.check({**base, **chosen})) for chosen in ordered))
 
 
-def launch_sweep(
-    home: Home,
-    name: str,
-    base: Mapping[str, Any],
-    grid: Mapping[str, Sequence[Any]],
-    seeds: int = 1,
-    *,
-    owner: str,
-    preset: str | None = None,
-    title: str = "",
-    timeout_s: float = PAGE_TIMEOUT_S,
-    draw: Draw | None = None,
-    exclusive: bool = False,
-    stop_after: int | None = None,
-    terms: Terms = USUAL,
-    figure: str = "",
-) -> int:
-    """Queue all runs of a sweep in one transaction and return the sweep's id.
-
-    `stop_after` so many failed cells what is still queued is cancelled; `figure` names the published figure that it
-    reproduces. Raises what `plan` raises, DeviceError where a run could never run here, StoreBusy where the store is
-    held.
-    """
-    if preset:
-        experiment(name).preset(preset)
-    owner, title = owner_of(owner), checked_name(title)
-    if stop_after is not None and stop_after < 1:
-        raise ConfigError(
-            [
-                Problem(
-                    "stop_after",
-                    f"stop_after must be at least 1, got {stop_after}. Leave it out to go on whatever fails.",
-                )
-            ]
-        )
-    planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
-    runs = new_runs(planned.cells, title)
-    drawn = draw.as_json() if draw else None
-    with Store.open(home, timeout_s=timeout_s) as store:
-        return store.sweeps.add(
-            name,
-            planned.grid,
-            runs,
-            owner=owner,
-            preset=preset,
-            name=title,
-            exclusive=exclusive,
-            stop_after=stop_after,
-            draw=drawn,
-            terms=terms.checked(),
-            figure=figure,
-        )
-
-
-@dataclass(frozen=True)
-class SweepOrder:
-    """A sweep that is wanted: what `launch_sweep` takes, before anybody has launched it."""
-
-    experiment: str
-    preset: str | None
-    base: Mapping[str, Any]
-    grid: Mapping[str, Sequence[Any]]
-    seeds: int
-    title: str = ""
-    draw: Draw | None = None
-    exclusive: bool = False
-    stop_after: int | None = None
-    terms: Terms = USUAL
-    figure: str = ""
-    """The published figure that it reproduces, with its size."""
-
-    def plan(self) -> Plan:
-        """Return every run of it; raises what `plan` raises."""
-        return plan(self.experiment, self.base, self.grid, self.seeds, draw=self.draw, exclusive=self.exclusive)
-
-    def launch(self, home: Home, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
-        """Queue it and return the sweep's id; raises what `launch_sweep` raises."""
-        return launch_sweep(
-            home,
-            self.experiment,
-            self.base,
-            self.grid,
-            self.seeds,
-            owner=owner,
-            preset=self.preset,
-            title=self.title,
-            timeout_s=timeout_s,
-            draw=self.draw,
-            exclusive=self.exclusive,
-            stop_after=self.stop_after,
-            terms=self.terms,
-            figure=self.figure,
-        )
-
-
-def new_runs(cells: Iterable[SweepCell], title: str) -> list[NewRun]:
-    """Return cells as the store queues them; raises DeviceError for one that could never run here."""
-    here = machine()
-    return [
-        NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(title, cell.name))
-        for cell in cells
-    ]
-
-
-def _name(title: str, cell: str) -> str:
-    """Return what a run of a sweep is called; a title that leaves no room for its cell is cut, which the name shows."""
-    room = max(1, NAME_LENGTH - len(cell) - len(": "))
-    return f"{title if len(title) <= room else f'{title[: room - 1]}…'}: {cell}" if title else cell
-
-
 def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:
     if field == SEED:
         raise _seed_is_no_field()
@@ -199,22 +81,22 @@ def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[A
 def _check_size(values: Mapping[str, Sequence[Any]], seeds: int) -> None:
     if not 1 <= len(values) <= MOST_FIELDS:
         named = f"{len(values)}: {', '.join(values)}" if values else "none"
-        raise ConfigError([Problem("", f"A sweep varies 1 or {MOST_FIELDS} fields, got {named}.")])
+        raise ConfigError([Problem("", f"A sweep must vary 1 or {MOST_FIELDS} fields, got {named}.")])
     _raise_size([*(len(found) for found in values.values()), seeds])
 
 
 def _raise_size(counts: Sequence[int]) -> None:
-    """Raise ConfigError where the product of the counts, the seeds last, is more runs than a sweep may have."""
+    """Raise ConfigError if the product of the counts, the seeds last, exceeds the limit of runs per sweep."""
     if counts[-1] < 1:
         raise ConfigError([Problem("seeds", f"seeds must be at least 1, got {counts[-1]}.")])
     if prod(counts) > MOST_RUNS:
-        sum_of_it = " x ".join(map(str, counts))
+        factors = " x ".join(map(str, counts))
         raise ConfigError(
             [
                 Problem(
                     "",
                     (
-                        f"A sweep may have at most {MOST_RUNS} runs, got {sum_of_it} = {prod(counts):,}. Give "
+                        f"A sweep may have at most {MOST_RUNS} runs, got {factors} = {prod(counts):,}. Give "
                         "fewer values or seeds."
                     ),
                 )
@@ -223,7 +105,7 @@ def _raise_size(counts: Sequence[int]) -> None:
 
 
 def _combinations(values: Mapping[str, Sequence[Any]], interleaved: bool) -> Iterator[dict[str, Any]]:
-    """Yield all combinations, the last field changing fastest; `interleaved` puts fields of words last."""
+    """Yield all combinations, the last field changing fastest; `interleaved` puts non-numeric fields last."""
     order = sorted(values, key=lambda field: interleaved and not _is_scale(values[field]))
     for chosen in product(*(values[field] for field in order)):
         known = dict(zip(order, chosen, strict=True))
@@ -237,9 +119,7 @@ def _is_scale(values: Sequence[Any]) -> bool:
 def _drawn(
     config: type[Config], base: Mapping[str, Any], draw: Draw, seeds: int
 ) -> tuple[dict[str, tuple[Any, ...]], list[dict[str, Any]]]:
-    """Return the values that each field of a draw takes, numbers in their order, and the combinations in the order
-    drawn.
-    """
+    """Return the values of each field of a draw, numbers sorted, and the combinations in the order drawn."""
     if SEED in draw.over:
         raise _seed_is_no_field()
     _raise_size([draw.count, seeds])
@@ -250,18 +130,12 @@ def _drawn(
 
 def _seed_is_no_field() -> ConfigError:
     return ConfigError(
-        [
-            Problem(
-                SEED, "seed can't be varied as a field: give the number of seeds, which count up from the form's own."
-            )
-        ]
+        [Problem(SEED, "seed can't be a varied field: give the number of seeds, which count up from the form's seed.")]
     )
 
 
 def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: Sequence[Mapping[str, Any]]) -> None:
-    """Raise one ConfigError for all combinations that break a rule; what every one of them breaks alike is said once,
-    without their names.
-    """
+    """Raise one ConfigError for all invalid combinations; an error that all share is reported once, without names."""
     broken: dict[str, tuple[Problem, ...]] = {}
     for values in combinations:
         try:
@@ -278,6 +152,6 @@ def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: S
     ]
     if left := len(broken) - len(shown):
         problems.append(
-            Problem("", f"So {'does' if left == 1 else 'do'} {left} more of the {len(combinations)} combinations.")
+            Problem("", f"{left} more of the {len(combinations)} combinations {'is' if left == 1 else 'are'} invalid.")
         )
     raise ConfigError(problems)

@@ -1,4 +1,4 @@
-"""Random draws: combinations of values out of ranges and lists, the same ones for the same seed. Torch-free."""
+"""Random search: combinations of values sampled from ranges and lists, reproducible by seed. Torch-free."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,27 +13,27 @@ from engine.errors import ConfigError, Problem, UnknownName
 
 MOST_FIELDS = 6
 TRIES, TRIES_EACH = 200, 20
-"""A draw gives up after so many tries, and so many more for each combination wanted."""
+"""A draw gives up after `TRIES` samples plus `TRIES_EACH` per combination."""
 DIGITS = 3
 _NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What is to be drawn: how many combinations, from which seed, and a range or a list as text for each field."""
+    """A random draw: number of combinations, seed, and a range or a list as text for each field."""
 
     count: int
     seed: int
     over: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as the store keeps it."""
+        """Return it in the form of the store."""
         return {"count": self.count, "seed": self.seed, "over": dict(self.over)}
 
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`, both among them: each alike, or (`is_log`) each factor alike."""
+    """The closed interval from `low` to `high`, sampled uniformly or (`is_log`) log-uniformly."""
 
     low: float
     high: float
@@ -41,7 +41,7 @@ class Range:
     is_whole: bool
 
     def value(self, random: Random) -> float | int:
-        """Return one of them, to three figures, so that people can say and write it."""
+        """Return a sample, rounded to three significant figures."""
         if self.is_whole and not self.is_log:
             return random.randint(int(self.low), int(self.high))
         share = random.random()
@@ -55,9 +55,9 @@ class Range:
 
 
 def read_range(config: type[Config], field: str, text: str) -> Range | None:
-    """Return the range that a person wrote, `0.001..0.1` or `log:0.001..0.1`, None where the text is a list.
+    """Return the range in a text such as `0.001..0.1` or `log:0.001..0.1`, None if the text is a list.
 
-    Raises UnknownName, ConfigError where it counts down, or an end breaks the field's rule.
+    Raises UnknownName, and ConfigError for a descending range or an invalid end.
     """
     if field not in config.model_fields:
         raise UnknownName("setting", field, config.model_fields, field=field)
@@ -71,10 +71,7 @@ def read_range(config: type[Config], field: str, text: str) -> Range | None:
                 [
                     Problem(
                         field,
-                        (
-                            f"{field}: a range over factors is written {example} and goes with fields of numbers, "
-                            f"got '{text.strip()}'."
-                        ),
+                        (f"{field}: a log range needs a numeric field and the form {example}, got '{text.strip()}'."),
                     )
                 ]
             )
@@ -83,7 +80,11 @@ def read_range(config: type[Config], field: str, text: str) -> Range | None:
     low, high = config.check_field(field, low_text), config.check_field(field, high_text)
     if not low < high:
         raise ConfigError(
-            [Problem(field, f"{field}: a range counts up, such as {high_text}..{low_text}, got '{text.strip()}'.")]
+            [
+                Problem(
+                    field, f"{field}: a range must be ascending, such as {high_text}..{low_text}; got '{text.strip()}'."
+                )
+            ]
         )
     if is_log and low <= 0:
         raise ConfigError(
@@ -91,8 +92,8 @@ def read_range(config: type[Config], field: str, text: str) -> Range | None:
                 Problem(
                     field,
                     (
-                        f"{field}: a range over factors starts above 0, got '{text.strip()}'. Raise its start, or "
-                        "leave out log:."
+                        f"{field}: a log range must start above 0, got '{text.strip()}'. Raise its start, or "
+                        "remove log:."
                     ),
                 )
             ]
@@ -101,8 +102,8 @@ def read_range(config: type[Config], field: str, text: str) -> Range | None:
 
 
 def usual_range(config: type[Config], field: str, value: Any) -> str:
-    """Return a range worth a first look round `value`, as a person would write it; empty for a field that is no number,
-    or where none comes to mind.
+    """Return a suggested range around `value` as text; empty for a field that is not numeric, or without a sensible
+    range.
     """
     info = config.model_fields[field]
     kinds = {info.annotation, *get_args(info.annotation)}
@@ -126,10 +127,10 @@ def usual_range(config: type[Config], field: str, value: Any) -> str:
 
 
 def combinations(config: type[Config], base: Mapping[str, Any], draw: Draw) -> list[dict[str, Any]]:
-    """Return `draw.count` different combinations; those that break a rule beside `base` are drawn again. More of the
-    same draw begin with the same ones.
+    """Return `draw.count` different combinations; those that are invalid with `base` are sampled again. A larger count
+    begins with the same combinations.
 
-    Raises ConfigError where there are not so many.
+    Raises ConfigError if there are fewer.
     """
     _check_draw(draw)
     sources = {
@@ -149,15 +150,12 @@ def combinations(config: type[Config], base: Mapping[str, Any], draw: Draw) -> l
             return found
     if broken and not found:
         raise broken
-    some = "only 1 combination that keeps" if len(found) == 1 else f"only {len(found)} different combinations that keep"
+    some = "only 1 combination is" if len(found) == 1 else f"only {len(found)} different combinations are"
     raise ConfigError(
         [
             Problem(
                 "",
-                (
-                    f"{draw.count} combinations are to be drawn, but there are {some} the rules. Draw fewer, or "
-                    "from wider ranges."
-                ),
+                (f"Can't draw {draw.count} combinations: {some} valid. Draw fewer, or from wider ranges."),
             )
         ]
     )
@@ -175,14 +173,14 @@ def _drawn(sources: Mapping[str, Range | tuple[Any, ...]], draw: Draw) -> Iterat
 def _check_draw(draw: Draw) -> None:
     if not 1 <= len(draw.over) <= MOST_FIELDS:
         raise ConfigError(
-            [Problem("", f"A random draw is over 1 to {MOST_FIELDS} fields, got {len(draw.over) or 'none'}.")]
+            [Problem("", f"A random draw must vary 1 to {MOST_FIELDS} fields, got {len(draw.over) or 'none'}.")]
         )
     if draw.count < 1:
-        raise ConfigError([Problem("draw", f"A draw has at least 1 combination, got {draw.count}.")])
+        raise ConfigError([Problem("draw", f"A random draw must have at least 1 combination, got {draw.count}.")])
 
 
 def _parts(text: str) -> tuple[bool, str, str] | None:
-    """Return whether a range is over factors, its start and its end as they are written."""
+    """Return whether a range is logarithmic, and its start and end as written."""
     text = text.strip()
     is_log = text.startswith("log:")
     low, found, high = text.removeprefix("log:").partition("..")

@@ -1,4 +1,4 @@
-"""The last checkpoint of a run, read without torch; engine/runtime/worker/checkpoints.py writes it."""
+"""Read a run's last checkpoint without torch; engine/runtime/worker/checkpoints.py writes it."""
 
 import json
 import shutil
@@ -10,7 +10,7 @@ TENSORS, ABOUT, RESUMED = "checkpoint.pt", "checkpoint.json", "resumed.pt"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What one checkpoint stands for: step, passes and training time up to it, and when it was saved (UTC ISO 8601)."""
+    """Metadata of a checkpoint: step, passes and training time up to it, and when it was saved (UTC ISO 8601)."""
 
     step: int
     passes: float
@@ -19,7 +19,7 @@ class Checkpoint:
 
 
 def last_checkpoint(folder: Path) -> Checkpoint | None:
-    """Return the last checkpoint in a run's folder, None where there is none that can be read."""
+    """Return the last checkpoint in a run's folder, None without a readable one."""
     try:
         about = json.loads((folder / ABOUT).read_text())
         found = Checkpoint(int(about["step"]), float(about["passes"]), float(about["time_s"]), str(about["saved_at"]))
@@ -29,11 +29,11 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
 
 
 def take_checkpoint(source: Path, target: Path) -> tuple[Path, Checkpoint] | None:
-    """Link the last checkpoint of one run's folder into another's; None where there is none.
+    """Link the last checkpoint of one run's folder into another's; None without one.
 
-    It gets two names there: the checkpoint that the run resumes, and the run's last one until it saves its own, so that
-    a run which is lost early loses nothing of the one before it. A checkpoint is replaced, never written into, so a
-    second name for the same file is as good as a copy.
+    It gets two names there: the checkpoint to resume from, and the run's last checkpoint until it saves its own, so
+    that an early loss of the run keeps the previous progress. Checkpoints are replaced, never modified, so a hard link
+    is equivalent to a copy.
     """
     found = last_checkpoint(source)
     if found is None:

@@ -1,8 +1,6 @@
-"""What a run has on the machine, and getting rid of all of it: its processes, shared memory, sockets and GPU memory.
-Torch-free.
+"""Clean up a run's resources on the machine: processes, shared memory, sockets and GPU memory. Torch-free.
 
-Only what is known as the run's own is touched: processes of its worker's session or with its mark, and files that they
-held.
+Only resources known to be the run's are touched: processes of its worker's session or with its mark, and their files.
 """
 
 import os
@@ -22,16 +20,16 @@ from engine.system.run_files import remove_meeting_files
 from engine.system.shm_segments import held, made_by, mapped_by, open_by
 
 KILL_S = 10.0
-"""So long processes have to be gone after a kill: on a busy machine even that takes a turn. One that the kernel holds
-in a system call outlives it.
+"""Time for processes to exit after SIGKILL, which takes a moment on a busy machine; a process blocked in a system call
+can survive it.
 """
 GPU_S = 3.0
-"""So long the driver has to free the memory of processes that are gone."""
+"""Time for the driver to free the memory of ended processes."""
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a run was seen to have: process ids, and paths of shared memory and sockets."""
+    """Known resources of a run: process ids, and paths of shared memory and sockets."""
 
     pids: frozenset[int] = frozenset()
     paths: frozenset[Path] = frozenset()
@@ -42,14 +40,14 @@ class Footprint:
 
 @dataclass
 class Cleared:
-    """What came of a clearing: what is still there, and what had to be removed, in words."""
+    """Outcome of a cleanup: remaining and removed resources, as text."""
 
     left: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
 
 def tree(worker: ProcessIdentity) -> list[int]:
-    """Return the pids of all that belongs to a worker: its session, whoever carries its mark, and the children of both.
+    """Return the pids of a worker's processes: its session, processes with its mark, and the children of both.
 
     Empty after a reboot, and from another PID namespace.
     """
@@ -71,9 +69,7 @@ def tree(worker: ProcessIdentity) -> list[int]:
 
 
 def end_tree(worker: ProcessIdentity, kill_s: float = KILL_S) -> list[int]:
-    """Kill all that belongs to a worker, and what it forks meanwhile; return the pids that are still there after
-    `kill_s`.
-    """
+    """Kill all processes of a worker, including new forks; return the pids that remain after `kill_s`."""
     deadline: float | None = None
     while left := tree(worker):
         if deadline is not None and time.monotonic() > deadline:
@@ -87,7 +83,7 @@ def end_tree(worker: ProcessIdentity, kill_s: float = KILL_S) -> list[int]:
 
 
 def look(worker: ProcessIdentity) -> Footprint:
-    """Return what the worker's run has at this moment."""
+    """Return the current resources of the worker's run."""
     pids = tree(worker)
     bound = _bound_sockets()
     return Footprint(
@@ -96,30 +92,27 @@ def look(worker: ProcessIdentity) -> Footprint:
 
 
 def clear(worker: ProcessIdentity, seen: Footprint, folder: Path) -> Cleared:
-    """Kill what is left of a run, remove what it left behind, and say what of it is still there; `folder` is the run's
-    own.
+    """Kill a run's remaining processes, remove its files, and return what remains; `folder` is the run's folder.
 
-    Of a run of another PID namespace that has ended no process is left there, and its pids name others here: only its
-    folder is looked at.
+    An ended run of another PID namespace has no processes left, and its pids are meaningless here: only its folder is
+    cleaned.
     """
     if is_foreign(worker):
         seen = Footprint()
     outlived = end_tree(worker)
     cleared = Cleared([f"process {pid} ({_name(pid)})" for pid in outlived])
-    if not outlived:  # whoever lives may still need them
+    if not outlived:  # remaining processes may still need them
         remove_meeting_files(folder)
         _remove(_orphans(seen, folder), cleared)
-    gone = {
-        pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None
-    }  # a pid in use again is another program's
+    gone = {pid for pid in seen.pids | {worker.pid} if pid in outlived or identity(pid) is None}  # excludes reused pids
     if worker.boot_id == boot_id() and not is_foreign(worker):
         cleared.left += _gpu_memory_left(gone)
     return cleared
 
 
 def _orphans(seen: Footprint, folder: Path) -> list[Path]:
-    """Return the segments and sockets of the run that nobody holds any more."""
-    made = made_by(seen.pids)  # since the last look
+    """Return the run's segments and sockets that no process holds any more."""
+    made = made_by(seen.pids)  # since the last check
     there = [
         path for path in {*seen.paths, *made, *(path for path in _listed(folder) if path.is_socket())} if path.exists()
     ]
@@ -140,7 +133,7 @@ def _remove(paths: Iterable[Path], cleared: Cleared) -> None:
             cleared.left.append(f"{words} ({error.strerror})")
             continue
         cleared.removed.append(words)
-        if path.parent.name.startswith("pymp-"):  # multiprocessing's own folder, made for that one socket
+        if path.parent.name.startswith("pymp-"):  # multiprocessing creates this folder for that one socket
             with suppress(OSError):
                 path.parent.rmdir()
 
@@ -158,12 +151,12 @@ def _gpu_memory_left(
 
 
 def _sockets(pid: int, bound: dict[str, Path]) -> set[Path]:
-    """Return the paths of the sockets that a process serves."""
+    """Return the paths of a process's listening sockets."""
     return {bound[name] for name in open_by(pid) if name in bound}
 
 
 def _bound_sockets() -> dict[str, Path]:
-    """Return the sockets of this machine that have a path, by the words that a link in /proc/PID/fd has for them."""
+    """Return this machine's sockets with a path, by their link text in /proc/PID/fd."""
     try:
         rows = [line.split(maxsplit=7) for line in Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]]
     except OSError:
@@ -193,4 +186,4 @@ def _name(pid: int) -> str:
     try:
         return psutil.Process(pid).name()
     except psutil.Error:
-        return "gone meanwhile"
+        return "already gone"

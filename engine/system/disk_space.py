@@ -1,4 +1,4 @@
-"""How much room there is: the home's disk, the store and its write-ahead log, the data sets' folder. Torch-free."""
+"""Free disk space: the home's disk, the store with its write-ahead log, the data sets' folder. Torch-free."""
 
 import shutil
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class Storage:
     data_free: int
     """Free on the disk of the data sets' folder."""
     has_data: bool
-    """Whether that folder is there."""
+    """Whether that folder exists."""
 
 
 def storage(home: Home) -> Storage:
-    """Measure it now; what is not there yet counts as empty, and its disk is that of the nearest folder above."""
+    """Measure disk space; missing folders count as empty, on the disk of the nearest parent."""
     here, there = shutil.disk_usage(_nearest(home.path)), shutil.disk_usage(_nearest(home.data))
     log = home.database.with_name(f"{home.database.name}-wal")
     return Storage(here.free, here.total, _size(home.database), _size(log), there.free, home.data.is_dir())

@@ -1,6 +1,4 @@
-"""What the GPUs of this machine do right now, asked through one interface: NVML, or the double that slot tests use.
-Torch-free.
-"""
+"""Current state of this machine's GPUs, through one interface: NVML, or a fake for tests of slots. Torch-free."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +8,8 @@ import pynvml
 
 MB = 2**20
 FREE_MB = 1_024.0
-"""A GPU with more memory in use is not free, whoever uses it: in a container NVML names no foreign process. Drivers
-keep some hundred MB.
+"""A GPU with more memory in use is busy, as NVML in a container hides processes outside of it. Drivers use some hundred
+MB.
 """
 
 
@@ -21,26 +19,26 @@ class GpuState:
 
     used_mb: float
     pids: tuple[int, ...] = ()
-    """Processes that compute on it."""
+    """Compute processes."""
 
     @property
     def idle(self) -> bool:
-        """Whether nobody computes on it or keeps its memory."""
+        """Whether no process computes on it or uses its memory."""
         return not self.pids and self.used_mb <= FREE_MB
 
 
 class Gpus(Protocol):
-    """What the runner asks about GPUs before it gives one to a run."""
+    """The runner's interface to GPUs."""
 
     def states(self) -> Mapping[int, GpuState]:
-        """Return each GPU that answers, by its index; one that fell off is absent."""
+        """Return each responding GPU, by index; one that fell off the bus is absent."""
 
 
 class NvmlGpus:
-    """The GPUs as NVML shows them."""
+    """The GPUs according to NVML."""
 
     def states(self) -> Mapping[int, GpuState]:
-        """Return each GPU that answers; none where there is no driver."""
+        """Return each responding GPU; empty without a driver."""
         try:
             pynvml.nvmlInit()
             count = pynvml.nvmlDeviceGetCount()
@@ -51,22 +49,22 @@ class NvmlGpus:
 
 @dataclass
 class FakeGpus:
-    """GPUs on paper: tests say what is on each."""
+    """Fake GPUs with a state set by tests."""
 
     count: int
     _changed: dict[int, GpuState | None] = field(default_factory=dict)
 
     def states(self) -> Mapping[int, GpuState]:
-        """Return what was said of each GPU; idle where nothing was."""
+        """Return the set state of each GPU; idle by default."""
         found = {index: self._changed.get(index, GpuState(0.0)) for index in range(self.count)}
         return {index: state for index, state in found.items() if state is not None}
 
     def occupy(self, index: int, *, used_mb: float = 0.0, pids: tuple[int, ...] = ()) -> None:
-        """Have somebody use a GPU."""
+        """Make a GPU busy."""
         self._changed[index] = GpuState(used_mb, pids)
 
     def lose(self, index: int) -> None:
-        """Have a GPU fall off the bus."""
+        """Make a GPU fall off the bus."""
         self._changed[index] = None
 
     def clear(self, index: int) -> None:
@@ -84,7 +82,7 @@ def _state(index: int) -> GpuState | None:
 
 
 def _memory(handle: object) -> Any:
-    """Return a GPU's memory, in `used` what the driver keeps for itself left out where it tells."""
+    """Return a GPU's memory; `used` excludes the driver's own memory if known."""
     try:
         return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
     except (pynvml.NVMLError, TypeError, AttributeError):

@@ -1,7 +1,6 @@
-"""How a process of another PID namespace is known to live: by a lock that it holds for as long as it lives. Torch-free.
+"""Liveness of processes in other PID namespaces, by a lock that each holds until its end. Torch-free.
 
-Its pid means nothing here, and /proc does not show it. The kernel frees the lock with the process, in whatever
-namespace that is.
+Its pid is meaningless here, and /proc does not show it. The kernel releases the lock at its end, in any namespace.
 """
 
 import fcntl
@@ -13,18 +12,18 @@ from engine.store.records import ProcessIdentity
 from engine.system.processes import is_alive, is_foreign, me
 
 _held: dict[Home, int] = {}
-"""The descriptors that this process's own locks hang on: closing any descriptor of that file would free them."""
+"""Descriptors of this process's locks: closing any descriptor of that file would release them."""
 
 
 def announce(home: Home) -> None:
-    """Hold this process's lock from here to its end. Call before a run is begun or a runner registers."""
+    """Take this process's lock until its end. Call before a run begins or a runner registers."""
     if home not in _held:
         _held[home] = os.open(home.presence_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.lockf(_held[home], fcntl.LOCK_EX, 1, _place(me()))
 
 
 def lives(home: Home, process: ProcessIdentity) -> bool:
-    """Say whether that very process, a worker or a runner of `home`, lives, in whatever PID namespace."""
+    """Return whether that process, a worker or runner of `home`, lives, in any PID namespace."""
     return _holds_its_lock(home, process) if is_foreign(process) else is_alive(process)
 
 
@@ -33,7 +32,7 @@ def _holds_its_lock(home: Home, process: ProcessIdentity) -> bool:
         descriptor = _held[home] if home in _held else os.open(home.presence_lock, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
-    except OSError:  # the home can't be written, so the lock can't be tried: what can't be told counts as alive
+    except OSError:  # the home is not writable, so the lock can't be tested: assume alive
         return True
     place = _place(process)
     try:
@@ -48,6 +47,6 @@ def _holds_its_lock(home: Home, process: ProcessIdentity) -> bool:
 
 
 def _place(process: ProcessIdentity) -> int:
-    """Return the byte of the file that the process locks: far behind the file's end, where nothing is ever written."""
+    """Return the byte that the process locks: far beyond the file's end, where nothing is ever written."""
     words = f"{process.boot_id} {process.pid_namespace} {process.pid} {process.started_ticks}"
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:7])

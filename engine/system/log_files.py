@@ -1,8 +1,8 @@
-"""Logs with a bound: a long one keeps its beginning and its end. Torch-free.
+"""Logs with a maximum size: long ones keep their start and end. Torch-free.
 
-Who writes a log knows nothing of that and never waits: ranks append to their files, and what lies between beginning and
-end is given back to the disk underneath them (a hole in the file, so that no byte behind it moves). Once a run has
-ended its logs are written anew without holes. In both states readers meet one line where something is missing.
+Writers are not involved and never wait: ranks append to their files, and the middle is freed underneath them (a hole in
+the file, so that later offsets stay valid). After the run's end, its logs are rewritten without holes. In both cases,
+readers see one line in place of the missing part.
 """
 
 import ctypes
@@ -16,16 +16,16 @@ from pathlib import Path
 
 HEAD_BYTES, TAIL_BYTES = 4 << 20, 12 << 20
 SLACK_BYTES = 4 << 20
-"""How much longer a log may be before something is dropped again."""
+"""Additional size before the next trim."""
 CHUNK = 256 * 1024
 _BLOCK = 4096
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
-_DROPPED = re.compile(rb"\n\[([\d,]+) bytes were dropped here[^\n]*\]\n")
+_DROPPED = re.compile(rb"\n\[([\d,]+) bytes (?:were )?dropped here[^\n]*\]\n")
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes of a log from `start` on; `dropped` says how many are missing right before them."""
+    """Bytes of a log from `start`, with the number of `dropped` bytes right before them."""
 
     start: int
     data: bytes
@@ -33,17 +33,17 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """Where the next piece begins."""
+        """Start of the next piece."""
         return self.start + len(self.data)
 
     @property
     def text(self) -> bytes:
-        """The bytes as a reader meets them."""
+        """The bytes as shown to readers."""
         return (dropped_line(self.dropped) if self.dropped else b"") + self.data.replace(b"\0", b"")
 
 
 def dropped_line(count: int) -> bytes:
-    """Return the line that stands where so many bytes are missing."""
+    """Return the line shown in place of missing bytes."""
     return (
         f"\n[{count:,} bytes were dropped here: a log keeps its first {HEAD_BYTES >> 20} MB and its last "
         f"{TAIL_BYTES >> 20} MB]\n"
@@ -51,7 +51,7 @@ def dropped_line(count: int) -> bytes:
 
 
 def pieces(path: Path, offset: int = 0, most: int = CHUNK) -> Iterator[Piece]:
-    """Yield what is there of a log from a byte offset to its present end; nothing where there is no such file."""
+    """Yield the pieces of a log from a byte offset to its current end; nothing without a file."""
     with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
         while (found := _piece(file.fileno(), offset, most)).data:
             yield found
@@ -59,25 +59,23 @@ def pieces(path: Path, offset: int = 0, most: int = CHUNK) -> Iterator[Piece]:
 
 
 def piece(path: Path, offset: int, most: int = CHUNK) -> Piece:
-    """Return the first piece from a byte offset on; empty at the end of the log."""
+    """Return the first piece from a byte offset; empty at the end of the log."""
     return next(pieces(path, offset, most), Piece(offset, b""))
 
 
 def size_on_disk(size: int, blocks: int) -> int:
-    """Return what a file takes on the disk, from its size and its blocks of 512 bytes: less than its size where it has
-    holes.
-    """
+    """Return a file's disk usage, from its size and its blocks of 512 bytes: less than its size with holes."""
     return min(size, blocks * 512)
 
 
 def has_hole(path: Path) -> bool:
-    """Say whether something is missing within a log."""
+    """Return whether a part of a log is missing."""
     about = path.stat()
     return size_on_disk(about.st_size, about.st_blocks) < about.st_size
 
 
 def offset_now(path: Path, offset: int) -> int:
-    """Return where a byte offset lies that was read before the log was written anew without its hole."""
+    """Convert a byte offset from before the log was rewritten without its hole."""
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if offset <= size or (found := _DROPPED.match(os.pread(file.fileno(), 300, HEAD_BYTES))) is None:
@@ -86,7 +84,7 @@ def offset_now(path: Path, offset: int) -> int:
 
 
 def trim(path: Path) -> None:
-    """Give the middle of a long log back to the disk, while it is written to or not."""
+    """Free the middle of a long log, even while it is being written."""
     try:
         about = path.stat()
     except FileNotFoundError:
@@ -99,19 +97,19 @@ def trim(path: Path) -> None:
 
 
 def cut(path: Path) -> None:
-    """Drop all but the beginning of a log: what is left to do where a file can have no holes."""
+    """Truncate a log to its start, for file systems without holes."""
     with path.open("r+b") as file:
         before = _DROPPED.match(os.pread(file.fileno(), 300, HEAD_BYTES))
         gone = os.fstat(file.fileno()).st_size - HEAD_BYTES
         if before:
             gone += int(before[1].replace(b",", b"")) - len(before[0])
         file.truncate(HEAD_BYTES)
-    with path.open("ab") as file:  # whoever else appends does so before or after this line, not into it
+    with path.open("ab") as file:  # O_APPEND: other writers append before or after this line, not into it
         file.write(dropped_line(gone))
 
 
 def close_up(path: Path) -> None:
-    """Write a long log anew without its hole, once nobody writes to it any more."""
+    """Rewrite a long log without its hole, after its writers have ended."""
     about = path.stat()
     if about.st_size <= HEAD_BYTES + TAIL_BYTES + SLACK_BYTES:
         return
@@ -135,19 +133,19 @@ def _piece(descriptor: int, offset: int, most: int) -> Piece:
 
 
 def _data(descriptor: int, offset: int) -> tuple[int, int]:
-    """Return the first stretch from an offset on that is no hole; an empty one at the end."""
+    """Return the first data range from an offset; empty at the end."""
     size = os.fstat(descriptor).st_size
     if offset >= size:
         return offset, offset
     try:
         start = os.lseek(descriptor, offset, os.SEEK_DATA)
         return start, os.lseek(descriptor, start, os.SEEK_HOLE)
-    except (AttributeError, OSError):  # a system, or a file system, that knows no holes
+    except (AttributeError, OSError):  # no support for holes
         return offset, size
 
 
 def _punch(path: Path, begin: int, end: int) -> bool:
-    """Give a stretch of a file back to the disk, its size unchanged; False where the system can't."""
+    """Free a range of a file without changing its size; False if unsupported."""
     if not sys.platform.startswith("linux"):
         return False
     allocate = ctypes.CDLL(None, use_errno=True).fallocate

@@ -1,6 +1,4 @@
-"""How runner and worker write their logs: one line an entry, UTC, to standard output, which is a file of theirs.
-Torch-free.
-"""
+"""Log format of runner and worker: one line per entry, UTC, to standard output, which is a file. Torch-free."""
 
 import logging
 import sys
@@ -12,7 +10,7 @@ FORMAT, MOMENT = "%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"
 
 
 def log_to_stdout() -> None:
-    """Send this process's log to its standard output."""
+    """Configure logging to standard output."""
     formatter = logging.Formatter(FORMAT, datefmt=MOMENT)
     formatter.converter = time.gmtime
     handler = logging.StreamHandler(sys.stdout)
@@ -21,7 +19,7 @@ def log_to_stdout() -> None:
 
 
 def note_for_runner(home: Home, words: str) -> None:
-    """Add a line to the runner's log, from whichever process; a line goes in whole, beside those of the runner."""
+    """Append a line to the runner's log, from any process; lines are written atomically."""
     line = f"{time.strftime(MOMENT, time.gmtime())}Z INFO {' '.join(words.split())}\n"
     with home.runner_log.open("a", encoding="utf-8") as log:
         log.write(line)

@@ -1,8 +1,9 @@
-"""What this machine has, and what a config asks of it. Torch-free: GPUs are read through NVML."""
+"""This machine's resources, and the demand of a config. Torch-free: GPUs are read through NVML."""
 
 import os
 import platform
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ MB = 2**20
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU as NVML names it."""
+    """One GPU, with its name from NVML."""
 
     index: int
     name: str
@@ -28,19 +29,19 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that the runner serves."""
+    """The runner's machine."""
 
     cores: int
     gpus: tuple[Gpu, ...]
     cpu_model: str
     memory_gb: float
     core_ids: tuple[int, ...] = ()
-    """The cores by number; empty where the system does not tell."""
+    """Core numbers; empty if unknown."""
 
 
 @cache
 def machine() -> Machine:
-    """Return what this machine has; cores are those this process may use."""
+    """Return this machine's resources; cores are those available to this process."""
     ids = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
     return Machine(
         len(ids) or os.cpu_count() or 1, _gpus(), _cpu_model(), round(psutil.virtual_memory().total / 2**30, 1), ids
@@ -48,26 +49,26 @@ def machine() -> Machine:
 
 
 def demand(config: Config, machine: Machine) -> Demand:
-    """Return what a run of `config` takes here; raises DeviceError where the machine lacks the device asked for.
+    """Return a run's demand on this machine; raises DeviceError if the requested device is missing.
 
-    Cores are capped at the machine's: more ranks than cores share them, and the launch page says so.
+    Cores are capped at the machine's: more ranks than cores share them, as the launch page shows.
     """
     ranks, threads = len(config.roles), config.threads(machine.cores)
     gpus = 0 if config.device in ("cpu", "mps") else min(config.max_gpus, len(machine.gpus))
     if config.device == "cuda" and not gpus:
         raise DeviceError(
-            "device is 'cuda', but this machine shows no NVIDIA GPU. Choose device auto or cpu, or mend the "
-            "driver (see the doctor command)."
+            "device is 'cuda', but this machine has no usable NVIDIA GPU. Choose device auto or cpu, or repair "
+            "the driver (see the doctor command)."
         )
     if config.device == "mps" and platform.system() != "Darwin":
-        raise DeviceError("device is 'mps', which only Apple machines have. Choose device auto or cpu.")
+        raise DeviceError("device is 'mps', which is available only on Apple machines. Choose device auto or cpu.")
     cores = sum(1 if role in config.server_roles else threads for role in config.roles)
     return Demand(min(cores, machine.cores), gpus, ranks, threads, config.listens(gpus))
 
 
-def gpu_load() -> dict[int, dict[str, float]]:
-    """Return each GPU's use (percent) and memory (MB); empty where there is none, and without one that has stopped to
-    answer.
+def gpu_load(own: Collection[int] = ()) -> dict[int, dict[str, float]]:
+    """Return each GPU's use (percent), memory (MB) and clock (MHz), without GPUs that don't respond; with the number of
+    other processes on it where those of `own` (pids) are seen among them, which a container can prevent.
     """
     found = {}
     for index, handle in enumerate(_handles()):
@@ -76,12 +77,18 @@ def gpu_load() -> dict[int, dict[str, float]]:
         except pynvml.NVMLError:
             continue
         found[index] = {"gpu_percent": float(use.gpu), "memory_mb": float(memory.used) / MB}
+        with suppress(pynvml.NVMLError):
+            found[index]["clock_mhz"] = float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
+        with suppress(pynvml.NVMLError):
+            pids = {process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+            if pids & set(own):
+                found[index]["other_processes"] = float(len(pids - set(own)))
     return found
 
 
 @cache
 def _handles() -> tuple[object, ...]:
-    """Return NVML's handle of each GPU, empty where there is no driver."""
+    """Return NVML's handle of each GPU, empty without a driver."""
     try:
         pynvml.nvmlInit()
         return tuple(pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount()))
@@ -90,10 +97,9 @@ def _handles() -> tuple[object, ...]:
 
 
 def gpu_memory_of(pids: Collection[int]) -> dict[int, dict[int, float]]:
-    """Return the memory (MB) that each GPU counts for some of these processes, as {GPU: {pid: MB}}; empty where there
-    is none.
+    """Return the memory (MB) of processes on each GPU, as {GPU: {pid: MB}}.
 
-    In a container NVML may name processes by the numbers that they have outside of it; those are not found.
+    In a container, NVML may report the pids outside of it; these are not found.
     """
     found: dict[int, dict[int, float]] = {}
     for index, handle in enumerate(_handles()):

@@ -1,9 +1,8 @@
-"""The network of a run's ranks, kept apart from the machine's. Torch-free and light: it is the first thing that the
-fork server imports.
+"""Network isolation of a run's ranks. Torch-free and light, as the fork server imports it first.
 
-TensorPipe and gloo listen on loopback and authenticate nobody: TensorPipe calls whatever function it is sent. Any user
-of the machine reaches loopback, so ranks live in a network namespace of their own, whose loopback nobody else can
-reach. A namespace also has its own abstract Unix sockets.
+TensorPipe and gloo listen on loopback without authentication, and TensorPipe executes any function sent to it. Every
+user of the machine can connect to loopback, so ranks run in a separate network namespace with a private loopback. A
+namespace also has its own abstract Unix sockets.
 """
 
 import ctypes
@@ -13,58 +12,56 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from engine.errors import RunFailed
 
 Level = Literal["namespace", "container", "host"]
-"""What ranks listen on: a network namespace of their own, a container's network that no other user shares, or the
-network of the whole machine.
+"""Network of the ranks: a separate network namespace, a container's network without other users, or the machine's
+network.
 """
 LEVELS: tuple[Level, ...] = get_args(Level)
 LEVEL_WORDS: dict[Level, str] = {
-    "namespace": "a network namespace of their own",
-    "container": "the network of this container",
-    "host": "the machine's network, which every user of the machine reaches",
+    "namespace": "a separate network namespace",
+    "container": "this container's network",
+    "host": "the machine's network, open to every user of the machine",
 }
 STAYED_OUTSIDE = (
-    "A rank did not enter the network namespace of its run, so it may not listen. Launch the run again with "
+    "A rank is outside its run's network namespace and must not listen. Launch the run again with "
     "start_method forkserver."
 )
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000  # clone(2)
 _GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 0x1  # netdevice(7)
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # the kernel's fixed number for the machine's own
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # fixed inode of the initial namespace
 _CONNECT_S = 5.0
 _PROBE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Network:
-    """What the ranks of one run listen on."""
+    """The network of one run's ranks."""
 
     level: Level
     outside: int
     """The worker's network namespace (`network_id`)."""
     server_pid: int
-    """The fork server, whose namespaces are the ranks'."""
+    """The fork server, whose namespaces the ranks share."""
     why: str = ""
-    """Why ranks have no namespace of their own; empty where they have."""
+    """Why ranks have no separate namespace; empty if they have one."""
 
 
 @dataclass(frozen=True)
 class ListenRule:
-    """Where a rank may not listen; without an `outside` it may anywhere."""
+    """Forbidden network of a rank; without `outside`, all are allowed."""
 
     outside: int | None = None
-    """The network namespace in which it may not."""
+    """The forbidden network namespace."""
     sentence: str = ""
-    """Why, and the cure."""
+    """Reason and cure."""
 
 
 _rule = ListenRule()
@@ -77,56 +74,22 @@ def obey(rule: ListenRule) -> None:
 
 
 def check_listening() -> None:
-    """Raise RunFailed where this process may not listen; called before anything does."""
+    """Raise RunFailed if this process must not listen; called before any listening."""
     if _rule.outside is not None and network_id() in (0, _rule.outside):
         raise RunFailed(_rule.sentence)
 
 
 def rule_of(network: Network, refused: str) -> ListenRule:
-    """Return the rule of a run's ranks; `refused` is why they may not listen on the machine's network, empty where they
-    may.
+    """Return the rule of a run's ranks; `refused` is the reason why the machine's network is forbidden, empty if
+    allowed.
     """
     if network.level == "namespace":
         return ListenRule(network.outside, STAYED_OUTSIDE)
     return ListenRule(network.outside, refused) if network.level == "host" and refused else ListenRule()
 
 
-class Sealed:
-    """A call that is unpickled only when it is made, so that a spawned process can do something before it imports what
-    the call needs.
-    """
-
-    def __init__(self, function: Callable[..., None], *arguments: Any) -> None:
-        self._call = function, arguments
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Packed, (bytes(ForkingPickler.dumps(self._call)),)
-
-
-class _Packed:
-    def __init__(self, call: bytes) -> None:
-        self._call = call
-
-    def __call__(self) -> None:
-        function, arguments = ForkingPickler.loads(self._call)
-        function(*arguments)
-
-
-def call_inside(pid: int, call: Callable[[], None]) -> None:
-    """Join the namespaces of process `pid`, then make the call; where joining fails its rule keeps the rank from
-    listening.
-    """
-    try:
-        join(pid)
-    except OSError as error:
-        print(f"The network namespace of process {pid} could not be joined: {error}", file=sys.stderr)
-    call()
-
-
 def network_id() -> int:
-    """Return what tells this process's network namespace from any other that exists now; 0 where the system
-    has none.
-    """
+    """Return the id of this process's network namespace; 0 on systems without."""
     try:
         return Path("/proc/self/ns/net").stat().st_ino
     except OSError:
@@ -134,10 +97,10 @@ def network_id() -> int:
 
 
 def isolate() -> str:
-    """Move this process, which must have one thread, to a network namespace of its own with a working loopback.
+    """Move this single-threaded process to a new network namespace with a working loopback.
 
-    Return "" where that worked, else why not; then nothing of this process has changed. A forked process tries it whole
-    first, since some systems let a namespace be made and refuse what makes it usable.
+    Return "" on success, otherwise the reason; this process is then unchanged. A forked process tries all steps first,
+    as some systems allow creating a namespace, but not configuring it.
     """
     if not sys.platform.startswith("linux"):
         return f"{sys.platform} has no network namespaces"
@@ -148,9 +111,7 @@ def isolate() -> str:
 
 
 def _tried() -> str:
-    """Return why a process forked from this one could not make a namespace and talk to itself there; empty where it
-    could.
-    """
+    """Return why a forked process could not create a namespace and connect to itself there; empty on success."""
     ours, theirs = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -166,13 +127,11 @@ def _tried() -> str:
     with os.fdopen(ours, "rb") as answers:
         answer = answers.read().decode()
     os.waitpid(pid, 0)
-    return "" if answer == "ok" else answer or "the process that tried it was killed"
+    return "" if answer == "ok" else answer or "the test process was killed"
 
 
 def _enter_new() -> None:
-    """Enter a new network namespace, and a user namespace where this user may not make one otherwise;
-    raises OSError.
-    """
+    """Enter a new network namespace, with a user namespace if required for permission; raises OSError."""
     user, group = os.geteuid(), os.getegid()
     try:
         _call("unshare", _NEW_NET)
@@ -200,15 +159,15 @@ def _talk_to_self() -> None:
 
 
 def join(pid: int) -> None:
-    """Move this process, which must have one thread, to the network namespace of process `pid`, and to its user
-    namespace where that is another.
+    """Move this single-threaded process to the network namespace of process `pid`, and to its user namespace if
+    different.
 
     Raises OSError.
     """
     for kind, flag in (("user", _NEW_USER), ("net", _NEW_NET)):
         theirs = Path(f"/proc/{pid}/ns/{kind}")
         if theirs.stat().st_ino == Path(f"/proc/self/ns/{kind}").stat().st_ino:
-            continue  # the kernel refuses to enter the user namespace that one is in
+            continue  # entering the current user namespace is an error
         descriptor = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _call("setns", descriptor, flag)
@@ -217,22 +176,22 @@ def join(pid: int) -> None:
 
 
 def _call(name: str, *arguments: int) -> None:
-    """Make a system call of libc by name (Python has these from 3.12 on); raises OSError."""
+    """Make a system call of libc by name (in Python only since 3.12); raises OSError."""
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def outer_level() -> Level:
-    """Return what a process without a namespace of its own listens on: a container's network, or the machine's.
+    """Return the network of a process without a separate namespace: a container's, or the machine's.
 
-    A container counts where its network is not the machine's (`--network host`), and its first process runs as this
-    user: a system container, whose first process is an init, may have other users.
+    A container counts unless it uses the machine's network (`--network host`), and if its first process runs as this
+    user: a system container, with an init, may have other users.
     """
     settings = Path("/proc/sys/net/core")
     try:
         if (settings / "netdev_budget").exists() or not (settings / "somaxconn").exists():
-            return "host"  # every network has the second setting, and the machine's alone the first
+            return "host"  # every network has the second setting, only the machine's has the first
         apart = Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE
         return "container" if apart and Path("/proc/1").stat().st_uid == os.geteuid() else "host"
     except OSError:
@@ -241,8 +200,8 @@ def outer_level() -> Level:
 
 @cache
 def machine_level() -> tuple[Level, str]:
-    """Return what ranks started by this user listen on, found by trying it in a process of its own, and why they have
-    no namespace (or "").
+    """Return the network of ranks started by this user, tested in a separate process, and why they have no namespace
+    (or "").
     """
     from engine.home import ROOT
 
@@ -252,7 +211,7 @@ def machine_level() -> tuple[Level, str]:
     except (OSError, subprocess.TimeoutExpired) as error:
         return outer_level(), str(error)
     if answer.returncode != 0:
-        return outer_level(), (answer.stderr.strip().splitlines() or ["the process that tried it failed"])[-1]
+        return outer_level(), (answer.stderr.strip().splitlines() or ["the test process failed"])[-1]
     why = answer.stdout.strip()
     return (outer_level(), why) if why else ("namespace", "")
 

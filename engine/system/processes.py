@@ -1,11 +1,15 @@
-"""Processes told apart for good, and ended for good: identity, liveness, death signals, whole sessions. Torch-free."""
+"""Process identity, liveness, death signals, and termination of processes and sessions; the limit on open
+files. Torch-free.
+"""
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -14,13 +18,15 @@ import psutil
 from engine.store.records import ProcessIdentity
 
 _PR_SET_PDEATHSIG = 1
+ENOUGH_FILES = 65_536
+"""Limit on open files to request if the machine has no maximum."""
 MARK = "PARALLAB_WORKER"
-"""The environment variable by which a process that left its worker's session is still known as one of its own."""
+"""Environment variable that identifies a worker's processes outside its session."""
 
 
 @cache
 def boot_id() -> str:
-    """Return what tells this boot of the machine from any other."""
+    """Return the id of this boot of the machine."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -28,9 +34,7 @@ def boot_id() -> str:
 
 
 def pid_namespace(pid: int | None = None) -> int | None:
-    """Return what tells the PID namespace of a process (default: this one) from any other that exists now; None where
-    that is not known.
-    """
+    """Return the id of a process's PID namespace (default: this process's); None if unknown."""
     try:
         return Path(f"/proc/{pid or 'self'}/ns/pid").stat().st_ino
     except OSError:
@@ -38,16 +42,16 @@ def pid_namespace(pid: int | None = None) -> int | None:
 
 
 def is_foreign(process: ProcessIdentity) -> bool:
-    """Say whether a process of this boot was recorded in another PID namespace. Its pid means nothing here;
-    `presence.lives` says whether it lives.
+    """Return whether a process of this boot was recorded in another PID namespace. Its pid is meaningless here; use
+    `liveness_lock.lives`.
 
-    Where no namespace was recorded, it counts as this process's own.
+    A missing namespace counts as this process's.
     """
     return process.pid_namespace not in (None, pid_namespace()) and process.boot_id == boot_id()
 
 
 def identity(pid: int | None = None) -> ProcessIdentity | None:
-    """Return the identity of a live process (default: this one), or None where there is none or it is a zombie."""
+    """Return the identity of a live process (default: this one), None if it is gone or a zombie."""
     pid = pid or os.getpid()
     ticks = _start_ticks(pid)
     return None if ticks is None else ProcessIdentity(boot_id(), pid, ticks, pid_namespace())
@@ -61,8 +65,8 @@ def me() -> ProcessIdentity:
 
 
 def is_alive(process: ProcessIdentity) -> bool:
-    """Say whether that very process runs and is visible from here: a reboot, a reused pid and a zombie count as gone,
-    another PID namespace as invisible.
+    """Return whether exactly that process runs and is visible here: after a reboot, for a reused pid, a zombie or
+    another PID namespace, False.
     """
     return (
         not is_foreign(process) and process.boot_id == boot_id() and _start_ticks(process.pid) == process.started_ticks
@@ -70,12 +74,12 @@ def is_alive(process: ProcessIdentity) -> bool:
 
 
 def mark(worker: ProcessIdentity) -> str:
-    """Return what `MARK` holds in the environment of all that the worker starts."""
+    """Return the value of `MARK` for all processes that the worker starts."""
     return f"{worker.boot_id}/{worker.pid}/{worker.started_ticks}"
 
 
 def mark_of(pid: int) -> str:
-    """Return the mark that a process carries; empty where it has none, or belongs to another user."""
+    """Return a process's mark; empty without one, or for another user's process."""
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -85,19 +89,19 @@ def mark_of(pid: int) -> str:
 
 
 def uptime_s() -> float:
-    """Return the seconds since the machine started, sleep included; no change of the clock moves it."""
+    """Return the seconds since the machine started, including sleep; independent of clock changes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def age_s(process: ProcessIdentity) -> float:
-    """Return the seconds since a process started; on Linux no change of the clock moves it."""
+    """Return the seconds since a process started; on Linux independent of clock changes."""
     if not sys.platform.startswith("linux"):
         return time.time() - process.started_ticks / 100
     return uptime_s() - process.started_ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return a live process's start in clock ticks since boot; the clock may jump, these don't."""
+    """Return a live process's start in clock ticks since boot, independent of clock changes."""
     if not sys.platform.startswith("linux"):
         try:
             process = psutil.Process(pid)
@@ -112,10 +116,9 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def die_with_parent(parent_pid: int | None = None) -> None:
-    """Ask the kernel to kill this process with -9 when its parent ends; end at once where `parent_pid` has gone
-    already.
+    """Have the kernel send this process SIGKILL when its parent ends; exit at once if `parent_pid` is already gone.
 
-    Does nothing off Linux: there a rank notices by its closed channel.
+    Linux only; elsewhere a rank notices its closed channel.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -124,9 +127,9 @@ def die_with_parent(parent_pid: int | None = None) -> None:
 
 
 def session_members(leader: ProcessIdentity) -> list[int]:
-    """Return the pids of the session that `leader` opened, whoever their parent is by now.
+    """Return the pids of the session of `leader`, whatever their parents are now.
 
-    Empty after a reboot, and where another process has that pid: the kernel reuses none that still names a session.
+    Empty after a reboot, and if another process has that pid: the kernel doesn't reuse the id of an existing session.
     """
     now = identity(leader.pid)
     if leader.boot_id != boot_id() or is_foreign(leader) or (now is not None and now != leader):
@@ -142,19 +145,17 @@ def session_members(leader: ProcessIdentity) -> list[int]:
 
 
 def end_session(leader: ProcessIdentity, grace_s: float = 3.0, kill_s: float = 5.0) -> list[int]:
-    """End every process of a session: terminate, wait `grace_s`, kill, wait `kill_s`; return the pids that are still
-    there.
-    """
+    """End every process of a session: terminate, wait `grace_s`, kill, wait `kill_s`; return the remaining pids."""
     end_processes(session_members(leader), grace_s, kill_s)
     deadline = time.monotonic() + kill_s
-    while (left := session_members(leader)) and time.monotonic() < deadline:  # whoever was forked meanwhile
+    while (left := session_members(leader)) and time.monotonic() < deadline:  # processes forked meanwhile
         _signal(left, signal.SIGKILL)
         time.sleep(0.02)
     return left
 
 
 def end_processes(pids: Sequence[int], grace_s: float = 3.0, kill_s: float = 5.0) -> list[int]:
-    """End these processes (terminate, then kill); return the pids that outlived both deadlines."""
+    """End these processes (terminate, then kill); return the pids that survived both deadlines."""
     _signal(pids, signal.SIGTERM)
     left = _wait(pids, grace_s)
     _signal(left, signal.SIGKILL)
@@ -162,9 +163,7 @@ def end_processes(pids: Sequence[int], grace_s: float = 3.0, kill_s: float = 5.0
 
 
 def end_these(processes: Iterable[ProcessIdentity], grace_s: float = 3.0, kill_s: float = 5.0) -> list[ProcessIdentity]:
-    """End these very processes (terminate, then kill); one whose pid names another by now is gone already. Return those
-    that are still there.
-    """
+    """End exactly these processes (terminate, then kill), ignoring reused pids; return the remaining ones."""
     left = list(processes)
     for number, within_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
         deadline = time.monotonic() + within_s
@@ -176,7 +175,7 @@ def end_these(processes: Iterable[ProcessIdentity], grace_s: float = 3.0, kill_s
 
 
 def _signal_this(process: ProcessIdentity, number: int) -> None:
-    """Signal that very process: where the system has pidfds, its pid can't come to name another one in between."""
+    """Signal exactly that process; pidfds, if available, prevent a race with a reused pid."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
@@ -210,7 +209,7 @@ def _signal(pids: Iterable[int], number: int) -> None:
 
 
 def describe_exit(code: int) -> str:
-    """Say in words how a process ended: `was killed by signal 9 (SIGKILL)` or `exited with code 1`."""
+    """Describe how a process ended: `was killed by signal 9 (SIGKILL)` or `exited with code 1`."""
     if code >= 0:
         return f"exited with code {code}"
     try:
@@ -219,3 +218,14 @@ def describe_exit(code: int) -> str:
         name = "unknown"
     hint = "; the kernel does so when memory runs out" if -code == signal.SIGKILL else ""
     return f"was killed by signal {-code} ({name}{hint})"
+
+
+def raise_open_files() -> int:
+    """Raise this process's limit on open files to its maximum, and return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = ENOUGH_FILES if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):  # macOS reports a maximum that it does not grant
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft

@@ -1,4 +1,4 @@
-"""Files in a run's folder by which its ranks lock and find each other; of no use once they have ended. Torch-free."""
+"""Lock and rendezvous files of ranks in a run's folder, useless after their end. Torch-free."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -6,11 +6,11 @@ from pathlib import Path
 LOCK_SUFFIX = ".lock"
 RENDEZVOUS_SUFFIX = ".rendezvous"
 FORMER = ("rendezvous", "lines", "ring", "group")
-"""How files of the second kind were named before, in the folders of runs that ended then."""
+"""Previous names of rendezvous files, in the folders of old runs."""
 
 
 def is_meeting_file(path: Path) -> bool:
-    """Say whether a file of a run's folder is one of these, by its name."""
+    """Return whether a file of a run's folder is one of these, by its name."""
     return path.suffix in (LOCK_SUFFIX, RENDEZVOUS_SUFFIX) or path.name in FORMER
 
 

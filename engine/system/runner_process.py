@@ -1,6 +1,4 @@
-"""Whether a runner serves a home, who it is, and the start of one where none does: what everybody asks who is not the
-runner. Torch-free.
-"""
+"""Check for a home's runner, identify it, and start one; for all processes except the runner. Torch-free."""
 
 import os
 import subprocess
@@ -18,20 +16,20 @@ from engine.system.processes import is_foreign, pid_namespace
 from engine.umask import GIVEN
 
 SETTLE_S = 30.0
-"""So long a lock that no runner of the store explains may be that of one who starts, ends or has just died, on a
-machine that has other work.
+"""Time in which a lock without a registered runner may belong to one that is starting, stopping or has just died, on a
+busy machine.
 """
 LOOK_S = 0.05
 
 SEPARATE = "PARALLAB_RUNNER"
-"""Set to `separate` where a service of the machine starts the runner and starts it again: then nothing of ours does."""
+"""Environment variable; `separate`: a service of the machine starts and restarts the runner, so we never do."""
 
 _started: list[subprocess.Popen[bytes]] = []
-"""Runners that this process started: kept, so that one that ends is reaped and leaves no zombie."""
+"""Runners started by this process, kept for reaping."""
 
 
 def is_running(home: Home) -> bool:
-    """Say whether a runner holds this home's lock at this moment."""
+    """Return whether a runner holds this home's lock."""
     if not home.runner_lock.exists():
         return False
     lock = FileLock(home.runner_lock)
@@ -43,11 +41,11 @@ def is_running(home: Home) -> bool:
 
 
 def is_served(home: Home) -> bool:
-    """Say whether a runner serves this home, once that is settled.
+    """Return whether a runner serves this home, after waiting for a clear state.
 
-    A lock says nothing yet while its holder is not the live runner that the store names. It may start, and is named in
-    a moment; it may have signed off, and still end what it had ready; or it was killed, and its threads, or a child
-    between fork and exec, keep the lock for another moment.
+    A lock is inconclusive while its holder is not the store's live runner: that one may be starting and register soon;
+    it may have signed off and still be cleaning up; or it was killed, and its threads, or a child between fork and
+    exec, hold the lock a little longer.
     """
     deadline = time.monotonic() + SETTLE_S
     while is_running(home):
@@ -58,10 +56,10 @@ def is_served(home: Home) -> bool:
 
 
 def ensure_running(home: Home) -> bool:
-    """Start a runner in the background where none serves `home`; return whether one was started. Raises RunnerError
-    where it would refuse to serve.
+    """Start a runner in the background if none serves `home`; return whether one was started. Raises RunnerError if a
+    runner can't serve.
 
-    It gets a session of its own, so that Ctrl-C, a closed terminal or an ended console leave it alone.
+    It gets its own session, so that Ctrl-C, a closed terminal or the console's end don't affect it.
     """
     home.create()
     if is_separate():
@@ -86,8 +84,8 @@ def ensure_running(home: Home) -> bool:
 
 
 def refuse_beside_foreign_runs(home: Home) -> None:
-    """Raise RunnerError while a run of another PID namespace is carried out: a runner here could neither watch nor end
-    its processes.
+    """Raise RunnerError while a run in another PID namespace is active: a runner here could neither watch nor end its
+    processes.
     """
     with Reader.open(home) as reader:
         workers = {
@@ -98,20 +96,19 @@ def refuse_beside_foreign_runs(home: Home) -> None:
     if workers:
         there = ", ".join(f"{run_id} (namespace {worker.pid_namespace})" for run_id, worker in workers.items())
         raise RunnerError(
-            f"A run is carried out in another PID namespace, such as another container: {there}. A runner of "
-            f"this namespace ({pid_namespace()}) can't watch"
-            " or end it, so none serves here and queued runs wait. Start the runner where that run was "
-            "started, or wait until it has ended."
+            f"A run is active in another PID namespace, such as another container: {there}. A runner in this "
+            f"namespace ({pid_namespace()}) can't watch or end it, so none can start here and queued runs wait. "
+            "Start the runner in the run's namespace, or wait until the run has ended."
         )
 
 
 def is_separate() -> bool:
-    """Say whether a service of the machine sees to the runner."""
+    """Return whether a service of the machine manages the runner."""
     return os.environ.get(SEPARATE) == "separate"
 
 
 def has_died(home: Home) -> bool:
-    """Say whether the store names a runner that is no more: it was killed, for one that ends signs off."""
+    """Return whether the store's runner is gone without having signed off, so it was killed."""
     with Reader.open(home) as reader:
         row = reader.runner.current()
     return row is not None and not lives(home, row.process)

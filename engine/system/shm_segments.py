@@ -1,4 +1,4 @@
-"""Segments of shared memory: who has them mapped or open, and after which process torch named them. Torch-free."""
+"""Shared memory segments: the processes that use them, and the creator in torch's names. Torch-free."""
 
 import os
 import re
@@ -10,18 +10,18 @@ import psutil
 
 SHARED = Path("/dev/shm")
 SHARED_PREFIXES = ("torch_", "psm_")
-"""How segments are named by torch and by multiprocessing; whatever else lies there belongs to other programs."""
+"""Names of segments of torch and multiprocessing; others belong to other programs."""
 _OF_TORCH = re.compile(r"torch_(\d+)_")
 
 
 def maker_of(path: Path) -> int | None:
-    """Return the pid that torch wrote into a segment's name, None for a name of another kind."""
+    """Return the pid in torch's segment name, None for other names."""
     found = _OF_TORCH.match(path.name)
     return int(found[1]) if found else None
 
 
 def mapped_by(pid: int, folder: Path = SHARED) -> set[Path]:
-    """Return the segments that a process maps under a name."""
+    """Return the named segments that a process maps."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -33,12 +33,12 @@ def mapped_by(pid: int, folder: Path = SHARED) -> set[Path]:
 
 
 def held(folder: Path = SHARED) -> set[Path]:
-    """Return what any process that this user may look at has mapped there, or open."""
+    """Return the segments that any visible process has mapped or open."""
     return {path for pid in psutil.pids() for path in (*mapped_by(pid, folder), *(Path(name) for name in open_by(pid)))}
 
 
 def open_by(pid: int) -> Iterator[str]:
-    """Yield what a process has open, as the links in /proc/PID/fd say it: a path, or words such as `socket:[77]`."""
+    """Yield a process's open files, from the links in /proc/PID/fd: a path, or text such as `socket:[77]`."""
     with suppress(OSError):
         for descriptor in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
@@ -46,7 +46,7 @@ def open_by(pid: int) -> Iterator[str]:
 
 
 def made_by(pids: frozenset[int], folder: Path = SHARED) -> list[Path]:
-    """Return torch's segments that one of these processes made."""
+    """Return torch's segments created by these processes."""
     try:
         return [path for name in os.listdir(folder) if maker_of(path := folder / name) in pids]  # noqa: PTH208 names alone are needed
     except OSError:

@@ -1,3 +1,3 @@
-"""What the data-parallel methods share: the net with its flat weights, the partition of the data, the step log, the
-server of weights and both sides of its loop, the injected faults. The algorithms are in each experiment's `method.py`.
+"""Shared by the data-parallel methods: flat nets, data partition, step log, weight server and client loops, injected
+faults. The algorithms are in each experiment's `method.py`.
 """

@@ -1,6 +1,4 @@
-"""The pace of the methods with a server of weights: each trainer pushes a gradient and is answered. Torch-free and
-pure.
-"""
+"""The pace of methods with a weight server: each trainer pushes a gradient and gets an answer. Torch-free and pure."""
 
 from engine.duel.budget import bytes_exchanged, steps_of_parts
 from engine.experiment.contender import Pace
@@ -10,6 +8,6 @@ _WIDTHS = {"float32": 4, "bf16": 2}
 
 
 def served(config: ServerConfig, gradients: int = 1) -> Pace:
-    """Return the pace of a server that makes an update of so many gradients."""
+    """Return the pace of a server that makes one update per `gradients` gradients."""
     pushed = sum(steps_of_parts(config.dataset, config.trainers, config.batch_size))
     return Pace(1.0, pushed / gradients, bytes_exchanged(pushed, _WIDTHS[config.wire]))

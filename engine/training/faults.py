@@ -1,4 +1,4 @@
-"""The knobs that slow or kill a trainer on purpose."""
+"""Settings that slow down or kill a trainer on purpose."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from engine.training.settings import TrainingConfig
 
 
 class Faults:
-    """What the config does to this trainer, step by step."""
+    """The faults that the config injects into this trainer, step by step."""
 
     def __init__(self, rank: Rank, config: TrainingConfig, number: int) -> None:
         self._sleep_s = config.sleep_s(number)
@@ -17,11 +17,11 @@ class Faults:
         self._rank = rank
 
     def inject(self, step: int) -> None:
-        """Sleep as the config says of this trainer; kill this process where it is to die at `step` (from 1)."""
+        """Sleep as configured for this trainer; kill this process at the configured `step` (from 1)."""
         if step == self._killed_at:
             self._rank.say(
                 "trainer killed",
-                f"{self._rank.role} killed itself at step {step}, as kill_trainer and kill_at_step say.",
+                f"{self._rank.role} killed itself at step {step}, as set by kill_trainer and kill_at_step.",
             )
             os.kill(os.getpid(), signal.SIGKILL)
         if self._sleep_s:

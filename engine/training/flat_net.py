@@ -1,6 +1,7 @@
-"""A net as two flat vectors: its state (weights, then batch-norm's running statistics) and what a gradient step sends.
+"""A net as two flat vectors: its state (weights, then batch-norm's running statistics) and the message of a gradient
+step.
 
-Both vectors may lie anywhere, so a transport can lend memory that others read and write.
+Both vectors may be views of memory that a transport shares with other processes.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,8 @@ class FlatNet:
     """One trainer's copy of the net.
 
     `state` [P + B] holds P weights and B running statistics; `message` [P + B] holds the gradient of the weights and a
-    copy of the statistics as the last mini-batch left them. A net without batch-norm has B = 0. A net on torch's `meta`
-    device brings no numbers: they are those of `state`, or 0.
+    copy of the statistics after the last mini-batch. A net without batch-norm has B = 0. A net on torch's `meta` device
+    has no values of its own: they come from `state`, or are 0.
     """
 
     def __init__(
@@ -51,13 +52,13 @@ class FlatNet:
 
 
 def _state_of(net: nn.Module, state: Tensor | None, device: torch.device) -> Tensor:
-    """Return the vector that is to hold the net's state, with the numbers that the net brings."""
+    """Return the vector for the net's state, initialized with the net's values."""
     if all(parameter.device.type != "meta" for parameter in net.parameters()):
         first = flat_state(net).to(device)
         return first if state is None else state.copy_(first)
     net.to_empty(device=device)
     for buffer in net.buffers():
-        if not buffer.is_floating_point():  # counters of batches
+        if not buffer.is_floating_point():  # batch counters
             buffer.zero_()
     return torch.zeros(state_size(net), device=device) if state is None else state
 
@@ -74,14 +75,12 @@ def state_size(net: nn.Module) -> int:
 
 
 def bind_statistics(net: nn.Module, flat: Tensor) -> None:
-    """Make every running statistic of `net` a view of `flat` [B]. Counters of batches (whole numbers) stay the net's
-    own.
-    """
+    """Make every running statistic of `net` a view of `flat` [B]. Batch counters (integers) stay in the net."""
     start = 0
     for module in net.modules():
         for name, buffer in module.named_buffers(recurse=False):
             if buffer.is_floating_point():
                 setattr(
                     module, name, flat.data[start : start + buffer.numel()].view(buffer.shape)
-                )  # .data: autograd must not see it change
+                )  # .data: hide the change from autograd
                 start += buffer.numel()

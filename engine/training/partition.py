@@ -1,4 +1,4 @@
-"""How the training set is cut into one part a trainer."""
+"""Partition the training set into one part per trainer."""
 
 from typing import Literal
 
@@ -9,12 +9,11 @@ Partition = Literal["contiguous", "shuffled", "dirichlet"]
 
 
 def partition(labels: Tensor, count: int, scheme: Partition, *, alpha: float = 1.0, seed: int = 0) -> list[Tensor]:
-    """Return `count` vectors of positions, disjoint, which together cover all of `labels` [N]; none is empty while
-    count <= N.
+    """Return `count` disjoint vectors of positions that together cover `labels` [N]; none is empty while count <= N.
 
-    contiguous: stretches as they lie, the last takes the remainder. shuffled: the same of a random order.
-    dirichlet: of each label, shares drawn from a symmetric Dirichlet distribution; a small `alpha` gives each part few
-    labels (Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution").
+    contiguous: consecutive ranges, the last one takes the remainder. shuffled: the same of a random order. dirichlet:
+    for each label, shares drawn from a symmetric Dirichlet distribution; a small `alpha` gives each part few labels
+    (Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution").
     """
     random = torch.Generator().manual_seed(seed)
     if scheme == "contiguous":
@@ -42,7 +41,7 @@ def _by_label(labels: Tensor, count: int, alpha: float, random: torch.Generator)
 
 
 def _none_empty(found: list[Tensor]) -> list[Tensor]:
-    """Give each empty part one sample of the largest."""
+    """Move one sample of the largest part to each empty part."""
     for index, part in enumerate(found):
         if not len(part):
             largest = max(range(len(found)), key=lambda other: len(found[other]))

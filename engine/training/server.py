@@ -1,7 +1,6 @@
-"""What every server of weights does: send them with a version, know its members, apply no push twice.
+"""Base of all weight servers: send versioned weights, track the members, apply no push twice.
 
-What happens to a gradient is the method's own: it overrides `on_gradient`, and `on_member_left` where it waits for
-members.
+Each method overrides `on_gradient`, and `on_member_left` if it waits for members.
 """
 
 import time
@@ -24,8 +23,7 @@ FETCH, PUSH, LEAVE = range(3)
 class WeightServer(Membership):
     """Weights and running statistics in one vector `state` [P + B], a version that counts updates, and the trainers.
 
-    It is the handler of an exchange: called from several threads, every change of it happens under `lock`, and no call
-    waits.
+    It is the handler of an exchange: called from several threads, it changes only under `lock`, and no call waits.
     """
 
     def __init__(self, rank: Rank, config: ServerConfig, workload: Workload) -> None:
@@ -42,9 +40,9 @@ class WeightServer(Membership):
         self.version = 0
         self.samples = 0
         self.staleness: list[int] = []
-        """Of the gradients applied since they were last reported."""
+        """Staleness of the gradients applied since the last report."""
 
-    # ---- what the method decides
+    # ---- overridden by the method
 
     def on_gradient(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
         """Handle a gradient (with running statistics, [P + B]) and reply to its trainer, now or later; `staleness`
@@ -52,7 +50,7 @@ class WeightServer(Membership):
         """
         raise NotImplementedError
 
-    # ---- the handler of the exchange
+    # ---- handler of the exchange
 
     def __call__(self, request: Request, vector: Tensor | None, respond: Respond) -> None:
         """Handle one request of a trainer."""
@@ -81,15 +79,15 @@ class WeightServer(Membership):
             self.on_gradient(member, vector.to(self.state.device), self.version - request.version)
 
     def reply(self, member: TrainerState, staleness: int = 0, note: int = 0) -> None:
-        """Answer what a trainer last asked with the weights as they are now."""
+        """Reply to a trainer's last request with the current weights."""
         respond = member.respond
         assert respond is not None
         member.is_waiting, member.respond, member.heard_at = False, None, time.monotonic()
         respond(Answer(self.version, staleness, self.samples, note), self.state)
 
     def _reply_again(self, member: TrainerState, respond: Respond) -> None:
-        """A push that has arrived before is not applied again: it is answered as the first one is, or at once where
-        that was.
+        """Answer a repeated push without applying it again: with the first one's answer, or at once if that was
+        sent.
         """
         if not member.is_waiting:
             member.respond = respond
@@ -112,13 +110,15 @@ class WeightServer(Membership):
         return self.config.learning_rate * max(0.0, left)
 
     def mix_statistics(self, mean: Tensor, share: float) -> None:
-        """Move the running statistics to those that trainers sent, by the share of the trainers that they come from."""
+        """Move the running statistics towards those sent by trainers, weighted by the fraction of trainers they come
+        from.
+        """
         self.state[self.parameters :].lerp_(mean, share)
 
     # ---- checkpoints
 
     def checkpoint(self) -> dict[str, object]:
-        """Return what training needs to go on; call under `lock`."""
+        """Return the training state for a checkpoint; call under `lock`."""
         return {
             "state": self.state.cpu().clone(),
             "velocity": self.optimizer.velocity.cpu().clone(),
@@ -128,7 +128,7 @@ class WeightServer(Membership):
         }
 
     def restore(self, saved: dict[str, object]) -> None:
-        """Take up a checkpoint; a trainer hears the last step of its own that counts when it first fetches."""
+        """Load a checkpoint; a trainer gets its last counted step with its first fetch."""
         self.state.copy_(saved["state"])  # type: ignore[arg-type]
         self.optimizer.velocity.copy_(saved["velocity"])  # type: ignore[arg-type]
         self.version, self.samples = int(saved["version"]), int(saved["samples"])  # type: ignore[call-overload]

@@ -1,4 +1,4 @@
-"""A trainer's side of a run with a server: its copy of the net, its mini-batches, and what it asks the server."""
+"""The trainer's side of a run with a server: its copy of the net, its mini-batches and its requests."""
 
 import math
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from engine.training.workload import Batch, Workload
 
 
 class ServerClient:
-    """One trainer as it sees the server; `net` holds the weights that the last answer brought."""
+    """A trainer's connection to the server; `net` holds the weights of the last answer."""
 
     def __init__(
         self, rank: Rank, config: ServerConfig, line: ClientLink, workload: Workload, device: torch.device
@@ -31,8 +31,8 @@ class ServerClient:
         self.workload = workload
         self.record = rank.recorder
         self.shares_memory = line.incoming.device == device
-        """Whether the net lies in the very memory that the line reads and writes."""
-        with torch.device("meta"):  # its numbers come with the first fetch
+        """Whether the net's memory is the line's own buffer."""
+        with torch.device("meta"):  # its values arrive with the first fetch
             net = workload.net(seed_of(config.seed, WEIGHTS))
         state, message = (line.incoming, line.outgoing) if self.shares_memory else (None, None)
         self.net = FlatNet(net, workload.loss, state, message, device)
@@ -46,7 +46,7 @@ class ServerClient:
     def connect(
         cls, rank: Rank, config: ServerConfig, exchange: Exchange, workload: Workload
     ) -> Iterator["ServerClient"]:
-        """Be a trainer for the block; at its end tell the server that no more gradients come."""
+        """Run as a trainer for the block; tell the server at its end that no more gradients will follow."""
         keep_freed_memory()
         device = usable(config.device, str(rank.device))
         with exchange.connect(rank) as line:
@@ -57,7 +57,7 @@ class ServerClient:
             line.ask(Request(rank.index, LEAVE), send=False)
 
     def fetch(self) -> None:
-        """Fetch the weights, and take up this trainer's work after those of its steps that are in them already."""
+        """Fetch the weights and resume after the steps that they already include."""
         with self.record.phase("communicate"):
             answer = self._ask(FETCH, send=False)
         self.step, self.version = answer.note, answer.version
@@ -79,14 +79,14 @@ class ServerClient:
     def push(self, loss: float, samples: int) -> Answer:
         """Push the gradient in `net` and wait for the answer, whose weights are in `net` afterwards.
 
-        The time that the server holds the answer back is `wait`. Raises RunFailed where the loss is not finite.
+        Time that the server delays the answer counts as `wait`. Raises RunFailed if the loss is not finite.
         """
         if not math.isfinite(loss):
             self.record.log({"train/loss": loss}, step=self.step)
             raise RunFailed(
-                f"{self.rank.role}'s loss became {loss} at its step {self.step}. Lower learning_rate "
-                f"({self.config.learning_rate}) or momentum ({self.config.momentum}); "
-                "a checkpoint from before is kept."
+                f"{self.rank.role}'s loss became {loss} at step {self.step}. Lower learning_rate "
+                f"({self.config.learning_rate}) or momentum ({self.config.momentum}); an earlier "
+                "checkpoint is kept."
             )
         with self.record.phase("communicate"):
             answer = self._ask(PUSH, samples)
@@ -98,7 +98,7 @@ class ServerClient:
         return answer
 
     def log_step(self, loss: float, answer: Answer) -> None:
-        """Record a step and how stale its gradient was."""
+        """Record a step and the staleness of its gradient."""
         values = {"train/loss": loss}
         if self.config.may_be_stale:
             values["perf/staleness"] = answer.staleness

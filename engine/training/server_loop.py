@@ -1,4 +1,4 @@
-"""The loop of the server's own thread, which tests, saves and watches while other threads answer the trainers."""
+"""The loop of the server's main thread, which tests, saves and monitors while other threads answer the trainers."""
 
 import time
 
@@ -15,12 +15,12 @@ from engine.training.workload import Workload
 
 POLL_S = 0.05
 REPORT_EACH = 100
-"""Gradients whose staleness goes into one mean and one 99th percentile."""
+"""Number of gradients in one staleness mean and 99th percentile."""
 
 
 def exchange_with_server(config: ServerConfig, workload: Workload, server_device: str) -> Exchange:
-    """Return the exchange between `ps`, which is rank 0, and its trainers, for the vectors of the workload's net."""
-    with torch.device("meta"):  # a net without numbers tells their count
+    """Return the exchange between `ps` (rank 0) and its trainers, for vectors the size of the workload's net."""
+    with torch.device("meta"):  # a net without values is enough to count them
         size = state_size(workload.net(seed_of(config.seed, WEIGHTS)))
     clients = tuple(range(1, config.trainers + 1))
     return Exchange.create(
@@ -36,7 +36,7 @@ def exchange_with_server(config: ServerConfig, workload: Workload, server_device
 
 
 class ServerLoop:
-    """Tests the weights, saves them, and checks the members of one server until all have left."""
+    """Tests the weights, saves them, and monitors the members of one server until all have left."""
 
     def __init__(self, rank: Rank, config: ServerConfig, server: WeightServer) -> None:
         self.rank = rank
@@ -52,7 +52,7 @@ class ServerLoop:
         self.tested_at = self._passes()
 
     def run(self, exchange: Exchange) -> None:
-        """Serve until every trainer has left; test the weights on the way and at the end."""
+        """Serve until every trainer has left; test the weights periodically and at the end."""
         server = self.server
         with exchange.serve(self.rank, server) as service:
             self.rank.ready()

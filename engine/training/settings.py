@@ -11,36 +11,33 @@ MS = ADVANCED | {"unit": "ms"}
 
 
 class TrainingConfig(Config):
-    """What every data-parallel experiment takes: trainers, optimizer, transport, and knobs that slow or
-    kill a trainer.
-    """
+    """The settings of every data-parallel experiment: trainers, optimizer, transport and injected faults."""
 
     trainers: int = Field(
-        4, ge=1, le=64, description="Trainer processes; each computes gradients on its own part of the data."
+        4, ge=1, le=64, description="Trainer processes. Each computes gradients on its own part of the data."
     )
     batch_size: int = Field(
-        64, ge=1, le=60_000, description="Samples in one trainer's mini-batch.", json_schema_extra={"unit": "samples"}
+        64, ge=1, le=60_000, description="Samples per mini-batch of one trainer.", json_schema_extra={"unit": "samples"}
     )
     dataset: DatasetName = Field(
-        "mnist", description="What is learned; digits is bundled and small, synthetic is random, for timing."
+        "mnist", description="Training data. digits is bundled and small; synthetic is random, for timing only."
     )
     variant: Literal["engine", "tutorial"] = Field(
         "engine",
         description=(
-            "engine: one flat buffer each way, persistent processes. tutorial: built as the published code is, at "
-            "its cost."
+            "engine: one flat buffer each way, persistent processes. tutorial: built like the "
+            "published code, at its original speed."
         ),
     )
     schedule: Literal["constant", "linear"] = Field(
         "constant",
-        description="The learning rate over the run: constant, or falling in a line to 0 at its end.",
+        description="Learning-rate schedule: constant, or linear decay to 0 over the run.",
         json_schema_extra=ADVANCED,
     )
     transport: Literal["rpc", "gloo", "shared_memory"] = Field(
         "rpc",
         description=(
-            "How gradients and weights travel: torch's RPC, gloo's messages, or memory that the processes share "
-            "(one machine only)."
+            "Transport of gradients and weights: torch RPC, gloo messages, or shared memory (one machine only)."
         ),
     )
     timeout_s: float = Field(
@@ -48,8 +45,8 @@ class TrainingConfig(Config):
         ge=1,
         le=3600,
         description=(
-            "So long a trainer may be silent: then a synchronous run fails and names it, an asynchronous one goes "
-            "on without it."
+            "Maximum silence of a trainer. After it, a synchronous run fails and names the trainer; "
+            "an asynchronous run continues without it."
         ),
         json_schema_extra=ADVANCED | {"unit": "s"},
     )
@@ -58,7 +55,8 @@ class TrainingConfig(Config):
         ge=0,
         le=86_400,
         description=(
-            "Seconds between two checkpoints, from which a cancelled, failed or lost run can be resumed; 0 keeps none."
+            "Interval between checkpoints, from which a cancelled, failed or lost run can be "
+            "resumed. 0 disables checkpoints."
         ),
         json_schema_extra=ADVANCED | {"unit": "s"},
     )
@@ -66,35 +64,35 @@ class TrainingConfig(Config):
         0.0,
         ge=0,
         le=60_000,
-        description="Every trainer sleeps so long in each step, as if its gradient took longer without needing a core.",
+        description="Sleep per step of every trainer; simulates a slower gradient without using a core.",
         json_schema_extra=MS,
     )
     slow_trainer: int = Field(
         0,
         ge=0,
         le=64,
-        description="The number of one trainer that is slower than the others; 0 for none.",
+        description="Number of the trainer to slow down; 0 for none.",
         json_schema_extra=ADVANCED,
     )
     slow_sleep_ms: float = Field(
         100.0,
         ge=0,
         le=60_000,
-        description="So long the slow trainer sleeps in each step, instead of sleep_ms.",
+        description="Sleep per step of the slow trainer, instead of sleep_ms.",
         json_schema_extra=MS,
     )
     kill_trainer: int = Field(
         0,
         ge=0,
         le=64,
-        description="The number of one trainer that is killed on its way; 0 for none.",
+        description="Number of the trainer to kill during the run; 0 for none.",
         json_schema_extra=ADVANCED,
     )
     kill_at_step: int = Field(
         50,
         ge=1,
         le=1_000_000,
-        description="The step of its own at which that trainer is killed.",
+        description="Step of that trainer at which it is killed.",
         json_schema_extra=ADVANCED | {"unit": "steps"},
     )
 
@@ -104,17 +102,17 @@ class TrainingConfig(Config):
 
     @property
     def patience_s(self) -> float:
-        """So long a rank waits for an answer: longer than the server waits for others, since it is the server that
-        finds who is late.
+        """Time that a rank waits for an answer: longer than the server waits for trainers, so that the server reports
+        the late one.
         """
         return 2 * self.timeout_s + 10
 
     def listens(self, gpus: int) -> bool:
-        """Return whether vectors travel over the network's loopback."""
+        """Return whether vectors travel over the loopback network."""
         return self.transport != "shared_memory"
 
     def sleep_s(self, number: int) -> float:
-        """Return the seconds that trainer `number` (from 1) sleeps in each step."""
+        """Return the seconds that trainer `number` (from 1) sleeps per step."""
         return (self.slow_sleep_ms if number == self.slow_trainer else self.sleep_ms) / 1000
 
     @model_validator(mode="after")
@@ -132,8 +130,8 @@ class TrainingConfig(Config):
             raise RuleBroken(
                 "device",
                 (
-                    "device must be auto, cpu or cuda here, got 'mps': an Apple GPU can't be shared by several "
-                    "processes. Choose cpu."
+                    "device must be auto, cpu or cuda here, got 'mps': several processes can't share "
+                    "an Apple GPU. Choose cpu."
                 ),
             )
         return self
@@ -145,9 +143,10 @@ class TrainingConfig(Config):
         if self.start_method != "spawn":
             raise RuleBroken(
                 "start_method",
-                "start_method must be spawn for variant tutorial, since its slow start is part of what it "
-                f"shows, got '{self.start_method}'. "
-                "Choose spawn or variant engine.",
+                (
+                    "start_method must be spawn for variant tutorial, because its slow start is part of "
+                    f"the demonstration, got '{self.start_method}'. Choose spawn or variant engine."
+                ),
             )
         if self.device == "cuda":
             raise RuleBroken(
@@ -157,14 +156,14 @@ class TrainingConfig(Config):
 
 
 def fits_the_data(dataset: str, trainers: int, batch_size: int) -> None:
-    """Raise RuleBroken where a trainer would get no sample, or a mini-batch is larger than the whole set."""
+    """Raise RuleBroken if a trainer would get no sample, or a mini-batch is larger than the whole set."""
     size = data_set(dataset).train
     if trainers > size:
         raise RuleBroken(
             "trainers",
             (
-                f"trainers must be at most the {size:,} training samples of {dataset}, got {trainers}: each needs "
-                "a sample."
+                f"trainers must be at most the {size:,} training samples of {dataset}, got "
+                f"{trainers}: each needs at least one sample."
             ),
         )
     if batch_size > size:
@@ -174,7 +173,7 @@ def fits_the_data(dataset: str, trainers: int, batch_size: int) -> None:
 
 
 class ServerConfig(TrainingConfig):
-    """What the experiments with a server of weights take besides."""
+    """The additional settings of experiments with a weight server."""
 
     server_roles = ("ps",)
 
@@ -182,17 +181,20 @@ class ServerConfig(TrainingConfig):
         10,
         ge=1,
         le=1000,
-        description="Times that each trainer goes through its own part; all together they make as many passes.",
+        description="Passes of each trainer over its own part, which equals passes over the whole data set.",
     )
     learning_rate: float = Field(
-        0.001, gt=0, le=10, description="Step size of the server's SGD. If the loss jumps or becomes NaN, lower it."
+        0.001,
+        gt=0,
+        le=10,
+        description="Learning rate of the server's SGD; lower it if the loss diverges or becomes NaN.",
     )
     momentum: float = Field(0.9, ge=0, lt=1, description="Momentum of the server's SGD.")
     wire: Literal["float32", "bf16"] = Field(
         "float32",
         description=(
-            "Numbers on their way: bf16 halves what travels and rounds gradients and fetched weights to 8 bits; "
-            "the server keeps float32."
+            "Number format in transit. bf16 halves the traffic and rounds gradients and fetched "
+            "weights to 8 bits; the server keeps float32."
         ),
         json_schema_extra=ADVANCED,
     )
@@ -201,7 +203,7 @@ class ServerConfig(TrainingConfig):
         ge=0,
         le=1000,
         description=(
-            "Passes over the data between two tests by the server, while trainers go on; 0 tests only at the end."
+            "Passes over the data between tests by the server, while trainers continue. 0 tests only at the end."
         ),
         json_schema_extra=ADVANCED | {"unit": "passes"},
     )
@@ -212,12 +214,12 @@ class ServerConfig(TrainingConfig):
 
     @property
     def max_gpus(self) -> int:
-        """One a trainer and one for the server; the tutorial variant has none."""
+        """One per trainer and one for the server; none for the tutorial variant."""
         return 0 if self.variant == "tutorial" else len(self.roles)
 
     @property
     def needs_all(self) -> bool:
-        """Whether an update needs a gradient of every trainer, so that none can be done without."""
+        """Whether an update needs a gradient from every trainer."""
         raise NotImplementedError
 
     @property
@@ -227,7 +229,7 @@ class ServerConfig(TrainingConfig):
 
     @property
     def expendable(self) -> tuple[str, ...]:
-        """The roles that the run can do without."""
+        """The roles that the run can lose and still continue."""
         return () if self.needs_all else self.trainer_roles
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""What a trainer records of its steps, and how all trainers together count passes over the data."""
+"""Record a trainer's steps, and count all trainers' passes over the data."""
 
 import math
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ NOTHING: Mapping[str, float] = {}
 class StepLog:
     """One trainer's steps and samples; `passes` counts the samples of all trainers over the whole training set.
 
-    Each trainer adds to its own column of `counters` [samples and updates, trainers] alone, so the sums are exact but
-    for mini-batches under way. `advice` ends the error of a loss that is not finite.
+    Each trainer writes only its own column of `counters` [samples and updates, trainers], so the sums are exact except
+    for mini-batches in progress. `advice` ends the error for a loss that is not finite.
     """
 
     def __init__(self, rank: Rank, counters: Tensor, *, pass_size: int, total: int, advice: str) -> None:
@@ -26,7 +26,7 @@ class StepLog:
         self.steps = 0
         self._role = rank.role
         self._index = rank.index
-        self._samples, self._updates = counters.numpy()  # an element's access takes a tenth of the tensor's time
+        self._samples, self._updates = counters.numpy()  # element access takes a tenth of a tensor's time
         self._pass_size = pass_size
         self._total = total
         self._advice = advice
@@ -39,20 +39,20 @@ class StepLog:
 
     @property
     def passes(self) -> float:
-        """The passes over the training set that all trainers together have made."""
+        """Passes over the training set by all trainers together."""
         return float(self._samples.sum()) / self._pass_size
 
     def resume(self, steps: int, samples: int) -> None:
-        """Count from where an earlier run ended."""
+        """Continue counting from the end of an earlier run."""
         self.steps = steps
         self._samples[self._index] = samples
 
     def mark_read(self) -> None:
-        """Mark the version of shared weights that the next gradient is computed from; its staleness is recorded."""
+        """Mark the version of the shared weights that the next gradient is computed from, to record its staleness."""
         self._read_at = int(self._updates.sum())
 
     def log_step(self, loss: float, samples: int, measured: Mapping[str, float] = NOTHING) -> None:
-        """Record one step and what else was measured in it; raises RunFailed when the loss is not finite."""
+        """Record one step and its other measurements; raises RunFailed if the loss is not finite."""
         self.steps += 1
         self._samples[self._index] += samples
         values = {"train/loss": loss, **measured}

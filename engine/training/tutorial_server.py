@@ -1,11 +1,11 @@
-"""The server as the published code builds it: the whole module travels to every trainer in every round, gradients as a
-list of tensors.
+"""The server as the published code builds it: the whole module is sent to every trainer each round, gradients as a list
+of tensors.
 
-Kept for its cost, which the engine variant is compared with. Mended: gradients are added under the lock, to buffers of
-their own (zero_grad leaves none since torch 2.0); where updates can overlap with a reply, the reply is a copy of the
-module, since RPC sends from its memory after the handler has returned; each trainer has its data by itself; a trainer
-says when it has no mini-batch left, dead and silent ones are missed after timeout_s, and a batch never waits for more
-gradients than there are trainers. Batch-norm's statistics stay the server's first ones, as published.
+Kept to measure its cost against the engine variant. Fixed: gradients are added under the lock, to buffers of their own
+(zero_grad leaves none since torch 2.0); where updates can overlap with a reply, the reply is a copy of the module,
+since RPC sends from its memory after the handler has returned; each trainer loads its own data; a trainer reports when
+it has no mini-batch left, dead and silent ones are dropped after timeout_s, and a batch never waits for more gradients
+than there are trainers. Batch-norm's statistics stay the server's first ones, as published.
 """
 
 import copy
@@ -23,7 +23,7 @@ from engine.data.sets.images import PixelSet
 from engine.data.sets.pil_images import PilImages, evaluate_one_by_one, timed
 from engine.data.sets.registry import read
 from engine.runtime.transport.disconnects import Goodbyes
-from engine.runtime.transport.rpc import answered_later, call, joined
+from engine.runtime.transport.rpc_group import answered_later, call, joined
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.faults import Faults
 from engine.training.membership import Membership
@@ -33,11 +33,11 @@ from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, Workload
 
 _server: list["ModuleServer"] = []
-"""The server of this process, where it is one."""
+"""The server of this process, if any."""
 
 
 class ModuleServer(Membership):
-    """A module, its optimizer, and the future that everyone in the present batch waits for."""
+    """A module, its optimizer, and the future that everyone in the current batch waits for."""
 
     def __init__(self, rank: Rank, config: ServerConfig, net: nn.Module, batch: int) -> None:
         super().__init__(rank, config)
@@ -52,13 +52,13 @@ class ModuleServer(Membership):
             parameter.grad = torch.zeros_like(parameter)
 
     def on_fetch(self, number: int) -> tuple[int, nn.Module]:
-        """Return the module to trainer `number`, with the count of updates in it."""
+        """Return the module to trainer `number`, with its update count."""
         with self.lock:
             self.members[number].heard_at = time.monotonic()
             return self._reply()
 
     def on_gradients(self, number: int, gradients: list[Tensor]) -> Future[Any]:
-        """Add the gradients of trainer `number`; the call that completes the batch steps and answers all."""
+        """Add the gradients of trainer `number`; the call that completes the batch updates and answers all."""
         with self.lock:
             began = time.thread_time()
             member = self.members[number]
@@ -74,7 +74,7 @@ class ModuleServer(Membership):
             return future
 
     def on_leave(self, number: int) -> None:
-        """Do without trainer `number`, which has no mini-batch left."""
+        """Remove trainer `number`, which has no mini-batch left."""
         with self.lock:
             self.leave(self.members[number])
 
@@ -82,7 +82,7 @@ class ModuleServer(Membership):
         self._step_if_complete()
 
     def _step_if_complete(self) -> None:
-        """Step where the batch is complete: it never waits for more trainers than there are."""
+        """Update if the batch is complete; it never waits for more trainers than there are."""
         if self.arrived and self.arrived >= min(self.batch, len(self.active)):
             self._step()
 
@@ -109,7 +109,7 @@ def fetch(number: int) -> tuple[int, nn.Module]:
 
 @answered_later
 def push(number: int, gradients: list[Tensor]) -> Future[Any]:
-    """Hand gradients to the server; answered with the updated module when the batch is complete."""
+    """Send gradients to the server, which answers with the updated module when the batch is complete."""
     return _server[0].on_gradients(number, gradients)
 
 
@@ -119,7 +119,7 @@ def leave(number: int) -> None:
 
 
 def run(config: ServerConfig, ranks: Ranks, workload: Workload, batch: int) -> None:
-    """Serve `workload` from one rank to all others; return when all have ended."""
+    """Serve `workload` from one rank to all others; return when all have finished."""
     pixels = read(config.dataset) if isinstance(workload, Digits) else None
     goodbyes = Goodbyes.create(tuple(range(1, config.trainers + 1)))
     ranks.run(_take_part, config, workload, pixels, batch, goodbyes, expendable=config.expendable)
@@ -138,7 +138,7 @@ def _take_part(
 
 
 def _serve(rank: Rank, config: ServerConfig, server: ModuleServer, pixels: PixelSet | None, goodbyes: Goodbyes) -> None:
-    """Be the server until every trainer has left; then test the weights."""
+    """Run as the server until every trainer has left; then test the weights."""
     _server[:] = [server]
     with joined(rank, config.patience_s):
         rank.ready()
@@ -182,7 +182,7 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
 
 
 def _seed(rank: Rank, config: ServerConfig) -> int:
-    """Return what a trainer draws from: seed + r as published, trainer1 being the first."""
+    """Return a trainer's random seed: seed + r as published, where trainer1 is the first."""
     return config.seed + rank.index - 1
 
 

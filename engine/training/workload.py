@@ -1,4 +1,4 @@
-"""What trainers of a server learn: a net, its loss, and one trainer's mini-batches after another."""
+"""Workloads of a server's trainers: a net, its loss, and mini-batches per trainer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,23 +19,23 @@ Batch = tuple[Tensor, Tensor]
 
 
 class Workload(Protocol):
-    """One thing to learn."""
+    """One training task."""
 
     has_tests: ClassVar[bool]
-    """Whether there is something to test on."""
+    """Whether there is a test set."""
 
     @property
     def pass_size(self) -> int:
         """Samples in one pass over the data; for random images, in one round of all trainers."""
 
     def net(self, seed: int) -> nn.Module:
-        """Return the net with its first weights."""
+        """Return the net with its initial weights."""
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a mini-batch."""
 
     def samples(self, number: int, steps: int | None = None) -> int:
-        """Return how many samples trainer `number` (from 1) trains on in so many steps, or in all."""
+        """Return the number of samples that trainer `number` (from 1) trains on in `steps` steps, or in total."""
 
     def batches(self, number: int, seed: int, skip: int) -> Iterator[Batch]:
         """Yield the mini-batches of trainer `number` (from 1) in the order that `seed` gives, without the
@@ -43,15 +43,15 @@ class Workload(Protocol):
         """
 
     def score(self, state: Tensor) -> Score | None:
-        """Test a net with that state, where there is something to test on."""
+        """Test a net with that state, if there is a test set."""
 
     def to(self, device: torch.device) -> "Workload":
-        """Return the same with its data on that device."""
+        """Return the same workload with its data on that device."""
 
 
 @dataclass(frozen=True)
 class Digits:
-    """The MNIST net on a set of images that is cut into one contiguous part a trainer, each shuffled by its trainer."""
+    """The MNIST net on an image set with one contiguous part per trainer, each shuffled by its trainer."""
 
     has_tests: ClassVar[bool] = True
 
@@ -87,7 +87,7 @@ class Digits:
                 yield self.data.train_images.index_select(0, chosen), self.data.train_labels.index_select(0, chosen)
 
     def score(self, state: Tensor) -> Score | None:
-        net = self.net(seed=0)  # whose numbers `state` replaces
+        net = self.net(seed=0)  # its values are replaced by `state`
         FlatNet(net, self.loss, device=state.device).state.copy_(state)
         return evaluate(net, self.data.test_images, self.data.test_labels)
 
@@ -100,9 +100,7 @@ class Digits:
 
 @dataclass(frozen=True)
 class RandomImages:
-    """A ResNet on random images [batch, 3, side, side], drawn anew in each step, against one-hot targets drawn once and
-    kept.
-    """
+    """A ResNet on random images [batch, 3, side, side], drawn for each step, with one-hot targets drawn once."""
 
     has_tests: ClassVar[bool] = False
 

@@ -1,3 +1,1 @@
-"""What leaves the lab as a file and what comes back in: tables, bundles of runs, what other programs recorded.
-Torch-free.
-"""
+"""Export and import of files: tables, bundles of runs, and runs recorded by other programs. Torch-free."""

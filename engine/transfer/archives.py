@@ -1,6 +1,6 @@
-"""A folder, a zip file or a single file as a set of named members, with bounds on what a hostile one can cost.
+"""A folder, a zip file or a single file as a set of named members, with limits against hostile files.
 
-Nothing is ever unpacked to the disk by the name it has inside, and nothing is read past what a member says its size is.
+Members are never unpacked to disk under their own names, and never read past their declared size.
 """
 
 import io
@@ -18,11 +18,10 @@ from engine.errors import ImportRefused
 
 MOST_MEMBERS = 200_000
 MOST_BYTES = 2 << 30
-"""Of all members together, unpacked."""
+"""Total unpacked size of all members."""
 DENSEST = 100
-"""So many times its packed size a member, or a zip, may unpack to where that is more than `SMALL`; what training
-records stays below 20. Logs are exempt: one line again and again packs as densely as zip can, and a log is copied piece
-by piece, never held.
+"""Maximum compression ratio of a member, or a zip, that unpacks to more than `SMALL`; training records stay below 20.
+Logs are exempt: repeated lines compress to zip's limit, and a log is copied in pieces, never held in memory.
 """
 LOGS = "logs/"
 SMALL = 16 << 20
@@ -30,28 +29,28 @@ LONGEST_NAME = 1_000
 
 
 class Members(Protocol):
-    """Files by name, below one place."""
+    """Files by name, relative to one root."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, parts apart by slashes, in order."""
+        """The names, with slashes, in order."""
 
     def size(self, name: str) -> int:
-        """Return how many bytes a member has."""
+        """Return a member's size in bytes."""
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a member for reading; raises ImportRefused where it can't be."""
+        """Open a member for reading; raises ImportRefused if that fails."""
 
 
 @dataclass(frozen=True)
 class Folder:
-    """The files below a folder; links are left out, since they could name any file of the machine."""
+    """The files below a folder, without links, which could point to any file of the machine."""
 
     path: Path
     names: tuple[str, ...]
 
     def size(self, name: str) -> int:
-        """Return how many bytes a file has."""
+        """Return a file's size in bytes."""
         return (self.path / name).lstat().st_size
 
     def open(self, name: str) -> IO[bytes]:
@@ -66,14 +65,14 @@ class Zip:
     file: zipfile.ZipFile
     names: tuple[str, ...]
     open_ones: list[IO[bytes]] = field(default_factory=list)
-    """They keep the zip itself open, so they are closed with it: an import may stop anywhere in one."""
+    """Open members, closed with the zip: an import may stop anywhere."""
 
     def size(self, name: str) -> int:
-        """Return what the zip says about a member's size; reading ends there."""
+        """Return a member's declared size, at which reading ends."""
         return self.file.getinfo(name).file_size
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a member; raises ImportRefused where it is locked or packed in a way that is not known."""
+        """Open a member; raises ImportRefused if it is encrypted or its compression is unknown."""
         try:
             self.open_ones.append(self.file.open(name))
             return self.open_ones[-1]
@@ -83,22 +82,20 @@ class Zip:
             RuntimeError,
             ValueError,
             OSError,
-        ) as error:  # one that would begin before the file has no place
+        ) as error:  # OSError: an offset before the start of the file
             raise ImportRefused(
-                f"Its member '{shown(name)}' can't be read: {_why(error)}. Pack it again without a password, "
-                "by deflate."
+                f"Member '{shown(name)}' can't be read: {_why(error)}. Compress the file again with deflate, "
+                "without a password."
             ) from error
 
 
 @contextmanager
 def members(path: Path) -> Iterator[Members]:
-    """Open what lies at a path; raises ImportRefused for what is not there, is no zip though it says so, or is out of
-    bounds.
-    """
+    """Open a folder or file; raises ImportRefused if it is missing, an invalid zip, or over a limit."""
     if path.is_dir():
         yield _folder(path)
     elif not path.is_file():
-        raise ImportRefused(f"There is no file or folder {path}.")
+        raise ImportRefused(f"{path} doesn't exist.")
     elif path.suffix.lower() == ".zip" or zipfile.is_zipfile(path):
         with _zip(path) as file:
             found = Zip(file, _checked(file))
@@ -112,29 +109,27 @@ def members(path: Path) -> Iterator[Members]:
 
 
 def read(source: Members, name: str, most: int) -> bytes:
-    """Return a member of at most `most` bytes; raises ImportRefused where it is larger or damaged."""
+    """Return a member of at most `most` bytes; raises ImportRefused if it is larger or damaged."""
     if source.size(name) > most:
-        raise ImportRefused(
-            f"Its member '{shown(name)}' has {source.size(name):,} bytes, where at most {most:,} are expected."
-        )
+        raise ImportRefused(f"Member '{shown(name)}' is too large: {source.size(name):,} bytes; at most {most:,}.")
     with opened(source, name) as file:
         return file.read(most + 1)
 
 
 @contextmanager
 def opened(source: Members, name: str) -> Iterator[IO[bytes]]:
-    """Open a member; what turns out to be damaged while it is read is an ImportRefused."""
+    """Open a member; damage found while reading raises ImportRefused."""
     with source.open(name) as file:
         try:
             yield file
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise ImportRefused(
-                f"Its member '{shown(name)}' is damaged ({_why(error)}). Copy or download the file again."
+                f"Member '{shown(name)}' is damaged ({_why(error)}). Copy or download the file again."
             ) from error
 
 
 def lines(source: Members, name: str, most: int) -> Iterator[bytes]:
-    """Yield the lines of a member; raises ImportRefused at one of more than `most` bytes, of which no more is read."""
+    """Yield the lines of a member; raises ImportRefused for a line of more than `most` bytes."""
     with opened(source, name) as file:
         buffered = io.BufferedReader(file)  # type: ignore[type-var]  # a member's own readline takes a time that grows with the square of the line
         number = 0
@@ -142,20 +137,19 @@ def lines(source: Members, name: str, most: int) -> Iterator[bytes]:
             number += 1
             if len(line) > most:
                 raise ImportRefused(
-                    f"'{shown(name)}', line {number:,}, is longer than {most:,} bytes, which no line of such a "
-                    "file is. Export it again."
+                    f"'{shown(name)}', line {number:,}, is longer than the maximum of {most:,} bytes. Export it again."
                 )
             yield line
 
 
 def shown(name: str, most: int = 80) -> str:
-    """Return a name out of a file so that a sentence can hold it, in no more than so many characters."""
+    """Return a name from a file for use in a message, cut to `most` characters."""
     text = name.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _why(error: Exception) -> str:
-    """Return what zipfile says, which can be a piece of the file itself."""
+    """Return zipfile's message, which can quote the file."""
     return shown(str(error).rstrip("."), 200)
 
 
@@ -169,7 +163,7 @@ def _folder(path: Path) -> Folder:
             if (here / name).is_file() and not (here / name).is_symlink()
         ]
         if len(found) > MOST_MEMBERS:
-            raise ImportRefused(f"{path} holds more than {MOST_MEMBERS:,} files. Name a folder of fewer runs.")
+            raise ImportRefused(f"{path} has more than {MOST_MEMBERS:,} files. Choose a folder of fewer runs.")
     return Folder(path, tuple(sorted(found)))
 
 
@@ -178,23 +172,21 @@ def _zip(path: Path) -> zipfile.ZipFile:
         return zipfile.ZipFile(path)
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
         raise ImportRefused(
-            f"{path.name} is no zip file, or only a part of one ({_why(error)}). Copy or download it again."
+            f"{path.name} is not a zip file, or is incomplete ({_why(error)}). Copy or download it again."
         ) from error
 
 
 def _checked(file: zipfile.ZipFile) -> tuple[str, ...]:
-    """Return the names of a zip; raises ImportRefused for one that would lead out of a folder, stands twice, or unpacks
-    to too much.
-    """
+    """Return the names of a zip; raises ImportRefused for unsafe or duplicate names, or too large contents."""
     infos = [info for info in file.infolist() if not info.is_dir()]
     names = [info.filename for info in infos]
     if len(names) > MOST_MEMBERS:
-        raise ImportRefused(f"It holds {len(names):,} files; at most {MOST_MEMBERS:,} can be imported at once.")
+        raise ImportRefused(f"Too many files: {len(names):,}; at most {MOST_MEMBERS:,} can be imported at once.")
     for name in names:
         if len(name) > LONGEST_NAME:
             raise ImportRefused(
-                f"Its member '{shown(name)}' has a name of {len(name):,} characters; at most {LONGEST_NAME:,} "
-                "can be read. Pack it again."
+                f"The name of member '{shown(name)}' has {len(name):,} characters; at most {LONGEST_NAME:,} are "
+                "supported. Shorten it."
             )
         if (
             name.startswith("/")
@@ -204,27 +196,26 @@ def _checked(file: zipfile.ZipFile) -> tuple[str, ...]:
             or "\0" in name
         ):
             raise ImportRefused(
-                f"Its member '{shown(name)}' has a name that leads out of the file. No program that we import "
-                "from writes such names."
+                f"Member '{shown(name)}' has an unsafe path, which no supported program writes. The file "
+                "was not imported."
             )
     if len(set(names)) < len(names):
-        raise ImportRefused("It holds two members of one name. Pack it again.")
+        raise ImportRefused("Two members have the same name. Compress the file again.")
     total = sum(info.file_size for info in infos)
     if total > MOST_BYTES:
         raise ImportRefused(
-            f"It unpacks to {total / 1e9:,.1f} GB; at most {MOST_BYTES / 1e9:,.1f} GB can be imported at once. "
+            f"The file unpacks to {total / 1e9:,.1f} GB; at most {MOST_BYTES / 1e9:,.1f} GB can be imported at once. "
             "Export fewer runs at a time."
         )
     read = [info for info in infos if not info.filename.startswith(LOGS)]
-    whole = ("It", sum(info.file_size for info in read), sum(info.compress_size for info in read))
+    whole = ("The file", sum(info.file_size for info in read), sum(info.compress_size for info in read))
     for what, unpacked, size in (
         whole,
-        *((f"Its member '{shown(info.filename)}'", info.file_size, info.compress_size) for info in read),
+        *((f"Member '{shown(info.filename)}'", info.file_size, info.compress_size) for info in read),
     ):
         if unpacked > SMALL and unpacked > DENSEST * max(1, size):
             raise ImportRefused(
-                f"{what} unpacks to {unpacked // max(1, size):,} times its size; at most {DENSEST:,} times can "
-                "be imported, since files that are made to "
-                "fill a disk unpack to more. It was not read."
+                f"{what} unpacks to {unpacked // max(1, size):,} times its size; at most {DENSEST:,} times is "
+                "allowed, as protection against zip bombs."
             )
     return tuple(sorted(names))

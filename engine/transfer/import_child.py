@@ -1,8 +1,8 @@
-"""The process that carries out one import: it reads what is asked on standard input, limits itself, and answers in JSON
-on standard output.
+"""The process of one import: reads its request from standard input, limits itself, and answers in JSON on standard
+output.
 
-`engine.transfer.import_process` starts it. Whatever a file does to this process, the console and the command line go
-on.
+Started by `engine.transfer.import_process`. A hostile file can crash only this process, not the console or the command
+line.
 """
 
 import json
@@ -27,10 +27,10 @@ MOST_NOTES = 1_000
 
 
 def main() -> None:
-    """Import what is asked for on standard input."""
+    """Execute the import request from standard input."""
     asked = json.load(sys.stdin)
     answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed is no answer
+    os.dup2(2, 1)  # other output must not reach the answer
     die_with_parent(asked["parent"])
     _limit(asked["memory_bytes"], asked["time_s"])
     json.dump(_carry_out(asked), answer)
@@ -45,19 +45,20 @@ def _carry_out(asked: dict[str, Any]) -> dict[str, Any]:
         return {"error": type(error).__name__, "sentence": str(error)}
     except MemoryError:
         needs = (
-            f"{shown(asked['name'])} needs more than {asked['memory_bytes'] / 1e9:,.2g} GB of memory to be imported."
+            f"{shown(asked['name'])} needs more than the import's memory limit of "
+            f"{asked['memory_bytes'] / 1e9:,.2g} GB."
         )
         return {"error": "ImportRefused", "sentence": f"{needs} Nothing was imported. Import fewer runs at a time."}
     notes = [
         *found.notes[:MOST_NOTES],
-        *([f"{len(found.notes) - MOST_NOTES:,} more notes are left out."] if len(found.notes) > MOST_NOTES else []),
+        *([f"{len(found.notes) - MOST_NOTES:,} more notes omitted."] if len(found.notes) > MOST_NOTES else []),
     ]
     return {"ids": found.ids, "known": dict(found.known), "notes": notes, "sweeps": found.sweeps}
 
 
 def _limit(memory_bytes: int, time_s: float) -> None:
-    """Bound what this process may hold, beyond what its program takes, and how long it may compute; where a system
-    offers no such bound, time alone holds.
+    """Limit this process's memory, beyond its current use, and its CPU time; on systems without such limits, only the
+    parent's timeout applies.
     """
     seconds = math.ceil(time_s) + 1
     for kind, most in (

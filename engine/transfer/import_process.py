@@ -1,5 +1,5 @@
-"""Imports a file of runs in a process of its own with limits of memory and time, one at a time in a lab: how the
-console and the command line do it.
+"""Import a file of runs in a separate process with memory and time limits, one at a time per lab; for console and
+command line.
 """
 
 import json
@@ -28,24 +28,24 @@ from engine.transfer.bundles.bundle import ImportResult
 
 log = logging.getLogger(__name__)
 WAIT_S = 60.0
-"""How long an import waits for another one to end."""
+"""Seconds to wait for another import to end."""
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What one import may take."""
+    """Resource limits of one import."""
 
     memory_bytes: int = 1 << 30
-    """Beyond what the program itself takes."""
+    """In addition to the program's own memory."""
     time_s: float = 300.0
 
 
 def import_in_child(
     home: Home, path: Path, *, by: str, name: str = "", allowance: Allowance | None = None
 ) -> ImportResult:
-    """Import all runs at a path that are not here yet; `name` is what people call the file.
+    """Import all new runs at a path; `name` is the file's display name.
 
-    Raises ImportRefused, Forbidden, LimitReached or StoreError, and nothing is imported.
+    Raises ImportRefused, Forbidden, LimitReached or StoreError; nothing is imported then.
     """
     called = name or path.resolve().name
     allowed = allowance or Allowance()
@@ -63,16 +63,14 @@ def _alone(home: Home) -> Iterator[None]:
             yield
     except Timeout as error:
         raise ImportRefused(
-            f"Another import into this lab has been running for more than {WAIT_S:g} s. Try again when it has ended."
+            f"Another import has been running for more than {WAIT_S:g} s. Try again after it has ended."
         ) from error
 
 
 @contextmanager
 def _tidy(home: Home) -> Iterator[None]:
-    """Remove the folders of runs that a failed import had begun to bring; only one import goes on, so no other's are
-    among them.
-    """
-    with Store.open(home) as store:  # which brings it up to date
+    """Remove the run folders of a failed import; only one import runs at a time, so none belong to another."""
+    with Store.open(home) as store:  # also migrates it
         before = last_id(store)
     try:
         yield
@@ -117,7 +115,7 @@ def _answer(home: Home, path: Path, by: str, called: str, allowed: Allowance) ->
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process with all of its session, where it has not ended."""
+    """Kill the process and its session, if still alive."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -131,12 +129,12 @@ def _broken(called: str, code: int, said: IO[bytes]) -> ImportRefused:
     said.seek(0)
     log.error("an import ended without an answer: %s", said.read()[-4_000:].decode(errors="replace"))
     return ImportRefused(
-        f"The process that imported {called} {describe_exit(code)}. Nothing was imported. Import fewer runs at a time."
+        f"The import process for {called} {describe_exit(code)}. Nothing was imported. Import fewer runs at a time."
     )
 
 
 def _error(kind: str, sentence: str) -> EngineError:
-    """Return the error that the other process raised."""
+    """Return the error raised in the child process."""
     found = getattr(errors, kind, None)
     if (
         not isinstance(found, type)

@@ -1,4 +1,4 @@
-"""Every point of some runs as rows: what export writes and the run page offers."""
+"""All points of runs as rows, for export and the run page."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,12 +11,12 @@ COLUMNS = ("run_id", "experiment", "metric", "rank", "role", "step", "passes", "
 
 
 def points_table(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str] = ()) -> Table:
-    """Return all points of some runs, of all metrics where none is named."""
+    """Return all points of runs, for the given metrics (default: all)."""
     return Table(COLUMNS, [row for run_id in run_ids for row in point_rows(reader, run_id, metrics)])
 
 
 def point_rows(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the points of a run; a point of the whole run has no rank and an empty role."""
+    """Yield the points of a run; points of the whole run have no rank and an empty role."""
     experiment = reader.runs.one(run_id).experiment
     roles = {rank.rank: rank.role for rank in reader.details.ranks(run_id)}
     for series in series_of(reader, run_id, metrics):

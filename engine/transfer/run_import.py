@@ -1,4 +1,4 @@
-"""Takes in a file or folder of runs, whatever program wrote it: a bundle, TensorBoard's event files, MLflow's folder of
+"""Import a file or folder of runs of any supported format: a bundle, TensorBoard's event files, MLflow's folder of
 runs.
 """
 
@@ -20,9 +20,7 @@ MOST_RUNS = 10_000
 
 
 def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportResult:
-    """Take in all runs at a path that are not here yet; raises ImportRefused, and nothing is taken in. `name` is what
-    the file is called by people.
-    """
+    """Import all new runs at a path, or raise ImportRefused and import none. `name` is the file's display name."""
     store.access.permit("import", by=by, detail=name or path.name)
 
     def permit_bytes(more: int) -> None:
@@ -39,7 +37,7 @@ def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportR
 
 
 def _recorded(source: Members, called: str) -> tuple[list[ExternalRun], list[str]]:
-    """Return the runs that another program recorded, and sentences on what was left out."""
+    """Return the runs recorded by another program, and notes on skipped contents."""
     if folders := run_folders(source.names):
         _bound(len(folders))
         return read_mlflow(source, folders)
@@ -47,9 +45,9 @@ def _recorded(source: Members, called: str) -> tuple[list[ExternalRun], list[str
         _bound(len(files))
         return read_tensorboard(source, files, top=called)
     raise ImportRefused(
-        f"{called} holds nothing that can be imported. It can be a bundle of this program (a zip with {NAME}), "
-        "TensorBoard event files "
-        "(named with 'tfevents'; a folder or a zip of it keeps runs apart), or MLflow's folder mlruns, also as a zip."
+        f"{called} has nothing to import. Supported: a bundle of this program (a zip with {NAME}), "
+        "TensorBoard event files (with 'tfevents' in their names; a folder or zip for several runs), and "
+        "MLflow's folder mlruns, also as a zip."
     )
 
 
@@ -73,7 +71,7 @@ def _taken(
                 fresh.setdefault(run.fingerprint, run)
     if not fresh:
         there = ", ".join(map(str, sorted(set(known.values()))))
-        why = f"All its runs are here already, as {there}." if known else " ".join(notes)
+        why = f"All its runs already exist here, as {there}." if known else " ".join(notes)
         raise ImportRefused(f"Nothing was imported from {file}. {why}")
     permit_bytes(sum(run.size_bytes for run in fresh.values()))
     return ImportResult(tuple(take_in(store, list(fresh.values()), file=file, by=by)), known, tuple(notes))
@@ -82,5 +80,5 @@ def _taken(
 def _bound(count: int) -> None:
     if count > MOST_RUNS:
         raise ImportRefused(
-            f"It holds {count:,} runs; at most {MOST_RUNS:,} can be imported at once. Import fewer at a time."
+            f"Too many runs: {count:,}; at most {MOST_RUNS:,} can be imported at once. Import fewer at a time."
         )

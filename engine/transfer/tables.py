@@ -1,7 +1,6 @@
-"""A table as it is shown, as a file for other programs: CSV, JSON or Parquet.
+"""Export of a displayed table as CSV, JSON or Parquet.
 
-What a person typed may begin like a formula; in CSV such a text gets an apostrophe in front, which spreadsheets show
-and don't carry out.
+User text may start like a formula; in CSV such text gets a leading apostrophe, so that spreadsheets don't evaluate it.
 """
 
 import csv
@@ -14,21 +13,19 @@ from datetime import date
 from typing import Any
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a spreadsheet takes for the beginning of a formula, in both widths."""
+"""Characters that start a formula in spreadsheets, in both widths."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under names; a cell is a number, a text, a flag, a moment, a list of such, or None where there
-    is nothing.
-    """
+    """Rows with named columns; a cell is a number, text, boolean or date, a list of these, or None if empty."""
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
 
     @classmethod
     def of(cls, columns: Iterable[str], rows: Iterable[Sequence[Any]]) -> "Table":
-        """Return the table with columns of the same name told apart: a, a (2)."""
+        """Return the table with duplicate column names numbered: a, a (2)."""
         named: list[str] = []
         for name in columns:
             alike = sum(other == name or other.startswith(f"{name} (") for other in named)
@@ -38,7 +35,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of file that a table can become."""
+    """One export format."""
 
     label: str
     suffix: str
@@ -47,9 +44,7 @@ class Format:
 
 
 def safe_cell(value: Any) -> Any:
-    """Return a cell for CSV: a text that a spreadsheet would carry out gets an apostrophe in front; a
-    number stays one.
-    """
+    """Return a CSV cell: text that a spreadsheet would evaluate gets a leading apostrophe; numbers are unchanged."""
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, value))
     elif isinstance(value, Mapping):
@@ -60,14 +55,12 @@ def safe_cell(value: Any) -> Any:
         return value
     value = value.replace("\r\n", "\n").replace(
         "\r", "\n"
-    )  # Python's writer leaves a bare one unquoted, and a formula could begin a line behind it
+    )  # Python's writer doesn't quote a bare \r, after which a formula could start a line
     return f"'{value}" if value.startswith(FORMULA) else value
 
 
 def as_csv(table: Table) -> bytes:
-    """Return the table as CSV in UTF-8 with a line of names; NaN and infinities as nan, inf and -inf, an empty cell
-    where there is nothing.
-    """
+    """Return the table as UTF-8 CSV with a header; NaN and infinities as nan, inf and -inf, None as an empty cell."""
     file = io.StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(safe_cell, table.columns))
@@ -76,16 +69,14 @@ def as_csv(table: Table) -> bytes:
 
 
 def as_json(table: Table) -> bytes:
-    """Return the table as a JSON list with an object a row; a NaN or an infinity as the text "NaN", "Infinity" or
-    "-Infinity".
-    """
+    """Return the table as a JSON list of objects; NaN and infinities as strings "NaN", "Infinity" and "-Infinity"."""
     rows = [dict(zip(table.columns, map(plain, row), strict=True)) for row in table.rows]
     return _utf8(json.dumps(rows, allow_nan=False, ensure_ascii=False, indent=1) + "\n")
 
 
 def as_parquet(table: Table) -> bytes:
-    """Return the table as Parquet; a column of one kind keeps it, one of mixed kinds becomes text."""
-    import pyarrow  # 0.2 s to import, which the command line's other commands need not take
+    """Return the table as Parquet; columns of mixed types become text."""
+    import pyarrow  # slow to import (0.2 s), so only on use
     from pyarrow import parquet
 
     cells = [_column([row[place] for row in table.rows]) for place in range(len(table.columns))]
@@ -104,7 +95,7 @@ FORMATS = {
 
 
 def plain(value: Any) -> Any:
-    """Return a cell as JSON can hold it."""
+    """Return a cell as a JSON value."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list | tuple):
@@ -117,7 +108,7 @@ def plain(value: Any) -> Any:
 
 
 def _column(cells: list[Any]) -> list[Any]:
-    """Return a column's cells as Parquet can hold them: all of one kind."""
+    """Return a column's cells converted to one type, for Parquet."""
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds == {int, float} or (kinds == {int} and any(abs(cell) >= 2**63 for cell in cells if cell is not None)):
         return [None if cell is None else float(cell) for cell in cells]

@@ -1,1 +1,1 @@
-"""What keeps a lab's home in order over months: backups, the way back from one, and what crashes leave. Torch-free."""
+"""Maintenance of a home: backups, restore, integrity checks and leftovers. Torch-free."""

@@ -1,4 +1,4 @@
-"""Backups of the store: made by command or by the runner, each a file of its own with its checksum beside it."""
+"""Backups of the store, by command or by the runner: one file each, with a checksum file."""
 
 import hashlib
 import os
@@ -29,20 +29,20 @@ class Backup:
     size: int
     """Bytes."""
     made_at: str
-    """UTC ISO 8601, as its name says."""
+    """UTC ISO 8601, from the file name."""
 
 
 def back_up(home: Home, *, by: str, keep: int | None = None) -> Backup:
-    """Copy the store into the home's folder of backups while others write; then delete all but the newest `keep` (at
-    least 1), if given.
+    """Copy the store into the home's backup folder while others write; then delete all but the newest `keep` (at least
+    1), if given.
 
-    The file is written aside, flushed and renamed, after its checksum: whatever lies there under its last name is
-    whole. Raises Forbidden, StoreError, StoreBusy where another backup is being made.
+    The file is written under a temporary name, flushed and renamed after its checksum: a file with its final name is
+    complete. Raises Forbidden, StoreError, StoreBusy during another backup.
     """
     permit(home, "back up", by=by)
     target = home.backups / f"parallab-{now().replace(':', '-')}.db"
     part = target.with_name(target.name + PART)
-    with _told(home):
+    with _translated_errors(home):
         home.backups.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(home.backups / LOCK).acquire(timeout=0):
             try:
@@ -61,40 +61,36 @@ def backups(home: Home) -> list[Backup]:
 
 
 def check_sum(path: Path) -> None:
-    """Hold a backup against the checksum beside it; raises StoreError where that is missing or does not fit."""
+    """Verify a backup's checksum; raises StoreError if it is missing or wrong."""
     if not path.is_file():
-        raise StoreError(f"There is no file {path}. `python -m engine backup --list` shows which backups there are.")
+        raise StoreError(f"{path} doesn't exist. List the backups with: python -m engine backup --list")
     beside = path.with_name(path.name + SUM)
     try:
         said = beside.read_text().split()[0]
     except (OSError, IndexError) as error:
         raise StoreError(
-            f"{path} has no checksum {beside.name} beside it. Copy that too, or restore with --unchecked."
+            f"The checksum file {beside.name} of {path} is missing. Copy it too, or restore with --unchecked."
         ) from error
     if _sum(path) != said:
-        raise StoreError(
-            f"{path} is not what was written: its SHA-256 does not fit {beside.name}. Take another backup."
-        )
+        raise StoreError(f"{path} is damaged: its SHA-256 doesn't match {beside.name}. Use another backup.")
 
 
 @contextmanager
-def _told(home: Home) -> Iterator[None]:
-    """Turn what the system and the lock say into our errors."""
+def _translated_errors(home: Home) -> Iterator[None]:
+    """Translate errors of the system and the lock into ours."""
     try:
         yield
     except Timeout as error:
         raise StoreBusy(f"Another backup is being made in {home.backups}. Wait for it to end.") from error
     except OSError as error:
         raise StoreError(
-            f"No backup can be written to {home.backups}: {error.strerror}. Make room there, or mend its owner "
-            "and mode."
+            f"Can't write a backup to {home.backups}: {error.strerror}. Free disk space, or correct the "
+            "folder's owner and mode."
         ) from error
 
 
 def _seal(part: Path, target: Path) -> None:
-    """Give a finished copy its checksum and its name, in this order, so that no crash leaves one that can't
-    be trusted.
-    """
+    """Write the checksum of a finished copy, then rename the copy, so that no crash leaves an unverifiable one."""
     beside = target.with_name(target.name + SUM)
     beside.write_text(f"{_sum(part)}  {target.name}\n")
     part.chmod(0o600)
@@ -105,7 +101,7 @@ def _seal(part: Path, target: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """Wait until a file or folder lies on the disk."""
+    """Flush a file or folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

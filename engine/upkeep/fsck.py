@@ -1,4 +1,4 @@
-"""Looks for what crashes can leave, in the store and beside it, and mends what can be mended without a guess."""
+"""Find the traces of crashes, in the store and in the home, and repair those that have an unambiguous fix."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,22 +21,22 @@ NAMED = 10
 
 @dataclass(frozen=True)
 class Trouble:
-    """One thing that is wrong."""
+    """One problem."""
 
     kind: str
     sentence: str
     cure: str
-    """What `mend` does, or what a person has to do where there is none."""
+    """The effect of `mend`, or without it, the steps for a person."""
     harmless: bool = False
-    """It only takes room."""
+    """Only takes disk space."""
     mend: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
 
 def examine(home: Home) -> Iterator[Trouble]:
-    """Yield what is wrong in a home, the worst first. A store that is damaged is looked at no further.
+    """Yield the problems of a home, worst first. A damaged store is not checked further.
 
-    Runs that are on are left out wherever what they write could look unfinished. Raises StoreBusy, StoreTooNew,
-    StoreError for one that is older.
+    Active runs are skipped wherever their writes could look unfinished. Raises StoreBusy, StoreTooNew, StoreError for
+    an older store.
     """
     try:
         if not home.database.exists():
@@ -62,7 +62,7 @@ def examine(home: Home) -> Iterator[Trouble]:
 
 
 def _damage(home: Home) -> str:
-    """Return what SQLite itself finds wrong with the store, as a sentence; empty for a sound one."""
+    """Return the result of SQLite's integrity check as a sentence; empty if the store is intact."""
     try:
         with Reader.open(home, timeout_s=PATIENCE_S) as reader:
             broken = integrity.damage(reader)
@@ -72,52 +72,51 @@ def _damage(home: Home) -> str:
 
 
 def _as_whom(home: Home) -> str:
-    """Return what to do where a store can't be opened, which says nothing of what it holds."""
+    """Return the cure for a store that can't be opened; it may be intact."""
     try:
         owner = f"{home.path.owner()}, who owns {home.path}"
     except (OSError, KeyError):
         owner = f"the user who owns {home.path}"
     return (
-        f"Run it as {owner}, or let this user write there: SQLite keeps files of its own beside an open store. "
-        "The store was not checked; "
-        "this is no reason to restore a backup."
+        f"Run fsck as {owner}, or give this user write access: SQLite keeps extra files next to an open "
+        "store. The store was not checked; don't restore a backup because of this."
     )
 
 
 def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
     for table, other, count in integrity.strangers(reader):
-        sentence = f"{count:,} rows of {table} refer to rows of {other} that are not there."
+        sentence = f"{count:,} rows of {table} refer to missing rows of {other}."
         yield Trouble(
             "foreign keys",
             sentence,
-            "Those rows are deleted, links to runs and sweeps cut.",
+            "Deletes those rows, and clears links to missing runs and sweeps.",
             mend=lambda: _with(home, integrity.remove_strangers),
         )
-    for run in _forsaken(home, reader):
+    for run in _without_worker(home, reader):
         pid = run.worker.pid if run.worker else "none"
-        sentence = f"Run {run.id} is {run.status}, but its worker (pid {pid}) is gone and no runner is there to say so."
+        sentence = f"Run {run.id} is {run.status}, but its worker (pid {pid}) is gone and no runner is running."
         yield Trouble(
-            "lost run", sentence, "It becomes lost; what it had recorded is kept.", mend=partial(_lose, home, run)
+            "lost run", sentence, "Marks it as lost; its recorded data is kept.", mend=partial(_lose, home, run)
         )
     if runs := integrity.behind(reader):
-        sentence = f"Runs {_ids(runs)} count fewer points than they have."
+        sentence = f"The point counters of runs {_ids(runs)} are too low."
         yield Trouble(
             "point ids",
             sentence,
-            "They count on from their last point.",
+            "Sets the counters to the last point.",
             mend=lambda: _with(home, lambda store: integrity.mend_behind(store, runs)),
         )
     for unlike in integrity.unlike_summaries(reader):
         of = f"{unlike.name} of run {unlike.run_id}" + ("" if unlike.rank is None else f", rank {unlike.rank}")
-        sentence = f"The summary of {of} says {unlike.says}; its points say {unlike.holds}."
-        cure = "It is written anew from the points."
+        sentence = f"The summary of {of} has {unlike.says}; its points have {unlike.holds}."
+        cure = "Recomputes it from the points."
         yield Trouble("summary", sentence, cure, mend=partial(_with, home, partial(_summarize, unlike)))
     if metrics := integrity.unlike_corners(reader):
-        sentence = f"{len(metrics):,} curves have corners that do not cover their points."
+        sentence = f"{len(metrics):,} curves have bounds that don't include their points."
         yield Trouble(
             "corners",
             sentence,
-            "They are written anew.",
+            "Recomputes them.",
             mend=lambda: _with(home, lambda store: integrity.mend_corners(store, metrics)),
         )
 
@@ -129,41 +128,33 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
             found.setdefault(one.kind, []).append(one)
     if left := found.get("process"):
         named = ", ".join(f"{one.name} ({f'run {one.run_id}' if one.run_id else 'no run'})" for one in left[:NAMED])
-        sentence = f"Processes that no live run needs are still there: {named}{_more(left, NAMED)}."
-        yield Trouble("processes", sentence, "They are ended.", mend=partial(_clean, home, left))
+        sentence = f"Leftover processes: {named}{_more(left, NAMED)}."
+        yield Trouble("processes", sentence, "Ends them.", mend=partial(_clean, home, left))
     if strays := found.get("folder"):
-        sentence = (
-            f"The folders of runs {_ids([int(Path(one.name).name) for one in strays])} belong to no run of the store."
-        )
-        yield Trouble(
-            "orphan folders", sentence, f"They are moved to {home.aside}.", mend=partial(_clean, home, strays)
-        )
+        sentence = f"Run folders without a run in the store: {_ids([int(Path(one.name).name) for one in strays])}."
+        yield Trouble("orphan folders", sentence, f"Moves them to {home.aside}.", mend=partial(_clean, home, strays))
     for run_id, count in integrity.logs_of(reader).items():
         if not home.run_folder(run_id).is_dir():
-            sentence = f"Run {run_id} has no folder any more: its {count} logs, and any checkpoint, are gone."
+            sentence = f"The folder of run {run_id} is missing, with its {count} logs and any checkpoint."
             yield Trouble(
                 "missing folder",
                 sentence,
-                "The store stops naming its logs.",
+                "Removes its logs from the store.",
                 mend=partial(_with, home, partial(_forget, run_id)),
             )
     if scraps := found.get("file"):
-        sentence = (
-            f"{len(scraps):,} sockets, locks and half-written files of processes that have ended: {_names(scraps)}."
-        )
-        yield Trouble("leftovers", sentence, "They are deleted.", harmless=True, mend=partial(_clean, home, scraps))
+        sentence = f"{len(scraps):,} leftover sockets, locks and partial files of ended processes: {_names(scraps)}."
+        yield Trouble("leftovers", sentence, "Deletes them.", harmless=True, mend=partial(_clean, home, scraps))
     if parts := found.get("shared memory"):
         size = sum(one.size_bytes or 0 for one in parts)
         sentence = (
-            f"{len(parts):,} segments of shared memory ({size / 1e6:,.1f} MB) of ranks that are gone: {_names(parts)}."
+            f"{len(parts):,} leftover shared memory segments ({size / 1e6:,.1f} MB) of ended ranks: {_names(parts)}."
         )
-        yield Trouble("shared memory", sentence, "They are deleted.", mend=partial(_clean, home, parts))
+        yield Trouble("shared memory", sentence, "Deletes them.", mend=partial(_clean, home, parts))
 
 
-def _forsaken(home: Home, reader: Reader) -> list[Run]:
-    """Return the runs that should have a worker and have none; empty where a runner serves the home, who
-    sees to them.
-    """
+def _without_worker(home: Home, reader: Reader) -> list[Run]:
+    """Return the active runs without a worker; empty if a runner is running, which handles them."""
     runs = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE)]
     gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
     return gone if gone and not is_running(home) else []
@@ -184,7 +175,7 @@ def _summarize(unlike: integrity.Unlike, store: Store) -> None:
 
 def _lose(home: Home, run: Run) -> None:
     if is_running(home):
-        raise EngineError(f"A runner has come to serve {home.path}; it looks after run {run.id}.")
+        raise EngineError(f"A runner has started for {home.path}; it handles run {run.id}.")
     with Store.open(home) as store:
         if run.stop_requested_by:
             store.claims.end(run.id, "cancelled", f"Cancelled by {run.stop_requested_by}.", who="fsck")
@@ -192,7 +183,7 @@ def _lose(home: Home, run: Run) -> None:
             store.claims.end(
                 run.id,
                 "lost",
-                "Its worker was gone when the store was checked. What it had recorded is kept; launch it again.",
+                "fsck found its worker gone. Recorded data is kept. Launch it again.",
                 who="fsck",
             )
 

@@ -1,7 +1,6 @@
-"""What ended processes may leave beside the store: folders, half-written files, sockets, locks, shared memory. It only
-looks.
+"""Find leftover files of ended processes: folders, partial files, sockets, locks, shared memory. Read-only.
 
-What is surely of this home's ended runs is told from what merely looks like it.
+Leftovers that certainly belong to this home's ended runs are distinguished from similar ones.
 """
 
 import os
@@ -26,34 +25,32 @@ from engine.upkeep.backups import LOCK, PART, SUM
 from engine.upkeep.leftover import Leftover
 
 SLACK_S = 5.0
-"""What clocks of files and of the store may differ by."""
+"""Tolerated difference between the clocks of files and of the store."""
 RECENT_S = 60.0
-"""No folder or half-written store that was touched so lately counts as left over."""
+"""Folders and partial stores modified more recently are not leftovers."""
 
 
 def left_folders(home: Home, reader: Reader) -> Iterator[Leftover]:
-    """Yield what lies among the runs' folders and is no run's of this store; ours is a folder that is named by a
-    number.
-    """
-    found = _listed(home.path / "runs")  # before the ids are read: a folder made later belongs to a run queued before
+    """Yield entries of the runs folder without a run in the store; a folder named by a number is ours."""
+    found = _listed(home.path / "runs")  # before reading the ids, as a later folder belongs to a new run
     known = {str(run_id) for run_id in reader.runs.statuses()}
     for path in found:
         if path.name in known or not _is_old(path):
             continue
         if path.name.isdecimal() and path.is_dir():
-            yield Leftover("folder", str(path), "No run of this store has this folder.", _size_of(path))
+            yield Leftover("folder", str(path), "No run of this store uses this folder.", _size_of(path))
         else:
-            why = "It lies among the folders of runs, but none is ever named like this."
+            why = "In the runs folder, but not named like a run."
             yield Leftover("folder" if path.is_dir() else "file", str(path), why, _size_of(path), is_ours=False)
 
 
 def left_segments(reader: Reader, folder: Path, grace_s: float) -> Iterator[Leftover]:
-    """Yield this user's segments of torch whose maker is gone, and which no process has mapped or open.
+    """Yield this user's segments of torch whose creator is gone and that no process has mapped or open.
 
-    One is ours where the store names its maker for a run of this boot that has ended, and it was made while that run
-    was on. One that may be of a live run, or of a run of another PID namespace, is not listed.
+    A segment is ours if its creator belongs to an ended run of this boot in the store, and it was created during that
+    run. Segments that may belong to a live run, or to a run in another PID namespace, are not listed.
     """
-    found = dict(_forsaken(folder, grace_s))
+    found = dict(_abandoned_segments(folder, grace_s))
     if not found:
         return
     stints, in_use = stints_of_pids(reader, boot_id()), held(folder)
@@ -63,37 +60,34 @@ def left_segments(reader: Reader, folder: Path, grace_s: float) -> Iterator[Left
         if path in in_use or any(stint.ended_at is None or is_foreign(stint.worker) for stint in of):
             continue
         if of:
-            why = f"Made by process {maker} of run {of[-1].run_id}, which has ended; no process has it mapped."
+            why = f"Created by process {maker} of run {of[-1].run_id}, which has ended; not mapped by any process."
             yield Leftover("shared memory", str(path), why, about.st_size, run_id=of[-1].run_id)
         else:
-            why = f"Made by process {maker}, which is gone and was of no run of this store; no process has it mapped."
+            why = (
+                f"Created by process {maker}, which is gone and belonged to no run of this store; not mapped by "
+                "any process."
+            )
             yield Leftover("shared memory", str(path), why, about.st_size, is_ours=False)
 
 
 def left_files(home: Home, statuses: Mapping[int, Status]) -> Iterator[Leftover]:
-    """Yield half-written checkpoints, sockets, locks and rendezvous files in the folders of ended runs, and
-    half-written stores and backups.
+    """Yield partial checkpoints, sockets, locks and rendezvous files in the folders of ended runs, and partial stores
+    and backups.
     """
     for folder in _listed(home.path / "runs"):
         run_id = int(folder.name) if folder.name.isdecimal() else 0
         if statuses.get(run_id) in ENDED:
             yield from (
-                _file(path, f"Left in the folder of run {run_id}, which has ended.", run_id)
+                _file(path, f"In the folder of run {run_id}, which has ended.", run_id)
                 for path in _listed(folder)
                 if _is_scrap(path)
             )
-    yield from (
-        _file(path, "A store that was not written to its end.")
-        for path in sorted(home.path.glob(f"*{PART}"))
-        if _is_old(path)
-    )
-    yield from (_file(path, "A backup that was not made to its end.") for path in _unfinished_backups(home))
+    yield from (_file(path, "Partially written store.") for path in sorted(home.path.glob(f"*{PART}")) if _is_old(path))
+    yield from (_file(path, "Partially written backup.") for path in _unfinished_backups(home))
 
 
-def _forsaken(folder: Path, grace_s: float) -> Iterator[tuple[Path, os.stat_result]]:
-    """Yield segments of torch, older than `grace_s`, with the facts of their files, whose maker's pid no
-    process has.
-    """
+def _abandoned_segments(folder: Path, grace_s: float) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield segments of torch older than `grace_s` whose creator is gone, with their file status."""
     for path in _listed(folder):
         pid = maker_of(path)
         if pid is None or psutil.pid_exists(pid):
@@ -120,7 +114,7 @@ def _is_scrap(path: Path) -> bool:
 
 
 def _unfinished_backups(home: Home) -> list[Path]:
-    """Return half-written backups and checksums without one; none while a backup is being made."""
+    """Return partial backups and checksums without a backup; empty while a backup is in progress."""
     if not _half_backups(home):
         return []
     try:

@@ -1,6 +1,4 @@
-"""Processes that no live run needs: those of workers whose runs have ended, and workers without a run or a runner. It
-only looks.
-"""
+"""Find leftover processes: those of workers whose runs have ended, and workers without a run or a runner. Read-only."""
 
 import os
 from collections.abc import Iterator
@@ -18,15 +16,15 @@ from engine.upkeep.leftover import Leftover
 
 
 def left_processes(home: Home, reader: Reader, grace_s: float) -> Iterator[Leftover]:
-    """Yield what is left of runs that ended more than `grace_s` ago: the sessions of their workers, whoever carries
-    their mark, the children of both.
+    """Yield the processes of runs that ended more than `grace_s` ago: their workers' sessions, processes with their
+    mark, and children of both.
     """
     known = [found for found in reader.runner.workers(boot_id(), _candidates()) if not is_foreign(found[2])]
     newest = {worker.pid: (run_id, ended_at, worker) for run_id, ended_at, worker in known}
     for run_id, ended_at, worker in newest.values():
         if ended_at is not None and seconds_since(ended_at) >= grace_s:
             yield from (
-                _left(process, f"Started for run {run_id}, which has ended: {_command(process.pid)}", run_id)
+                _left(process, f"Belongs to run {run_id}, which has ended: {_command(process.pid)}", run_id)
                 for process in _alive(tree(worker))
             )
     runner = reader.runner.current()
@@ -34,11 +32,11 @@ def left_processes(home: Home, reader: Reader, grace_s: float) -> Iterator[Lefto
     with_run = {worker for _, _, worker in newest.values()}
     for process, parent in _workers_of(home, grace_s):
         if process not in with_run and parent != serving:
-            yield _left(process, "A worker that has no run, and whose runner is gone.")
+            yield _left(process, "Worker without a run, whose runner is gone.")
 
 
 def _candidates() -> set[int]:
-    """Return the pids that may have been a worker's: those that name a session, and those in a mark of this boot."""
+    """Return the pids of possible workers: session leaders, and those in a mark of this boot."""
     found = set()
     for pid in psutil.pids():
         with suppress(OSError):
@@ -50,9 +48,7 @@ def _candidates() -> set[int]:
 
 
 def _workers_of(home: Home, grace_s: float) -> Iterator[tuple[ProcessIdentity, int]]:
-    """Yield each process of this PID namespace that was started as a worker of this home with its parent's pid, those
-    of the last seconds left out.
-    """
+    """Yield this home's worker processes in this PID namespace with their parents' pids, except very recent ones."""
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             words = process.cmdline()

@@ -1,4 +1,4 @@
-"""One thing that is left over: what it is, why nothing needs it, and whether it is surely ours to take away."""
+"""One leftover: kind, reason, and whether it certainly belongs to this home."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,28 +10,26 @@ Kind = Literal["process", "folder", "shared memory", "file"]
 
 @dataclass(frozen=True)
 class Leftover:
-    """What belongs to no live run any more."""
+    """A process, file or segment that no live run needs."""
 
     kind: Kind
     name: str
     """The pid, or the path."""
     why: str
-    """What it was for, and why nothing needs it, in a sentence."""
+    """Origin, and the reason why it is a leftover."""
     size_bytes: int | None = None
     is_ours: bool = True
-    """Whether it is surely of this home, so that a cleaning may take it away; all else is only shown."""
+    """Whether it certainly belongs to this home and may be removed; others are only shown."""
     run_id: int | None = None
-    """The run that it is of, where one is known."""
+    """Its run, if known."""
     process: ProcessIdentity | None = None
 
     @property
     def key(self) -> tuple[str, str, ProcessIdentity | None]:
-        """What tells it from any other: a pid that names another process by now, or a folder made anew, is
-        another one.
-        """
+        """Unique key, which distinguishes a reused pid or a recreated folder."""
         return self.kind, self.name, self.process
 
     @property
     def words(self) -> str:
-        """What it is, in a few words: `process 77 of run 4`."""
+        """Short description: `process 77 of run 4`."""
         return f"{self.kind} {self.name}{f' of run {self.run_id}' if self.run_id else ''}"

@@ -1,4 +1,4 @@
-"""What ended processes left: found by one rule for all who ask, and cleared away under the name of who asked for it."""
+"""Find the leftovers of ended processes, and remove them on behalf of a person."""
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -17,21 +17,21 @@ from engine.upkeep.left_processes import left_processes
 from engine.upkeep.leftover import Leftover
 
 GRACE_S = 10.0
-"""What is younger, or belongs to a run that ended less long ago, may be on its way in or out."""
+"""Anything younger, or of a run that ended more recently, may still be in use."""
 TERMINATE_S, KILL_S = 1.0, 2.0
-"""What processes have to be gone after each of the two signals."""
+"""Time for processes to exit after each of the two signals."""
 NOTE_S = 2.0
-"""So long a busy store is waited for to keep who cleaned up; after that the runner's log alone does."""
+"""Time to wait for a busy store to record the cleanup; afterwards only the runner's log records it."""
 Outcome = tuple[Leftover, str]
-"""What was to be taken away, and why it could not be; empty where it was."""
+"""A leftover, and the reason why its removal failed; empty after success."""
 
 
 def leftovers(
     home: Home, reader: Reader, shared_memory: Path = SHARED, *, grace_s: float | None = None
 ) -> list[Leftover]:
-    """Return what is left over of this home's runs, and what merely looks like it; nothing that a live run could need.
+    """Return the leftovers of this home's runs, and similar ones of unknown origin; nothing that a live run could need.
 
-    What ended or was made less than `grace_s` (if not given, `GRACE_S`) ago is left out.
+    Anything that ended or was created less than `grace_s` (default: `GRACE_S`) ago is excluded.
     """
     grace_s = GRACE_S if grace_s is None else grace_s
     return [
@@ -45,12 +45,11 @@ def leftovers(
 def clean(
     home: Home, listed: Iterable[Leftover], *, by: str, shared_memory: Path = SHARED, grace_s: float | None = None
 ) -> Cleared:
-    """Take away what was listed, is ours and still is left over: processes are ended, orphan folders moved aside, the
-    rest is deleted.
+    """Remove listed leftovers of ours: end processes, move orphan folders aside, delete the rest.
 
-    Each is looked at again at this moment; what is gone, in use or another's by now is passed over. Memory that only
-    the ended processes had mapped goes with them. Who asked stands in the runner's log and among the events of the runs
-    concerned. Raises Forbidden, StoreError where the store can't be asked.
+    Each is checked again first; those that are gone or in use are skipped. Memory mapped only by the ended processes is
+    freed. The runner's log and the runs' events record the person. Raises Forbidden, StoreError if the store can't be
+    read.
     """
     permit(home, "clean up", by=by)
     wanted = {one.key for one in listed}
@@ -73,7 +72,7 @@ def clean(
 
 def _end(found: list[Leftover]) -> Iterator[Outcome]:
     left = end_these([one.process for one in found if one.process], TERMINATE_S, KILL_S)
-    return ((one, "it outlives a kill" if one.process in left else "") for one in found)
+    return ((one, "it survived SIGKILL" if one.process in left else "") for one in found)
 
 
 def _put_aside(home: Home, found: list[Leftover]) -> list[Outcome]:
@@ -100,7 +99,7 @@ def _told(outcomes: Iterable[Outcome]) -> Cleared:
 
 
 def _note(home: Home, outcomes: list[Outcome], by: str) -> None:
-    """Keep what was done and who asked for it."""
+    """Record the actions and the person."""
     said = _told(outcomes)
     for words, kind in ((said.removed, "cleaned up"), (said.left, "could not clean up")):
         if words:
@@ -114,4 +113,4 @@ def _note(home: Home, outcomes: list[Outcome], by: str) -> None:
                 if of_run.left:
                     store.runs.add_event(run_id, "left behind", by, f"Could not be removed: {', '.join(of_run.left)}.")
         except EngineError as error:
-            note_for_runner(home, f"run {run_id} keeps no event of it: {error}")
+            note_for_runner(home, f"could not record the event for run {run_id}: {error}")

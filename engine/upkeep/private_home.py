@@ -1,4 +1,4 @@
-"""A home that nobody but its owner can read: what lies open in it is closed at each start. Links are never followed."""
+"""Keep a home private to its owner: access of others is removed at each start. Links are never followed."""
 
 import errno
 import logging
@@ -36,15 +36,14 @@ _OURS = frozenset(
         "spare",
     )
 )
-"""How the names begin, up to a dot, of what Parallab keeps in a home; whatever else lies there is not ours to change.
-"""
+"""Names, up to a dot, of Parallab's entries in a home; other entries are never changed."""
 NAMED = 3
-"""So many of the paths are named in a sentence."""
+"""Maximum number of paths in a message."""
 
 
 @dataclass(frozen=True)
 class Open:
-    """A file or folder of a home that its group or others have a right to."""
+    """A file or folder of a home that its group or others can access."""
 
     path: Path
     mode: int
@@ -55,18 +54,16 @@ class Open:
 
 
 def open_parts(home: Home) -> list[Open]:
-    """Return what group or others have a right to; of what a link of the home leads to, the folder or file itself."""
+    """Return the entries that group or others can access; for a link in the home, its target."""
     return [*(found for found, _, _ in _open(home)), *_open_targets(home)]
 
 
 def _open_targets(home: Home) -> Iterator[Open]:
-    """Yield what the home's own links lead to and others can reach; a start leaves that as it is, since it lies outside
-    the home.
-    """
+    """Yield accessible targets of the home's links; a start doesn't change them, as they are outside the home."""
     for link in home.path.iterdir() if home.path.is_dir() else ():
         if (
             link.is_symlink() and link.name.partition(".")[0] in _OURS - {"data"} and link.exists()
-        ):  # data sets may be for others too
+        ):  # data sets may be shared
             target = link.resolve()
             about = target.stat()
             if about.st_mode & PRIVATE:
@@ -74,7 +71,7 @@ def _open_targets(home: Home) -> Iterator[Open]:
 
 
 def close_home(home: Home) -> None:
-    """Take the rights of group and others away; raises StoreError where something stays open."""
+    """Remove the rights of group and others; raises StoreError if that fails."""
     left, closed = [], 0
     for found, name, folder in _open(home):
         try:
@@ -85,26 +82,31 @@ def close_home(home: Home) -> None:
         except OSError:
             left.append(found)
     if left:
-        raise StoreError(f"Others can reach files of this lab that can't be closed: {named(left)}. {cure(home)}")
+        raise StoreError(
+            f"Other users can access files of this lab, and their rights can't be removed: {named(left)}. {cure(home)}"
+        )
     if closed:
-        log.info("Took the rights of group and others from %d files and folders of %s.", closed, home.path)
+        log.info("Removed the rights of group and others from %d files and folders of %s.", closed, home.path)
 
 
 def named(found: list[Open]) -> str:
-    """Return the first few of what is open, in words."""
+    """Return the first few accessible entries as text."""
     more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
     return f"{', '.join(map(str, found[:NAMED]))}{more}"
 
 
 def cure(home: Home) -> str:
-    """Return what makes a home private."""
-    owned = f"chown -R {_name_of(os.geteuid())} {home.path}; chmod -R go= {home.path}; likewise what its links lead to"
-    return f"Own and close them ({owned}), or name a folder of your own in PARALLAB_HOME."
+    """Return the cure for an accessible home."""
+    owned = (
+        f"chown -R {_name_of(os.geteuid())} {home.path}; chmod -R go= {home.path}; likewise for the targets "
+        "of its links"
+    )
+    return f"Make them private ({owned}), or set PARALLAB_HOME to a folder of your own."
 
 
 def _open(home: Home) -> Iterator[tuple[Open, str, int]]:
-    """Yield what is open with its name and the descriptor of its folder, from the top down; a folder that is closed
-    meanwhile is looked into all the same.
+    """Yield accessible entries with their names and folder descriptors, top down; a folder closed meanwhile is still
+    searched.
     """
     top = home.path.resolve()
     if not top.is_dir():
@@ -134,29 +136,25 @@ def _judged(root: Path, names: list[str], folder: int, top: Path) -> Iterator[tu
 
 
 def _is_others_data(path: Path, owner: int, top: Path) -> bool:
-    """Return whether it is a data set of another user, mounted or shared: that is no secret of this lab."""
+    """Return whether it is another user's data set, mounted or shared, which needs no protection."""
     return owner != os.geteuid() and path.is_relative_to(top / "data")
 
 
 def _close(name: str, folder: int) -> None:
-    """Take the rights of group and others from what has that name, never from what a link leads to; raises OSError
-    where they stay.
-    """
+    """Remove the rights of group and others from an entry, never from a link's target; raises OSError if that fails."""
     held = os.open(name, getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW, dir_fd=folder)
     try:
         about = os.fstat(held)
         if not stat.S_ISLNK(about.st_mode):
             _set_mode(held, stat.S_IMODE(about.st_mode) & 0o700)
             if os.fstat(held).st_mode & PRIVATE:
-                raise PermissionError(errno.EPERM, "The file system keeps no modes", name)
+                raise PermissionError(errno.EPERM, "The file system doesn't support modes", name)
     finally:
         os.close(held)
 
 
 def _set_mode(held: int, mode: int) -> None:
-    if hasattr(
-        os, "O_PATH"
-    ):  # such a descriptor reaches sockets and unreadable files too, and is changed by its name in /proc
+    if hasattr(os, "O_PATH"):  # O_PATH also opens sockets and unreadable files; its mode is changed through /proc
         Path(f"/proc/self/fd/{held}").chmod(mode)
     else:
         os.fchmod(held, mode)

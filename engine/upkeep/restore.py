@@ -1,6 +1,4 @@
-"""The way back from a backup: nothing of what it replaces is deleted, and nothing is replaced while anyone
-works on it.
-"""
+"""Restore a backup: replaced files are kept, and nothing is replaced while in use."""
 
 import shutil
 from collections.abc import Iterator, Sequence
@@ -14,8 +12,8 @@ from engine.commands.authorize import permit
 from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home
 from engine.store import ALIVE, Reader, Store
+from engine.store.access.accounts import Account
 from engine.store.access.accounts_mark import is_marked, mark
-from engine.store.access.people import Account
 from engine.store.maintenance.backup_copy import examine_copy, run_ids
 from engine.store.timestamps import now
 from engine.system.liveness_lock import lives
@@ -27,22 +25,22 @@ SCHEMA_S = 30.0
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore did."""
+    """Outcome of a restore."""
 
     runs: int
     aside: Path
-    """Where the store that was there before lies now, with the folders of runs that the backup does not know."""
+    """Folder with the previous store, and the folders of runs that are not in the backup."""
     folders: int
-    """How many such folders."""
+    """Number of these run folders."""
 
 
 def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Restored:
-    """Put a copy of a backup in the place of the store.
+    """Replace the store by a copy of a backup.
 
-    `unchecked` takes a file without its checksum; schema and integrity are examined all the same. Runs come back,
-    access does not: everyone has to sign in again, and accounts stay as they are in the store that is replaced, where
-    that can still be read. Raises Forbidden, StoreError where the file is not sound, StoreTooNew, RunnerError while a
-    runner serves the home, WrongStatus while a worker carries out a run.
+    `unchecked` accepts a file without a checksum; schema and integrity are still checked. Runs are restored, access is
+    not: everyone has to sign in again, and the accounts of the replaced store are kept if it is readable. Raises
+    Forbidden, StoreError for a damaged file, StoreTooNew, RunnerError while a runner is running, WrongStatus while a
+    run is active.
     """
     if not unchecked:
         check_sum(backup)
@@ -56,7 +54,7 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
         try:
             _prepare(made, backup, by, accounts)
             if is_marked(made):
-                mark(home)  # before its accounts are here
+                mark(home)  # before its accounts are replaced
             _swap(home, made.database, aside)
         finally:
             shutil.rmtree(made.path, ignore_errors=True)
@@ -66,15 +64,15 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
 
 @contextmanager
 def _alone(home: Home) -> Iterator[None]:
-    """Keep runners, and whoever would change the schema, out for the block."""
+    """Lock out runners and migrations for the block."""
     home.create()
     try:
         with FileLock(home.runner_lock).acquire(timeout=TAKE_S), FileLock(home.schema_lock).acquire(timeout=SCHEMA_S):
             yield
     except Timeout as error:
         raise RunnerError(
-            f"A runner serves {home.path}, so its store can't be replaced. End it first: python -m engine stop "
-            "--cancel-runs."
+            f"The store can't be replaced while a runner is running for {home.path}. Stop it first: python -m "
+            "engine stop --cancel-runs."
         ) from error
 
 
@@ -86,18 +84,18 @@ def _no_run_is_on(home: Home) -> None:
                 for row in reader.runs.find(statuses=ALIVE)
                 if (worker := reader.runs.one(row.id).worker) and lives(home, worker)
             ]
-    except StoreError:  # a store too damaged to ask is what a restore is for
+    except StoreError:  # restore must work for a damaged store
         return
     if on:
         raise WrongStatus(
-            f"Run {on[0]} is still carried out, so the store can't be replaced. Start a runner, cancel the "
-            "run, and end the runner."
+            f"The store can't be replaced while run {on[0]} is active. Start a runner, cancel the run, and stop "
+            "the runner."
         )
 
 
 def _accounts(home: Home) -> list[Account]:
-    """Return the accounts of the store as it is now; none where it is not there or too damaged to ask, and then those
-    of the backup hold.
+    """Return the accounts of the current store; empty if it is missing or unreadable, in which case the backup's
+    accounts are used.
     """
     with suppress(StoreError), Reader.open(home) as reader:
         return reader.people.accounts()
@@ -105,19 +103,17 @@ def _accounts(home: Home) -> list[Account]:
 
 
 def _prepare(made: Home, backup: Path, by: str, accounts: Sequence[Account]) -> None:
-    """Copy the backup into a home of its own and end its sign-ins there: not for a moment is it the lab's store with
-    them.
-    """
+    """Copy the backup into a temporary home and end its sessions there, before it becomes the lab's store."""
     shutil.rmtree(made.path, ignore_errors=True)
     shutil.copyfile(backup, made.create().database)
     made.database.chmod(0o600)
-    with Store.open(made) as store:  # brings an older schema up to date
+    with Store.open(made) as store:  # migrates an older schema
         store.people.note_restored(backup.name, by=by, accounts=accounts)
     flush(made.database)
 
 
 def _swap(home: Home, new: Path, aside: Path) -> None:
-    """Move the store and its write-ahead log aside together, then give the new one its name."""
+    """Move the store and its write-ahead log aside, then rename the new one."""
     aside.mkdir(mode=0o700, parents=True)
     for old in (home.database.with_name(home.database.name + end) for end in ("", "-wal", "-shm")):
         if old.exists():
@@ -127,7 +123,7 @@ def _swap(home: Home, new: Path, aside: Path) -> None:
 
 
 def _put_aside_strangers(home: Home, aside: Path) -> int:
-    """Move the folders of runs that the restored store does not know: their numbers will be given out again."""
+    """Move aside the folders of runs that are not in the restored store, as their ids will be reused."""
     known = run_ids(home.database)
     folders = [path for path in (home.path / "runs").glob("*") if path.name.isdecimal() and int(path.name) not in known]
     for folder in folders:

@@ -1,4 +1,4 @@
-"""The retention policy of a lab: what it would take away, how much that is, and taking it away."""
+"""Retention policy of a lab: preview and execution."""
 
 import shutil
 from dataclasses import dataclass
@@ -11,26 +11,23 @@ from engine.store.curves.ingest import POINT_BYTES
 from engine.store.maintenance.retention import Deletion, Thinning, delete, give_back, thin, to_delete, to_thin
 
 LEAST_POINTS = 5
-"""Fewer would not hold the corners of one stretch."""
+"""Fewer could not represent the extremes of one part."""
 
 MOST_DAYS = 36_500
 
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """When curves are thinned, to how many points, and when runs are deleted; None: never."""
+    """Age for thinning curves, number of points to keep, and age for deleting runs; None: never."""
 
     thin_after_days: float | None
     delete_after_days: float | None
     points: int
 
     def check(self) -> "RetentionPolicy":
-        """Return itself; raises ConfigError where it asks for nothing, or for deleting before thinning."""
+        """Return the policy; raises ConfigError if it does nothing, or deletes before thinning."""
         if self.thin_after_days is None and self.delete_after_days is None:
-            text = (
-                "gc needs to know what is old: give --thin-after-days, --delete-after-days, or both. With "
-                "--dry-run it only says what it would do."
-            )
+            text = "gc needs --thin-after-days, --delete-after-days, or both. Add --dry-run to only preview the effect."
             raise ConfigError([Problem("", text)])
         for field, days in (("thin_after_days", self.thin_after_days), ("delete_after_days", self.delete_after_days)):
             if days is not None and not 0 <= days <= MOST_DAYS:
@@ -42,20 +39,20 @@ class RetentionPolicy:
 
 @dataclass(frozen=True)
 class Collection:
-    """What a policy takes away from a store, or took."""
+    """The effect of a policy on a store."""
 
     thinned: tuple[Thinning, ...]
     deleted: tuple[Deletion, ...]
     points: int
-    """Points that go, with whole runs or out of curves; for a curve its length less what stays at most."""
+    """Number of deleted points, of runs and of curves; for a curve, its length minus the points to keep."""
     store_bytes: int
-    """About so many bytes of the store's file; after the deed, what the file gave back."""
+    """Estimated bytes freed in the store's file; after execution, the file's actual reduction."""
     folder_bytes: int
     """Bytes in the folders of deleted runs."""
 
 
 def preview(home: Home, policy: RetentionPolicy) -> Collection:
-    """Return what a policy would take away now."""
+    """Return the effect that a policy would have now."""
     policy.check()
     with Reader.open(home) as reader, reader.db.snapshot():
         runs = to_delete(reader, policy.delete_after_days) if policy.delete_after_days is not None else []
@@ -73,9 +70,9 @@ def preview(home: Home, policy: RetentionPolicy) -> Collection:
 
 
 def collect(home: Home, policy: RetentionPolicy, *, by: str, timeout_s: float = 30.0) -> Collection:
-    """Take away what a policy names, run by run, in short transactions; what came to be protected meanwhile stays.
+    """Apply a policy, run by run, in short transactions; runs protected meanwhile are kept.
 
-    May be killed and called again at any time: it goes on where it was. Raises Forbidden.
+    May be killed and repeated at any time: it continues. Raises Forbidden.
     """
     wanted = preview(home, policy)
     deleted, points = [], 0
@@ -96,5 +93,5 @@ def collect(home: Home, policy: RetentionPolicy, *, by: str, timeout_s: float = 
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder; 0 where there is none."""
+    """Return the bytes of all files below a folder; 0 if it doesn't exist."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())

@@ -1,4 +1,4 @@
-"""Backups by the clock: the runner looks whether one is due and makes it in a thread, so that no run waits for it."""
+"""Scheduled backups: the runner checks whether one is due and makes it in a thread, so that no run waits for it."""
 
 import logging
 import os
@@ -17,11 +17,11 @@ log = logging.getLogger(__name__)
 EVERY, KEEP = "PARALLAB_BACKUP_EVERY_H", "PARALLAB_BACKUP_KEEP"
 EVERY_H, KEPT = 24.0, 7
 LOOK_S = 60.0
-"""Between two looks whether one is due; also what a backup that failed waits before the next try."""
+"""Interval of checks; also the wait after a failed backup."""
 
 
 class Schedule:
-    """Makes a backup when the newest is older than `every_h` hours (0: never), and keeps the newest `keep`."""
+    """Makes a backup if the newest is older than `every_h` hours (0: never), and keeps the newest `keep`."""
 
     def __init__(self, home: Home, every_h: float = EVERY_H, keep: int = KEPT, look_s: float = LOOK_S) -> None:
         self._home = home
@@ -33,13 +33,13 @@ class Schedule:
 
     @classmethod
     def from_environment(cls, home: Home) -> "Schedule":
-        """Return the schedule that `PARALLAB_BACKUP_EVERY_H` and `PARALLAB_BACKUP_KEEP` ask for; raises RunnerError for
-        what is no number.
+        """Return the schedule of `PARALLAB_BACKUP_EVERY_H` and `PARALLAB_BACKUP_KEEP`; raises RunnerError for invalid
+        numbers.
         """
         return cls(home, _number(EVERY, EVERY_H, 0), int(_number(KEEP, KEPT, 1)))
 
     def look(self) -> None:
-        """Begin a backup where one is due; never waits. To be called often."""
+        """Start a backup if one is due; never blocks. Call often."""
         if (
             not self._every_s
             or time.monotonic() - self._looked_at < self._look_s
@@ -52,12 +52,12 @@ class Schedule:
             self._thread.start()
 
     def wait(self) -> None:
-        """Wait for a backup that is being made."""
+        """Wait for a backup in progress."""
         if self._thread:
             self._thread.join()
 
     def _due(self) -> bool:
-        """Say whether the newest backup, or without one the oldest run, is old enough."""
+        """Return whether the newest backup, or without one the oldest run, is old enough."""
         try:
             with Reader.open(self._home) as reader:
                 first = reader.runs.began_at()
@@ -72,7 +72,7 @@ class Schedule:
             made = back_up(self._home, by=Program("runner"), keep=self._keep)
             log.info("backup %s: %.1f MB in %.1f s", made.path.name, made.size / 1e6, time.monotonic() - began)
         except EngineError as error:
-            log.warning("no backup: %s", error)
+            log.warning("backup failed: %s", error)
 
 
 def _number(name: str, otherwise: float, least: float) -> float:
@@ -83,6 +83,7 @@ def _number(name: str, otherwise: float, least: float) -> float:
         found = -1.0
     if not least <= found < 1e6:
         raise RunnerError(
-            f"{name} must be a number, at least {least:g}, got '{text}'. Set it right, or unset it for {otherwise:g}."
+            f"{name} must be a number of at least {least:g}; got '{text}'. Correct it, or unset it for the "
+            f"default of {otherwise:g}."
         )
     return found

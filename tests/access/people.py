@@ -25,7 +25,7 @@ def come_in(
 ) -> httpx.Response:
     """Send the form as our own page does."""
     sent = {"origin": BASE} | ({"cookie": cookie} if cookie else {}) | headers
-    return client.post("/signin", data={"name": name, "password": password, "next": "/results"}, headers=sent)
+    return client.post("/signin", data={"name": name, "password": password, "next": "/runs"}, headers=sent)
 
 
 def cookies_of(answer: httpx.Response) -> SimpleCookie:

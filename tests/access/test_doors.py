@@ -197,7 +197,7 @@ def test_a_direct_client_cannot_name_the_place_that_its_failures_are_counted_at(
         headers = {"x-forwarded-for": f"198.51.100.{number}"}
         answers.append(httpx.post(f"{door.console.address}/signin", data=form, headers=headers, timeout=PATIENCE_S))
     assert {answer.status_code for answer in answers} == {401}
-    assert ["Too many sign-ins failed" in answer.text for answer in answers] == [False] * 10 + [True]
+    assert ["Too many failed sign-ins" in answer.text for answer in answers] == [False] * 10 + [True]
 
 
 def test_a_socket_opens_for_who_has_signed_in_on_our_own_page_alone(door: Door) -> None:

@@ -10,7 +10,7 @@ from engine.errors import ConfigError, EngineError, ImportRefused
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
 from tests.access.people import settle
@@ -37,7 +37,7 @@ CYRILLIC_A, GREEK_O = "\u0430", "\u03bf"
 def test_nobody_gets_a_name_that_looks_like_somebody_elses(home: Home, name: str) -> None:
     settle(home)
     with Store.open(home) as store:
-        with pytest.raises(ConfigError, match=r"looks like|already|can be shown"):
+        with pytest.raises(ConfigError, match=r"looks like|already|printable"):
             store.people.add(name, "viewer", by="ada")
         assert [row["name"] for row in store.db.rows("SELECT name FROM people")] == ["ada"]
 
@@ -62,7 +62,7 @@ def test_names_that_only_resemble_each_other_may_stand_side_by_side(home: Home) 
 
 @pytest.mark.parametrize("name", ["Runner", "c\u043ens\u043ele", "w\u03bfrker", "some\uff4fne"])
 def test_a_name_of_a_part_of_parallab_is_nobodys(home: Home, name: str) -> None:
-    with Store.open(home) as store, pytest.raises(ConfigError, match="is kept for a part of Parallab"):
+    with Store.open(home) as store, pytest.raises(ConfigError, match="is reserved by Parallab"):
         store.people.add(name, "admin", by="root")
 
 
@@ -109,7 +109,7 @@ def test_nobody_adds_runs_to_anothers_sweep_by_a_file(home: Home, tmp_path: Path
     with Store.open(home) as store:
         store.db.connection.execute("DELETE FROM runs WHERE id = 2")
         before = [tuple(row) for row in store.db.rows("SELECT * FROM sweeps")]
-        with pytest.raises(ImportRefused, match=r"which is mia's\. Ask mia or an admin"):
+        with pytest.raises(ImportRefused, match=r"owned by mia\. Ask mia or an admin"):
             import_path(store, tmp_path / "sweep.zip", by="mo")
         assert [tuple(row) for row in store.db.rows("SELECT * FROM sweeps")] == before
         assert len(import_path(store, tmp_path / "sweep.zip", by="mia").ids) == 1
@@ -137,4 +137,4 @@ def test_of_first_accounts_made_at_once_one_stands(home: Home, reader: Reader) -
         found = list(pool.map(claim, range(6)))
     (first,) = reader.people.everyone()
     assert found.count(first.name) == 1
-    assert sum("has no account in this lab" in each for each in found) == 5
+    assert sum("has no active account in this lab" in each for each in found) == 5

@@ -60,7 +60,7 @@ def files_of_a_home() -> set[str]:
 
 
 def test_the_page_on_operations_names_every_file_of_a_home() -> None:
-    rows = table(OPERATIONS, "Where things lie")
+    rows = table(OPERATIONS, "Files of a home")
     named = {
         re.split(r"[/`]", text)[0]
         for row in rows

@@ -76,10 +76,10 @@ def test_a_first_sign_in_makes_a_member_by_group_and_the_next_one_follows_the_gr
 ) -> None:
     console, provider = lab
     provider.knows("mia", "others", "lab-members")
-    at_provider = browser.go_to_provider(wanted="/results?q=1")
+    at_provider = browser.go_to_provider(wanted="/runs?q=1")
     assert {"S256"} == {at_provider.url.params["code_challenge_method"]} and at_provider.url.params["nonce"]
     back = browser.post(str(at_provider.url), data={"sub": "mia"})
-    assert (back.status_code, back.url.raw_path) == (200, b"/results?q=1")
+    assert (back.status_code, back.url.raw_path) == (200, b"/runs?q=1")
     assert browser.get("/api/token").status_code == 200
     assert (role_of(console, "Mia"), newest(console).command) == ("member", "sign in")
     first = browser.session()
@@ -92,7 +92,7 @@ def test_a_first_sign_in_makes_a_member_by_group_and_the_next_one_follows_the_gr
     browser.sign_in("mia")
     assert role_of(console, "Mia") == "member"
     provider.knows("nina", "others")
-    assert said(browser.sign_in("nina")).startswith("Nina may not use this lab yet")
+    assert said(browser.sign_in("nina")).startswith("Nina has no access to this lab yet")
 
 
 def test_a_sign_out_ends_all_that_the_cookies_opened_and_no_copy_of_them_opens_it_again(
@@ -108,7 +108,7 @@ def test_a_sign_out_ends_all_that_the_cookies_opened_and_no_copy_of_them_opens_i
     assert kept["parallab_session"] == ("/", True)
     assert {kept[name] for name in kept if name.startswith("_streamlit_user")} == {("/auth", True)}
     with socket(console, ours) as opened:
-        assert "You are led on to the sign-out" in browser.post("/signout").text
+        assert "Redirecting to your provider's sign-out" in browser.post("/signout").text
         opened.send(b"")
         with pytest.raises(ConnectionClosed):
             opened.recv(timeout=PATIENCE_S)
@@ -151,7 +151,7 @@ def test_who_is_shut_out_is_out_at_once_and_stays_out(lab: Lab, browser: Browser
     with Store.open(console.home) as store:
         store.people.shut_out("Kim", by="Ada")
     assert browser.get("/api/token").status_code == 401
-    assert said(browser.sign_in("kim")) == "Kim is shut out of this lab. An admin can let you in again."
+    assert said(browser.sign_in("kim")) == "The account Kim is disabled. An admin can enable it."
 
 
 def test_only_a_verified_address_links_an_account_that_an_admin_made(lab: Lab, browser: Browser) -> None:
@@ -159,9 +159,7 @@ def test_only_a_verified_address_links_an_account_that_an_admin_made(lab: Lab, b
     with Store.open(console.home) as store:
         store.people.add("Vera", "viewer", by="Ada", email="vera@example.org", password="a long enough one")
     provider.knows("v1", email="vera@example.org", verified=False)
-    assert said(browser.sign_in("v1")).endswith(
-        "The provider has not verified your e-mail address, so it was not looked at."
-    )
+    assert said(browser.sign_in("v1")).endswith("Your e-mail address was ignored: the provider has not verified it.")
     provider.knows("v2", email="vera@example.org")
     assert browser.sign_in("v2").status_code == 200
     with Reader.open(console.home) as reader:
@@ -174,22 +172,19 @@ def test_only_a_verified_address_links_an_account_that_an_admin_made(lab: Lab, b
 def test_what_fails_on_the_way_is_told_in_a_sentence(lab: Lab, browser: Browser) -> None:
     console, provider = lab
     provider.knows("ada", "lab-admins", email="ada@example.org")
-    gone = browser.go_to_provider("gone", "/results")
-    assert (gone.status_code, said(gone).split(",")[0]) == (502, "Gone ID does not answer")
-    assert 'href="/signin/provider?at=lab&amp;next=%2Fresults"' in gone.text  # where they wanted to go is not forgotten
+    gone = browser.go_to_provider("gone", "/runs")
+    assert (gone.status_code, said(gone).split(",")[0]) == (502, "Gone ID does not respond")
+    assert 'href="/signin/provider?at=lab&amp;next=%2Fruns"' in gone.text  # where they wanted to go is not forgotten
     assert said(browser.sign_in("ada", "wrong")).startswith(
-        "What wrong answered could not be used, so nobody is signed in. Most often the client secret"
+        "Invalid response from wrong: sign-in failed. The usual causes are a wrong client secret"
     )
     asked = str(browser.go_to_provider().url)
-    assert (
-        said(browser.post(asked, data={"action": "deny"}))
-        == "Nobody is signed in: it was cancelled at Lab ID, or refused there."
-    )
+    assert said(browser.post(asked, data={"action": "deny"})) == "Sign-in failed: cancelled or refused at Lab ID."
     for query in ("code=x&state=y", "code=x", "state=", "error=access_denied", "error=access_denied&state=y"):
-        assert said(browser.get(f"/oauth2callback?{query}")).startswith("This sign-in was not begun in this browser")
+        assert said(browser.get(f"/oauth2callback?{query}")).startswith("This sign-in was not started in this browser")
     stolen = httpx.post(str(browser.go_to_provider().url), data={"sub": "ada"}, timeout=PATIENCE_S).headers["location"]
     with Browser(console) as other:  # an answer meant for another browser signs nobody in
-        assert said(other.get(stolen)).startswith("This sign-in was not begun in this browser")
+        assert said(other.get(stolen)).startswith("This sign-in was not started in this browser")
         assert other.get("/signin/provider?at=nobody").url.path == "/signin"
         assert other.get("/auth/login?provider=x").url.path == "/signin"
     assert browser.session() == ""
@@ -206,8 +201,8 @@ def test_who_comes_by_another_name_of_the_console_is_moved_to_the_one_that_the_p
     lab: Lab, browser: Browser
 ) -> None:
     console = lab[0]
-    asked = browser.get(f"http://localhost:{console.port}/signin/provider?at=lab&next=/results")
-    assert str(browser.post(str(asked.url), data={"sub": "ada"}).url) == f"{console.address}/results"
+    asked = browser.get(f"http://localhost:{console.port}/signin/provider?at=lab&next=/runs")
+    assert str(browser.post(str(asked.url), data={"sub": "ada"}).url) == f"{console.address}/runs"
 
 
 def test_a_wanted_address_elsewhere_is_not_followed(lab: Lab, browser: Browser) -> None:

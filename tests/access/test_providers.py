@@ -52,19 +52,19 @@ def test_files_are_read_as_they_say_one_provider_or_several(tmp_path: Path) -> N
 
 
 WRONG = [
-    ({"[auth]": "[auth"}, "it is no TOML"),
+    ({"[auth]": "[auth"}, "not valid TOML"),
     ({'client_secret = "hush-hush"': 'client_secret = "hush-hush'}, "at line"),
-    ({"/oauth2callback": "/callback"}, "with /oauth2callback behind it"),
-    ({"https://lab.example.org": "http://lab.example.org"}, "has to begin with https://"),
-    ({"https://id.example.org": "http://id.example.org"}, "anybody between could vouch for people"),
-    ({"https://id.example.org": "http://www.example.org"}, "anybody between could vouch for people"),
-    ({"https://id.example.org": "http://[::1"}, "has to begin with https://"),
+    ({"/oauth2callback": "/callback"}, "followed by /oauth2callback"),
+    ({"https://lab.example.org": "http://lab.example.org"}, "must start with https://"),
+    ({"https://id.example.org": "http://id.example.org"}, "others on the network could forge sign-ins"),
+    ({"https://id.example.org": "http://www.example.org"}, "others on the network could forge sign-ins"),
+    ({"https://id.example.org": "http://[::1"}, "must start with https://"),
     ({"k" * 32: "k" * 31}, "at least 32 random characters"),
-    ({"client_id =": "client_name ="}, "names no provider"),
+    ({"client_id =": "client_name ="}, "has no provider"),
     ({'"hush-hush"': '""'}, "lacks client_secret"),
     ({"admin = [": "owner = ["}, "roles are viewer, member, admin"),
-    ({"groups_claim": "group_claim"}, "it may have groups_claim"),
-    ({'default = "Lab ID"': 'keycloak = "Lab ID"'}, "names the provider 'keycloak', which"),
+    ({"groups_claim": "group_claim"}, "known settings: groups_claim"),
+    ({'default = "Lab ID"': 'keycloak = "Lab ID"'}, "has the provider 'keycloak', which"),
 ]
 
 
@@ -93,7 +93,7 @@ def test_a_console_does_not_start_open_where_its_sign_in_can_t_be_understood(
         [sys.executable, "-c", "import app.asgi"], cwd=ROOT, env=settings, capture_output=True, text=True, timeout=90
     )
     assert (ended.returncode, "Traceback" in ended.stderr) == (2, False)
-    assert f"The sign-in file {path} does not do" in ended.stderr
+    assert f"Invalid sign-in configuration {path}" in ended.stderr
     monkeypatch.setenv("PARALLAB_SECRETS", str(tmp_path / "absent.toml"))
     with pytest.raises(ConfigError, match="it can't be read: No such file"):
         configured.__wrapped__()

@@ -87,9 +87,8 @@ def test_time_to_a_target_is_steps_times_seconds_never_below_0() -> None:
     one, other, four, _ = (timing.run_id for timing in timings)
     found = to_target(timings, {one: (100.0, 20.0), other: (100.0, 20.0), four: (250.0, 10.0)})
     assert split_in_words(found, "trainers", "update") == (
-        "With 4 trainers it takes 0.5 times as long to the target as with 1: 2.5 times as many updates, each "
-        "taking 0.2 times as long. "
-        "Only the runs that got there count: 4 (1 of 2)."
+        "4 trainers take 0.5 times the time to target of 1: 2.5 times the updates, 0.2 times the time per update. "
+        "Only runs that reached it count: 4 (1 of 2)."
     )
     assert split_in_words(found[:1], "trainers", "update") == ""
 

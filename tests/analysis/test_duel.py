@@ -59,7 +59,7 @@ def test_differences_pair_seeds_and_less_loss_is_better() -> None:
     assert verdict(["A", "B"], [found], 0.01, "") == "A is ahead of B by 0.2 (0.2 to 0.2)."
     found, sentence = judged([95, 96, 95, 96], [80, 81, 80, 81])
     assert found.outcome == "too few seeds"
-    assert sentence == "Too few seeds: 4 pairs of runs to compare, and 5 are needed to say who is ahead."
+    assert sentence == "Too few seeds: at least 5 pairs of runs are needed to name a winner; got 4."
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_differences_pair_seeds_and_less_loss_is_better() -> None:
         (
             [95.1, 95.9, 95, 96.1, 95, 96.05],
             "level",
-            "They are level: A and B differ by less than 0.3 points, which counts as none.",
+            "Level: A and B differ by less than the margin of 0.3 points.",
         ),
         (
             [90, 100, 90, 101, 95, 97],
             "open",
-            "Who is ahead of both can't be told. Open: A and B; their difference may be 0. More seeds would tell.",
+            "No clear winner. Inconclusive: A and B; the difference may be 0. Add seeds.",
         ),
     ],
 )
@@ -93,10 +93,8 @@ def test_one_of_several_wins_only_against_all() -> None:
         "C": dict.fromkeys(SEEDS, 80.0),
     }
     said = verdict(list(three), differences(three, "max", 0.3), 0.3, " points")
-    assert said.startswith("Who is ahead of all can't be told. A is ahead of C by 15.5 points")
-    assert "B is ahead of C" in said and said.endswith(
-        "Open: A and B; their difference may be 0. More seeds would tell."
-    )
+    assert said.startswith("No clear winner overall. A is ahead of C by 15.5 points")
+    assert "B is ahead of C" in said and said.endswith("Inconclusive: A and B; the difference may be 0. Add seeds.")
     rng = np.random.default_rng(2)
     six = {str(place): dict(enumerate(rng.normal(98 if place == 3 else 95, 0.2, 5).tolist())) for place in range(6)}
     assert verdict(list(six), differences(six, "max", 0.3), 0.3, " points").startswith("3 is ahead of 0 by")

@@ -179,13 +179,13 @@ def measures(
 def test_few_splits_are_raised_and_small_micro_batches_made_larger() -> None:
     found = measures(of_schedule=0.2, of_unevenness=0.1, of_waiting=0.1)
     assert advice(found, SETTINGS, ROOM) == (
-        "With 4 splits the schedule alone idles 20 % of the time: raise splits to 8, where equal stages idle "
-        f"{100 * ideal_bubble(2, 8):.0f} %,"
-        " if micro-batches of 15 images cost no more each."
+        "With 4 splits the schedule alone leaves stages idle 20 % of the time. Raise splits to 8: equal stages then "
+        f"idle {100 * ideal_bubble(2, 8):.0f} %,"
+        " if micro-batches of 15 images don't cost more per image."
     )
-    assert "raise splits to 5," in advice(found, Settings("gpipe", "gpipe", 5, 18), ROOM)
-    assert "raise splits to 10," in advice(found, Settings("torch_pipelining", "gpipe", 30, 18), ROOM)
-    assert "a batch of 4 can't be cut further: take a larger batch_size." in advice(
+    assert "Raise splits to 5:" in advice(found, Settings("gpipe", "gpipe", 5, 18), ROOM)
+    assert "Raise splits to 10:" in advice(found, Settings("torch_pipelining", "gpipe", 30, 18), ROOM)
+    assert "a batch of 4 can't be split further. Use a larger batch_size." in advice(
         found, Settings("gpipe", "gpipe", 4, 18), ROOM
     )
     assert "batch_size or fewer stages." in advice(
@@ -193,12 +193,12 @@ def test_few_splits_are_raised_and_small_micro_batches_made_larger() -> None:
     )
     slower = SplitCost(12, 4, 2.2)
     assert advice(measures(of_schedule=0.1), SETTINGS, ROOM, slower) == (
-        "Lower splits to 4: an image takes 2.2 times the work that it takes in run 12, whose micro-batches are larger."
+        "Lower splits to 4: an image takes 2.2 times as much work as in run 12, which has larger micro-batches."
     )
-    assert "raise splits" in advice(measures(of_schedule=0.1), SETTINGS, ROOM, SplitCost(12, 4, 1.05))
-    assert "Near what" in advice(measures(of_schedule=0.03), SETTINGS, ROOM, SplitCost(12, 4, 1.2))
+    assert "Raise splits" in advice(measures(of_schedule=0.1), SETTINGS, ROOM, SplitCost(12, 4, 1.05))
+    assert "Near the optimum" in advice(measures(of_schedule=0.03), SETTINGS, ROOM, SplitCost(12, 4, 1.2))
     unsplit = best_speed_up(["cpu", "cpu"], 2, 1, (0.5, 0.5), 1, 1.0)
-    assert "raise splits to 8" in advice(measures(of_schedule=0.5), SETTINGS, unsplit)
+    assert "Raise splits to 8" in advice(measures(of_schedule=0.5), SETTINGS, unsplit)
 
 
 @pytest.mark.parametrize(
@@ -207,42 +207,45 @@ def test_few_splits_are_raised_and_small_micro_batches_made_larger() -> None:
         (
             (0.4, 0.6),
             (9,),
-            "stage2 has 60 % of the work and stage1 40 %: move layer 9 to stage1, which is cut 10 (now 9).",
+            "stage2 has 60 % of the work and stage1 40 %. Move layer 9 to stage1: set cut to 10 (now 9).",
         ),
         (
             (0.6, 0.4),
             (9,),
-            "stage1 has 60 % of the work and stage2 40 %: move layer 8 to stage2, which is cut 8 (now 9).",
+            "stage1 has 60 % of the work and stage2 40 %. Move layer 8 to stage2: set cut to 8 (now 9).",
         ),
         (
             (0.3, 0.5, 0.2),
             (4, 9),
-            "stage2 has 50 % of the work and stage3 20 %: move layer 8 to stage3, which is cut 4,8 (now 4,9).",
+            "stage2 has 50 % of the work and stage3 20 %. Move layer 8 to stage3: set cut to 4,8 (now 4,9).",
         ),
         (
             (0.2, 0.5, 0.3),
             (4, 9),
-            "stage2 has 50 % of the work and stage1 20 %: move layer 4 to stage1, which is cut 5,9 (now 4,9).",
+            "stage2 has 50 % of the work and stage1 20 %. Move layer 4 to stage1: set cut to 5,9 (now 4,9).",
         ),
         (
             (0.6, 0.4),
             (),
-            "stage1 has 60 % of the work and stage2 40 %: move the last layer of stage1 to stage2 by cut.",
+            (
+                "stage1 has 60 % of the work and stage2 40 %. Move the last layer of stage1 to stage2 with the setting "
+                "cut."
+            ),
         ),
         (
             (0.4, 0.6),
             (17,),
             (
-                "stage2 has 60 % of the work and stage1 40 %, but stage2 has one layer only, so no cut makes them "
-                "more equal."
+                "stage2 has 60 % of the work and stage1 40 %, but stage2 has only one layer: no cut balances "
+                "them better."
             ),
         ),
         (
             (0.5, 0.3, 0.2),
             (1, 9),
             (
-                "stage1 has 50 % of the work and stage2 30 %, but stage1 has one layer only, so no cut makes them "
-                "more equal; fewer stages would be more equal."
+                "stage1 has 50 % of the work and stage2 30 %, but stage1 has only one layer: no cut balances "
+                "them better, but fewer stages would."
             ),
         ),
     ],
@@ -262,47 +265,45 @@ def test_unequal_stages_name_the_slower_one_and_the_layer_to_move(
 
 def test_waiting_and_unequal_micro_batches_are_cured_by_what_they_come_from() -> None:
     sending, idling = measures(of_waiting=0.3, sending=0.25), measures(of_waiting=0.3, sending=0.02)
-    assert "mode gpipe or 1f1b hands activations" in advice(sending, Settings("rpc", "gpipe", 120, 18), ROOM)
-    assert "choose transport shared_memory" in advice(sending, Settings("gpipe", "gpipe", 120, 18, "rpc"), ROOM)
-    assert "cut where activations are smaller" in advice(sending, SETTINGS, ROOM)
+    assert "Modes gpipe and 1f1b pass activations" in advice(sending, Settings("rpc", "gpipe", 120, 18), ROOM)
+    assert "Set transport to shared_memory" in advice(sending, Settings("gpipe", "gpipe", 120, 18, "rpc"), ROOM)
+    assert "cut deeper in the net, where activations are smaller" in advice(sending, SETTINGS, ROOM)
     assert "fewer stages" not in advice(sending, SETTINGS, ROOM)
-    assert "hold mode gpipe against it" in advice(
+    assert "Compare with mode gpipe" in advice(
         measures(of_waiting=0.3), Settings("torch_pipelining", "gpipe", 120, 18), ROOM
     )
-    assert "take fewer stages, or cut" in advice(
+    assert "use fewer stages, or cut" in advice(
         measures(of_waiting=0.3, sending=0.25, shares=(0.4, 0.3, 0.3)), SETTINGS, ROOM
     )
-    assert "sending takes only 2 %: micro-batches are small beside the time of a hand-over; lower splits" in advice(
+    assert "only 2 %: micro-batches are small compared with the transfer overhead. Lower splits" in advice(
         idling, SETTINGS, ROOM
     )
-    assert "look for other programs on their cores" in advice(
+    assert "Check for other programs on the same cores" in advice(
         measures(of_unevenness=0.2, shares=(0.51, 0.49)), SETTINGS, ROOM
     )
 
 
 def test_little_loss_shared_devices_and_full_cores_are_told() -> None:
-    assert advice(measures(0.04, 0.04, 0.04), SETTINGS, ROOM).startswith(
-        "Near what can be had: of the 12 % of the time that stages idle"
-    )
+    assert advice(measures(0.04, 0.04, 0.04), SETTINGS, ROOM).startswith("Near the optimum: no single cause makes up")
     shared = best_speed_up(["cuda:0", "cuda:0"], 16, 1, (0.5, 0.5), 4, 1.6)
     assert advice(measures(of_schedule=0.4), SETTINGS, shared).startswith(
-        "All stages share 1 device (cuda:0): splits can't make this faster"
+        "All stages share 1 device (cuda:0), so splits can't beat one process"
     )
     shared = best_speed_up(["cpu"] * 4, 2, 1, (0.25,) * 4, 8, 2.9)
     full, idle = (measures(of_schedule=lost, shares=(0.25,) * 4) for lost in (0.4, 0.6))
     assert advice(full, SETTINGS, shared).startswith(
-        "4 stages share 2 CPU cores at 1 thread a rank, on which 2.4 work at a time: that is the limit"
+        "4 stages share 2 CPU cores with 1 thread per rank, with 2.4 busy at a time. The hardware is the limit"
     )
-    assert "raise splits to 8" in advice(idle, SETTINGS, shared)
+    assert "Raise splits to 8" in advice(idle, SETTINGS, shared)
 
 
 @pytest.mark.parametrize(
     ("shares", "splits", "copy_ms", "says"),
     [
-        ((0.5, 0.5), 4, 0.2, "raise splits to 8"),
+        ((0.5, 0.5), 4, 0.2, "Raise splits to 8"),
         ((0.3, 0.7), 16, 0.2, "stage2 has 70 % of the work"),
         ((0.5, 0.5), 60, 1.5, "sending takes"),
-        ((0.49, 0.51), 60, 0.02, "Near what can be had"),
+        ((0.49, 0.51), 60, 0.02, "Near the optimum"),
     ],
 )
 def test_traces_with_one_ill_are_told_that_ill(
@@ -320,14 +321,14 @@ EQUAL2, EQUAL4 = (0.5, 0.5), (0.25,) * 4
 @pytest.mark.parametrize(
     ("devices", "cores", "threads", "shares", "splits", "best", "because"),
     [
-        (["cpu"] * 2, 1, 1, EQUAL2, 4, 1.0, "2 stages on 1 CPU core at 1 thread a rank."),
-        (["cpu"] * 2, 2, 2, EQUAL2, 4, 1.0, "2 stages on 2 CPU cores at 2 threads a rank."),
+        (["cpu"] * 2, 1, 1, EQUAL2, 4, 1.0, "2 stages on 1 CPU core with 1 thread per rank."),
+        (["cpu"] * 2, 2, 2, EQUAL2, 4, 1.0, "2 stages on 2 CPU cores with 2 threads per rank."),
         (["cuda:0"] * 4, 16, 4, EQUAL4, 8, 1.0, "4 stages on 1 device (cuda:0)."),
-        (["cpu"] * 4, 2, 1, EQUAL4, 32, 2.0, "4 stages on 2 CPU cores at 1 thread a rank."),
+        (["cpu"] * 4, 2, 1, EQUAL4, 32, 2.0, "4 stages on 2 CPU cores with 1 thread per rank."),
         (["cuda:0", "cuda:1", "cuda:0", "cuda:1"], 16, 4, EQUAL4, 32, 2.0, "4 stages on 2 devices (cuda:0, cuda:1)."),
-        (["cpu"] * 2, 2, 1, (0.4, 0.6), 2, 1.25, "Stages with 40 %, 60 % of the work, in 2 splits."),
-        (["cpu"] * 2, 2, 1, EQUAL2, 1, 1.0, "Stages with 50 %, 50 % of the work, in 1 split."),
-        (["cuda:0", "cuda:1"], 2, 1, EQUAL2, 4, 1.6, "Stages with 50 %, 50 % of the work, in 4 splits."),
+        (["cpu"] * 2, 2, 1, (0.4, 0.6), 2, 1.25, "Stage shares 40 %, 60 %, 2 splits."),
+        (["cpu"] * 2, 2, 1, EQUAL2, 1, 1.0, "Stage shares 50 %, 50 %, 1 split."),
+        (["cuda:0", "cuda:1"], 2, 1, EQUAL2, 4, 1.6, "Stage shares 50 %, 50 %, 4 splits."),
     ],
 )
 def test_the_best_speed_up_is_the_least_of_places_and_cut(

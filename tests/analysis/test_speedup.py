@@ -1,5 +1,6 @@
 """Speed-up, efficiency, and what stands against comparing runs."""
 
+import re
 from collections.abc import Callable, Mapping
 from math import inf, sqrt
 from typing import Any
@@ -135,9 +136,9 @@ def test_a_speed_up_against_a_reference_of_fewer_seeds_carries_its_error(below: 
 @pytest.mark.parametrize(
     ("counts", "words"),
     [
-        ((2, 4, 8), "There is no reference point: no run with trainers 1 has finished"),
-        ((1, 2), "A law needs at least 3 sizes, and there are 2 of trainers."),
-        ((1,), "there is 1 of trainers"),
+        ((2, 4, 8), "No reference point: speed-up needs a finished run with trainers 1."),
+        ((1, 2), "A fit needs at least 3 sizes of trainers; got 2."),
+        ((1,), "got 1."),
         ((1, 2, 4), ""),
     ],
 )
@@ -169,23 +170,34 @@ def test_a_study_is_of_finished_runs_along_the_count_that_varies() -> None:
     assert unlike(many).endswith("c (4 cores of Xeon) and 2 more") and unlike(many[:3]).endswith("c (4 cores of Xeon)")
 
 
+def test_disturbed_runs_are_apart_and_named_unless_they_are_asked_for() -> None:
+    last = [{"perf/disturbance": percent} for percent in (4.9, 12.5)]
+    runs = [run(1, trainers=1), run(2, trainers=2, last=last[0]), run(3, trainers=2, last=last[1])]
+    found = study(runs, {}, "trainers")
+    assert [timing.run_id for timing in found.timings] == [1, 2]
+    assert [(timing.run_id, timing.disturbance) for timing in found.disturbed] == [(3, 0.125)]
+    assert found.left_out.startswith("Run 3 was disturbed: other programs or the host took more than 5 %")
+    whole = study(runs, {}, "trainers", with_disturbed=True)
+    assert ([timing.run_id for timing in whole.timings], whole.disturbed, whole.left_out) == ([1, 2, 3], (), "")
+
+
 @pytest.mark.parametrize(
     ("runs", "around", "words"),
     [
         (
             [run(1, trainers=1), run(2, trainers=2, experiment="sync_sgd")],
             {1: AROUND, 2: AROUND},
-            "of 2 experiments (hogwild, sync_sgd)",
+            "belong to 2 experiments (hogwild, sync_sgd)",
         ),
         (
             [run(1, trainers=1, epochs=1), run(2, trainers=2, epochs=5)],
             {1: AROUND, 2: AROUND},
-            "differ in more than that: epochs 1, 5.",
+            "also differ in epochs 1, 5.",
         ),
         (
             [run(1, trainers=1), run(2, trainers=2)],
             {1: AROUND, 2: Surroundings("lab", "Xeon", 8, ("H1",), "", 1, (), 1000, "samples")},
-            "unlike machines: lab (4 cores of Xeon) and lab (8 cores of Xeon, 1 x H1)",
+            "used different machines: lab (4 cores of Xeon) and lab (8 cores of Xeon, 1 x H1)",
         ),
     ],
 )
@@ -251,7 +263,7 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
     assert best_count(found) == inf
     found = fitted(SCALABILITY, (0.05, 0.03), noise=0.3)
     assert found.error > 0.15
-    assert in_words(found, 10, "observers", "observer").endswith("so take it as a hint.")
+    assert "Rough estimate: the fit error is" in in_words(found, 10, "observers", "observer")
     errors = [fitted(AMDAHL, (0.1,), noise=0.03, number=number).error for number in range(40)]
     assert sum(errors) / len(errors) == pytest.approx(0.03, rel=0.15)
 
@@ -262,27 +274,30 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
         (
             (0.05, 0.03),
             0.005,
-            "Beyond 6 observers more of them slow it down: there it is fastest, 2.8 times as fast as with 1.",
+            "Fastest at 6 observers (2.8 times as fast as 1); slower beyond.",
         ),
         (
             (0.02, 0.004),
             0.002,
-            "Up to 10 observers more of them still help; by the fitted law they would slow it down beyond about 16.",
+            "Still speeding up at 10 observers; the fit predicts a peak near 16.",
         ),
-        ((0.1, 0.0), 0.02, "Up to 10 observers no slow-down shows; that many are 5.3 times as fast as 1."),
+        ((0.02, 0.0004), 0.0002, "No slow-down up to 10 observers: 8.2 times as fast as 1."),
+        ((0.1, 0.0), 0.02, "No slow-down up to 10 observers: 5.3 times as fast as 1."),
         (
             (1.0, 0.004),
             0.02,
-            (
-                "More observers don't pay here: with 10 it is 0.97 times as fast as with 1, and where it turns "
-                "can't be told."
-            ),
+            ("More observers don't pay off: 10 are 0.97 times as fast as 1, and the fit shows no peak."),
         ),
-        ((0.5, 0.8), 0.005, "Beyond 1 observer more of them slow it down."),
+        ((0.5, 0.8), 0.005, "Slower beyond 1 observer."),
     ],
 )
 def test_the_sentence_says_what_the_fit_says(parameters: tuple[float, ...], noise: float, sentence: str) -> None:
     assert in_words(fitted(SCALABILITY, parameters, noise=noise), 10, "observers", "observer") == sentence
+
+
+def test_a_law_that_the_runs_do_not_follow_is_no_fit() -> None:
+    found = fit(AMDAHL, made(lambda count: AMDAHL.speed_up(count, 0.1) * (4.0 if count % 2 else 0.25), COUNTS))
+    assert isinstance(found, str) and re.search(r"^No fit: the runs differ from this law by \d+%\.$", found), found
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -293,8 +308,7 @@ def test_a_law_needs_one_run_more_than_it_has_numbers(law: Law) -> None:
     )
     assert isinstance(fit(law, timings), Fit)
     assert fit(law, timings[:-1]) == (
-        f"{enough - 1} numbers from {enough - 1} runs leave nothing to tell their error by: it takes {enough} "
-        "runs. Add seeds or sizes."
+        f"At least {enough} runs are needed for this fit; got {enough - 1}. Add seeds or sizes."
     )
 
 
@@ -331,15 +345,15 @@ def test_shares_stay_between_0_and_1_and_what_can_be_anything_is_not_stated() ->
             law, timings if law is not SCALABILITY else made(lambda count: 1 / (1.2 - 0.2 / count), COUNTS, noise=0.02)
         )
         assert isinstance(found, str)
-        assert found == f"Its {share} would be above 1: these runs slow down more than this law allows."
+        assert found == f"{share.capitalize()} would be above 1: the runs slow down more than this law allows."
     found = fit(AMDAHL, made(lambda count: count**1.4, COUNTS, noise=0.01))
     assert isinstance(found, str)
-    assert "Its serial share would be below 0" in found
+    assert "Serial share would be below 0" in found
     found = fit(AMDAHL, made(lambda count: AMDAHL.speed_up(count, 0.5), (1, 2, 3), seeds=2, noise=0.15, number=3))
     assert isinstance(found, str)
     assert (
-        "of its serial share reaches from 0 to 1, more than half of what is possible" in found
+        "of the serial share is too wide (0 to 1, more than half of the possible range)" in found
         and "Add seeds or sizes." in found
     )
     found = fit(SCALABILITY, made(lambda count: 1.0, (1, 2), seeds=4, noise=0.01))
-    assert found == "These sizes don't tell its parameters apart. Add sizes."
+    assert found == "These sizes can't identify the parameters. Add sizes."

@@ -105,14 +105,14 @@ def test_unlike_settings_experiments_rules_and_missing_staleness_are_said() -> N
     ]
     assert found[0].counts == {0: 5, 1: 10, 2: 5}
     said = " ".join(cautions(rows, found, ()))
-    assert "Without staleness: run 3." in said and "Every size is one run" in said
-    assert "All runs are of one size" in " ".join(cautions(rows[:1], found[:1], ()))
+    assert "No staleness recorded: run 3." in said and "every size is one run" in said
+    assert "all runs have the same size" in " ".join(cautions(rows[:1], found[:1], ()))
     rows = [run(1, 2, 98.0, momentum=0.5), run(2, 4, 97.0, momentum=0.9)]
     found = [made(1, 2, 1.0, 98.0), made(2, 4, 3.0, 97.0)]
-    assert "The runs differ in momentum too" in " ".join(cautions(rows, found, ()))
+    assert "The runs also differ in momentum" in " ".join(cautions(rows, found, ()))
     assert "momentum" not in " ".join(cautions(rows, found, ("momentum",)))
     rows[1] = replace(rows[1], experiment="hogwild")
-    assert "of 2 experiments (async_sgd, hogwild)" in " ".join(cautions(rows, found, ()))
+    assert "belong to 2 experiments (async_sgd, hogwild)" in " ".join(cautions(rows, found, ()))
     rows = [run(1, 2, 95.0), replace(run(2, 2, 95.0), seeding=1)]
     found = [made(each.id, 2, 1.0, 95.0) for each in rows]
     assert "different seeding rules (seeding 1: run 2; seeding 2: run 1)" in " ".join(cautions(rows, found, ()))
@@ -156,18 +156,19 @@ def test_a_price_that_is_not_there_is_claimed_in_five_of_a_hundred_cases() -> No
         claims += found.direction != 0
     assert 0.02 < claims / 400 < 0.08
     nothing = price([made(place, 2, place % 4, 98.0 + (place % 3) / 10) for place in range(12)])
-    assert isinstance(nothing, Price) and "can't be told from 12 runs" in price_in_words(nothing, "test/accuracy")
+    assert isinstance(nothing, Price)
+    assert "No significant effect of staleness on test accuracy in 12 runs" in price_in_words(nothing, "test/accuracy")
 
 
 def test_words_say_means_prices_and_too_few_runs() -> None:
-    assert "at least 3 runs with a result" in str(price([made(1, 2, 1.0, 98.0), made(2, 4, 3.0, None)]))
+    assert "At least 3 runs with a result" in str(price([made(1, 2, 1.0, 98.0), made(2, 4, 3.0, None)]))
     assert "nearly the same mean staleness (0.90 to 1.10 updates)" in str(
         price([made(place, 2, 0.9 + place / 10, 98.0) for place in range(3)])
     )
-    assert mean_in_words(4, 3.0, 2.94) == "With 4 trainers gradients are 2.94 updates old on average (N - 1 = 3)."
-    assert mean_in_words(6, 2.0, 1.99) == "With 6 trainers gradients are 1.99 updates old on average (N / 2 - 1 = 2)."
-    assert "(N - 1 = 3): less, as" in mean_in_words(4, 3.0, 1.5)
-    assert mean_in_words(1, 0.0, 0.0) == "With 1 trainer gradients are 0.00 updates old on average (N - 1 = 0)."
+    assert mean_in_words(4, 3.0, 2.94) == "With 4 trainers, mean staleness is 2.94 updates (expected: N - 1 = 3)."
+    assert mean_in_words(6, 2.0, 1.99) == "With 6 trainers, mean staleness is 1.99 updates (expected: N / 2 - 1 = 2)."
+    assert "N - 1 = 3): lower, because" in mean_in_words(4, 3.0, 1.5)
+    assert mean_in_words(1, 0.0, 0.0) == "With 1 trainer, mean staleness is 0.00 updates (expected: N - 1 = 0)."
     assert expected({"observers": 4}) is None
     assert expected({"trainers": 1}) == 0
     assert percentile({0: 99, 7: 1}, 99) == 0

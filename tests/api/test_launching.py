@@ -30,10 +30,10 @@ def test_what_is_wrong_is_told_by_field_and_nothing_is_queued(lab: Lab) -> None:
         (QUICK | {"experiment": "hogwyld"}, "experiment", "Did you mean 'hogwild'?"),
         (QUICK | {"preset": "quik"}, "preset", "Did you mean 'quick'?"),
         (QUICK | {"terms": {"max_retries": 99}}, "terms.max_retries", "less than or equal to 10"),
-        (QUICK | {"owner": "mia"}, "owner", "The token is mo's"),
-        (QUICK | {"path": "/etc/passwd"}, "path", "No field here is named 'path'"),
-        (QUICK | {"data_folder": "/etc"}, "data_folder", "No field here is named 'data_folder'"),
-        ({}, "experiment", "has to be given"),
+        (QUICK | {"owner": "mia"}, "owner", "the token's person (mo)"),
+        (QUICK | {"path": "/etc/passwd"}, "path", "Unknown field 'path'"),
+        (QUICK | {"data_folder": "/etc"}, "data_folder", "Unknown field 'data_folder'"),
+        ({}, "experiment", "is required"),
     ]
     for body, field, words in answers:
         answer = mo.post("/runs", body)

@@ -49,22 +49,22 @@ def test_pages_by_cursor_and_filters_find_every_run_once(open_lab: Lab, script: 
 
 
 WRONG = (
-    ("/runs?stauts=failed", 422, "stauts", "No field here is named 'stauts'"),
+    ("/runs?stauts=failed", 422, "stauts", "Unknown field 'stauts'"),
     ("/runs?limit=501", 422, "limit", "less than or equal to 500"),
     ("/runs?filter=trainers+>>+4", 400, "filter", ""),
     ("/runs?before=0", 422, "before", "greater than or equal to 1"),
-    ("/runs/9999", 404, "", "No run has the id 9999."),
+    ("/runs/9999", 404, "", "Run 9999 doesn't exist."),
     ("/runs/9007199254740993", 422, "run_id", "less than or equal to"),
     ("/runs/1/series?max_points=4", 422, "max_points", "greater than or equal to 5"),
     ("/runs/1/series?from=nan", 422, "from", "finite"),
     ("/runs/1/logs?source=../../cookie.key", 404, "", "has no log named"),
-    ("/sweeps/77", 404, "", "No sweep has the id 77."),
+    ("/sweeps/77", 404, "", "Sweep 77 doesn't exist."),
     ("/experiments/hogwyld", 404, "", "Did you mean 'hogwild'?"),
     ("/runs/4%20", 422, "run_id", "should be a whole number in digits"),
     ("/runs?limit=1_0", 422, "limit", "should be a whole number in digits"),
     ("/runs?archived=yes", 422, "archived", "should be true or false"),
-    ("/nothing", 404, "", "Nothing is at"),
-    ("/experiments/%0A%2F", 404, "", "Nothing is at"),
+    ("/nothing", 404, "", "doesn't exist. openapi.json"),
+    ("/experiments/%0A%2F", 404, "", "doesn't exist. openapi.json"),
 )
 
 

@@ -50,7 +50,7 @@ def test_a_browser_reads_alone_and_a_launch_token_gives_what_its_person_may(lab:
     }
     assert vera.get("/runs").status_code == 200
     answer = vera.post("/runs", {"experiment": "hogwild"})
-    assert (answer.status_code, "show a token" in answer.json()["error"]) == (403, True)
+    assert (answer.status_code, "Send a token" in answer.json()["error"]) == (403, True)
     mo = lab.script("mo", "launch")
     assert mo.post(f"/runs/{lab.runs['queued']}/cancel", {}).status_code == 403
     with lab.store() as store:
@@ -58,7 +58,7 @@ def test_a_browser_reads_alone_and_a_launch_token_gives_what_its_person_may(lab:
     answer = mo.post("/runs", {"experiment": "hogwild"})
     assert (answer.status_code, answer.json()["error"]) == (
         403,
-        "mo is a viewer, and to launch runs takes a member. Ask an admin of this lab.",
+        "mo is a viewer and may not launch runs: that requires the role member. Ask an admin of this lab.",
     )
     with Reader.open(lab.home) as reader:
         assert [(entry.command, bool(entry.refused)) for entry in reader.audit.entries(who="mo")] == [

@@ -40,16 +40,16 @@ def page(duel_id: int) -> AppTest:
 
 def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
     test = opened("duel")
-    assert "Runs that tune12" in words(test).replace("</small><span>", "") and "None yet." in words(test)
-    assert "No like run of Hogwild!, Parameter server has finished on this machine yet" in words(test)
+    assert "Tuning runs12" in words(test).replace("</small><span>", "") and "No duels yet." in words(test)
+    assert "No estimate for Hogwild!, Parameter server: no comparable run has finished" in words(test)
     test.session_state["person"] = "Ada"
     test.number_input(key="duel.amount.passes").set_value(9.0)
     test.text_input(key="duel.rates").set_value("0.02, 0.1")
     test.text_area(key="duel.own").set_value("Locked=hogwild: lock=true")
     test.text_input(key="duel.name").set_value("Who is first?").run()
-    assert "Hogwild! at 8, being tested every 2; Locked at 8" in words(
+    assert "Hogwild! at 8 (every 2); Locked at 8" in words(
         test
-    ) and "A budget of 8 passes meets all at a test." in words(test)
+    ) and "Use 8 passes to test all at the budget's end." in words(test)
     test.button(key="duel.launch").click().run()
     assert not test.exception
     found = labs.gathered(home, 1)
@@ -68,16 +68,16 @@ def test_a_form_that_breaks_rules_says_which_and_offers_no_launch(home: Home) ->
     test = opened("duel")
     test.text_input(key="duel.rates").set_value("0.1, fast")
     test.run()
-    assert "Learning rates are numbers apart by commas, such as 0.01, 0.03, got '0.1, fast'." in test.error[
+    assert "Learning rates must be comma-separated numbers, such as 0.01, 0.03; got '0.1, fast'." in test.error[
         0
     ].value.replace("\\", "")
     assert test.button(key="duel.launch").disabled
     test.text_input(key="duel.rates").set_value("0.1")
     test.multiselect(key="duel.strategies").set_value(["hogwild"]).run()
-    assert "A duel has 2 to 6 strategies, got 1." in test.error[0].value.replace("\\", "")
+    assert "A duel needs 2 to 6 strategies; got 1." in test.error[0].value.replace("\\", "")
     test.multiselect(key="duel.strategies").set_value(["hogwild", "sync_sgd"])
     test.segmented_control(key="duel.kind").set_value("bytes").run()
-    assert "Hogwild!: nothing travels between its processes" in test.error[0].value.replace("\\", "")
+    assert "Hogwild!: budget must be in passes, updates or seconds; got bytes." in test.error[0].value.replace("\\", "")
 
 
 def test_a_duel_that_tunes_shows_its_runs_and_its_sweep_links_to_it(home: Home) -> None:
@@ -85,7 +85,7 @@ def test_a_duel_that_tunes_shows_its_runs_and_its_sweep_links_to_it(home: Home) 
     shown = words(page(duel_id))
     assert (
         "tuning, 6 runs left" in shown
-        and "There is no verdict before a judged run of each strategy has ended." in shown
+        and "The verdict appears when an evaluation run of each strategy has ended." in shown
     )
     assert shown.count('class="pl-cell pl-queued"') == 6
     assert any(button.key == "duel-cancel" for button in page(duel_id).button)
@@ -100,11 +100,11 @@ def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> N
         "Hogwild! is ahead of Parameter server by 2.94 points (2.85 to 3.02) and Synchronous SGD, weights by "
         "0.372 points"
     ) in shown
-    assert "Hogwild! won with the largest learning rate of the grid (0.1): a better one may lie beyond." in shown
-    assert "10 runs were tested past 8 passes too; that is cut off and counts nowhere." in shown
-    assert shown.count(", taken</strong>") == 3, "the learning rate of each"
+    assert "Best learning rate of Hogwild! is the largest of the grid (0.1): the optimum may lie outside." in shown
+    assert "Tests past 8 passes are excluded (10 runs)." in shown
+    assert shown.count(", selected</strong>") == 3, "the learning rate of each"
     assert "8 passes" in shown and "Reached 89 %" in shown
-    assert "each trainer the whole set, in an order of its own" in shown
+    assert "the whole data set per trainer, in its own order" in shown
     assert not any(button.key == "duel-cancel" for button in page(1).button)
     other = page(1)
     other.segmented_control(key="against").set_value("seconds").run()
@@ -118,27 +118,28 @@ def test_lost_runs_halt_a_duel_until_one_click_tries_them_again_and_the_runner_g
     ids = [each.run.id for each in labs.gathered(home, duel_id).of("tuning") if each.run]
     labs.drive(home, duel_id, "tuning", ends={ids[0]: "lost", ids[5]: "cancelled"})
     test = page(duel_id)
-    assert "can't go on" in words(test) and "2 of 6 runs that tune said nothing (cancelled, lost)" in words(test)
+    assert "blocked" in words(test) and "2 of 6 tuning runs have no result (cancelled, lost)" in words(test)
     test.button(key="duel-retry").click().run()
     assert not test.exception
     assert reader.runs.count() == 8 and reader.queue.count() == 2
     assert "tuning, 2 runs left" in words(page(duel_id))
     labs.drive(home, duel_id, "tuning")
     shown = words(page(duel_id))
-    assert "tuned, the runner queues what is judged" in shown and "No runner serves this lab" in shown
+    assert "tuned, queueing evaluation runs" in shown and "No runner is running" in shown
     assert labs.continued(home, duel_id)
-    assert "judging, 10 runs left" in words(page(duel_id))
+    assert "evaluation, 10 runs left" in words(page(duel_id))
 
 
 def test_deleted_runs_are_told_and_a_link_to_no_duel_is_a_sentence(home: Home) -> None:
-    assert "No duel has the id 99." in opened("duel", {"duel": "99"}).error[0].value.replace("\\", "")
-    assert "A link to a duel ends in its number" in words(opened("duel", {"duel": "<b>"}))
+    for wanted in ("99", "<b>"):
+        assert f"Duel {wanted} doesn't exist" in opened("duel", {"duel": wanted}).title[0].value.replace("\\", "")
     labs.whole(home, seeds=6)
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = (SELECT max(id) FROM runs)")
     shown = words(page(1))
     assert (
-        "1 of 6 judged runs of Hogwild! said nothing (lost, cancelled or deleted); their pairs are left out." in shown
+        "1 of 6 evaluation runs of Hogwild! have no result (lost, cancelled or deleted); their pairs are excluded."
+        in shown
     )
     assert "deleted" in shown
 

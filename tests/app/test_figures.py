@@ -1,4 +1,4 @@
-"""None"""
+"""Timelines, machine samples and histograms as plotly figures."""
 
 import random
 from collections import Counter
@@ -10,8 +10,9 @@ from app.charts import plotly_figures
 from app.run.distributions import HEAT_PX, MOST_BARS, grouped, heat_map, strips, strips_height
 from app.run.histograms import words
 from engine.analysis.statistics.counts import mean, percentile
+from engine.histograms import histogram
 from engine.home import Home
-from engine.metrics import PHASES, histogram
+from engine.metrics import PHASES
 from engine.recorder import Point
 from engine.store import RankBatch, Store
 from engine.store.curve_records import Heat, MachineSample
@@ -44,7 +45,8 @@ def test_samples_of_the_machine_are_drawn_by_source_and_a_long_record_is_thinned
     ]
     figure = go.Figure(plotly_figures.machine(samples, "2026-01-01T00:00:00.000Z", "cpu_percent"))
     assert [(trace.name, list(trace.x)) for trace in figure.data] == [("gpu0", [1.0, 2.0]), ("host", [1.0, 2.0])]
-    assert len({trace.line.dash for trace in figure.data}) == 2
+    assert {trace.line.dash for trace in figure.data} == {"solid"}
+    assert figure.layout.meta["units"] == {"x": "s", "y": "%"}
     samples = [
         MachineSample(f"2026-01-01T{n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z", "host", "cpu_percent", 1.0)
         for n in range(5_000)
@@ -67,13 +69,8 @@ def test_mean_and_p99_are_those_of_the_numbers_themselves(count: int) -> None:
 
 def test_histograms_tell_all_ranks_and_lose_no_count() -> None:
     said = words(STALENESS, {"trainer1": {0: 50, 2: 49}, "trainer2": {2: 100, 9: 1}})
-    assert said == (
-        "Over 200 pushes by 2 ranks: mean 1.535 updates, p99 2 updates (99 of 100 are at most that), highest 9 updates."
-    )
-    assert (
-        words(histogram("queue_length"), {"ps": {3: 1}})
-        == "Over 1 values: mean 3, p99 3 (99 of 100 are at most that), highest 3."
-    )
+    assert said == ("200 pushes from 2 ranks: mean 1.535 updates, p99 2 updates, max 9 updates.")
+    assert words(histogram("queue_length"), {"ps": {3: 1}}) == "1 values: mean 3, p99 3, max 3."
     (trace,) = heat_map(STALENESS, Heat("perf/staleness", 0.5, 2.0, {(0, 2): 7, (2, 3): 9}, 16)).data
     assert [list(row) for row in trace.z] == [[7, None, None], [None, None, 9]]
     assert (list(trace.x), list(trace.y)) == ([0.25, 0.75, 1.25], [4.5, 6.5])
@@ -84,7 +81,7 @@ def test_histograms_tell_all_ranks_and_lose_no_count() -> None:
     assert sum(trace.y) == sum(counts.values())
     assert (trace.x[1], trace.customdata[1], trace.y[1]) == (
         23.5,
-        "16 to 31",
+        "16–31",
         sum(counts[value] for value in range(16, 32)),
     )
     assert grouped({-1: 2, 0: 3}, 4) == {-4: 2, 0: 3}
@@ -118,10 +115,10 @@ def test_the_section_is_there_only_where_a_run_has_histograms(home: Home, lab: d
     assert not test.exception
     assert test.button_group(key="section").value == "Histograms"
     shown = said(test).replace("\\", "")
-    assert "Over 30 pushes: mean 1 updates, p99 2 updates" in shown
-    assert "With 2 trainers gradients are 1.00 updates old on average (N - 1 = 1)." in shown
+    assert "30 pushes: mean 1 updates, p99 2 updates" in shown
+    assert "With 2 trainers, mean staleness is 1.00 updates (expected: N - 1 = 1)." in shown
     tables = " ".join(str(element.proto.body) for element in test.get("html"))
     assert "<td>trainer1</td><td>30</td><td>1</td><td>1</td><td>2</td><td>2</td>" in tables
     assert "Staleness over time" in tables and "Queue length by rank" in tables
     assert "Queue length" in shown
-    assert "Over 2 values: mean 4" in shown
+    assert "2 values: mean 4" in shown

@@ -1,25 +1,32 @@
 """The Home page: what it shows of a lab, what is new to whom, what ticks by our route, and where old links lead."""
 
+import math
 from datetime import UTC, datetime, timedelta
+from urllib.parse import unquote
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.core.caches import VersionedCache
 from app.home import figures, summary
+from app.home.running import main_curve
 from app.home.summary import standing
 from app.ui.html import Slot
+from app.ui.sparkline import sparkline
 from engine.home import ROOT, Home
-from engine.registry import experiment
-from engine.store import MachineSample, Reader, Store
+from engine.recorder import Point
+from engine.registry import experiment, experiments
+from engine.store import MachineSample, RankBatch, Reader, Store
 from engine.store.records import Status
 from engine.store.timestamps import now
 from engine.system.disk_space import storage
 from tests.app.browsing import Client
+from tests.app.runs.drawn_table import ids_of
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
 from tests.labs import basic, compare, sweeps
 from tests.labs import figures as figure_labs
+from tests.stand_in import worker
 from tests.waiting import PATIENCE_S
 
 Lab = dict[Status, int]
@@ -52,14 +59,15 @@ def test_a_busy_store_keeps_nobody_from_reading_and_launching_is_one_click_away(
     with Store.open(home) as store, store.db.change():
         test = as_person("Ada")
     assert not test.exception and not test.error
-    assert "4 runs have ended" in html(test)
+    assert "4 runs ended" in html(test)
 
 
 def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(home: Home, reader: Reader) -> None:
     test = opened("home")
-    (words,) = [text.value.replace("\\", "") for text in test.markdown if "No run has been launched" in text.value]
+    (words,) = [text.value.replace("\\", "") for text in test.markdown if "No runs in this lab yet" in text.value]
     assert words.count(". ") == 1 and words.endswith(".")
-    assert "Best results" not in said(test)
+    assert "Best results" not in said(test) and [button.label for button in test.button] == ["Run quick Hogwild!"]
+    assert all(f'href="/launch?experiment={one.name}"' in html(test) for one in experiments())
     test.session_state["person"] = "Ada"
     next(button for button in test.button if button.label == "Run quick Hogwild!").click().run()
     assert not test.exception
@@ -86,10 +94,9 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
         "lost",
         "cancelled",
     }
-    assert (
-        "4 runs have ended" in found["home-news"] and "1 finished, 1 failed, 1 cancelled, 1 lost" in found["home-news"]
-    )
-    assert "1 run waits" in found["home-now"] and "1 run waits" in found["home-machine"]
+    assert "4 runs ended" in found["home-news"] and "1 finished, 1 failed, 1 cancelled, 1 lost" in found["home-news"]
+    assert "1 queued" in found["home-queue"] and "1 queued" in found["home-machine"]
+    assert f'/run?run={lab["queued"]}"' in found["home-queue"] and "waits for" in found["home-queue"]
     assert "93 %" in found["home-machine"] and "2.0 of" in found["home-machine"]
     assert f'/run?run={lab["finished"]}"' in found["home-best"] and "95.5" in found["home-best"]
     for name in found:
@@ -97,22 +104,52 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     assert "<b>H</b>" not in shown, "a name is never markup"
 
 
+def test_a_live_run_has_the_curve_of_its_main_metric_and_another_one_before_its_first_test(
+    home: Home, reader: Reader, store: Store
+) -> None:
+    run_id = basic.add(store, "Ada")
+    store.claims.claim(run_id, worker(), [])
+    store.worker.begin(run_id, worker(), {})
+    store.worker.mark_running(run_id, 1.0)
+    assert '<div class="pl-spark"></div>' in slots(home)["home-now"], "its place is reserved"
+    losses = [(0, [8.0, math.nan, 4.0, 2.0]), (1, [6.0, 4.0, 4.0, 0.0])]
+    for rank, values in losses:
+        points = [Point("train/loss", step, value, step + rank / 2) for step, value in enumerate(values)]
+        store.worker.write(run_id, [RankBatch(rank, points)], progress=(1, 4, "samples"))
+    (run,) = reader.runs.find(statuses=("running",))
+    assert main_curve(reader, run) == ("train/loss", [8.0, 6.0, 4.0, 4.0, 4.0, 2.0, 0.0]), "both ranks, by time"
+    assert f'alt="Training loss of run {run_id}"' in slots(home)["home-now"]
+    tests = [Point("test/accuracy", step, step / 10, 3.0 + step, 2.0) for step in range(1_000)]
+    store.worker.write(run_id, [RankBatch(0, tests)], progress=(2, 4, "samples"))
+    (run,) = reader.runs.find(statuses=("running",))
+    name, values = main_curve(reader, run)
+    assert (name, len(values) <= 40, values == sorted(values)) == ("test/accuracy", True, True)
+    assert "Test accuracy 99.9 %" in slots(home)["home-now"]
+
+
+def test_a_sparkline_lies_within_its_picture_and_falls_where_its_values_fall() -> None:
+    drawn = unquote(str(sparkline([3.0, 1.0, 2.0], "<loss>")))
+    assert 'points="0,3 50,29 100,16"' in drawn and "<loss>" not in drawn
+    assert 'points="0,16 100,16"' in unquote(str(sparkline([5.0, 5.0], "flat")))
+    assert "img" not in sparkline([1.0], "one value")
+
+
 def test_what_is_new_is_by_person_kept_over_reloads_and_gone_once_seen(home: Home, lab: Lab) -> None:
-    assert "4 runs have ended" in html(as_person("Ada"))
-    assert "4 runs have ended" in html(as_person("Ada")), "a reload is the same visit"
+    assert "4 runs ended" in html(as_person("Ada"))
+    assert "4 runs ended" in html(as_person("Ada")), "a reload is the same visit"
     hours = (datetime.now(UTC) - timedelta(hours=2)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE looks SET looked_at = ?", [hours])
         connection.execute("UPDATE runs SET ended_at = '2001-01-01T00:00:00.000Z' WHERE id = ?", [lab["lost"]])
     test = as_person("Ada")
-    assert "New since you last looked" in said(test)
-    assert "3 runs have ended in the last" in html(test) and "2 h" in html(test)
+    assert "New since your last visit" in said(test)
+    assert "3 runs ended in the last" in html(test) and "2 h" in html(test)
     test.button(key="home.seen").click().run()
-    assert "Nothing has ended in the last" in html(test)
-    assert "Nothing has ended in the last" in html(as_person("Ada"))
+    assert "No runs ended in the last" in html(test)
+    assert "No runs ended in the last" in html(as_person("Ada"))
     stranger = opened("home")
-    assert "Ended within the last day" in said(stranger)
-    assert "3 runs have ended" in html(stranger)
+    assert "Recent" in said(stranger)
+    assert "3 runs ended" in html(stranger)
 
 
 def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
@@ -120,7 +157,7 @@ def test_the_runs_of_a_sweep_are_one_piece_of_news(home: Home) -> None:
     for run, status in zip(runs[:3], ("finished", "finished", "failed"), strict=True):
         sweeps.drive(home, run, status)
     news = slots(home)["home-news"]
-    assert "3 runs have ended" in news and "2 finished" in news and "1 failed" in news and "1 to go" in news
+    assert "3 runs ended" in news and "2 finished" in news and "1 failed" in news and "1 remaining" in news
     assert f'<a href="/sweep?sweep={sweep_id}">Sweep {sweep_id}: &lt;i&gt;Splits&lt;/i&gt;</a>' in news
     assert "/run?run=" not in news
 
@@ -129,20 +166,14 @@ def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home,
     ids = compare.fill(home)
     runs = reader.runs.some(ids[:5])
     best = max(runs, key=lambda run: run.last["test/accuracy"])
-    shown = slots(home)["home-best"]
+    shown = str(slots(home)["home-best"])
     assert f'<a href="/run?run={best.id}">{best.id}, quick</a>' in shown
-    assert f"{sum(run.config['trainers'] == best.config['trainers'] for run in runs)}, mean " in shown
+    assert f"{sum(run.config['trainers'] == best.config['trainers'] for run in runs)} seeds, mean " in shown
     assert f'/run?run={ids[5]}"' in shown, "the reference has a row of its own"
-    link = shown.partition('href="/results?of=hogwild')[2].partition('"')[0].replace("&amp;", "&")
+    link = shown.partition('href="/runs?of=hogwild')[2].partition('"')[0].replace("&amp;", "&")
     assert link == "&status=finished&sort=-test%2Faccuracy.last"
-    table = (
-        opened(
-            "results", {"of": "hogwild", "status": "finished", "sort": f"-{experiment('hogwild').result.metric}.last"}
-        )
-        .dataframe[0]
-        .value
-    )
-    assert table["run"][0] == f"/run?run={best.id}"
+    asked = {"of": "hogwild", "status": "finished", "sort": f"-{experiment('hogwild').result.metric}.last"}
+    assert ids_of(opened("runs", asked))[0] == f"run-{best.id}"
 
 
 def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
@@ -155,7 +186,7 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
     )
     assert slots(home)["home-published"].count("not launched yet") == 7 and not judged
     sweep_id, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
-    assert f"under way, 0 of {len(runs)} runs ended" in slots(home)["home-published"]
+    assert f"running, 0 of {len(runs)} runs ended" in slots(home)["home-published"]
     for run in runs:
         figure_labs.end(home, run, 12 / run.config["splits"] ** 0.4)
     shown = slots(home)["home-published"]
@@ -187,7 +218,7 @@ def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_o
     }
     test.text_input(key=f"view.name.{ids[1]}").set_value("gamma").run()
     test.button(key=f"view.rename.{ids[1]}").click().run()
-    assert "You have a view of that page named 'gamma' already" in said(test).replace("\\", "")
+    assert "You have a view of this page named 'gamma'" in said(test).replace("\\", "")
     test.text_input(key=f"view.name.{ids[1]}").set_value("delta").run()
     test.button(key=f"view.rename.{ids[1]}").click().run()
     test.session_state[f"view.change.{ids[2]}"] = True
@@ -214,8 +245,8 @@ def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
     with Store.open(home) as store:
         basic.drive(store, home, waits, "failed")
     news = client.get("/api/home", params={"since": LONG_AGO, "version": first["version"]}).json()
-    assert "2 runs have ended" in news["slots"]["home-news"]
-    assert "1 run waits" in first["slots"]["home-now"] and "waits" not in news["slots"]["home-now"]
+    assert "2 runs ended" in news["slots"]["home-news"]
+    assert "1 queued" in first["slots"]["home-queue"] and "No queued runs" in news["slots"]["home-queue"]
     assert news["token"] == first["token"], "no script runs again for it"
     with Store.open(home) as store:
         store.views.save("new", "compare", "v=1", owner="Ada")

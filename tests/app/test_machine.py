@@ -54,16 +54,16 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
     assert not test.exception
     shown = html(test)
     for words in (
-        "<td>8 CPU cores</td><td>3 of 8 held</td>",
+        "<td>8 CPU cores</td><td>3 of 8 allocated</td>",
         '<a href="/run?run=1">run 1</a> of Ada &lt;i&gt;, 3 cores</td><td>CPU 83 %, memory 4.0 of 62.0 GB</td>',
         (
-            '<td>GPU 0, H200</td><td>held</td><td><a href="/run?run=1">run 1</a> of Ada &lt;i&gt;</td><td>97 %, '
+            '<td>GPU 0, H200</td><td>allocated</td><td><a href="/run?run=1">run 1</a> of Ada &lt;i&gt;</td><td>97 %, '
             "memory 2.0 of 140.0 GB</td>"
         ),
-        "<td>GPU 1, H200 &lt;b&gt;</td><td>no run holds it, but something else uses it</td><td>–</td>",
+        "<td>GPU 1, H200 &lt;b&gt;</td><td>used by another program</td><td>–</td>",
     ):
         assert words in shown
-    assert "In the queue 1 run waits." in said(test).replace("\\", "")
+    assert "Queue: 1 queued." in said(test).replace("\\", "")
 
 
 def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None, store: Store) -> None:
@@ -71,7 +71,7 @@ def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None,
         "pipeline", {"splits": [1]}, [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "")], owner="Ada", exclusive=True
     )
     store.claims.claim(1, me(), [])
-    assert "1 core, nothing may run beside it" in html(opened("machine"))
+    assert "1 core, exclusive" in html(opened("machine"))
 
 
 def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_file(
@@ -80,8 +80,8 @@ def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_f
     store.runner.register(me(), cores=2, gpus=0)
     shown = html(opened("machine"))
     assert f"<small>Process</small><span>{me().pid}</span>" in shown
-    assert "<small>State</small><span>serves</span>" in shown
-    assert "<small>Gives out</small><span>2 cores, 0 GPUs</span>" in shown
+    assert "<small>State</small><span>running</span>" in shown
+    assert "<small>Capacity</small><span>2 cores, 0 GPUs</span>" in shown
     assert str(home.path) in shown
     assert "GB of" in shown
     assert Client().get("/api/log?source=runner").json()["text"] == ""
@@ -93,11 +93,12 @@ def test_the_runner_is_told_with_its_health_and_its_log_is_served_and_no_other_f
     for source in ("cookie.key", "../home/runner.log", "worker", ""):
         answer = Client().get("/api/log", params={"source": source})
         assert (answer.status_code, "secret" in answer.text) == (404, False)
-        assert "Known: runner, spare" in answer.json()["error"]
-    assert [size(count) for count in (0, 2_048, 200_000, 5 * 2**20, 3 * 2**30)] == [
-        "0 KB",
-        "2 KB",
-        "0.2 MB",
+        assert "Available: runner, spare" in answer.json()["error"]
+    assert [size(count) for count in (0, 999, 2_048, 200_000, 5 * 10**6, 3 * 10**9)] == [
+        "0 B",
+        "999 B",
+        "2 kB",
+        "200 kB",
         "5.0 MB",
         "3.0 GB",
     ]
@@ -115,7 +116,7 @@ def test_the_last_hour_has_a_line_for_each_gpu_that_breaks_where_nobody_looked()
         ("gpu0", 5, [2.0] * 4),
         ("gpu1", 5, [4.0] * 4),
     ]
-    assert len({trace.line.dash for trace in picture.data}) == 2
+    assert {trace.line.dash for trace in picture.data} == {"solid"}
     assert [place for place, x in enumerate(picture.data[0].x) if x is None] == [2]
     assert -40.1 < picture.data[0].x[0] < -39.9
     assert hour(found, "cpu_percent", end, 100.0).layout.yaxis.range == (0, 100)
@@ -209,19 +210,19 @@ def test_what_is_left_over_is_listed_cleaned_up_when_asked_and_said(
 ) -> None:
     shown = html(opened("machine"))
     assert f">{lost.pid}</div>" in shown
-    assert 'Started for <a href="/run?run=1">run 1</a>, which has ended: sleep 600' in shown
+    assert 'Belongs to <a href="/run?run=1">run 1</a>, which has ended: sleep 600' in shown
     assert f">{home.run_folder(77)}</div>" in shown
-    assert "No run of this store has this folder." in shown
+    assert "No run of this store uses this folder." in shown
     test = opened("machine").button(key="clean-up").click().run()
-    assert re.search(r"1 process \(.* [KM]B\) is ended\.", said(test).replace("\\", ""))
-    assert f"1 folder is moved to {home.aside}." in said(test).replace("\\", "")
+    assert re.search(r"1 process \(.* [KM]B\) will be terminated\.", said(test).replace("\\", ""))
+    assert f"1 folder will be moved to {home.aside}." in said(test).replace("\\", "")
     assert lost.poll() is None
     test = clean_now(asked())
     assert lost.wait(timeout=PATIENCE_S) == -15
     assert not home.run_folder(77).exists()
     (done,) = (str(box.value).replace("\\", "") for box in test.success)
     assert done.startswith(f"Cleaned up: process {lost.pid} of run 1, folder {home.run_folder(77)}.")
-    assert "Nothing is left over" in said(opened("machine"))
+    assert "No leftovers" in said(opened("machine"))
     assert not [button for button in opened("machine").button if button.label == "Clean up"]
     assert [(event.kind, event.who) for event in reader.details.events(1)][-1] == ("cleaned up", "Ada")
     assert "Ada cleaned up: process" in home.runner_log.read_text()
@@ -234,7 +235,7 @@ def test_what_went_by_itself_meanwhile_is_said_to_be_gone(home: Home, lost: "sub
     lost.kill()
     lost.wait()
     test = clean_now(test)
-    assert "nothing to clean up any more" in said(test)
+    assert "Nothing left to clean up" in said(test)
 
 
 def test_what_may_be_another_programs_is_shown_and_has_no_button(home: Home) -> None:
@@ -243,8 +244,8 @@ def test_what_may_be_another_programs_is_shown_and_has_no_button(home: Home) -> 
         folder.mkdir(parents=True)
         os.utime(folder, (HOUR_AGO, HOUR_AGO))
     test = opened("machine")
-    assert "It may be another program&#x27;s." in html(test) or "It may be another program's." in html(test)
-    assert "is only shown" in said(test)
+    assert "It may belong to another program." in html(test)
+    assert "are only listed" in said(test)
     assert not [button for button in test.button if button.label == "Clean up"]
 
 

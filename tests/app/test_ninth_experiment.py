@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import Field
 
-from app.charts.curve_data import clocks
+from app.charts.curve_points import clocks
 from app.charts.sweep_data import EXECUTION, references
 from app.run.summary_html import tiles
 from app.scaling.staleness import _who_records_it
@@ -32,7 +32,7 @@ from engine.recorder import Point
 from engine.seeding import FIRST_SERVER, place_of
 from engine.store import RankBatch, RankRow, Reader, Store, Surroundings
 from engine.store.timestamps import now
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from engine.system.machine import demand, machine
 from tests.stand_in import worker
 
@@ -60,7 +60,9 @@ def halves(baseline: Baseline, counts: Any) -> list[Reference]:
 TOY = Experiment(
     name="toy",
     title="Toy",
+    tagline="A hub and its workers",
     sentence="A hub and its workers.",
+    pattern="batched server",
     flows=(Flow("hub", "workers", "work"),),
     source="None",
     config=ToyConfig,
@@ -128,7 +130,7 @@ def test_its_runs_have_a_headline_a_clock_and_a_place_in_scaling(home: Home) -> 
         assert (found.field, [timing.count for timing in found.timings]) == ("workers", [1, 2, 4])
         lines, said = references(sweep, runs, EXECUTION, reader)
         assert (lines[()][0].times_s, said) == ((12.0, 6.0, 3.0), "")
-        assert "The halves start from" in references(sweep, runs[1:], EXECUTION, reader)[1]
+        assert "The halves need" in references(sweep, runs[1:], EXECUTION, reader)[1]
     assert (axis_of(["seed", "workers"]), words_of("workers")) == ("workers", ("workers", "worker"))
     assert at_once(runs, "workers") == 2
     assert _who_records_it().endswith(", by Hogwild!, and by a toy")
@@ -156,5 +158,5 @@ def test_it_duels() -> None:
     told = facts(duel)[0]
     assert (told.length, told.momentum, told.samples, told.processes) == ("3 laps", "none", 4 * 32, 5)
     assert {cell.strategy for cell in tuning_cells(duel)} == {0, 1}
-    with pytest.raises(ConfigError, match="laps can't be a strategy's own: the budget says how long a run is"):
+    with pytest.raises(ConfigError, match="laps can't be set per strategy: the budget sets the length"):
         read_strategy("toy: laps=3")

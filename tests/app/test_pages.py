@@ -1,5 +1,6 @@
 """Every page opens, whatever the store holds."""
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from streamlit.testing.v1 import AppTest
 
 from app.run import live_update, sections
 from app.ui import components
+from app.ui.glossary import TERMS
+from app.ui.html import term, term_within
 from app.ui.widgets import PAGES
 from engine.home import ROOT, Home
 from engine.launch_options import Terms
@@ -18,10 +21,11 @@ from engine.registry import experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run, Status
-from tests.labs import basic
+from tests.browser.places import EMPTY
+from tests.labs import basic, small
 from tests.waiting import PATIENCE_S
 
-SECTIONS = ("Ranks", "Machine", "Log", "Events", "Config", "Environment", "Notes")
+SECTIONS = (*live_update.LIVE, *live_update.STATIC)
 STATUSES: tuple[Status, ...] = ("queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost")
 
 
@@ -49,6 +53,11 @@ def said(test: AppTest) -> str:
         test.text,
     )
     return " ".join(str(element.value) for kind in kinds for element in kind)
+
+
+def test_a_browser_looks_at_every_page_on_an_empty_home() -> None:
+    looked_at = {place.path.partition("?")[0].strip("/") or "home" for place in EMPTY}
+    assert looked_at == set(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -90,7 +99,9 @@ def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int], stat
 def test_every_section_of_a_run_opens_by_its_link(home: Home, lab: dict[Status, int], section: str) -> None:
     test = opened("run", {"run": str(lab["finished"]), "section": section})
     assert not test.exception
-    assert test.button_group(key="section").value == section
+    machine = section == live_update.MACHINE  # a tab of earlier versions, now a fold of the first
+    assert test.button_group(key="section").value == ("Overview" if machine else section)
+    assert any("CPU" in each.value for each in test.markdown) == machine
 
 
 def test_an_episode_that_is_drawn_while_its_runs_page_is_made_is_offered_by_the_next(
@@ -102,19 +113,20 @@ def test_an_episode_that_is_drawn_while_its_runs_page_is_made_is_offered_by_the_
         (folder := home.run_folder(run_id)).mkdir(parents=True, exist_ok=True)
         (folder / PICTURE).write_bytes(b"GIF")
 
-    monkeypatch.setitem(sections.SECTIONS, "Ranks", late)
+    monkeypatch.setitem(sections.SECTIONS, "Overview", late)
     monkeypatch.setattr(components, "standing", lambda run, section, frame, version, active: frames.append(frame))
     test = opened("run", {"run": str(run_id)})
     assert "Episode" not in test.button_group(key="section").options
-    assert live_update.standing(home, run_id, "Ranks").token != frames[-1], "the page is asked to run again"
+    assert live_update.standing(home, run_id, "Overview").token != frames[-1], "the page is asked to run again"
     assert "Episode" in opened("run", {"run": str(run_id)}).button_group(key="section").options
 
 
 NO_RUN = [
-    ("99", "No run has the id 99"),
-    ("abc", "ends in its number"),
-    ("-1", "ends in its number"),
-    ("9" * 30, "ends in its number"),
+    ("99", "Run 99 doesn't exist"),
+    ("abc", "The id of a run is a number"),
+    ("-1", "The id of a run is a number"),
+    ("9" * 30, "The id of a run is a number"),
+    ("[x](http://evil)", "Run [x](http://evil) doesn't exist"),
 ]
 
 
@@ -132,13 +144,74 @@ def test_a_broken_link_names_no_path(home: Home, lab: dict[Status, int], page: s
     assert not [shown for shown in (str(home.path), home.database.name) if shown in said(test).replace("\\", "")]
 
 
+@pytest.mark.parametrize("wanted", ["99", "x"])
 @pytest.mark.parametrize(("page", "path"), [("run", "/runs"), ("sweep", "/sweep"), ("duel", "/duel")])
-def test_a_broken_link_has_its_pages_title_and_leads_to_what_is_there(
-    home: Home, lab: dict[Status, int], page: str, path: str
+def test_a_broken_link_says_what_doesn_t_exist_and_leads_to_what_does(
+    home: Home, lab: dict[Status, int], page: str, path: str, wanted: str
 ) -> None:
-    test = opened(page, {page: "99"})
-    assert [title.value for title in test.title] == [page.capitalize()]
-    assert f'<a href="{path}">All {page}s</a>' in " ".join(str(element.proto.body) for element in test.get("html"))
+    test = opened(page, {page: wanted})
+    assert [title.value.replace("\\", "") for title in test.title] == [f"{page.capitalize()} {wanted} doesn't exist"]
+    assert not test.error
+    assert f'<a href="{path}">See all {page}s</a>' in " ".join(str(element.proto.body) for element in test.get("html"))
+
+
+@pytest.mark.parametrize(
+    ("path", "first"),
+    [("/machin", "Machine"), ("/a/RUNS", "Runs"), ("/[x](//evil)", "Home"), ("/" + "a" * 3_000, "Home")],
+)
+def test_an_unknown_address_leads_to_pages_with_a_similar_name(home: Home, path: str, first: str) -> None:
+    test = opened("not_found", {"path": path})
+    assert test.title[0].value == "Page not found"
+    assert f"There is no page at {path[:100]}." in test.text[0].value
+    assert next(element.proto.label for element in test.get("page_link")) == first
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence", "label"),
+    [
+        ("runs", "Runs and their results appear here", "Launch a run"),
+        ("run", "The newest runs appear here", "Launch a run"),
+        ("compare", "the runs that you select appear here", "Launch a run"),
+        ("scaling", "to see its speed-up here", "Launch a sweep"),
+        ("sweep", "its chart and table appear here", "Launch a sweep"),
+    ],
+)
+def test_an_empty_page_says_what_will_be_on_it_and_offers_what_brings_it(
+    home: Home, page: str, sentence: str, label: str
+) -> None:
+    test = opened(page)
+    assert sentence in said(test)
+    assert label in [element.proto.label for element in test.get("page_link")]
+
+
+@pytest.mark.parametrize(
+    "name", [path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+)
+def test_every_page_of_the_documentation_opens_with_its_pictures(home: Home, name: str) -> None:
+    text = (ROOT / "docs" / f"{name}.md").read_text()
+    test = opened("docs", {"page": name})
+    assert not test.exception
+    assert f"# {test.title[0].value}\n" in text
+    shown = " ".join(element.value for element in test.markdown)
+    assert "![" not in shown
+    assert not re.findall(r"\]\((?!https?:|/docs\?page=)[^)]*\)", shown)
+
+
+def test_a_page_that_the_documentation_lacks_is_named_and_no_other_file_is_shown(home: Home) -> None:
+    for name in ("nothing", "../README", "/etc/passwd"):
+        test = opened("docs", {"page": name})
+        assert test.title[0].value == "Documentation"
+        assert "doesn't exist" in test.text[0].value
+
+
+def test_a_term_is_explained_in_at_most_two_sentences() -> None:
+    assert list(TERMS) == sorted(TERMS)
+    assert not [name for name, meaning in TERMS.items() if not 1 <= len(re.findall(r"[.](?: |$)", meaning)) <= 2]
+    assert not [name for name, meaning in TERMS.items() if not meaning.endswith(".")]
+    assert 'data-term="rank"' in term("Ranks", "rank")
+    assert term("Unknown & new") == "Unknown &amp; new"
+    assert term_within("2 updates old.", "updates old", "staleness") == f"2 {term('updates old', 'staleness')}."
+    assert term_within("Nothing stale.", "updates old", "staleness") == "Nothing stale."
 
 
 def test_an_empty_lab_is_offered_a_quick_run_and_a_link_fills_the_form(home: Home) -> None:
@@ -179,9 +252,9 @@ def test_a_broken_rule_bars_the_launch_and_another_preset_or_experiment_fills_th
     assert test.number_input(key="form.hogwild.trainers").value == 4
     assert test.query_params["preset"] == "published"
     test = opened("launch")
-    test.button(key="choose-reference").click().run()
+    test.radio(key="launch.experiment").set_value("reference").run()
     assert not test.exception
-    assert "Reference: settings" in [heading.value for heading in test.header]
+    assert "Reference" in [heading.value for heading in test.header]
 
 
 def test_without_a_name_a_launch_asks_for_it_and_queues_nothing(home: Home, reader: Reader) -> None:
@@ -211,7 +284,7 @@ def test_the_launch_form_takes_a_time_limit_and_retries(home: Home, reader: Read
     test.session_state["person"] = "Ada"
     test.number_input(key="launch.max_run_time_s").set_value(90.0)
     test.number_input(key="launch.max_retries").set_value(2).run()
-    assert "Launched with a time limit of 1 min 30 s, 2 retries when lost." in said(test)
+    assert "Options: time limit 1 min 30 s, 2 retries if lost." in said(test)
     test.button(key="launch").click().run()
     assert not test.exception
     assert reader.runs.one(1).terms == Terms(max_run_time_s=90.0, max_retries=2)
@@ -222,14 +295,14 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
 ) -> None:
     test = opened("run", {"run": str(lab["running"])})
     test.button(key=f"cancel-{lab['running']}").click().run()
-    assert [button.label for button in test.button if button.label in ("Cancel the run", "Let it go on")] == [
-        "Cancel the run",
-        "Let it go on",
+    assert [button.label for button in test.button if button.label in ("Cancel run", "Keep running")] == [
+        "Cancel run",
+        "Keep running",
     ]
     assert reader.runs.one(lab["running"]).status == "running"
     test = opened("run", {"run": str(lab["stopping"])})
     test.button(key=f"cancel-{lab['stopping']}").click().run()
-    assert [button.label for button in test.button][-2:] == ["Kill its processes now", "Wait for it"]
+    assert [button.label for button in test.button][-2:] == ["Kill now", "Wait"]
 
     def script(run_id: int) -> None:
         from app.ui import widgets
@@ -240,12 +313,12 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
             widgets.ask_cancel(reader.runs.one(run_id))
 
     test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}, default_timeout=PATIENCE_S).run()
-    next(button for button in test.button if button.label == "Kill its processes now").click().run()
+    next(button for button in test.button if button.label == "Kill now").click().run()
     assert not test.exception
     run = reader.runs.one(lab["stopping"])
     assert (run.status, run.stop_kind, reader.details.events(run.id)[-1].kind) == ("stopping", "force", "forced")
     shown = opened("run", {"run": str(lab["stopping"])})
-    assert any("its processes are being killed" in element.proto.body for element in shown.get("html"))
+    assert any("processes are being killed" in element.proto.body for element in shown.get("html"))
     assert not [button for button in shown.button if button.label == "Cancel"], "there is nothing stronger to ask for"
 
 
@@ -258,8 +331,13 @@ def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, 
     with Reader.open(home) as reader:
         run = reader.runs.one(run_id)
     assert (run.tags, run.note) == (("best", "for the paper"), "Keep <b>this</b>.")
-    assert "No runner serves this lab" in said(opened("runs"))
-    assert "No runner serves this lab" in said(opened("run", {"run": str(lab["queued"])}))
+    assert "No runner is running" in said(opened("runs"))
+    assert "No runner is running" in said(opened("run", {"run": str(lab["queued"])}))
+    small.without_a_runner(home)
+    assert "runner" not in said(opened("runs"))
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute("UPDATE runner SET heartbeat_at = '2020-01-01T00:00:00.000Z'")
+    assert "The runner last reported" in said(opened("runs"))
     test = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     test.session_state["person"] = "Ada"
     with sqlite3.connect(home.database, isolation_level=None) as other:
@@ -279,7 +357,6 @@ def test_a_persons_name_is_never_read_as_markup(home: Home, store: Store) -> Non
         ("runs", {}),
         ("run", {"run": "1"}),
         ("run", {"run": "1", "section": "Events"}),
-        ("results", {}),
     ):
         test = opened(page, query)
         assert not test.exception

@@ -14,15 +14,15 @@ from engine.access import docs, passwords
 from engine.access.permission_table import OF_NOBODY, abilities
 from engine.access.rate_limit import Patience
 from engine.access.rules import COMMANDS, ROLES, PersonStanding
-from engine.commands import password
-from engine.commands.password import change_password
+from engine.commands import sign_in as sign_in_command
+from engine.commands.sign_in import change_password
 from engine.commands.sign_in import sign_in as by_password
 from engine.errors import Forbidden, SignInRefused
 from engine.home import Home
+from engine.runner.disk_meter import disk_use
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import key_of
 from engine.transfer.tables import as_csv
-from engine.upkeep.disk_use import disk_use
 from tests.app.browsing import BASE, Client
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
@@ -57,7 +57,7 @@ def test_only_an_admin_is_shown_the_people_and_the_log(
     sign_in(accounts, monkeypatch, "mo")
     for view in ("Accounts", "Audit log"):
         test = opened("people", {"view": view})
-        assert "mo is a member, and to add people takes an admin." in words(test)
+        assert "mo is a member and may not create accounts: that requires the role admin." in words(test)
         assert "ada" not in html(test)
     sign_in(accounts, monkeypatch, "ada")
     shown = html(opened("people"))
@@ -74,9 +74,9 @@ def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeyp
         assert disk_use(accounts, reader.ownership.owner_of_each()).keys() == {"mo"}
     sign_in(accounts, monkeypatch, "ada")
     shown = html(opened("people"))
-    assert "2 runs, 1 on, 1 waiting" in shown
-    assert "4.8 MB on disk" in shown
-    assert shown.count("never seen") == 3
+    assert "2 runs, 1 running, 1 queued" in shown
+    assert "5.0 MB on disk" in shown
+    assert shown.count("never active") == 3
 
 
 def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(
@@ -84,7 +84,7 @@ def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(
 ) -> None:
     sign_in(accounts, monkeypatch, "ada")
     test = add(opened("people"), name="  New   Person ", email="new@lab.org")
-    assert "New Person has an account as member." in words(test)
+    assert "Account New Person added with role member." in words(test)
     (made,) = [each.value for each in test.code]
     with Reader.open(accounts) as reader:
         assert passwords.fits(made, reader.sign_ins.password_of("New Person")[1])
@@ -92,14 +92,14 @@ def test_somebody_is_added_with_a_password_made_or_typed_and_kept_nowhere(
     assert not test.run().code
     assert made not in str(list(test.session_state.items()))
     test = add(opened("people"), name="New", password="short")
-    assert "A password has 10 to 200 characters" in words(test)
+    assert "must have 10 to 200 characters" in words(test)
     assert test.text_input(key="people.add.name").value == "New"
     test = add(test, password=PASSWORD)
-    assert "New has an account as member." in words(test)
+    assert "Account New added with role member." in words(test)
     assert not test.code
     assert PASSWORD not in str(list(test.session_state.items()))
     test.toggle(key="people.add.provider").set_value(True)
-    assert "give their e-mail" in words(add(test, name="Other"))
+    assert "email is required" in words(add(test, name="Other"))
 
 
 def test_the_dialogs_set_a_password_and_shut_somebody_out(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,8 +111,8 @@ def test_the_dialogs_set_a_password_and_shut_somebody_out(accounts: Home, monkey
     mo = sign_in(accounts, monkeypatch, "mo")
     sign_in(accounts, monkeypatch, "ada")
     test = AppTest.from_function(script, kwargs={"which": "ask_password"}, default_timeout=PATIENCE_S).run()
-    next(button for button in test.button if button.label == "Set it").click().run()
-    assert "mo has another password" in words(test)
+    next(button for button in test.button if button.label == "Set password").click().run()
+    assert "Password of mo changed." in words(test)
     with Reader.open(accounts) as reader:
         assert passwords.fits(test.code[0].value, reader.sign_ins.password_of("mo")[1])
         assert not reader.sign_ins.of("mo"), mo
@@ -135,7 +135,7 @@ def test_roles_sign_ins_and_the_last_admin(accounts: Home, monkeypatch: pytest.M
     assert "ada is the only admin of this lab" in words(test)
     monkeypatch.setattr("app.ui.current_user.may", lambda *_: True)
     sign_in(accounts, monkeypatch, "mia")
-    with Store.open(accounts) as store, pytest.raises(Forbidden, match="takes an admin"):
+    with Store.open(accounts) as store, pytest.raises(Forbidden, match="requires the role admin"):
         store.people.set_role("mo", "admin", by="mia")
 
 
@@ -158,7 +158,7 @@ def test_the_log_is_narrowed_and_turned_page_by_page(accounts: Home, monkeypatch
     assert html(test).count("<tr>") == 2
     assert "<strong>refused</strong> mo is a member" in html(test)
     test.selectbox(key="audit.who").set_value("vera").run()
-    assert "Nothing of that kind was done." in words(test)
+    assert "No matching entries." in words(test)
 
 
 def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home) -> None:
@@ -210,12 +210,12 @@ def test_the_page_shows_who_one_is_makes_tokens_that_are_shown_once_and_signs_ou
     shown = html(test)
     assert "<td>cancel a run</td><td>their own</td>" in shown
     assert "<td>launch runs</td><td></td>" in shown
-    assert "add people" not in shown
+    assert "create accounts" not in shown
     assert "Firefox on Linux" in shown
-    assert "this one" in shown
+    assert "this browser" in shown
     test.text_input(key="account.token.name").input("nightly")
     test.selectbox(key="account.token.scope").set_value("launch")
-    test.button[_place(test, "Make a token")].click().run()
+    test.button[_place(test, "Create token")].click().run()
     assert not test.exception
     (shown,) = [each.value for each in test.code if each.value.startswith("plab_")]
     with Reader.open(accounts) as reader:
@@ -247,8 +247,8 @@ def test_a_viewer_is_offered_tokens_for_reading_alone_and_a_bad_one_is_a_sentenc
     sign_in(accounts, monkeypatch, "vera")
     test = opened("account")
     assert len(test.selectbox(key="account.token.scope").options) == 1
-    test.button[_place(test, "Make a token")].click().run()
-    assert "A token needs a name" in said(test).replace("\\", "")
+    test.button[_place(test, "Create token")].click().run()
+    assert "A token name must have" in said(test).replace("\\", "")
 
 
 def _place(test: AppTest, label: str) -> int:
@@ -257,7 +257,7 @@ def _place(test: AppTest, label: str) -> int:
 
 def test_a_lab_without_accounts_says_how_they_begin(home: Home) -> None:
     test = opened("account")
-    assert "Nobody has an account in this lab" in said(test)
+    assert "This lab has no accounts" in said(test)
     assert not test.get("bidi_component")
 
 
@@ -266,7 +266,7 @@ def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from
 ) -> None:
     cookie = {"cookie": f"{COOKIE}={mo}"}
     shown = Client().get("/password", headers=cookie)
-    assert "Present password" in shown.text and "For mo." in shown.text
+    assert "Current password" in shown.text and "For mo." in shown.text
     assert shown.headers["cache-control"] == "no-store"
     assert post(mo, PASSWORD, NEW, origin="http://evil.example").status_code == 403
     assert Client().get("/password", headers={"accept": "text/html"}).headers["location"] == "/signin?next=/password"
@@ -278,10 +278,10 @@ def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from
     assert reader.sign_ins.signed_in(key_of(mo)) is not None
     other = by_password(home, "mo", PASSWORD)
     for wrong, words in (
-        (post(mo, "not this one", NEW), "The present password is another one."),
-        (post(mo, PASSWORD, NEW, "not the same"), "are not the same"),
+        (post(mo, "not this one", NEW), "Current password is incorrect."),
+        (post(mo, PASSWORD, NEW, "not the same"), "do not match"),
         (post(mo, PASSWORD, "short"), "10 to 200 characters"),
-        (post(mo, PASSWORD, PASSWORD), "is the present one"),
+        (post(mo, PASSWORD, PASSWORD), "must differ from the current one"),
     ):
         assert wrong.status_code in (401, 422)
         assert words in wrong.text
@@ -298,12 +298,12 @@ def test_another_password_needs_the_present_one_ends_all_sign_ins_and_comes_from
 
 
 def test_guesses_at_the_present_password_are_counted(home: Home, mo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(password, "patience", Patience())
-    monkeypatch.setattr(password.passwords, "fits", lambda *_: False)
+    monkeypatch.setattr(sign_in_command, "patience", Patience())
+    monkeypatch.setattr(passwords, "fits", lambda *_: False)
     for _ in range(10):
-        with pytest.raises(SignInRefused, match="is another one"):
+        with pytest.raises(SignInRefused, match="is incorrect"):
             change_password(home, "mo", "a wrong guess", NEW)
-    with pytest.raises(SignInRefused, match="Too many sign-ins failed"):
+    with pytest.raises(SignInRefused, match="Too many failed sign-ins"):
         change_password(home, "mo", PASSWORD, NEW)
 
 

@@ -64,15 +64,12 @@ def test_the_numbers_are_those_of_the_batch_made_by_hand(store: Store) -> None:
         "<strong>1.18</strong>",
     ):
         assert number in shown
-    assert "at most 1.25 × one at a time" in shown
-    assert (
-        "Of the 41.0 % that stages idle, 28.1 % are the schedule's, 5.1 % come of unequal work, 7.9 % of "
-        "transfers and delays"
-    ) in shown
+    assert "at most 1.25 × serial execution" in shown
+    assert ("Bubble 41.0 %: schedule 28.1 %, unequal stages 5.1 %, transfers and delays 7.9 %.") in shown
     assert "would take 82 instead of 89 ms" in shown
     for cell in ("40 %", "42 ms (47 %)", "6 ms (6.7 %)", "41 ms (46 %)", "96.5 MB", "48.2 MB", "950 MB"):
         assert cell in shown
-    assert "raise splits to 4, where equal stages idle 20 %" in shown
+    assert "Raise splits to 4: equal stages then idle 20 %" in shown
     assert "The net was cut by measured time: cut=1." in shown
 
 
@@ -82,13 +79,13 @@ def test_a_batch_is_chosen_by_its_link_the_last_complete_one_without_and_its_lea
     test = section(run_id, batch="3")
     assert "Gantt chart of batch 3:" in charts(test)[0]
     assert test.selectbox(key="batch").options == ["last complete", "20", "11", "3", "2", "1"]
-    assert "5 of 20 were recorded span by span" in test.selectbox(key="batch").help
+    assert "5 of 20 batches were traced" in test.selectbox(key="batch").help
     test.selectbox(key="batch").set_value("11").run()
     assert "Gantt chart of batch 11:" in charts(test)[0]
     test = section(run_id, chart=pipeline_section.UNHINDERED)
     least = measure(batches(made("gpipe", (0.3, 0.7), 4, batch=19), 2, 4)[0], "gpipe").least_s
     assert f"2 stages, 4 micro-batches, {least * 1e3:,.4g} ms" in charts(test)[0]
-    assert "played in their order, without transfers and delays" in words(test)
+    assert "in the same order, without transfers and delays" in words(test)
     assert "send (below)" not in charts(test)[0]
 
 
@@ -99,24 +96,25 @@ def test_while_batches_come_in_whole_ones_are_shown_and_the_others_are_said(stor
     test = section(run_id)
     assert "Gantt chart of batch 20:" in charts(test)[0]
     half = section(run_id, batch="21")
-    assert "It is still coming in, so it has no numbers." in words(half)
-    assert "What to change" not in words(half)
+    assert "Recording is in progress: no metrics for this batch." in words(half)
+    assert "Recommendation" not in words(half)
     basic.write_spans(store, run_id, [span for span in coming if span.stage == 0])
     assert "Gantt chart of batch 21:" in charts(test.run())[0]
     run_id = basic.pipeline_run(store, shares=(0.5, 0.5), splits=2, recorded=())
     basic.write_spans(store, run_id, [Span("forward", 0, 0, 10, 5_000_010)])
     test = section(run_id)
-    assert "Batch 1: 2 stages, 2 micro-batches, 5 ms. It was not recorded whole, so it has no numbers." in words(test)
+    sentence = "Batch 1: 2 stages, 2 micro-batches, 5 ms. Recording is incomplete: no metrics for this batch."
+    assert sentence in words(test)
     assert len(charts(test)) == 1
     basic.write_spans(store, run_id, [Span("forward", -1, 2, 10, 5_000_010)])
-    assert "Batch 2 left no span of any stage." in words(section(run_id))
+    assert "Batch 2 has no recorded spans." in words(section(run_id))
 
 
 def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store: Store) -> None:
     large = basic.pipeline_run(store, shares=(0.5, 0.5), splits=4)
     basic.pipeline_run(store, shares=(0.5, 0.5), splits=4, image_size=32, trace={"slow": 0.1})
     small = basic.pipeline_run(store, shares=(0.5, 0.5), splits=16, trace={"slow": 2.2})
-    assert f"Lower splits to 4: an image takes 2.2 times the work that it takes in run {large}" in words(section(small))
+    assert f"Lower splits to 4: an image takes 2.2 times as much work as in run {large}" in words(section(small))
     assert "Lower splits" not in words(section(large))
 
 
@@ -127,7 +125,7 @@ def test_a_run_with_fewer_splits_shows_that_small_micro_batches_cost_more(store:
 def test_every_mode_is_shown(store: Store, mode: str, shares: tuple[float, ...], splits: int) -> None:
     run_id = basic.pipeline_run(store, shares=shares, splits=splits, mode=mode)
     shown = words(section(run_id))
-    assert "What to change:" in shown
+    assert "Recommendation:" in shown
     assert f"stage{len(shares)}" in shown
     assert "950 MB" in shown
     assert ("not recorded" in shown) == (mode in ("rpc", "torch_pipelining"))

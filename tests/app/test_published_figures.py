@@ -13,6 +13,7 @@ from engine.published import FIGURES, WHOLE, figure
 from engine.published.judgement import judge
 from engine.store import Reader, Store
 from engine.sweep.extend import extend_sweep
+from tests.app.test_disturbance import disturb
 from tests.app.test_pages import opened, said
 from tests.labs import figures
 
@@ -39,7 +40,7 @@ def test_every_figure_is_there_before_anything_was_launched(home: Home) -> None:
     assert not test.exception
     assert [each.value.replace("\\", "") for each in test.header] == [found.title for found in FIGURES]
     assert words(test).count("not launched yet") == len(FIGURES)
-    assert "No like run has finished on this machine yet" in words(test)
+    assert "no similar run has finished on this machine" in words(test)
     labels = {button.key: button.label for button in test.button}
     assert labels["launch-hogwild/reduced"] == "Launch reduced: 5 runs"
     assert labels["launch-reinforce/full"] == "Launch full: 100 runs"
@@ -56,8 +57,8 @@ def test_a_launch_asks_for_a_name_queues_the_figures_sweep_and_stays_on_its_page
     assert (sweep.figure, sweep.owner, sweep.total) == ("hogwild/reduced", "Ada", 5)
     assert {(run.config["epochs"], run.config["trainers"], run.preset) for run in runs} == {(2, 4, None)}
     shown = words(page("hogwild"))
-    assert "under way, 0 of 5 runs ended" in shown
-    assert "There is no verdict before a run has finished." in shown
+    assert "in progress, 0 of 5 runs ended" in shown
+    assert "The verdict appears when the first run has finished." in shown
     sweep_id, _ = figures.figure_sweep(home, "hogwild")
     assert '<a href="/figures?figure=hogwild">hogwild</a>, reduced' in words(opened("sweep", {"sweep": str(sweep_id)}))
 
@@ -66,9 +67,20 @@ def test_shapes_the_other_way_round_and_times_of_other_hardware_are_told(home: H
     figures.pipeline(home, {120: 15.45, 60: 11.33, 30: 9.16, 15: 8.08}.__getitem__, "full")
     shown = words(page("pipeline_as_run"))
     assert "trend only" in shown
-    assert "the source measured on two GPUs, and these runs had less" in shown
+    assert "the source used two GPUs; these runs had less" in shown
     figures.pipeline(home, lambda splits: 20 - splits / 10)
     assert "not reproduced" in words(page("pipeline_as_run"))
+
+
+def test_a_figure_of_times_leaves_disturbed_runs_out_and_says_so(home: Home) -> None:
+    _, runs = figures.pipeline(home, lambda splits: 5 + splits / 10)
+    assert "disturbed" not in words(page("pipeline_as_run"))
+    first = next(run for run in runs if run.config["splits"] == 15)
+    disturb(home, first.id, 22.0, slower=9.0)
+    shown = words(page("pipeline_as_run"))
+    assert (
+        f"1 of {len(runs)} runs was disturbed by other programs or the host and left out: splits 15, seed 0." in shown
+    )
 
 
 def test_a_sweep_that_failed_in_part_says_which_runs_and_the_cure(home: Home) -> None:
@@ -78,11 +90,11 @@ def test_a_sweep_that_failed_in_part_says_which_runs_and_the_cure(home: Home) ->
         figures.end(home, run, run.config["splits"] / 10 + run.config["seed"] / 100, "failed" if failed else "finished")
     shown = words(page("pipeline_as_run"))
     assert (
-        "3 of 20 runs did not finish (failed): splits 30, seed 0; splits 30, seed 1; splits 30, seed 2. Try "
-        "them again by Retry on the sweep's page."
+        "3 of 20 runs did not finish (failed): splits 30, seed 0; splits 30, seed 1; splits 30, seed 2. Use "
+        "Retry on the sweep's page."
     ) in shown
     assert "too few seeds" in shown
-    assert "3 of 6 pairs are open: 2 seeds here, and 3 are needed" in shown
+    assert "3 of 6 pairs are undecided: at least 3 seeds required; got 2" in shown
 
 
 def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
@@ -90,7 +102,7 @@ def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id IN (?, ?)", [runs[0].id, runs[1].id])
     shown = words(page("pipeline_as_run"))
-    assert "2 of 20 runs are gone: splits 15, seed 0; splits 30, seed 0. Launch the figure again." in shown
+    assert "2 of 20 runs are missing: splits 15, seed 0; splits 30, seed 0. Launch the figure again." in shown
     assert "trend only" in shown, "four seeds are enough"
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute(
@@ -98,14 +110,14 @@ def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
         )
     shown = words(page("pipeline_as_run"))
     assert "not comparable" in shown
-    assert f"learning_rate is 0.5 in run {runs[3].id}, and 0.05 in the figure." in shown
+    assert f"learning_rate must be 0.05; run {runs[3].id} has 0.5." in shown
 
 
 def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home, reader: Reader) -> None:
     _, runs = figures.figure_sweep(home, "pipeline_as_run")
     for run in runs:
         figures.end(home, run, 3.0, about=figures.HERE | {"cores": 2 + run.config["seed"]})
-    assert f"Its times are of unlike machines: {figures.HERE['host']} (2 cores of Xeon)" in words(
+    assert f"Its timings come from different machines: {figures.HERE['host']} (2 cores of Xeon)" in words(
         page("pipeline_as_run")
     )
     _, runs = figures.figure_sweep(home, "hogwild", "full")
@@ -123,7 +135,7 @@ def test_one_seed_is_too_few(home: Home) -> None:
     figures.end(home, runs[0], 3.0, points={4.0: 96.0, 8.0: 98.0})
     shown = words(page("hogwild"))
     assert "too few seeds" in shown
-    assert "1 seed here, and 3 are needed" in shown
+    assert "at least 3 seeds required; got 1" in shown
 
 
 def test_a_figure_all_of_whose_runs_failed_has_no_verdict(home: Home) -> None:
@@ -131,13 +143,13 @@ def test_a_figure_all_of_whose_runs_failed_has_no_verdict(home: Home) -> None:
     for run in runs:
         figures.end(home, run, 3.0, "failed")
     shown = words(page("hogwild"))
-    assert "no run finished" in shown and "5 of 5 runs did not finish (failed)" in shown
+    assert "no finished runs" in shown and "5 of 5 runs did not finish (failed)" in shown
 
 
 def test_a_link_to_no_figure_is_a_sentence(home: Home) -> None:
     test = opened("figures", {"figure": "<b>x"})
     assert not test.exception
-    assert "No published figure has that name; those that there are: reinforce," in words(test)
+    assert "No published figure has this name. Choose from: reinforce," in words(test)
 
 
 def test_the_picture_lays_ours_over_the_published_series(home: Home, reader: Reader) -> None:
@@ -146,16 +158,16 @@ def test_the_picture_lays_ours_over_the_published_series(home: Home, reader: Rea
     judged = judge(reader, found, reader.sweeps.one(sweep_id))
     drawn, colours = picture(found, judged.evidence.readings[WHOLE], WHOLE, "Splits")
     lines = {trace.name: trace for trace in drawn.data if trace.name}
-    assert list(lines) == ["measured here", "published, at its true splits"]
-    assert list(lines["measured here"].y) == pytest.approx([2.52, 4.02, 7.02, 13.02]), "start-up of 1 s counts"
+    assert list(lines) == ["measured", "published, at the actual splits"]
+    assert list(lines["measured"].y) == pytest.approx([2.52, 4.02, 7.02, 13.02]), "start-up of 1 s counts"
     assert (
-        dict(zip(lines["published, at its true splits"].x, lines["published, at its true splits"].y, strict=True))
+        dict(zip(lines["published, at the actual splits"].x, lines["published, at the actual splits"].y, strict=True))
         == found.published[0].points
     )
     assert len(colours) == len(drawn.data)
     test = page("pipeline_as_run")
     test.toggle(key="execution-pipeline_as_run").set_value(True).run()
-    assert "The published times contain start-up" in words(test)
+    assert "Published times include start-up" in words(test)
     assert "<td>1.52</td>" in words(test)
 
 
@@ -170,10 +182,10 @@ def test_a_shape_that_holds_is_a_trend_and_the_other_way_round_not_reproduced(ho
     shown = words(page("pipeline_as_run"))
     assert "trend only" in shown
     assert "at 15 below that at 30 by" in shown
-    assert "The 4 published values" in shown
-    assert "A small ResNet on images of 64 pixels" in shown
+    assert "4 published values" in shown
+    assert "A small ResNet on 64-pixel images" in shown
     assert f"/sweep?sweep={sweep_id}" in shown
-    assert "About" in shown and "Told from like runs of this machine" in shown, (
+    assert "About" in shown and "Estimated from similar runs on this machine" in shown, (
         "the next launch is told from these runs"
     )
 

@@ -13,6 +13,7 @@ from engine.store import Demand, ProcessIdentity, Reader, Store
 from engine.store.records import Status
 from engine.system.machine import machine
 from engine.system.processes import me
+from tests.app.runs.drawn_table import rows_of
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html, words
 from tests.labs import basic
@@ -35,8 +36,9 @@ def test_a_waiting_run_says_why_on_its_page_and_in_the_list(home: Home, lab: dic
     assert "Waits for " in words(test)
     assert f"run {lab['starting']} holds" in words(test)
     listed = opened("runs")
-    assert f"run {lab['starting']} holds" in html(listed)
-    assert any(expander.label == "Queue: 1 run waits" for expander in listed.expander)
+    states = {row["key"]: row["Status"] for row in rows_of(listed)}
+    assert f"run {lab['starting']} holds" in states[f"run-{lab['queued']}"]["note"]
+    assert any(expander.label == "Queue: 1 queued" for expander in listed.expander)
 
 
 def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
@@ -48,10 +50,13 @@ def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
         store.queue.hold(held, by="Bea")
     assert "On hold." in words(opened("run", {"run": str(held)}))
     assert "Next in the queue." in words(opened("run", {"run": str(first)}))
-    assert "1 run before it in the queue." in words(opened("run", {"run": str(second)}))
-    listed = html(opened("runs"))
-    for told in ("<span>on hold</span>", "<span>next in the queue</span>", "<span>1 before it in the queue</span>"):
-        assert listed.count(told) == 1
+    assert "1 run ahead in the queue." in words(opened("run", {"run": str(second)}))
+    notes = {row["key"]: row["Status"]["note"] for row in rows_of(opened("runs"))}
+    assert notes == {
+        f"run-{held}": "on hold",
+        f"run-{first}": "next in the queue",
+        f"run-{second}": "1 run ahead in the queue",
+    }
 
 
 def test_no_queue_is_shown_where_none_waits_and_in_its_order_where_some_do(home: Home) -> None:
@@ -61,7 +66,7 @@ def test_no_queue_is_shown_where_none_waits_and_in_its_order_where_some_do(home:
         store.queue.set_priority(second, "high", by="Grace")
         store.queue.hold(first, by="<i>Bea</i>")
     test = opened("runs")
-    assert any(expander.label == "Queue: 2 runs wait, 1 of them on hold" for expander in test.expander)
+    assert any(expander.label == "Queue: 2 queued, 1 on hold" for expander in test.expander)
     page = html(test)
     table = page[page.index("<table") : page.index("</table>")]
     assert table.index(f"/run?run={second}") < table.index(f"/run?run={first}")
@@ -79,9 +84,9 @@ def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(
     assert not test.exception
     assert "Held by Ada." in words(test)
     test = press(test, "Release")
-    test = press(test, "Move to the front")
+    test = press(test, "Move to front")
     assert [run.id for run in reader.queue.waiting()] == [second, first]
-    test = press(test, "Make its priority low")
+    test = press(test, "Set priority to low")
     assert (reader.runs.one(second).terms.priority, reader.runs.one(second).held_by) == ("low", None)
     assert [run.id for run in reader.queue.waiting()] == [first, second]
     run_id = basic.add(store, "Ada")
@@ -97,7 +102,7 @@ def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_wit
     home: Home, reader: Reader
 ) -> None:
     test = form().run()
-    assert "not known: no like run has finished here" in html(test)
+    assert "No estimate yet (first run of this kind)" in html(test)
     assert "at once" in html(test)
     test.button_group(key="launch.priority").set_value("high").run()
     test.toggle(key="launch.oversubscribe").set_value(True).run()
@@ -113,17 +118,17 @@ def test_the_form_says_what_a_run_would_wait_for(home: Home) -> None:
         store.claims.claim(on, me(), (), here.core_ids)
     test = form().run()
     assert f"run {on} holds {here.cores}" in words(test)
-    assert "not known when" in html(test)
+    assert "unknown" in html(test)
     test.toggle(key="launch.oversubscribe").set_value(True).run()
     assert "at once" in html(test)
     set_limits(home, Limits(1))
-    assert "Ada has 1 run on, the most a person may have" in words(test.run())
+    assert "Ada has 1 running run, and the limit per person is 1" in words(test.run())
 
 
 @pytest.mark.parametrize("status", ["running", "finished"])
 def test_a_run_that_does_not_wait_has_no_place_to_change(home: Home, lab: dict[Status, int], status: Status) -> None:
     test = opened("run", {"run": str(lab[status])})
-    assert not {"Hold", "Move to the front"} & {button.label for button in test.button}
+    assert not {"Hold", "Move to front"} & {button.label for button in test.button}
 
 
 @pytest.fixture(autouse=True)
@@ -145,16 +150,15 @@ def launch(test: AppTest) -> bool:
 def test_the_form_says_what_is_held_and_offers_no_launch_past_it(home: Home, lab: dict[Status, int], ada: None) -> None:
     set_limits(home, Limits(max_queued_per_person=4, max_cores_per_person=64, max_run_time_s=3600))
     test = opened("launch")
-    assert (
-        "You hold 1 of 4 queued runs" in said(test) and "A run may be on for 1 h at most" in said(test) and launch(test)
-    )
+    shown = said(test).replace("\\", "")
+    assert "Quota: 1 of 4 queued runs" in shown and "Time limit per run: 1 h" in shown and launch(test)
     set_limits(home, Limits(max_queued_per_person=1))
     test.run()
     assert not launch(test)
-    assert "Ada holds 1 of 1 queued runs, so another one can't be queued." in test.error[0].value.replace("\\", "")
+    assert "Quota of Ada: 1 of 1 queued runs; another one can't be queued." in test.error[0].value.replace("\\", "")
     home.limits.unlink()
     test.run()
-    assert launch(test) and "You hold" not in said(test)
+    assert launch(test) and "Quota" not in said(test)
 
 
 def test_the_machine_page_shows_what_everyone_holds(home: Home, lab: dict[Status, int]) -> None:
@@ -163,7 +167,7 @@ def test_the_machine_page_shows_what_everyone_holds(home: Home, lab: dict[Status
         store.disk.note([(run, 3_000_000) for run in store.disk.unmeasured(100)])
         held = {each.person: each for each in reader.quotas.all_held()}
         shown = html(opened("machine"))
-    assert "What each person holds" in shown and "Grace &lt;b&gt;H&lt;/b&gt;" in shown
+    assert "Usage by person" in shown and "Grace &lt;b&gt;H&lt;/b&gt;" in shown
     assert f"<td>{held['Ada'].running} of 2</td>" in shown and f"<td>{held['Ada'].cores:,}</td>" in shown
 
 

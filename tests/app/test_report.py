@@ -33,7 +33,7 @@ from tests.labs import basic, compare, figures, sweeps
 def test_a_report_holds_plotly_its_numbers_and_the_commands_that_repeat_it(home: Home) -> None:
     figure = go.Figure().add_scatter(x=[1, 2], y=[0.5, float("nan")], name="trainer1")
     page = report(
-        "Losses", [Chart("Loss", figure), Grid("Numbers", Table(("a",), [[float("inf")], [0.1 + 0.2]]))]
+        "Losses", [Chart("Loss", figure), Grid("Table", Table(("a",), [[float("inf")], [0.1 + 0.2]]))]
     ).decode()
     chart, grid = data_of(page)
     assert chart["figure"]["data"][0] | {"type": "scatter"} == {
@@ -94,7 +94,7 @@ def test_every_status_has_a_report_that_holds_the_numbers_of_the_store(
     accuracy = next(series for series in reader.curves.series(lab["finished"], ["test/accuracy"]) if series.ids)
     (trace,) = charts["Test accuracy (%)"]["figure"]["data"]  # type: ignore[index]
     assert (trace["x"], trace["y"]) == (accuracy.steps, accuracy.values)
-    assert {"Training loss", "Where each rank's time went", "Settings", "Events"} <= set(charts)
+    assert {"Training loss", "Time per rank", "Settings", "Events"} <= set(charts)
     assert "git checkout abc" in page and "python -m engine run hogwild --preset quick" in page
     assert all(run_report(run_id, "Ada").startswith(b"<!doctype html>") for run_id in lab.values())
 
@@ -209,7 +209,7 @@ def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_th
     numbers = shown(test, "Start-up and execution", "Rules of")
     report = report_of(offered)
     assert not numbers - written(report)
-    assert [row[0] for row in grids(report)["Numbers"]] == ["splits", 15, 30, 60, 120] and "16.45" in numbers
+    assert [row[0] for row in grids(report)["Values"]] == ["splits", 15, 30, 60, 120] and "16.45" in numbers
     assert [row[2] for row in grids(report)["Rules"][1:]] == ["holds", "holds", "holds", "not judged"]
     text = unescape(report.decode())
     assert "trend only" in text and "pytorch/examples#749" in text
@@ -217,8 +217,8 @@ def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_th
     assert "/figures?figure=pipeline_as_run&sweep=1" in text
     (chart, *_) = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
     assert [trace.get("name") for trace in chart["figure"]["data"] if trace.get("showlegend", True)] == [
-        "measured here",
-        "published, at its true splits",
+        "measured",
+        "published, at the actual splits",
     ]
 
 
@@ -233,10 +233,10 @@ TABS = {
 @pytest.mark.parametrize("tab", ["curves", *TABS])
 def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, tab: str, reader: Reader) -> None:
     compare.fill(home)
-    test = page("compare", runs="1-6", tab=tab, same="0")
+    test = page("compare", runs="1-6", tab=tab, x="step", same="0")
     report = report_of(offered)
     text = unescape(report.decode())
-    assert f"/compare?runs=1-6{'' if tab == 'curves' else f'&tab={tab}'}&v=1" in text
+    assert f"/compare?runs=1-6{'' if tab == 'curves' else f'&tab={tab}'}&x=step&v=2" in text
     rows = grids(report)
     assert [row[0] for row in rows["The runs"][1:]] == [1, 2, 3, 4, 5, 6] and "trainers" in rows[
         "Settings that differ"
@@ -251,7 +251,7 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
             for series in losses
         ]
         assert of_run == [series.values for series in losses]
-        assert "These are runs of hogwild, reference" in text
+        assert "The ranks of hogwild, reference" in text
     else:
         assert len(rows[TABS[tab]]) > 1
     if tab == "differences":

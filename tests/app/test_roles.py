@@ -11,6 +11,7 @@ from engine.access.rules import PersonStanding
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import key_of
+from tests.app.runs.drawn_table import rows_of, tick
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
 from tests.labs import people
@@ -20,14 +21,14 @@ from tests.waiting import PATIENCE_S
 OWNERS = ("mo", "mia")
 QUEUE = {
     "Hold": "hold",
-    "Move to the front": "prefer",
-    "Move to the back": "yield",
-    "Make its priority high": "prefer",
-    "Make its priority low": "yield",
+    "Move to front": "prefer",
+    "Move to back": "yield",
+    "Set priority to high": "prefer",
+    "Set priority to low": "yield",
 }
 MARKS = {"Star": "star", "Pin as baseline": "pin", "Archive": "archive"}
 SWEEP = {"Pause": "pause sweep", "Extend": "extend sweep", "Cancel all": "cancel sweep"}
-FORMS = {"home": "Launch a run", "museum": "Run all exhibits", "results": "Import"}
+FORMS = {"home": "Launch a run", "museum": "Run all exhibits", "runs": "Import"}
 
 
 @pytest.fixture
@@ -86,14 +87,13 @@ def test_every_page_offers_what_the_rules_allow(
         assert offered(waits)["Cancel"] == here.may("cancel", [owner])
         assert (offered(failed)["Retry"], offered(failed)["Clone"]) == (here.may("retry", [owner]), here.may("launch"))
         assert bool(failed.text_area) == here.may("note", [owner])
-        assert ("To stop, retry or edit" in words(failed)) != here.may("note", [owner])
+        assert ("can stop, retry or edit" in words(failed)) != here.may("note", [owner])
         sweep = offered(opened("sweep", {"sweep": str(roles.sweeps[owner])}))
         assert {label: sweep[label] for label in SWEEP} == may(SWEEP, owner)
-    rows = opened("runs")
-    assert [not rows.button(key=f"cancel-{roles.running[owner]}").disabled for owner in OWNERS] == [
-        here.may("cancel", [owner]) for owner in OWNERS
-    ]
-    assert (">Clone</a>" in html(rows)) == here.may("launch")
+    for owner in OWNERS:
+        ticked = tick(opened("runs", {"fold": "false"}), f"run-{roles.running[owner]}")
+        assert ticked.button(key="runs.cancel").disabled != here.may("cancel", [owner])
+        assert ("Clone" in [link.label for link in ticked.get("page_link")]) == here.may("launch")
     assert [f"view.change.{roles.views[owner]}" in _changed(home, monkeypatch) for owner in OWNERS] == [
         here.may("rename view", [owner]) for owner in OWNERS
     ]
@@ -109,7 +109,7 @@ def launches(here: PersonStanding) -> None:
     launch = opened("launch", {"experiment": "hogwild", "preset": "quick"})
     for form, key in ((launch, "launch"), (opened("duel"), "duel.launch")):
         assert any(button.key == key for button in form.button) == here.may("launch")
-        assert ("The admin here is ada" in words(form)) != here.may("launch")
+        assert ("Ask an admin for the member role: ada" in words(form)) != here.may("launch")
     priorities = [list(group.options) for group in launch.button_group if group.key == "launch.priority"]
     assert priorities == (
         [] if not here.may("launch") else [["low", "normal", "high"]] if here.may("prefer") else [["low", "normal"]]
@@ -148,7 +148,7 @@ def test_runs_of_several_people_are_marked_by_who_may_for_all(
     assert (
         test.button(key="mark.star")
         .help.replace("\\", "")
-        .startswith("One of these 2 runs is mia's, and a member may star a run only")
+        .startswith("One of these 2 runs is mia's; a member may star a run only")
     )
     assert marks(mine)[1]["Pin as baseline"]
     store.annotations.pin(others, by="mia")
@@ -166,12 +166,13 @@ def test_what_slips_through_is_a_sentence_and_a_sign_out_ends_the_next_script_ru
     test.run()
     assert [title.value for title in test.title] == ["Signed out"]
     assert not test.get("html") or "mia" not in html(test)
+    assert not rows_of(test)
     sign_in(home, monkeypatch, "mo")
     test = opened("run", {"run": str(roles.queued["mo"])})
     store.people.set_role("mo", "viewer", by=SETUP)
     monkeypatch.setattr("app.ui.permissions.current_user.why_not", lambda *_: None)
     next(button for button in test.button if button.label == "Hold").click().run()
     assert not test.exception
-    assert "mo is a viewer, and to hold a run back takes a member." in words(test)
+    assert "mo is a viewer and may not put a run on hold: that requires the role member." in words(test)
     assert reader.runs.one(roles.queued["mo"]).held_by is None
     assert reader.audit.entries(refused=True)[0].command == "hold"

@@ -17,6 +17,7 @@ from app.scaling.tables import intervals, named
 from app.scaling.view import with_interval
 from engine.analysis.scaling.breakdown import bars
 from engine.analysis.scaling.laws import SCALABILITY
+from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.scaling.speedup import sizes
 from engine.analysis.scaling.staleness import Price, Stale, price
 from engine.analysis.scaling.staleness import sizes as stale_sizes
@@ -28,7 +29,7 @@ from engine.registry import experiment
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.records import RunRow
 from engine.store.timestamps import now
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from tests.app.test_pages import opened, said
 from tests.labs import sweeps
 from tests.stand_in import worker
@@ -95,19 +96,19 @@ def view(sweep_id: int, name: str, **query: str) -> AppTest:
 
 def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
     shown = words(view(hogwild(home, {"trainers": [1, 2, 3, 4, 6, 8]}), "Scaling"))
-    assert "Beyond 6 trainers more of them slow it down: there it is fastest, 2.8 times as fast as with 1." in shown
+    assert "Fastest at 6 trainers (2.8 times as fast as 1); slower beyond." in shown
     for law in ("Amdahl", "Gustafson", "Universal Scalability Law"):
         assert f"<td>{law}</td>" in shown
     assert "oversubscribed: 6 threads on 4 cores" in shown and "oversubscribed: 4 threads" not in shown
-    assert "Hollow points are oversubscribed, trainers 6 (6 threads on 4 cores), 8 (8 threads on 4 cores)" in shown
-    assert "Speed-up compares samples a second, seed by seed;" in shown
+    assert "Hollow markers are oversubscribed (trainers 6 (6 threads on 4 cores), 8 (8 threads on 4 cores))" in shown
+    assert "Speed-up compares samples per second, seed by seed." in shown
 
 
 @pytest.mark.parametrize(
     ("trainers", "words_of_it"),
     [
-        ([1, 2], "A law needs at least 3 sizes, and there are 2 of trainers."),
-        ([2, 3, 4], "There is no reference point"),
+        ([1, 2], "A fit needs at least 3 sizes of trainers; got 2."),
+        ([2, 3, 4], "No reference point"),
     ],
 )
 def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words_of_it: str) -> None:
@@ -115,6 +116,7 @@ def test_a_law_is_refused_with_the_reason(home: Home, trainers: list[int], words
     assert words_of_it in shown
     assert "<td>Amdahl</td>" not in shown
     assert "Scaling by size" in shown, "what was measured is there all the same"
+    assert ("2 trainers do 1.8 times the work per second of 1." in shown) == (1 in trainers)
 
 
 def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home: Home) -> None:
@@ -122,16 +124,11 @@ def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home:
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET environment = json_set(environment, '$.cores', 8) WHERE id = 2")
     shown = words(view(sweep_id, "Scaling"))
-    assert (
-        "No law is fitted. The runs are of unlike machines: lab (4 cores of Xeon) and lab (8 cores of Xeon)." in shown
-    )
-    assert "No break-even is told." in words(view(sweep_id, "Where the time went"))
+    assert "No fitted law. The runs used different machines: lab (4 cores of Xeon) and lab (8 cores of Xeon)." in shown
+    assert "No break-even estimate." in words(view(sweep_id, "Where the time went"))
     shown = words(view(hogwild(home, {"trainers": [1, 2, 4]}, seeds=1), "Scaling"))
-    assert "Every point is one run, so none has an interval." in shown
-    assert (
-        "Universal Scalability Law: 3 numbers from 3 runs leave nothing to tell their error by: it takes 4 "
-        "runs. Add seeds or sizes."
-    ) in shown
+    assert "No intervals: every point is a single run." in shown
+    assert ("Universal Scalability Law: At least 4 runs are needed for this fit; got 3. Add seeds or sizes.") in shown
 
 
 def test_time_to_a_target_is_told_by_steps_and_seconds_and_taken_from_the_address(home: Home) -> None:
@@ -139,7 +136,7 @@ def test_time_to_a_target_is_told_by_steps_and_seconds_and_taken_from_the_addres
     assert test.number_input(key="target-test/accuracy").value == 95.0
     test.number_input(key="target-test/accuracy").set_value(90.0).run()
     assert "<td>3 of 3</td>" in words(test) and "<td>20 (all 3 equal)</td>" in words(test)
-    assert "nothing tells these runs' updates" in words(test)
+    assert "updates are unknown for these runs" in words(test)
     test.number_input(key="target-test/accuracy").set_value(99.0).run()
     assert "<td>0 of 3</td>" in words(test)
     assert "No run reached this target." in words(test)
@@ -169,16 +166,15 @@ def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_secon
         and "<td>2</td><td>3 of 3</td><td>40 (all 3 equal)</td>" in shown
     )
     assert (
-        "With 2 trainers it takes 1 times as long to the target as with 1: 2 times as many updates, each "
-        "taking 0.5 times as long."
+        "2 trainers take 1 times the time to target of 1: 2 times the updates, 0.5 times the time per update."
     ) in shown
-    assert "**Updates needed**" in shown and "Seconds an update" in shown
+    assert "**Updates needed**" in shown and "Seconds per update" in shown
 
 
 def test_where_time_went_tells_shares_and_break_even(home: Home, reader: Reader) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4, 8]})
     shown = words(view(sweep_id, "Where the time went"))
-    assert "Break-even at about" in shown
+    assert "Break-even near" in shown
     assert "<td>trainer</td>" in shown
     sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
     found = of_sweep(sweep, runs, reader)
@@ -208,15 +204,25 @@ def test_lines_are_told_apart_by_the_other_field_and_the_ideal_of_splits_is_the_
     assert "gpipe" in words(view(sweep_id, "Scaling"))
 
 
+@pytest.mark.parametrize(("counts", "kind"), [([1, 2, 4, 8], "linear"), ([1, 4, 16, 64], "log")])
+def test_the_ideal_speed_up_is_a_straight_line_on_its_axes(counts: list[int], kind: str) -> None:
+    points = sizes([TimedRun(at, (), count, 0, 10.0 / count, 1_000.0, "") for at, count in enumerate(counts)], None)
+    figure, _ = picture("Speed-up", {"": points}, {}, "Trainers", "samples", None)
+    ideal = next(trace for trace in figure.data if trace.name == "ideal")
+    assert (list(ideal.x), list(ideal.y)) == ([counts[0], counts[-1]], [1.0, counts[-1]])
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.type) == (kind, kind)
+    assert list(figure.layout.xaxis.tickvals) == counts
+
+
 def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1], "learning_rate": [0.01, 0.02]}, seeds=1)
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
     for name in ("Scaling", "Where the time went"):
-        assert "This sweep varies learning_rate, which is no count of ranks or splits." in words(view(sweep_id, name))
+        assert "a number of ranks or splits; this one varies learning_rate." in words(view(sweep_id, name))
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
-    assert "The first point appears when a run has finished." in words(view(sweep_id, "Scaling"))
-    assert "The first bars appear when a run has finished." in words(view(sweep_id, "Where the time went"))
+    assert "Points appear as runs finish." in words(view(sweep_id, "Scaling"))
+    assert "Bars appear as runs finish." in words(view(sweep_id, "Where the time went"))
 
 
 # ---- by hand -------------------------------------------------------------------------------------------------------
@@ -232,9 +238,9 @@ def test_runs_of_several_sweeps_are_laid_along_the_count_they_differ_in(home: Ho
     hogwild(home, {"trainers": [1, 2]})
     hogwild(home, {"trainers": [4]})
     shown = words(chosen("1..9"))
-    assert "Up to 4 trainers" in shown or "Beyond" in shown
+    assert "Still speeding up at 4 trainers" in shown or "Fastest at" in shown or "No slow-down up to 4" in shown
     assert [shown.count(f"<td>{count}</td><td>3</td>") for count in (1, 2, 4)] == [1, 1, 1], "three sizes of three runs"
-    assert "Up to 4 trainers each more saves more than it costs; the step from 2 to 4 saved 2.5 s" in words(
+    assert "Every added rank pays off, up to 4 trainers: the step from 2 to 4 saved 2.5 s" in words(
         chosen("1..9", view="Where the time went")
     )
 
@@ -243,22 +249,22 @@ def test_mixed_experiments_are_not_fitted(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
     _, runs = sweeps.pipeline(home, {"splits": [1]})
     sweeps.drive(home, runs[0])
-    assert "No law is fitted. The runs are of 2 experiments (hogwild, pipeline). Choose runs of one." in words(
+    assert "No fitted law. The runs belong to 2 experiments (hogwild, pipeline). Select runs of one" in words(
         chosen("1..4", lines="")
     )
 
 
 def test_runs_that_differ_in_no_count_say_so(home: Home) -> None:
     hogwild(home, {"trainers": [2]}, seeds=2)
-    assert "These runs don't differ in a count of ranks or splits" in words(chosen("1, 2"))
+    assert "Scaling needs runs that differ in a number of ranks or splits" in words(chosen("1, 2"))
 
 
 def test_runs_that_are_gone_or_unfinished_are_named(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2]}, seeds=1)
     sweeps.pipeline(home, {"splits": [1]})
     shown = words(chosen("1..3, 99"))
-    assert "No such runs (they may have been deleted): 99." in shown
-    assert "1 of these runs did not finish, or have not yet" in shown
+    assert "Runs not found (possibly deleted): 99." in shown
+    assert "1 of these runs have not finished" in shown
 
 
 @pytest.mark.parametrize(
@@ -323,7 +329,7 @@ def _end(home: Home, run: RunRow) -> None:
 
 def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     shown = words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
-    assert "With 4 trainers gradients are 3.00 updates old on average (N - 1 = 3)." in shown
+    assert "With 4 trainers, mean staleness is 3.00 updates (expected: N - 1 = 3)." in shown
     assert (
         "Test accuracy falls by 0.5" in shown
         and "points per update of staleness (95 % interval 0.4" in shown
@@ -331,15 +337,15 @@ def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     )
     assert "<td>4</td><td>3</td><td>3</td><td>3 (all 3 equal)</td><td>4</td><td>4</td>" in shown
     assert "trainer1 3, trainer2 3, trainer3 3, trainer4 3" in shown
-    assert "too, so what is seen may come of that" not in shown
+    assert ", which may explain the effect" not in shown
 
 
 def test_chosen_runs_and_another_result_stand_in_the_address(home: Home) -> None:
     asynchronous(home, [2], seeds=1)
     asynchronous(home, [4], seeds=2)
     shown = words(opened("scaling", {"runs": "1-3", "view": "Staleness", "result": "test/accuracy"}))
-    assert "Test accuracy against staleness" in shown and "Staleness of each run" in shown
-    assert "With 2 trainers gradients are 1.00 updates old on average (N - 1 = 1)." in shown
+    assert "Test accuracy by staleness" in shown and "Staleness of each run" in shown
+    assert "With 2 trainers, mean staleness is 1.00 updates (expected: N - 1 = 1)." in shown
 
 
 def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) -> None:
@@ -350,21 +356,20 @@ def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) ->
         opened("sweep", {"sweep": str(asynchronous(home, [2], 1, staleness_bound=[0, 4])), "view": "Staleness"})
     )
     assert (
-        "What test accuracy pays for staleness is not told. A line takes at least 3 runs with a result, and "
-        "there are 2."
+        "No estimate for test accuracy per update of staleness. At least 3 runs with a result are needed; got 2."
     ) in bound
-    assert "All runs are of one size" not in bound
+    assert "all runs have the same size" not in bound
 
 
 def test_one_seed_one_size_and_runs_without_staleness_say_so(home: Home) -> None:
     asynchronous(home, [2], seeds=1)
-    assert "Every size is one run" in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
-    assert "All runs are of one size, so there is nothing to hold it against." in words(
+    assert "every size is one run" in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
+    assert "Nothing to compare: all runs have the same size." in words(
         opened("scaling", {"runs": "1", "view": "Staleness"})
     )
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM histograms")
-    assert "None of these runs recorded staleness." in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
+    assert "These runs did not record staleness." in words(opened("scaling", {"runs": "1", "view": "Staleness"}))
 
 
 def run(number: int, trainers: int, counts: dict[int, int], result: float) -> Stale:

@@ -18,10 +18,11 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store, Sweep
 from engine.store.records import Status
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from engine.sweep.random_search import Draw
 from engine.system.processes import me
 from tests.app.browsing import Client
+from tests.app.runs.drawn_table import rows_of
 from tests.app.test_pages import opened, said
 from tests.labs import sweeps
 from tests.waiting import PATIENCE_S
@@ -65,7 +66,12 @@ def test_the_page_shows_every_run_in_every_status_by_word_and_link(home: Home) -
 
 @pytest.mark.parametrize(
     ("wanted", "word"),
-    [("99", "No sweep has the id 99"), ("abc", "ends in its number"), ("-1", "ends in its number"), ("", "No sweep")],
+    [
+        ("99", "Sweep 99 doesn't exist"),
+        ("abc", "The id of a sweep is a number"),
+        ("-1", "The id of a sweep is a number"),
+        ("", "No sweep"),
+    ],
 )
 def test_a_link_to_no_sweep_is_a_sentence(home: Home, wanted: str, word: str) -> None:
     test = opened("sweep", {"sweep": wanted})
@@ -78,13 +84,15 @@ def test_sweeps_are_listed_linked_and_cancelled_after_a_question(home: Home, rea
     link = f'href="/sweep?sweep={sweep_id}"'
     assert link in html(opened("sweep"))
     assert link in html(opened("run", {"run": str(runs[0].id)}))
-    assert link in html(opened("runs"))
-    table = opened("results").dataframe[0].value
-    assert list(table["sweep"]) == [f"/sweep?sweep={sweep_id}"] * 2
+    assert [(row["key"], row["href"]) for row in rows_of(opened("runs"))] == [
+        (f"sweep-{sweep_id}", f"/sweep?sweep={sweep_id}")
+    ]
+    flat = rows_of(opened("runs", {"fold": "false"}))
+    assert [row["Sweep"]["href"] for row in flat] == [f"/sweep?sweep={sweep_id}"] * 2
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     test = opened("sweep", {"sweep": str(sweep_id)})
     test.button(key=f"cancel-sweep-{sweep_id}").click().run()
-    assert "2 of its 2 runs have not ended." in words(test)
+    assert "2 of 2 runs have not ended" in words(test)
     assert reader.sweeps.one(sweep_id).statuses == {"queued": 2}
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "Cancel all" in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
@@ -135,7 +143,7 @@ def test_a_sweep_whose_cells_all_finished_offers_no_retry(home: Home) -> None:
 
 
 def test_runs_without_a_sweep_have_no_column_for_it(home: Home, lab: dict[Status, int]) -> None:
-    assert "sweep" not in opened("results").dataframe[0].value
+    assert "Sweep" not in rows_of(opened("runs", {"fold": "false"}))[0]
 
 
 def test_the_form_is_for_one_run_until_the_fold_offers_more(home: Home) -> None:
@@ -152,17 +160,17 @@ def test_the_form_is_for_one_run_until_the_fold_offers_more(home: Home) -> None:
     test.number_input(key="sweep.seeds.hogwild").set_value(3).run()
     assert test.button(key="launch").label == "Launch 24 runs"
     assert (
-        "24 runs: trainers 1, 2, 4, 8 x lock false, true x 3 seeds, in place of the form's own trainers and lock."
+        "24 runs: trainers 1, 2, 4, 8 x lock false, true x 3 seeds (overrides trainers and lock in the form)."
         in words(test)
     )
-    assert "The largest of the runs:" in words(test)
+    assert "Largest run:" in words(test)
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("1, 99", "trainers must be at most 64 (allowed: 1 to 64), got '99'."),
-        ("", "trainers needs at least one value to vary over"),
+        ("", "trainers needs at least one value to sweep"),
         ("1..64", "A sweep may have at most 500 runs, got 64 x 20 = 1,280."),
     ],
 )
@@ -186,7 +194,7 @@ def test_a_combination_that_breaks_a_rule_or_a_device_that_is_not_here_bars_the_
     test = form("reference")
     test.selectbox(key="sweep.first.reference").set_value("device").run()
     test.text_input(key="sweep.values.reference.device").set_value("cpu, mps").run()
-    assert "which only Apple machines have" in " ".join(error.value for error in test.error)
+    assert "available only on Apple machines" in " ".join(error.value for error in test.error)
     assert test.button(key="launch").disabled
 
 
@@ -236,18 +244,18 @@ def read(home: Home, sweep_id: int = 1) -> Sweep:
 
 def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Home) -> None:
     test = form()
-    test.segmented_control(key="sweep.kind.hogwild").set_value("random draw").run()
+    test.segmented_control(key="sweep.kind.hogwild").set_value("Random search").run()
     test.selectbox(key="sweep.first.hogwild").set_value("learning_rate").run()
     assert test.text_input(key="sweep.ranges.hogwild.learning_rate").value.startswith("log:")
     test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.1..0.001").run()
-    assert "learning_rate: a range counts up" in words(test)
+    assert "learning_rate: a range must be ascending" in words(test)
     assert test.button(key="launch").disabled
     test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.001..0.1").run()
     test.number_input(key="sweep.draws.hogwild").set_value(3).run()
     test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
     test.toggle(key="sweep.exclusive.hogwild").set_value(True).run()
     test.number_input(key="sweep.stop.hogwild").set_value(4).run()
-    assert "6 runs: 3 drawn of learning_rate from log:0.001..0.1, times 2 seeds." in words(test)
+    assert "6 runs: 3 samples of learning_rate from log:0.001..0.1 x 2 seeds." in words(test)
     test.button(key="launch").click().run()
     assert not test.exception
     found = read(home)
@@ -270,27 +278,27 @@ def held_for(home: Home, seconds: float) -> None:
 
 def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Home) -> None:
     test = form("pipeline")
-    assert "No like run has finished on this machine yet, so nothing tells how long these take." in words(test)
-    assert "<span>not known when</span>" in html(test)
+    assert "No estimate yet: no similar run has finished on this machine." in words(test)
+    assert "<span>unknown</span>" in html(test)
     _, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     for run in runs:
         sweeps.drive(home, run)
     held_for(home, 3600)
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2").run()
-    assert "Told from like runs of this machine." in words(test)
-    assert re.search(r"<small>They hold</small><span>[24] core-hours</span>", html(test))
-    assert re.search(r"<small>Launched now, it ends</small><span>at about .*\(in [12] h\)</span>", html(test))
+    assert "Estimated from similar runs on this machine." in words(test)
+    assert re.search(r"<small>Estimated usage</small><span>[24] core-hours</span>", html(test))
+    assert re.search(r"<small>Estimated finish</small><span>at about .*\(in [12] h\)</span>", html(test))
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2, 4").run()
     told = (
-        "2 of 3 cells have like runs; each of the others is taken to last 1 h, the median of the 2 runs that "
-        "differ only in what varies."
+        "2 of 3 cells have similar runs; each of the others is assumed to take 1 h, the median of the 2 runs that "
+        "differ only in the varied settings."
     )
     assert told in words(test)
 
 
 def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4]})
-    assert "3 runs are left; how long they take is not known yet." in words(page(sweep_id))
+    assert "3 runs left; no estimate yet." in words(page(sweep_id))
     for run in runs[:2]:
         sweeps.drive(home, run)
     held_for(home, 3600)
@@ -298,15 +306,15 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
     told = words(page(sweep_id))
     assert re.search(
         (
-            r"1 run is left, about [12] core-hours\. It should end at about .* \(in 1 h\)\. No cell has like runs; "
-            r"each is taken to last 1 h"
+            r"1 run left, about [12] core-hours\. Estimated finish at about .* \(in 1 h\)\. No cell has similar runs; "
+            r"each is assumed to take 1 h"
         ),
         told,
     )
     with Store.open(home) as store:
         store.sweeps.hold(sweep_id, by="Ada")
     st.cache_data.clear()
-    assert "Let go on now, it would end at about" in words(page(sweep_id))
+    assert "Paused; if resumed now, estimated finish at about" in words(page(sweep_id))
     with Store.open(home) as store:
         store.runs.cancel(runs[2].id, by="Ada")
     assert "left" not in words(page(sweep_id))
@@ -317,10 +325,10 @@ def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
     page(sweep_id).button(key=f"hold-sweep-{sweep_id}").click().run()
     assert read(home).paused
     test = page(sweep_id)
-    assert "Its queued runs wait until someone lets it go on." in words(test)
-    assert ("Pause" in labels(test), "Let it go on" in labels(test)) == (False, True)
+    assert "Queued runs wait until someone resumes the sweep." in words(test)
+    assert ("Pause" in labels(test), "Resume" in labels(test)) == (False, True)
     assert "paused, 2 queued" in html(opened("sweep"))
-    assert f"It waits: sweep {sweep_id}, which it is part of, is paused." in words(opened("run", {"run": "1"}))
+    assert f"Waiting: sweep {sweep_id} is paused." in words(opened("run", {"run": "1"}))
     test.button(key=f"release-sweep-{sweep_id}").click().run()
     assert not read(home).paused
 
@@ -366,8 +374,8 @@ def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home, reader: Re
     again = reader.sweeps.runs(sweep_id)
     shown = matrix(reader.sweeps.one(sweep_id), again)
     assert [run.config["splits"] for run in again] == [1, 2, 4, 1]
-    assert "queued, try 2" in shown
-    assert "Tried before by run 1." in shown
+    assert "queued, attempt 2" in shown
+    assert "Earlier attempts: run 1." in shown
     assert shown.count("pl-cell") == 3
     test = dialog("ask_retry")
     assert (test.button(key="retry-order").label, test.toggle(key="retry-cancelled").value) == ("Queue 1 run", True)
@@ -383,7 +391,8 @@ def test_a_sweep_that_stopped_itself_says_so_on_its_runs(home: Home, reader: Rea
     shown = html(page(sweep_id))
     assert "1 failure" in shown
     assert (
-        f"Run {second.id}: cancelled. Cancelled: 1 run of sweep {sweep_id} ended badly, and it stops after 1." in shown
+        f"Run {second.id}: cancelled. Cancelled: 1 run of sweep {sweep_id} failed or was lost; the limit is 1 "
+        "(stop after)." in shown
     )
 
 
@@ -399,7 +408,7 @@ def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(
         sweeps.drive(home, run)
     shown = html(page(sweep_id))
     assert '<th scope="col">seed 0</th><th scope="col">seed 1</th>' in shown
-    assert "4 at random, seed 0" in shown
+    assert "4 draws, seed 0" in shown
     sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
     figure, _ = chart(groups_of(sweep, runs, EXECUTION), EXECUTION, sweep, "Learning rate")
     (measured,) = [trace for trace in figure.data if trace.name == "measured"]
@@ -439,7 +448,8 @@ def test_a_line_is_the_mean_over_seeds_with_its_runs_and_their_spread(home: Home
     assert min(band.y) == pytest.approx(sweeps.execution_time_s(4, "gpipe", 0))
     assert sorted(single.customdata) == sorted(run.id for run in runs if run.config["mode"] == "gpipe")
     assert colours[: len(colours) // 2] == [0] * (len(colours) // 2)
-    assert {line.marker.symbol for line in lines.values()} == {"circle", "square"}
+    assert {line.marker.symbol for line in lines.values()} == {"circle"}, "the colours tell two lines apart"
+    assert figure.layout.meta["units"] == {"y": "s"}
 
 
 def test_ideal_and_bound_start_from_the_measured_time_of_each_mode(home: Home) -> None:
@@ -469,7 +479,7 @@ def test_no_line_is_drawn_before_its_start_was_measured(home: Home) -> None:
     assert list(named(figure)) == ["measured"]
     assert (
         lacking
-        == "Ideal and bound start from the execution time measured with splits 1: add splits 1 to a sweep to see them."
+        == "Ideal and bound need the execution time measured with splits 1: add splits 1 to a sweep to see them."
     )
     assert lacking in words(opened("sweep", {"sweep": str(without)}))
     half, runs = sweeps.pipeline(home, {"splits": [1, 2], "mode": ["gpipe", "1f1b"]})
@@ -477,7 +487,7 @@ def test_no_line_is_drawn_before_its_start_was_measured(home: Home) -> None:
         sweeps.drive(home, run, "failed" if run.config["mode"] == "1f1b" else "finished")
     figure, _, lacking = drawn(home, half)
     assert [name for name in named(figure) if "ideal" in name] == ["gpipe, ideal"]
-    assert lacking.endswith("they appear once a run with splits 1 has finished.")
+    assert lacking.endswith("available once a run with splits 1 has finished.")
 
 
 def test_only_finished_runs_count_and_the_whole_axis_is_there_from_the_first_point(home: Home, reader: Reader) -> None:

@@ -219,7 +219,9 @@ def complaints(page: Page) -> list[str]:
     found: list[str] = []
     page.on(
         "console",
-        lambda message: found.append(f"{message.text} {message.location['url']}") if message.type == "error" else None,
+        lambda message: (
+            found.append(f"{message.text} {message.location['url']}") if message.type in ("error", "warning") else None
+        ),
     )
     page.on("pageerror", lambda error: found.append(str(error)))
     page.on(

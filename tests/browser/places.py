@@ -55,22 +55,35 @@ def press(name: str, seen: str = "") -> Callable[[Page], None]:
     return act
 
 
+def cancel_first(page: Page) -> None:
+    """Select the first run of the table and ask to cancel it."""
+    page.get_by_role("checkbox", name="Select", exact=False).nth(1).check()
+    press("Cancel", "Keep running")(page)
+
+
+def unfold_first(page: Page) -> None:
+    """Unfold the first sweep of the table."""
+    page.get_by_role("button", name="Runs of Sweep", exact=False).first.click()
+    page.locator(".pl-runs .pl-child").first.wait_for()
+
+
 EMPTY = (
-    Place("home, empty", "/", "No run has been launched"),
+    Place("home, empty", "/", "No runs in this lab yet."),
     Place("launch, empty", LAUNCH, "Start here"),
-    Place("runs, empty", "/runs", "No run has been launched yet."),
-    Place("run, empty", "/run", "No run has been launched yet."),
-    Place("results, empty", "/results", "the results of every run will stand here"),
-    Place("compare, empty", "/compare", "there is nothing to compare"),
-    Place("scaling, empty", "/scaling", "No runs are chosen yet."),
-    Place("duel, empty", "/duel", "None yet."),
+    Place("runs, empty", "/runs", "No runs yet."),
+    Place("run, empty", "/run", "No runs yet."),
+    Place("compare, empty", "/compare", "No runs to compare yet."),
+    Place("scaling, empty", "/scaling", "No runs selected."),
+    Place("duel, empty", "/duel", "No duels yet."),
     Place("figures, empty", "/figures", "not launched yet"),
     Place("museum, empty", "/museum", "Run all exhibits"),
-    Place("machine, empty", "/machine", "Nothing is left over"),
-    Place("notifications, empty", "/notifications", "Say who you are"),
-    Place("sweep, empty", "/sweep", "No sweep has been launched yet."),
-    Place("account, nobody has one", "/account", "Nobody has an account"),
-    Place("people, nobody there", "/people", "Nobody has an account"),
+    Place("machine, empty", "/machine", "No leftovers"),
+    Place("notifications, empty", "/notifications", "Enter your name"),
+    Place("sweep, empty", "/sweep", "No sweeps yet."),
+    Place("docs, no page", "/docs", "The fault museum"),
+    Place("not found", "/not_found?path=/machin", "There is no page at /machin."),
+    Place("account, nobody has one", "/account", "This lab has no accounts"),
+    Place("people, nobody there", "/people", "This lab has no accounts"),
 )
 """Each page before anything was launched."""
 
@@ -79,18 +92,17 @@ def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
     """Return each page at work, as one comes to it; one of the lab's runs is on."""
     return (
         Place("home", "/", "Losses by trainers"),
-        Place("launch", f"{LAUNCH}?experiment=hogwild&preset=quick", "Hogwild!: settings"),
-        Place("runs", "/runs", "Only mine"),
+        Place("launch", f"{LAUNCH}?experiment=hogwild&preset=quick", "Several processes train one model"),
+        Place("runs", "/runs", "Select rows to open, compare or mark them"),
         Place("run", f"/run?run={running}", "running"),
-        Place("results", "/results", "Tick rows to open, compare or mark them"),
-        Place("compare", f"/compare?runs={lab.runs}&group=trainers", "The 12 runs compared"),
-        Place("scaling", f"/scaling?runs={lab.runs}", "Off by"),
+        Place("compare", f"/compare?runs={lab.runs}&group=trainers", "12 compared runs"),
+        Place("scaling", f"/scaling?runs={lab.runs}", "Fit error"),
         Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"),
-        Place("duel", "/duel?duel=1", "What is unlike"),
+        Place("duel", "/duel?duel=1", "Uncontrolled differences"),
         Place("a figure", "/figures?figure=sync_sgd", "trend only"),
         Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."),
-        Place("machine", "/machine", "The last hour"),
-        Place("notifications", "/notifications", "Say who you are"),
+        Place("machine", "/machine", "Last hour"),
+        Place("notifications", "/notifications", "Enter your name"),
         Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"),
     )
 
@@ -102,20 +114,21 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
     sections = ("Histograms", "Machine", "Log", "Events", "Config", "Environment", "Notes")
     return (
         Place("launch, a rule broken", f"{form}&set=trainers:99", "trainers must be at most 64"),
-        Place("launch, name asked", form, "Hogwild!: settings", press("Launch", "Your name")),
-        Place("runs, cancel asked", "/runs", "Only mine", press("Cancel", "Let it go on")),
+        Place("launch, name asked", form, "Several processes train one model", press("Launch", "Your name")),
+        Place("runs, cancel asked", f"/runs?search={running}", "1 run.", cancel_first),
+        Place("runs, a sweep unfolded", "/runs?filter=sweep+%3E+0", "Select rows", unfold_first),
         Place("run, queued", f"/run?run={queued}", "queued"),
         Place("run, failed", f"/run?run={lab.failed}", "Traceback: boom"),
         *(Place(f"run, {section}", f"{run}&section={section}", "How old do gradients get?") for section in sections),
-        Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Best speed-up here"),
+        Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Max speed-up here"),
         Place("run, marks", run, "How old do gradients get?", press("Marks", "Pin as baseline")),
-        Place("results, grouped", "/results?group=true", "configs"),
-        Place("results, wrong filter", "/results?filter=trainers+%3E", "The table is back"),
-        Place("results, columns", "/results", "Tick rows", press("Columns")),
-        Place("compare, no run", "/compare", "No run is chosen."),
-        *(Place(f"compare, {tab}", f"{compare}&tab={tab}", "The 12 runs compared") for tab in TABS),
+        Place("runs, grouped", "/runs?group=true", "configs"),
+        Place("runs, wrong filter", "/runs?filter=trainers+%3E", "Fix the filter"),
+        *(Place(f"runs, {name}", "/runs", "Select rows", press(name)) for name in ("Columns", "Filters", "View")),
+        Place("compare, no run", "/compare", "No runs selected."),
+        *(Place(f"compare, {tab}", f"{compare}&tab={tab}", "12 compared runs") for tab in TABS),
         Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),
-        Place("duel, form", "/duel", "What it takes"),
+        Place("duel, form", "/duel", "Estimate"),
         Place("figures", "/figures", "Published figures"),
         Place("museum", "/museum", "Run all exhibits"),
         Place("sweeps", "/sweep", "Does Hogwild! pay"),
@@ -124,10 +137,10 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
 
 
 OF_ACCOUNTS = (
-    Place("account", "/account", "Make a token"),
-    Place("people", "/people", "Add somebody"),
-    Place("people, one changed", "/people", "Add somebody", press("Change", "Make a viewer")),
-    Place("audit log", "/people?view=Audit+log", "Entries are only ever added"),
+    Place("account", "/account", "A sign-in expires after"),
+    Place("people", "/people", "Add account"),
+    Place("people, one changed", "/people", "Add account", press("Change", "Make a viewer")),
+    Place("audit log", "/people?view=Audit+log", "The log is append-only"),
 )
 """What admins find beside the other pages, in a lab whose people have accounts."""
 

@@ -18,6 +18,7 @@ from engine.store import Reader
 from tests.browser.conftest import Lab
 from tests.browser.places import Place, go, settle
 from tests.labs import small
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 SOON_S = 20.0
@@ -37,10 +38,12 @@ DRAWN = f"""() => {{
 REDRAW = f"() => Promise.all({CHARTS}.map((plot) => window.Plotly.redraw(plot))).then(() => {{}})"
 OFFERED = f"""() => {CHARTS}.flatMap((plot) => [
   ...[...plot.querySelectorAll('.modebar-btn')].map((button) => button.dataset.title ?? button.getAttribute('aria-label') ?? '')
-    .filter((title) => !/^(Save|Zoom|Pan|Reset|Download)/.test(title)),
+    .filter((title) => !/^(Save|Zoom|Pan|Reset|Download|Log y-axis|Dashes and markers|Full screen|Present)/.test(title)),
   ...(plot._context.showSendToCloud || plot._context.plotlyServerURL ? ['an upload, by its config'] : []),
 ]).filter((offer, at, all) => all.indexOf(offer) === at)"""  # noqa: E501
-"""Returns every button that neither saves nor zooms, and whether the config would let plotly send a chart."""
+"""Returns every button that neither saves nor changes how the chart is shown, and whether the config would let plotly
+send a chart.
+"""
 NOTE_RUNS = """() => {
   window.hasRun = false;
   const app = document.querySelector('[data-testid=stApp]');
@@ -109,7 +112,7 @@ def unsmoothed(page: Page) -> None:
 
 def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Sequence[Choice]]]:
     """Yield each place that has a chart, and what there is to choose that changes it."""
-    run = f"/run?run={lab.stale}"
+    run = f"/run?run={lab.stale}&axis=Step"
     axes = [radio(name) for name in ("Passes", "Time", "Step")]
     yield Place("run", run, "How old do gradients get?"), axes
     yield Place("run, Histograms", f"{run}&section=Histograms", "Over time, all ranks"), ()
@@ -118,28 +121,28 @@ def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Seq
         [Choice("Smoothing 0", unsmoothed), radio("Time", every=True)],
     )
     yield (
-        Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Best speed-up here"),
+        Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Max speed-up here"),
         [pick("Batch", "1"), radio("Without waiting")],
     )
     compare = f"/compare?runs={lab.runs}"
-    along = [pick("Against", name, every=True) for name in ("Passes", "Time", "Updates", "Step")]
-    grouped = [pick("Group by", "trainers", every=True), pick("Statistic", "Median"), pick("Band", "lowest to highest")]
-    yield Place("compare", compare, "The 12 runs compared"), [*along, toggle("Logarithmic along"), *grouped]
+    along = [pick("X-axis", name, every=True) for name in ("Time", "Updates", "Step", "Passes")]
+    grouped = [pick("Group by", "trainers", every=True), pick("Statistic", "Median"), pick("Band", "min to max")]
+    yield Place("compare", compare, "12 compared runs"), [*along, toggle("Log x-axis"), *grouped]
     yield (
         Place("compare of many points", f"/compare?runs={curves}&metrics=train/loss", loss),
-        [Choice("Smoothing 0", unsmoothed), pick("Against", "Time")],
+        [Choice("Smoothing 0", unsmoothed), pick("X-axis", "Time")],
     )
     yield (
-        Place("compare, bars", f"{compare}&tab=bars", "The 12 runs compared"),
-        [pick("Number", "seed"), pick("Group by", "trainers")],
+        Place("compare, bars", f"{compare}&tab=bars", "12 compared runs"),
+        [pick("Value", "seed"), pick("Group by", "trainers")],
     )
     yield (
-        Place("compare, scatter", f"{compare}&tab=scatter", "The 12 runs compared"),
-        [pick("Along", "Training loss, last"), pick("Upwards", "Execution time (s)")],
+        Place("compare, scatter", f"{compare}&tab=scatter", "12 compared runs"),
+        [pick("X-axis", "Training loss, last"), pick("Y-axis", "Execution time (s)")],
     )
-    yield Place("compare, parallel", f"{compare}&tab=parallel", "The 12 runs compared"), [pick("Coloured by", "seed")]
+    yield Place("compare, parallel", f"{compare}&tab=parallel", "12 compared runs"), [pick("Colour by", "seed")]
     measures = [radio(name) for name in ("Efficiency", "Throughput", "Execution time")]
-    yield Place("scaling", f"/scaling?runs={lab.runs}", "Off by"), [*measures, target(95)]
+    yield Place("scaling", f"/scaling?runs={lab.runs}", "Fit error"), [*measures, target(95)]
     yield (
         Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),
         [radio("Every rank")],
@@ -147,12 +150,12 @@ def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Seq
     yield Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"), ()
     yield (
         Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"),
-        [pick("Number", "Test accuracy (%)"), radio("Scaling"), radio("Where the time went")],
+        [pick("Metric", "Test accuracy (%)"), radio("Scaling"), radio("Where the time went")],
     )
-    yield Place("duel", "/duel?duel=1", "What is unlike"), [radio("seconds")]
-    yield Place("a figure", "/figures?figure=pipeline_as_run", "Execution alone"), [toggle("Execution alone")]
+    yield Place("duel", "/duel?duel=1", "Uncontrolled differences"), [radio("seconds")]
+    yield Place("a figure", "/figures?figure=pipeline_as_run", "Exclude start-up"), [toggle("Exclude start-up")]
     yield Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."), ()
-    yield Place("machine", "/machine", "The last hour"), ()
+    yield Place("machine", "/machine", "Last hour"), ()
 
 
 def recorded(home: Home, run_id: int) -> Recorded:
@@ -234,7 +237,7 @@ def test_every_choice_is_drawn_by_its_charts_and_none_of_them_offers_an_upload(l
     for place, made in choices(lab.small, lab.compared[3], "Training loss"):
         go(page, lab.address, place)
         known = recorded(lab.home, lab.small.stale) if place.name == "run" else {}
-        assert page.evaluate(DRAWN), f"{place.name} has a chart"
+        wait_until(lambda: page.evaluate(DRAWN), f"{place.name} has a chart")
         for choice in made:
             found += [f"{place.name}, {choice.words}: {each}" for each in followed(page, choice, known)]
         found += [f"{place.name} offers {offer}" for offer in page.evaluate(OFFERED)]

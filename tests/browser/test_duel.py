@@ -27,13 +27,13 @@ def test_a_duel_goes_on_to_its_verdict_though_console_and_runner_die(console: Co
     page.goto(f"{console.address}/duel")
     page.get_by_role("spinbutton", name="Amount (passes)").fill("4")
     page.get_by_role("textbox", name="Learning rates").fill("0.05")
-    page.get_by_role("spinbutton", name="Judged seeds").fill("1")
+    page.get_by_role("spinbutton", name="Evaluation seeds").fill("1")
     page.get_by_role("spinbutton", name="Tuning seeds").fill("1")
     page.get_by_role("textbox", name="Name", exact=True).fill("Small one")
     page.get_by_role("textbox", name="Name", exact=True).press("Enter")
-    page.get_by_text("How it is judged").click()
-    page.get_by_text("One run at a time", exact=True).click()
-    expect(page.get_by_text("One after another, at most")).to_be_visible()
+    page.get_by_text("Evaluation", exact=True).click()
+    page.get_by_text("Exclusive (for timing)", exact=True).click()
+    expect(page.get_by_text("Total run time, at most")).to_be_visible()
     page.get_by_role("button", name="Launch", exact=True).click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
@@ -54,7 +54,7 @@ def test_a_duel_goes_on_to_its_verdict_though_console_and_runner_die(console: Co
     console.start()  # it finds that the runner died and starts one, which goes on from what the store says
     page.reload()
     expect(page.get_by_text("ended", exact=True)).to_be_visible(timeout=WHOLE_MS)  # nobody touched the page
-    expect(page.get_by_text("Too few seeds: 1 pair of runs to compare")).to_be_visible()
+    expect(page.get_by_text("Too few seeds: at least 5 pairs of runs are needed")).to_be_visible()
     page.wait_for_function(
         "() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'Hogwild! (n=1)')"
     )

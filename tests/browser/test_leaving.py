@@ -22,6 +22,7 @@ LEAVE = """([words, role]) => {
     return new Response(JSON.stringify({ token, version: token }));
   };
   const { pulse } = looking;
+  pulse.schedule(0); // before the click: a fast server may take the page away before a later timer fires
   pressed.click();
   for (let moment = 0; moment < 100; moment += 3) setTimeout(() => pulse.schedule(0), moment);
   return true;
@@ -46,7 +47,7 @@ whether the page was ready.
 
 @pytest.mark.parametrize(
     ("path", "words", "role", "seen"),
-    [("/runs", "Machine", "a[href]", "Machine"), ("/", "Launch a run", "button", "Launch")],
+    [("/runs", "Launch", "a[href]", "Launch"), ("/", "Launch a run", "button", "Launch")],
 )
 def test_news_that_come_right_behind_a_click_do_not_spoil_the_new_page(
     page: Page, lab: Lab, path: str, words: str, role: str, seen: str
@@ -70,9 +71,9 @@ def test_news_that_come_right_behind_a_click_do_not_spoil_the_new_page(
 @pytest.mark.parametrize(
     ("path", "words", "role", "seen"),
     [
-        ("/machine", "Runs", "a[href]", "Only mine"),
-        ("/", "Launch a run", "button", "Collectors play and a learner updates"),
-        ("/machine", "/runs", "", "Only mine"),
+        ("/machine", "Runs", "a[href]", "Select rows to open, compare or mark them"),
+        ("/", "Launch a run", "button", "One process: the baseline for speed-up"),
+        ("/machine", "/runs", "", "Select rows to open, compare or mark them"),
     ],
 )
 def test_a_page_requested_before_a_rerun_was_sent_is_not_empty(

@@ -20,7 +20,7 @@ def test_what_is_left_over_is_cleaned_up_after_a_second_click(lab: Lab, page: Pa
     expect(page.get_by_text(str(orphan), exact=True)).to_be_visible()
     page.get_by_role("button", name="Clean up", exact=True).click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_text(f"1 folder (1.0 MB) is moved to {lab.home.aside}.", exact=False)).to_be_visible()
+    expect(dialog.get_by_text(f"1 folder (1.0 MB) will be moved to {lab.home.aside}.", exact=False)).to_be_visible()
     assert orphan.exists()
     dialog.get_by_role("button", name="Clean up", exact=True).click()
     expect(

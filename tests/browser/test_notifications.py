@@ -22,7 +22,7 @@ def test_a_channel_is_added_and_a_test_message_arrives_without_its_address_being
         page.goto(f"{real.address}/notifications")
         page.get_by_role("radio", name="Webhook (JSON)").click()
         expect(page.get_by_text(f"127.0.0.1:{receiver.port}.")).to_be_visible()  # the form is that of this kind by now
-        field = page.get_by_role("textbox", name="Address of the webhook")
+        field = page.get_by_role("textbox", name="Webhook URL")
         field.fill(receiver.address)
         field.press("Enter")
         page.get_by_role("button", name="Add channel").click()

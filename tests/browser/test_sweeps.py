@@ -1,18 +1,30 @@
 """A sweep by hand: launched from the form, watched until its curve is whole; another one paused, and cancelled as a
-whole.
+whole; one beside a busy program, flagged and measured again.
 """
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.store import Store
+from engine.analysis.disturbance import in_words
+from engine.registry import experiment
+from engine.store import Reader, Store
+from engine.store.records import ENDED, RunRow
+from engine.sweep.launch import launch_sweep as queue_sweep
+from engine.system.machine import machine
 from tests.browser.conftest import Console, Lab
 from tests.browser.replay import launch, launch_sweep, runs_of
 from tests.labs import basic
 from tests.labs.small import finish
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.browser
 RUNS_MS = 1_200_000
+LOOP = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
 POINTS = (
     "many => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'measured' && "
     "trace.x.length === many)"
@@ -51,7 +63,7 @@ def test_a_sweep_is_paused_let_go_on_and_cancelled_while_the_machine_page_shows_
     other.goto(f"{lab.address}/machine")
     expect(other.get_by_role("heading", name="Slots")).to_be_visible()
     other.wait_for_function("() => document.querySelector('.pl-figure')?._fullData?.[0]?.y?.length >= 1")
-    page.get_by_role("button", name="Let it go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
     with Store.open(lab.home) as store:
         basic.drive(store, lab.home, first.id, "running")
@@ -68,12 +80,12 @@ def test_a_sweep_is_paused_let_go_on_and_cancelled_while_the_machine_page_shows_
         )
         store.claims.end(first.id, "cancelled", "Cancelled by Ada.")
     expect(page.locator("a.pl-cell.pl-cancelled")).to_have_count(2)
-    expect(page.get_by_text("No run of this sweep finished, so there is nothing to draw.")).to_be_visible()
+    expect(page.get_by_text("Nothing to plot: no run of this sweep finished.")).to_be_visible()
     expect(other.get_by_role("link", name=f"run {first.id}", exact=True)).to_have_count(0)
-    page.get_by_role("link", name="Runs", exact=True).click()
-    expect(page.get_by_role("link", name=f"part of sweep {sweep}").first).to_be_visible()
-    page.get_by_role("link", name="sweeps of runs").click()
-    expect(page.get_by_role("link", name=f"{sweep}: Hogwild! over trainers")).to_be_visible()
+    page.get_by_test_id("stTopNav").get_by_role("link", name="Runs", exact=True).click()
+    page.get_by_role("link", name=f"Sweep {sweep}: Hogwild!").click()
+    page.wait_for_url(f"**/sweep?sweep={sweep}")
+    expect(page.get_by_role("heading", name=f"Sweep {sweep}")).to_be_visible()
 
 
 @pytest.mark.long
@@ -87,3 +99,53 @@ def test_a_pipelines_splits_are_swept_and_drawn_beside_what_would_be_ideal(conso
     drawn = page.locator(".pl-figure").evaluate("plot => plot.data.map(trace => trace.name)")
     assert any("ideal" in name for name in drawn), drawn
     assert any("stages" in name or "bound" in name for name in drawn), drawn
+
+
+@contextmanager
+def hogs() -> Iterator[None]:
+    """Keep every core busy."""
+    processes = [subprocess.Popen([sys.executable, "-c", LOOP, str(core)]) for core in machine().core_ids]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_cells_beside_a_busy_program_are_flagged_and_a_repeat_takes_their_place(console: Console, page: Page) -> None:
+    def runs() -> list[RunRow]:
+        with Reader.open(console.home) as reader:
+            return reader.sweeps.runs(sweep)
+
+    def flagged(cells: list[RunRow]) -> None:
+        """Expect on the page just the flags that the store holds."""
+        for run in cells:
+            cell = page.locator(f"a.pl-cell[href$='run={run.id}']")
+            expect(cell).to_contain_text("disturbed" if run.disturbed else "s")
+            if not run.disturbed:
+                expect(cell).not_to_contain_text("disturbed")
+
+    quick = {**experiment("hogwild").preset("quick").settings, "epochs": 2}
+    del quick["trainers"]
+    sweep = queue_sweep(console.home, "hogwild", quick, {"trainers": [1, 2]}, 1, owner="Ada", preset="quick")
+    page.goto(f"{console.address}/sweep?sweep={sweep}")
+    with hogs():
+        wait_until(lambda: all(run.status in ENDED for run in runs()), "both runs have ended", PATIENCE_S)
+    first = runs()
+    assert [(run.status, run.disturbed) for run in first] == [("finished", True)] * 2, first
+    flagged(first)
+    expect(page.locator(f"a.pl-cell[href$='run={first[0].id}']")).to_contain_text(in_words(first[0].disturbance or 0.0))
+    expect(page.get_by_text("2 runs (1, 2) were disturbed", exact=False)).to_be_visible()
+
+    page.get_by_role("button", name="Measure again (2)").click()
+    wait_until(lambda: len(runs()) == 4 and all(run.status in ENDED for run in runs()), "the repeats have ended")
+    again = runs()[2:]
+    assert [(run.status, run.config["trainers"]) for run in again] == [("finished", 1), ("finished", 2)]
+    flagged(again)  # on a busy machine they are flagged too
+    with Reader.open(console.home) as reader:
+        assert reader.sweeps.one(sweep).exclusive
+    starts = [run.started_at or "" for run in again]
+    assert (again[0].ended_at or "") < starts[1], "one at a time"
+    if not any(run.disturbed for run in again):
+        expect(page.get_by_text("were disturbed", exact=False)).to_have_count(0)

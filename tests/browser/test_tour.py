@@ -48,24 +48,24 @@ def watch(page: Page, address: str, lab: Lab) -> None:
     )
 
 
-def results(page: Page, address: str, lab: Lab) -> None:
-    expect(page.get_by_text("All ranks ended their work.")).to_be_visible(timeout=RUN_MS)
+def runs(page: Page, address: str, lab: Lab) -> None:
+    expect(page.get_by_text("Completed successfully")).to_be_visible(timeout=RUN_MS)
     page.get_by_text("Table", exact=True).first.click()
-    expect(page.get_by_role("table", name=re.compile("Numbers of: ")).first).to_contain_text("trainer1", timeout=RUN_MS)
-    page.goto(f"{address}/results?filter=experiment+%3D%3D+%22hogwild%22&group=true")
+    expect(page.get_by_role("table", name=re.compile("Data: ")).first).to_contain_text("trainer1", timeout=RUN_MS)
+    page.goto(f"{address}/runs?filter=experiment+%3D%3D+%22hogwild%22&group=true")
 
 
 def museum(page: Page, address: str, lab: Lab) -> None:
     page.goto(f"{address}/museum?exhibit=aliased_weights")
     if FOR_PICTURES:
-        page.get_by_role("button", name="Run it", exact=True).click()
+        page.get_by_role("button", name=re.compile("^Run( again| exhibit)?$")).click()
     expect(page.get_by_text("caught", exact=True).first).to_be_visible(timeout=RUN_MS)
 
 
 WALK: dict[str, str | Callable[[Page, str, Lab], None]] = {
     "launch": launch,
     "watch": watch,
-    "results": results,
+    "runs": runs,
     "compare": "/compare?runs={lab.runs}&group=trainers",
     "sweep": "/sweep?sweep={lab.sweep}",
     "scaling": "/scaling?runs={lab.runs}",

@@ -35,7 +35,7 @@ def test_runs_are_marked_by_number_and_by_filter(parallab: Parallab, home: Home,
     assert parallab("star", "2").stdout == "Nothing to change.\n"
     assert parallab("archive", "--filter", 'status == "cancelled" and not starred').stdout == "Run 1 is archived.\n"
     assert parallab("pin", "2").stdout == "Run 2 is the baseline of its experiment.\n"
-    assert parallab("pin", "3").stdout == "Run 3 is the baseline of its experiment; run 2 is it no longer.\n"
+    assert parallab("pin", "3").stdout == "Run 3 is the baseline of its experiment, in place of run 2.\n"
     assert parallab("note", "1", "It diverged.").stdout == "Run 1 is noted.\n"
     assert parallab("rename", "1", "a wide net").stdout == "Run 1 is named a wide net.\n"
     with Reader.open(home) as reader:
@@ -63,7 +63,7 @@ def test_a_list_is_filtered_and_sorted(parallab: Parallab, store: Store, three: 
     assert listed(parallab, "--archived", "--sort", "name") == [1, 2, 3]
     assert listed(parallab, "--filter", "archived") == [1]
     told = parallab("list", "--filter", "test/accuracy.best > 0.98")
-    assert "0.98 is read as 98 %" in told.stderr
+    assert "0.98 is interpreted as 98 %" in told.stderr
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_a_list_is_filtered_and_sorted(parallab: Parallab, store: Store, three: 
     [
         (("list", "--filter", "trainer > 3"), "Did you mean trainers"),
         (("list", "--sort", "tags"), "can't be sorted by tags"),
-        (("star",), "takes the numbers of runs, or --filter"),
-        (("archive", "1", "--filter", "id > 0"), "takes the numbers of runs, or --filter"),
-        (("archive", "--filter", " "), "means every run of the lab"),
+        (("star",), "Give the ids of runs, or --filter"),
+        (("archive", "1", "--filter", "id > 0"), "Give the ids of runs, or --filter"),
+        (("archive", "--filter", " "), "matches every run of the lab"),
         (("archive", "--filter", "id == 3"), "Run 3 can't be archived while it is queued"),
         (("tag", " ", "1"), "tag must have 1 to 40 characters"),
-        (("pin", "9"), "No run has the id 9"),
+        (("pin", "9"), "Run 9 doesn't exist"),
     ],
 )
 def test_bad_input_is_one_sentence(words: tuple[str, ...], sentence: str, parallab: Parallab, three: None) -> None:

@@ -32,4 +32,4 @@ def test_a_duel_is_launched_listed_and_told(home: Home, parallab: Parallab) -> N
     found = json.loads(parallab("duel", "show", "2", "--json").stdout)
     assert found["learning_rates"] == {"Hogwild!": 0.1, "Parameter server": 0.03}
     assert [each["outcome"] for each in found["differences"]] == ["ahead"]
-    assert "0 runs are queued again" in parallab("duel", "retry", "2").stdout
+    assert "0 runs queued again" in parallab("duel", "retry", "2").stdout

@@ -66,10 +66,10 @@ def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(
     _, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     path = str(tmp_path / "sweep.zip")
     assert (
-        "No run of sweep 1 has ended, so there is nothing to write yet."
+        "Nothing to export: no run of sweep 1 has ended yet."
         in parallab("export", "--sweep", "1", "--out", path).stderr
     )
     sweeps.drive(home, runs[0])
     assert json.loads(parallab("export", "--sweep", "1", "--out", path, "--json").stdout)["runs"] == 1
-    assert "is here already, as run 1" in parallab("import", path).stderr
-    assert "Say what to write: ids of runs, or --sweep" in parallab("export", "--out", path).stderr
+    assert "already exists here, as run 1" in parallab("import", path).stderr
+    assert "give the ids of runs, or --sweep" in parallab("export", "--out", path).stderr

@@ -18,8 +18,8 @@ def test_figures_are_listed_with_their_verdicts(home: Home, parallab: Parallab) 
 
 
 def test_a_figure_is_launched_and_told_in_full(home: Home, parallab: Parallab) -> None:
-    assert "It was not launched yet" in parallab("figures", "hogwild").stdout
-    assert "Name the figure to launch" in parallab("figures", "--launch", "full").stderr
+    assert "Not launched yet" in parallab("figures", "hogwild").stdout
+    assert "--launch needs the name of a figure" in parallab("figures", "--launch", "full").stderr
     launched = json.loads(parallab("figures", "hogwild", "--launch", "reduced", "--no-runner", "--json").stdout)
     assert launched == {"sweep": 1, "figure": "hogwild", "size": "reduced"}
     with Reader.open(home) as reader:

@@ -12,17 +12,14 @@ SUBMIT = ("submit", "hogwild", "--preset", "quick", "--no-runner")
 
 
 def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
-    assert "Nothing is limited for everyone." in parallab("limits").stdout
+    assert "No limits for everyone." in parallab("limits").stdout
     queued()
     told = parallab(
         "limits", "set", "--queued", "1", "--cores", "8", "--run-time", "3600", "--disk", "0.5", "--gpus", "0"
     )
     assert told.returncode == 0, told.stderr
     assert limits(home) == Limits(None, 1, 8, 0, 3600.0, 0.5)
-    assert (
-        "runs in the queue at a time: 1; CPU cores held at a time: 8; GPUs held at a time: 0; how long a run "
-        "may be on: 3,600 s"
-    ) in told.stdout
+    assert ("queued runs: 1; CPU cores in use: 8; GPUs in use: 0; run time: 3,600 s") in told.stdout
     assert told.stdout.splitlines()[-1].split() == [
         "ada",
         "0",
@@ -49,7 +46,7 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
     assert (refused.returncode, refused.stdout) == (
         2,
         "",
-    ) and "ada holds 1 of 1 queued runs, so another one can't be queued." in refused.stderr
+    ) and "Quota of ada: 1 of 1 queued runs; another one can't be queued." in refused.stderr
     parallab("limits", "set", "--person", "ada", "--queued", "2")
     assert parallab(*SUBMIT).returncode == 0 and parallab(*SUBMIT).returncode == 2
     assert json.loads(parallab("limits", "--json").stdout)["people"] == {"ada": {"max_queued_per_person": 2}}
@@ -61,11 +58,11 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
 
 def test_what_is_wrong_with_a_limit_is_a_sentence(parallab: Parallab, home: Home) -> None:
     for words, sentence in (
-        (("--queued", "few"), "max_queued_per_person must be a whole number, or none for no limit, got 'few'."),
-        (("--queued", "0"), "max_queued_per_person must be 1 to 10,000, or none for no limit, got 0."),
-        (("--disk", "nan"), "max_disk_gb must be 0.001 to 1,000,000 GB, or none for no limit, got nan."),
-        ((), "limits set takes at least one of --running, --queued"),
-        (("--cores", "usual"), "'usual' goes with --person"),
+        (("--queued", "few"), "max_queued_per_person must be a whole number, or none for no limit; got 'few'."),
+        (("--queued", "0"), "max_queued_per_person must be 1 to 10,000, or none for no limit; got 0."),
+        (("--disk", "nan"), "max_disk_gb must be 0.001 to 1,000,000 GB, or none for no limit; got nan."),
+        ((), "limits set needs at least one of --running, --queued"),
+        (("--cores", "usual"), "'usual' needs --person"),
     ):
         told = parallab("limits", "set", *words)
         assert told.returncode == 2 and sentence in told.stderr, told.stderr
@@ -77,12 +74,12 @@ def test_only_an_admin_sets_limits_whichever_command_it_is(parallab: Parallab, h
     store.people.add("ada", "member", by="bea")
     for words in (("limits", "set", "--running", "3"), ("queue", "--max-per-person", "3")):
         told = parallab(*words)
-        assert told.returncode == 2 and "to set limits takes an admin" in told.stderr
+        assert told.returncode == 2 and "may not set limits: that requires the role admin" in told.stderr
         assert not home.limits.exists()
         assert parallab(*words, "--owner", "bea").returncode == 0
         home.limits.unlink()
     assert (
-        "No person is named 'adaa'. Did you mean 'ada'?"
+        "Unknown person 'adaa'. Did you mean 'ada'?"
         in parallab("limits", "set", "--person", "adaa", "--running", "3", "--owner", "bea").stderr
     )
     found = [

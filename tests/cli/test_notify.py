@@ -29,7 +29,7 @@ def notify(home: Home) -> Notify:
 
 def test_a_channel_is_added_tried_changed_paused_and_removed(notify: Notify, store: Store) -> None:
     assert notify("list").stdout.startswith("No channels.")
-    assert notify("add", "slack", "--address-stdin", typed=f"{HOOK}\n").stdout.startswith("Channel 1 tells ada.")
+    assert notify("add", "slack", "--address-stdin", typed=f"{HOOK}\n").stdout.startswith("Channel 1 added for ada.")
     assert (
         json.loads(notify("add", "discord", "--json", typed="https://discord.com/api/webhooks/1/secret\n").stdout)[
             "channel"
@@ -38,8 +38,8 @@ def test_a_channel_is_added_tried_changed_paused_and_removed(notify: Notify, sto
     )
     assert "hooks.slack.com/…2345" in notify("list").stdout
     notify("set", "1", "--ends", "bad", "--of", "wholes")
-    assert notify("test", "1").stdout == "Channel 1 gets a test message from the runner.\n"
-    assert "is on its way" in notify("test", "1").stderr
+    assert notify("test", "1").stdout == "Channel 1 will get a test message from the runner.\n"
+    assert "is already queued" in notify("test", "1").stderr
     notify("pause", "1")
     found = json.loads(notify("list", "--json").stdout)
     assert [(each["ends"], each["reach"], each["paused_because"]) for each in found["channels"]] == [
@@ -50,20 +50,22 @@ def test_a_channel_is_added_tried_changed_paused_and_removed(notify: Notify, sto
     notify("resume", "1")
     assert notify("remove", "1").exit_code == 0
     assert notify("remove", "1").exit_code == 2
-    assert "is for e-mail" in notify("add", "slack", "--to", HOOK).stderr
+    assert "applies only to e-mail" in notify("add", "slack", "--to", HOOK).stderr
     assert notify("list", owner="grace").stdout.startswith("No channels.")
 
 
 def test_hosts_are_listed_allowed_and_refused_by_admins_alone(notify: Notify, store: Store) -> None:
     for name, role in (("root", "admin"), ("ada", "member")):
         store.people.add(name, role, by=Program("first"))  # type: ignore[arg-type]
-    assert "to say whom messages may go to takes an admin" in notify("hosts", "--add", "hooks.example.org").stderr
+    assert ("may not change the allowed receivers: that requires the role admin") in notify(
+        "hosts", "--add", "hooks.example.org"
+    ).stderr
     notify("hosts", "--add", "hooks.example.org", "--add-internal", "10.0.0.5:8080", owner="root")
     assert notify("hosts").stdout.splitlines()[-1].split()[:5] == ["10.0.0.5:8080", "webhooks", "of", "kind", "json"]
     notify("hosts", "--remove", "10.0.0.5:8080", owner="root")
     listed = [(each["receiver"]["host"], each["added_by"]) for each in json.loads(notify("hosts", "--json").stdout)]
     assert listed == [("discord.com", "parallab"), ("hooks.example.org", "root"), ("hooks.slack.com", "parallab")]
-    assert "No receiver 'evil.example' is listed" in notify("hosts", "--remove", "evil.example", owner="root").stderr
+    assert "Receiver 'evil.example' is not listed" in notify("hosts", "--remove", "evil.example", owner="root").stderr
     assert notify("mail").exit_code == 2
     assert "has no mail server" in notify("mail", owner="root").stderr
 
@@ -75,7 +77,7 @@ def test_the_mail_server_is_said_without_its_password(notify: Notify, home: Home
         '"secret"\n'
     )
     file.chmod(0o600)
-    assert notify("mail").stdout == "E-mail goes from parallab@lab.org by 127.0.0.1:1, none, signed in.\n"
+    assert notify("mail").stdout == "Sender parallab@lab.org, server 127.0.0.1:1, security none, with sign-in.\n"
     checked = notify("mail", "--check", "--json")
     assert checked.exit_code == 1
     assert "could not be reached" in json.loads(checked.stdout)["error"]

@@ -65,11 +65,9 @@ def test_runs_are_held_released_and_moved(parallab: Parallab, home: Home, queued
 
 
 def test_the_share_of_a_person_is_set_and_told(parallab: Parallab) -> None:
-    assert (
-        parallab("queue", "--max-per-person", "3").stdout == "A person may have 3 runs on at a time.\nNo run waits.\n"
-    )
+    assert parallab("queue", "--max-per-person", "3").stdout == "Running runs per person: 3.\nThe queue is empty.\n"
     assert json.loads(parallab("queue", "--json").stdout) == {"max_running_per_person": 3, "queued": 0, "runs": []}
-    assert "any number of runs" in parallab("queue", "--max-per-person", "none").stdout
+    assert "Running runs per person: no limit." in parallab("queue", "--max-per-person", "none").stdout
 
 
 @pytest.mark.parametrize("starts", [True, False])

@@ -142,7 +142,7 @@ def test_the_first_interrupt_cancels_the_run_which_resumes_where_its_checkpoint_
     with Reader.open(home) as reader:
         run, events = reader.runs.one(second), {event.kind: event.detail for event in reader.details.events(second)}
         (loss,) = reader.curves.series(second, ["train/loss"])
-    assert (run.status, run.cause) == ("finished", "All ranks ended their work.")
+    assert (run.status, run.cause) == ("finished", "Completed successfully")
     assert events["resumes"] == f"run {first} at step {at:,}"
     kept = loss.steps.index(at + 1)
     assert loss.steps[:kept] == list(range(1, kept + 1)), (
@@ -162,13 +162,13 @@ def test_the_second_interrupt_leaves_the_run_to_the_runner(begun: Begin, home: H
     run_id = newest(home, "running")
     assert process.stderr
     process.send_signal(signal.SIGINT)
-    assert f"Asked to cancel run {run_id}" in process.stderr.readline()
+    assert f"Cancelling run {run_id}" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate()
     if process.returncode != 130:  # the run ended in between: then there was nothing to leave
         assert (process.returncode, read(home, run_id).status) == (1, "cancelled")
         return
-    assert f"Left run {run_id} behind" in complaint
+    assert f"Detached from run {run_id}" in complaint
     wait_until(lambda: read(home, run_id).status == "cancelled", "the runner cancels it")
 
 
@@ -210,7 +210,7 @@ def test_a_run_learns_from_the_files_of_the_folder_that_its_command_was_given(
     gone = parallab(*LETTERS)
     assert gone.returncode == 1
     assert f"Run {ended['id'] + 1} failed" in gone.stdout
-    assert f"{elsewhere / 'LETTERS' / FILES[0]} is not there. Put it back" in gone.stdout
+    assert f"{elsewhere / 'LETTERS' / FILES[0]} doesn't exist. Restore it" in gone.stdout
 
 
 @pytest.mark.skipif(len(machine().core_ids) < 2, reason="two runs at once need two cores")
@@ -228,10 +228,10 @@ def test_submit_cancel_and_stop_while_two_runs_are_on_each_on_cores_of_its_own(p
     waiting = parallab("stop", "--timeout", "1")
     assert waiting.returncode == 4
     assert re.search(rf"Waiting for {second} \(running, \d+ %\)", waiting.stderr)
-    assert f"still waits for {second}" in waiting.stdout
+    assert f"when these runs have ended: {second}" in waiting.stdout
     assert is_running(home)
     told = parallab("stop", "--cancel-runs")
-    assert (told.returncode, told.stdout.strip()) == (0, "The runner has ended.")
+    assert (told.returncode, told.stdout.strip()) == (0, "The runner has stopped.")
     assert (read(home, second).status, is_running(home)) == ("cancelled", False)
 
 

@@ -11,7 +11,7 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from engine.sweep.random_search import Draw
 from tests.cli.conftest import Parallab
 

@@ -48,11 +48,11 @@ def save(home: Home, run_id: int) -> None:
 
 def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: Callable[..., int]) -> None:
     cases = {
-        left("running"): "it is running. Cancel it first",
+        left("running"): "it is running. Cancel it, or wait",
         left("queued"): "it is queued",
-        left("finished"): "it finished",
-        left("cancelled", "hogwild"): "the experiment hogwild keeps no checkpoints",
-        left("cancelled"): "it left no checkpoint. Launch it anew, and set checkpoint_every_s",
+        left("finished"): "it has finished",
+        left("cancelled", "hogwild"): "the experiment hogwild has no checkpoints",
+        left("cancelled"): "it has no checkpoint. Launch it again with a shorter checkpoint_every_s",
     }
     with Reader.open(home) as reader:
         for run_id, words in cases.items():
@@ -72,7 +72,7 @@ def test_a_run_that_drew_by_another_rule_is_retried_not_resumed(
         connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [run_id])
     refused = parallab("resume", str(run_id), "--no-runner")
     assert refused.returncode == 2
-    assert "drew its random numbers by rule 1 (seeding), and this version draws by rule 2" in refused.stderr
+    assert "used random number rule 1 (seeding), but this version uses rule 2" in refused.stderr
     assert "Retry it" in refused.stderr
     assert parallab("retry", str(run_id), "--no-runner").returncode == 0
     with Reader.open(home) as reader:
@@ -123,12 +123,12 @@ def test_a_launch_keeps_its_limits_and_a_retry_has_them_too(parallab: Parallab, 
     assert (new.config, new.parent_id, new.resumes, new.status) == (old.config, 1, False, "queued")
     shown = parallab("show", "2").stdout
     assert "retries     run 1" in shown
-    assert "at most 90 s, retried 0 of at most 2 times" in shown
+    assert "at most 90 s, retry 0 of 2" in shown
     assert json.loads(parallab("show", "1", "--json").stdout)["retried_as"] == [2]
 
 
 def test_what_cannot_be_retried_says_why(parallab: Parallab, live: int, queued: Callable[..., int]) -> None:
-    for run_id, words in ((live, "it is running. Cancel it first"), (queued(), "it is queued")):
+    for run_id, words in ((live, "while it is running. Cancel it"), (queued(), "it is queued")):
         told = parallab("retry", str(run_id), "--no-runner")
         assert (told.returncode, told.stdout) == (2, "")
         assert words in told.stderr

@@ -107,4 +107,4 @@ def test_a_queued_run_is_cancelled_at_once_by_name(parallab: Parallab, home: Hom
 
 def test_an_ended_run_cannot_be_cancelled(parallab: Parallab, ended: int) -> None:
     told = parallab("cancel", str(ended))
-    assert (told.returncode, "finished already" in told.stderr) == (2, True)
+    assert (told.returncode, "already finished" in told.stderr) == (2, True)

@@ -35,18 +35,18 @@ def test_a_sweep_is_queued_listed_and_cancelled(parallab: Parallab, home: Home, 
         assert reader.runs.one(3).cause == "Cancelled by bea."
         assert reader.runs.one(alone).status == "queued"
     again = parallab("cancel", "--sweep", "1")
-    assert (again.returncode, "all its 4 runs have ended already" in again.stderr) == (2, True)
+    assert (again.returncode, "all 4 runs have ended" in again.stderr) == (2, True)
 
 
 def test_a_person_reads_which_run_has_which_values(parallab: Parallab) -> None:
     told = parallab(*QUICK, "--over", "trainers=1..2", "--over", "lock=false,true")
     assert told.stdout.splitlines() == [
-        "Sweep 1: 4 runs are queued.",
+        "Sweep 1: 4 runs queued.",
         "  run 1: trainers 1, lock false, seed 0",
         "  run 2: trainers 1, lock true, seed 0",
         "  run 3: trainers 2, lock false, seed 0",
         "  run 4: trainers 2, lock true, seed 0",
-        "Follow it: python -m engine list --sweep 1",
+        "Show its runs: python -m engine list --sweep 1",
     ]
 
 
@@ -55,7 +55,7 @@ def test_a_drawn_sweep_is_paused_resumed_tried_again_and_extended(parallab: Para
         *QUICK, "--draw", "2", "--over", "learning_rate=log:0.001..0.1", "--exclusive", "--stop-after", "3", "--json"
     )
     assert json.loads(launched.stdout) == {"id": 1, "runs": [1, 2]}, launched.stderr
-    assert "Sweep 1 is paused: its 2 queued runs wait until `sweep resume 1`." in parallab("sweep", "pause", "1").stdout
+    assert "Sweep 1 paused: 2 queued runs on hold until `sweep resume 1`." in parallab("sweep", "pause", "1").stdout
     with Store.open(home) as store:
         assert store.read.queue.next() is None
         assert json.loads(parallab("sweep", "resume", "1", "--no-runner", "--json").stdout) == {
@@ -67,7 +67,7 @@ def test_a_drawn_sweep_is_paused_resumed_tried_again_and_extended(parallab: Para
         store.claims.end(1, "failed", "It failed.")
         store.runs.cancel(2, by="ada")
     again = parallab("sweep", "retry", "1", "--no-runner", "--also-cancelled")
-    assert again.stdout.startswith("Sweep 1: 2 runs are queued.\n  run 3: learning_rate ")
+    assert again.stdout.startswith("Sweep 1: 2 runs queued.\n  run 3: learning_rate ")
     assert json.loads(
         parallab("sweep", "extend", "1", "--draw", "1", "--seeds", "1", "--no-runner", "--json").stdout
     ) == {"id": 1, "runs": [5, 6, 7, 8]}

@@ -25,14 +25,14 @@ def test_a_backup_and_the_way_back(
     store.close()
     done = parallab("restore", made["path"])
     assert done.returncode == 0, done.stderr
-    assert "1 runs. What was there before lies in" in done.stdout
+    assert "1 runs. The previous store is in" in done.stdout
     with Reader.open(home) as reader:
         assert [row.id for row in reader.runs.find()] == [ended]
 
 
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
-    [(("restore", "none.db"), 3, "There is no file"), (("gc",), 2, "give --thin-after-days")],
+    [(("restore", "none.db"), 3, "doesn't exist"), (("gc",), 2, "needs --thin-after-days")],
 )
 def test_what_can_not_be_done_is_a_sentence_and_a_code(
     parallab: Parallab, ended: int, words: tuple[str, ...], code: int, sentence: str
@@ -45,14 +45,14 @@ def test_fsck_says_mends_and_ends_with_its_code(home: Home, parallab: Parallab, 
     with store.db.change() as connection:
         connection.execute("UPDATE metrics SET count = 7 WHERE name = 'test/accuracy'")
     told = parallab("fsck")
-    assert (told.returncode, "summary: The summary of test/accuracy of run 1 says 7 points" in told.stdout) == (
+    assert (told.returncode, "summary: The summary of test/accuracy of run 1 has 7 points" in told.stdout) == (
         1,
         True,
     ), told
     assert "python -m engine fsck --mend" in told.stdout
     mended = json.loads(parallab("fsck", "--mend", "--json").stdout)
     assert (mended["sound"], [each["state"] for each in mended["findings"]]) == (True, ["mended"])
-    assert parallab("fsck").stdout == "The store and what lies beside it are in order.\n"
+    assert parallab("fsck").stdout == "No problems found.\n"
 
 
 def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: Store, ended: int) -> None:
@@ -63,4 +63,4 @@ def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: 
     assert "Deleted 1 runs: 1" in parallab("gc", "--delete-after-days", "0").stdout
     with Reader.open(home) as reader:
         assert reader.runs.count() == 0
-    assert "Nothing is old enough" in parallab("gc", "--thin-after-days", "0").stdout
+    assert "no run is old enough" in parallab("gc", "--thin-after-days", "0").stdout

@@ -59,5 +59,5 @@ def test_the_real_mnist_is_at_hand(mnist: Path, home: Home, monkeypatch: pytest.
 
 
 def test_an_unknown_set_is_named_with_the_nearest() -> None:
-    with pytest.raises(UnknownName, match=r"No data set is named 'minst'\. Did you mean 'mnist'\?"):
+    with pytest.raises(UnknownName, match=r"Unknown data set 'minst'\. Did you mean 'mnist'\?"):
         data_set("minst")

@@ -1,11 +1,16 @@
 """One flat buffer is the net's weights and gradients, and an optimizer over it does what it does to each alone."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import mnist_net
 from engine.data.weights import FlatSgd, bind, flat_weights
+from engine.home import ROOT
+from tests.waiting import PATIENCE_S
 
 
 def test_every_weight_lies_in_the_buffer_once() -> None:
@@ -55,3 +60,34 @@ def test_a_flat_step_is_torchs_step_bit_for_bit(momentum: float) -> None:
             nll_loss(net(images), labels).backward()
             optimizer.step()
     assert all(torch.equal(a, b) for a, b in zip(flat_net.parameters(), plain.parameters(), strict=True))
+
+
+THREADS = """
+import sys, threading
+import torch
+from engine.data.weights import drawn_from
+sys.setswitchinterval(1e-6)
+
+def drawn(seed):
+    with drawn_from(seed):
+        return torch.rand(50)
+
+alone = [drawn(seed) for seed in range(4)]
+wrong = []
+
+def draw(seed):
+    wrong.extend(not torch.equal(drawn(seed), alone[seed]) for _ in range(2_000))
+
+threads = [threading.Thread(target=draw, args=(seed,)) for seed in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(len(wrong), sum(wrong))
+"""
+
+
+@pytest.mark.processes
+def test_threads_that_draw_at_once_draw_their_own_and_never_block_each_other() -> None:
+    told = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=PATIENCE_S, cwd=ROOT)
+    assert told.stdout.split() == ["8000", "0"], told.stderr

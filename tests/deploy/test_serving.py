@@ -13,6 +13,7 @@ import pytest
 from app.auth.middleware import FAR, is_near
 from app.core.base_path import at, cookie_path, inside
 from app.core.visitor import safe_way
+from app.ui.widgets import PAGES
 from app.web.server_config import REFUSED, ConsoleAddress, refusal
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
@@ -233,10 +234,10 @@ def test_under_a_path_a_way_out_of_it_leads_to_the_first_page(wanted: str) -> No
     assert safe_way("/lab/run?run=5") == "/lab/run?run=5"
 
 
-PAGES = "home|launch|runs|run|sweep|results|compare|scaling|duel|figures|museum|machine"
+ADDRESSES = "|".join(PAGES)
 LEAVES_THE_PATH = re.compile(
     r"""href=["']/(?!/)|action=["']/|fetch\([`"']/|src=["']/|link_button\("[^"]*", f?"/"""
-    rf"""|return f?"/({PAGES})\?|": f"/({PAGES})\?"""
+    rf"""|return f?"/({ADDRESSES})\?|": f"/({ADDRESSES})\?"""
 )
 
 
@@ -264,7 +265,7 @@ def test_every_address_of_ours_that_a_browser_gets_is_made_for_the_path() -> Non
                 '<a href="/run?run=5">',
                 "fetch(`/api/series?",
                 '"run": f"/run?run={run.id}"',
-                'return f"/results?{query}"',
+                'return f"/runs?{query}"',
             ),
         )
     )

@@ -68,7 +68,7 @@ def test_all_that_is_wrong_is_named_at_once_each_with_its_cure(tmp_path: Path, i
     for name, words, cure in (
         ("torch", "torchvision::nms does not exist", "torch torchvision"),
         ("open files", "100", "ulimit -n"),
-        ("home", "can't be written", "PARALLAB_HOME"),
+        ("home", "is not writable", "PARALLAB_HOME"),
     ):
         assert findings[name]["state"] == "fail"
         assert words in findings[name]["sentence"]

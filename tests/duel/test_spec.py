@@ -17,6 +17,7 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
+from tests.app.test_disturbance import disturb
 from tests.labs import duel as labs
 from tests.labs.duel import duel_of
 
@@ -34,29 +35,29 @@ def test_a_duel_comes_back_as_it_was_and_tells_what_is_unlike() -> None:
     assert from_json(duel.as_json()) == duel
     told = {each.name: each for each in facts(duel_of(*ALL))}
     assert (told["Parameter server"].processes, told["Parameter server"].samples) == (3, 64)
-    assert (told["Hogwild!"].tested_every, told["Hogwild!"].momentum) == (2, "one for each trainer")
+    assert (told["Hogwild!"].tested_every, told["Hogwild!"].momentum) == (2, "one per trainer")
     assert told["Synchronous SGD, gradients"].samples == 64 and told["Reference"].processes == 1
     assert untimely(duel_of("hogwild", "sync_sgd", amount=8)) == []
     (said,) = untimely(duel_of("hogwild", "sync_sgd", amount=9))
-    assert "Hogwild! at 8, being tested every 2." in said and said.endswith("A budget of 8 passes meets all at a test.")
+    assert "Hogwild! at 8 (every 2)." in said and said.endswith("Use 8 passes to test all at the budget's end.")
 
 
 def test_what_breaks_a_rule_is_a_sentence() -> None:
-    assert "must be above 0 passes, got 0" in sentence(amount=0)
-    assert "rise and each stands there once, got 0.1, 0.03" in sentence(rates=(0.1, 0.03))
-    assert "tuning_seeds must be from 1 to 50, got 0" in sentence(tuning_seeds=0)
-    assert "at most 500 runs, got 920" in sentence(
+    assert "must be above 0 passes; got 0" in sentence(amount=0)
+    assert "must be ascending and unique; got 0.1, 0.03" in sentence(rates=(0.1, 0.03))
+    assert "tuning_seeds must be from 1 to 50; got 0" in sentence(tuning_seeds=0)
+    assert "at most 500 runs; got 920" in sentence(
         rates=tuple(n / 100 for n in range(1, 10)), tuning_seeds=50, seeds=10
     )
-    assert "judged by test/accuracy or test/loss, got 'train/loss'" in sentence(metric="train/loss")
+    assert "metric must be test/accuracy or test/loss; got 'train/loss'" in sentence(metric="train/loss")
     for strategies, said in (
-        ([ready()["hogwild"]], "has 2 to 6 strategies, got 1"),
-        ([ready()["hogwild"], ready()["hogwild"]], "Two strategies are called 'Hogwild!'"),
+        ([ready()["hogwild"]], "needs 2 to 6 strategies; got 1"),
+        ([ready()["hogwild"], ready()["hogwild"]], "Strategy names must be unique; got 'Hogwild!' twice"),
         ([ready()["hogwild"], Strategy("Twin", "hogwild")], "'Twin' has the same experiment and settings"),
-        ([ready()["hogwild"], Strategy("P", "pipeline")], "No method that can duel is named 'pipeline'"),
+        ([ready()["hogwild"], Strategy("P", "pipeline")], "Unknown duel method 'pipeline'"),
         (
             [ready()["hogwild"], Strategy("S", "sync_sgd", {"rounds": 3})],
-            "S: rounds can't be a strategy's own: the budget says how long a run is.",
+            "S: rounds can't be set per strategy: the budget sets the length.",
         ),
     ):
         with pytest.raises(ConfigError) as error:
@@ -74,14 +75,14 @@ def test_strategies_are_written_with_settings_and_names() -> None:
     )
     for text, said in (
         ("hogwyld", "Did you mean 'hogwild'?"),
-        ("hogwild:epochs=3", "epochs can't be a strategy's own"),
+        ("hogwild:epochs=3", "epochs can't be set per strategy"),
         ("hogwild:lock=maybe", "lock must be true or false"),
-        ("hogwild:lok=true", "No setting is named 'lok'"),
+        ("hogwild:lok=true", "Unknown setting 'lok'"),
     ):
         with pytest.raises(ConfigError) as error:
             read_strategy(text)
         assert said in str(error.value)
-    with pytest.raises(ConfigError, match="No setting that strategies share is named 'epochs'"):
+    with pytest.raises(ConfigError, match="Unknown shared setting 'epochs'"):
         read_shared({"epochs": 3})
 
 
@@ -127,7 +128,7 @@ def test_updates_and_bytes_are_reckoned_from_the_methods() -> None:
     )
     assert found["Hogwild!"].spent("updates", 90, 3.0, 3.9) == 180
     assert found["Parameter server"].spent("passes", 23, 3.0, 1.02) == 1.02
-    with pytest.raises(ConfigError, match="Hogwild!: nothing travels between its processes"):
+    with pytest.raises(ConfigError, match="Hogwild!: budget must be in passes, updates or seconds"):
         config_of(duel_of("hogwild", "sync_sgd", kind="bytes"), ready()["hogwild"], 0.1, 0)
     assert (
         config_of(
@@ -135,7 +136,7 @@ def test_updates_and_bytes_are_reckoned_from_the_methods() -> None:
         ).model_dump()["epochs"]
         == 3
     )
-    with pytest.raises(ConfigError, match=r"would take 2,500 epochs, and at most 1,000 are allowed"):
+    with pytest.raises(ConfigError, match=r"epochs must be at most 1,000; 5000 passes needs 2,500"):
         config_of(duel_of("hogwild", "sync_sgd", amount=5000), ready()["hogwild"], 0.1, 0)
 
 
@@ -181,9 +182,9 @@ def test_values_are_cut_at_the_budget_and_early_tests_told(home: Home) -> None:
     told = outcome(found)
     assert told.verdict.startswith("Hogwild! is ahead of Parameter server by 2.9")
     assert told.target == 89.0 and [len(each.spent) for each in told.reached] == [5, 5]
-    assert any("Hogwild! won with the largest learning rate of the grid (0.1)" in each for each in told.cautions)
+    assert any("Best learning rate of Hogwild! is the largest of the grid (0.1)" in each for each in told.cautions)
     told = outcome(labs.whole(home, "hogwild", "parameter_server", amount=3))
-    assert any("Hogwild! is judged by tests that stand at 2 passes of 3 passes" in each for each in told.cautions)
+    assert any("Hogwild! is evaluated at 2 passes of 3 passes" in each for each in told.cautions)
 
 
 def test_a_run_that_was_ended_past_a_budget_of_seconds_is_whole_and_one_before_is_not(home: Home) -> None:
@@ -193,7 +194,7 @@ def test_a_run_that_was_ended_past_a_budget_of_seconds_is_whole_and_one_before_i
         labs.end(home, found, each, status="cancelled", beyond=0.5 if place == 0 else 1.2)
     found = labs.gathered(home, duel_id)
     assert not any(each.complete for each in found.of("tuning")), "all broke off at half of it"
-    assert "6 of 6 runs that tune said nothing (cancelled)" in tuned(found).obstacles[0]
+    assert "6 of 6 tuning runs have no result (cancelled)" in tuned(found).obstacles[0]
     with Store.open(home) as store:
         for each in found.of("tuning"):
             assert each.run
@@ -207,14 +208,14 @@ def test_a_rate_that_failed_is_out_and_a_strategy_without_one_stops_the_duel(hom
     own = [each.run.id for each in labs.gathered(home, duel_id).of("tuning", 0) if each.run]
     found = labs.drive(home, duel_id, "tuning", ends={own[2]: "failed"})
     assert tuned(found).rates == (0.03, 0.03)
-    assert "Hogwild! failed at learning rate 0.1 while tuning, which is out of the running." in outcome(found).cautions
+    assert "Hogwild! failed at learning rate 0.1 in tuning; it is excluded." in outcome(found).cautions
     other = labs.launched(home)
     ids = [each.run.id for each in labs.gathered(home, other).of("tuning", 0) if each.run]
     found = labs.drive(home, other, "tuning", ends=dict.fromkeys(ids, "failed"))
     assert not labs.continued(home, other)
     (said,) = tuned(found).obstacles
     assert said == (
-        f"No learning rate of Hogwild! is in the running: 3 of 3 runs failed (run {ids[0]}: It failed.). "
+        f"No learning rate of Hogwild! qualifies: 3 of 3 runs failed (run {ids[0]}: It failed.). "
         "Launch another duel with smaller rates."
     )
 
@@ -227,11 +228,11 @@ def test_a_rate_that_was_not_tested_in_time_is_out_and_said_to_be(home: Home) ->
     )
     assert not labs.continued(home, duel_id)
     told = outcome(found)
-    assert "Hogwild! was not tested within the budget at learning rate 0.01, 0.03, 0.1 while tuning" in " ".join(
+    assert "Hogwild! has no test within the budget at learning rate 0.01, 0.03, 0.1 in tuning" in " ".join(
         told.cautions
     )
     assert told.tuned.obstacles[0].endswith(
-        "no run was tested within the budget. Launch another duel with a larger budget."
+        "no run has a test within the budget. Launch another duel with a larger budget."
     )
 
 
@@ -240,7 +241,7 @@ def test_a_lost_run_halts_the_duel_until_it_was_tried_again(home: Home) -> None:
     ids = [each.run.id for each in labs.gathered(home, duel_id).of("tuning") if each.run]
     found = labs.drive(home, duel_id, "tuning", ends={ids[1]: "lost", ids[4]: "cancelled"})
     assert not labs.continued(home, duel_id)
-    assert "2 of 6 runs that tune said nothing (cancelled, lost)" in tuned(found).obstacles[0]
+    assert "2 of 6 tuning runs have no result (cancelled, lost)" in tuned(found).obstacles[0]
     assert len(retry_missing(home, duel_id, owner="Ada")) == 2
     labs.drive(home, duel_id, "tuning")
     assert labs.continued(home, duel_id)
@@ -255,7 +256,7 @@ def test_deleted_runs_are_gone_and_a_duel_of_none_is_told(home: Home) -> None:
     assert [each.run for each in found.of("tuning")] == [None] * 6
     assert not labs.continued(home, duel_id)
     assert outcome(found).tuned.obstacles == (
-        "All runs that tune were deleted, so no learning rate is chosen. Launch the duel again.",
+        "All tuning runs were deleted, so no learning rate can be selected. Launch the duel again.",
     )
 
 
@@ -267,7 +268,7 @@ def test_a_cancelled_duel_goes_no_further(home: Home) -> None:
 
 
 def test_a_launch_that_breaks_a_rule_queues_nothing(home: Home) -> None:
-    with pytest.raises(ConfigError, match=r"Choose passes, updates or seconds\."):
+    with pytest.raises(ConfigError, match=r"must be in passes, updates or seconds; got bytes\."):
         launch_duel(home, labs.duel_of("hogwild", "sync_sgd", kind="bytes"), owner="Ada")
     with Reader.open(home) as reader:
         assert reader.duels.recent() == [] and reader.runs.count() == 0
@@ -281,14 +282,25 @@ def test_a_judged_run_that_failed_never_speaks_for_its_strategy(home: Home) -> N
     flattered = outcome(_with_a_failed_seed(home, strategy=0))
     assert [each.outcome for each in flattered.found] == ["failed runs"]
     assert "Hogwild! is ahead" not in flattered.verdict
-    assert (
-        "Not decided: Hogwild! and Parameter server; runs of one that would be ahead or level failed."
-        in flattered.verdict
-    )
+    assert "Undecided because of failed runs: Hogwild! and Parameter server." in flattered.verdict
     assert [(each.name, len(each.spent), each.runs) for each in flattered.reached] == [
         ("Hogwild!", 5, 6),
         ("Parameter server", 6, 6),
     ]
+
+
+def test_a_disturbed_run_counts_unless_seconds_are_the_budget(home: Home) -> None:
+    for kind, seeds in (("passes", 4), ("seconds", 3)):
+        duel_id = labs.launched(home, seeds=4, kind=kind)
+        labs.drive(home, duel_id, "tuning")
+        labs.continued(home, duel_id)
+        found = labs.drive(home, duel_id, "judging")
+        one = found.of("judging", 0)[1]
+        assert one.run
+        disturb(home, one.run.id, 30.0)
+        told = outcome(labs.gathered(home, duel_id))
+        assert [len(of_strategy) for of_strategy in told.values.values()] == [seeds, 4], kind
+        assert any(f"Run {one.run.id} was disturbed" in each for each in told.cautions) == (kind == "seconds")
 
 
 def _with_a_failed_seed(home: Home, strategy: int) -> DuelEvidence:

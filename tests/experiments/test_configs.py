@@ -69,7 +69,7 @@ RULES: list[tuple[str, dict[str, Any], str, str]] = [
     ("parameter_server", DIGITS, "batch_size", TOO_LARGE),
     (
         *("sync_sgd", {"sync": "ddp", "transport": "rpc"}, "transport"),
-        "transport must be gloo for sync ddp, which brings its own way of sending, got 'rpc'.",
+        "transport must be gloo for sync ddp, which uses its own communication, got 'rpc'.",
     ),
     ("sync_sgd", TUTORIAL | {"sync": "elastic"}, "sync", "sync must be weights for variant tutorial"),
     ("sync_sgd", TUTORIAL | {"average_every": 3}, "average_every", "average_every must be 0 for variant tutorial"),
@@ -90,7 +90,7 @@ RULES: list[tuple[str, dict[str, Any], str, str]] = [
         "minibatches",
         "… at most the 32 steps of a batch … got 33",
     ),
-    ("dppo", {"device": "cuda"}, "device", "… too small for a GPU"),
+    ("dppo", {"device": "cuda"}, "device", "… too small to benefit from a GPU"),
     ("dppo", {"collectors": 0}, "collectors", "… at least 1"),
     ("batched_reinforce", {"environment": "Cartpole-v1"}, "environment", "… Did you mean 'CartPole-v1'?"),
     ("batched_reinforce", {"environment": "Pendulum-v1"}, "environment", "… Choose dppo"),

@@ -111,7 +111,7 @@ def test_sigterm_from_outside_is_told_apart_from_a_cancel(lab: Lab) -> None:
 
 def test_a_second_runner_is_refused_with_the_first_ones_pid(lab: Lab) -> None:
     assert not ensure_running(lab.home)
-    with pytest.raises(RunnerError, match=f"already serves .* \\(pid {lab.runner().pid}\\)"):
+    with pytest.raises(RunnerError, match=f"already running .* \\(pid {lab.runner().pid}\\)"):
         serve(lab.home)
 
 
@@ -131,7 +131,7 @@ def test_a_killed_runner_leaves_its_runs_alone_and_the_next_takes_them_over(lab:
     assert lab.run(training).status not in ENDED
     lab.cancel(training)
     assert [lab.ended(run_id).status for run_id in (training, stopping, forsaken)] == ["cancelled", "cancelled", "lost"]
-    assert "is gone while the run was on" in lab.run(forsaken).cause
+    assert "is gone during the run" in lab.run(forsaken).cause
 
 
 def test_a_killed_runner_takes_its_spare_worker_with_it(lab: Lab) -> None:

@@ -30,15 +30,17 @@ from tests.waiting import PATIENCE_S, wait_until
 PAGE = ROOT / "docs" / "fault-matrix.md"
 HEAD = """# Fault matrix
 
-What comes of a run when one of the processes is killed (SIGKILL) or stopped for {hold:g} s (SIGSTOP, then SIGCONT) while the run is queued,
-starting, running or stopping. "Goes on" means that the run trains on afterwards and can be cancelled; "starts in its turn" that it leaves the
-queue once the machine is free. The console starts a runner that died, and a console that died is started by hand. After each of these nothing
-of the run is left: no process, no shared memory.
+This page shows the outcome of a run when one of its processes is killed (SIGKILL) or stopped for {hold:g} s (SIGSTOP, then SIGCONT) while the run is
+queued, starting, running or stopping.
 
-Where a worker has not ended a few seconds after a cancel it is killed, and the cause says so; that depends on what else the machine does and is left
-out here.
+- "continues": the run keeps training and can be cancelled.
+- "starts later": the run leaves the queue when the machine is free.
 
-This page is written by `make fault-matrix` from what `tests/faults/test_matrix.py` sees (pids are written as N), and held against it.
+The console restarts a killed runner; a killed console is restarted by hand. In every case nothing of the run remains: no process, no shared memory.
+
+A worker that has not ended a few seconds after a cancel is killed, and the cause states that. This depends on the machine's load and is omitted here.
+
+`make fault-matrix` writes this page from the observations of `tests/faults/test_matrix.py` (pids are written as N); a test compares them.
 """  # noqa: E501
 MOMENTS = ("queued", "starting", "running", "stopping")
 ROWS = {
@@ -51,8 +53,8 @@ NOBODY = {("worker", "queued"), ("rank", "queued")}
 CELLS = [(row, moment) for row, (victim, _) in ROWS.items() for moment in MOMENTS if (victim, moment) not in NOBODY]
 HOLD_S = 3.0
 TRIES = 8
-LATE = re.compile(r" Its worker had not ended [0-9.]+ s later and was killed\.")
-GOES_ON, STARTS = "goes on", "starts in its turn"
+LATE = re.compile(r" Its worker did not stop within [0-9.]+ s and was killed\.")
+GOES_ON, STARTS = "continues", "starts later"
 
 
 @dataclass
@@ -232,7 +234,7 @@ def _outcome(lab: Supervised, run_id: int, expected: str) -> str:
 
 def page(seen: dict[tuple[str, str], str]) -> str:
     """Return the text of docs/fault-matrix.md."""
-    lines = [f"| what | {' | '.join(MOMENTS)} |", f"|---|{'---|' * len(MOMENTS)}"]
+    lines = [f"| Event | {' | '.join(MOMENTS)} |", f"|---|{'---|' * len(MOMENTS)}"]
     lines += [f"| {row} | {' | '.join(seen.get((row, moment), '–') for moment in MOMENTS)} |" for row in ROWS]
     return "\n".join([HEAD.format(hold=HOLD_S), *lines, ""])
 

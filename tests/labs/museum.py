@@ -77,9 +77,9 @@ def visit(
                 run_id,
                 BROKEN if caught else UNSEEN,
                 "worker",
-                told(found, "It <must> be 7." if caught else "The fault did not show in 1 of 1."),
+                told(found, "It <must> be 7." if caught else "The fault did not occur in 1 of 1."),
             )
             if caught:
                 store.runs.add_event(run_id, ERROR, "worker", told(found, "TypeError: of the wrong way"))
         if ended:
-            store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=2.0)
+            store.claims.end(run_id, "finished", "Completed successfully", execution_time_s=2.0)

@@ -13,7 +13,7 @@ from engine.launch import launch
 from engine.registry import experiment
 from engine.store import Store
 from engine.store.records import Status
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from tests.labs import basic
 
 PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "ada": "admin"}

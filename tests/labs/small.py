@@ -17,7 +17,7 @@ from engine.registry import experiment
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
 from engine.store.records import RunRow
 from engine.store.timestamps import now
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from tests.labs import basic
 from tests.stand_in import worker
@@ -147,7 +147,7 @@ def finish(
         store.claims.end(
             run.id,
             "finished",
-            "All ranks ended their work.",
+            "Completed successfully",
             execution_time_s=round(time_s * (1 + float(noise[0, 0]) / 6), 3),
         )
 

@@ -10,7 +10,7 @@ from engine.registry import experiment
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.records import RunRow, Status
 from engine.store.timestamps import now
-from engine.sweep.plan import launch_sweep
+from engine.sweep.launch import launch_sweep
 from tests.stand_in import worker
 
 SHARES = (0.6, 0.4)

@@ -123,5 +123,5 @@ def test_a_run_records_both_ways_and_says_what_the_invariant_said() -> None:
     )
     said = heard([Event("", kind, "worker", detail) for kind, detail in ranks.events], sign("gradients_set_to_none"))
     assert set(said) == {HELD, BROKEN, ERROR}
-    assert said[BROKEN].startswith("1 of 6 rounds ended in an update")
+    assert said[BROKEN].startswith("Every round must end in an update; 1 of 6 did.")
     assert re.match(r"TypeError: unsupported operand", said[ERROR])

@@ -80,12 +80,13 @@ def test_a_message_is_tried_until_it_arrives_each_time_with_its_key(
         run_id,
         "It asks for more than the machine has.",
     )
-    assert "channel 1 could not be told of run 1, attempt 1: 127.0.0.1 answered 500." in caplog.text
+    assert "channel 1 could not be notified of run 1, attempt 1: 127.0.0.1 answered 500." in caplog.text
     assert "q7Zx9" not in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"), [(404, "answered 404"), ((302, {"Location": "http://127.0.0.1:1/"}, b""), "another address")]
+    ("answer", "words"),
+    [(404, "answered 404"), ((302, {"Location": "http://127.0.0.1:1/"}, b""), "redirects are not followed")],
 )
 def test_a_receiver_that_wants_no_more_pauses_its_channel(
     home: Home, store: Store, serve: Callable[..., Receiver], answer: Answer, words: str
@@ -102,7 +103,7 @@ def test_a_host_that_is_listed_no_more_gets_nothing(home: Home, store: Store, se
     store.channels.refuse_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
     Delivering(home, me()).deliver(store)
     assert receiver.bodies == []
-    assert "has to begin with https" in channel(home).paused_because
+    assert "must start with https" in channel(home).paused_because
 
 
 def test_without_a_mail_server_email_waits_and_says_so(home: Home, store: Store) -> None:

@@ -45,8 +45,8 @@ def notice(home: Home) -> Notice:
 def test_a_message_says_what_ended_how_why_how_long_and_its_result(notice: Notice) -> None:
     facts = dict(notice.facts)
     assert notice.subject.startswith("Run 1 failed: ")
-    assert facts["Why"].startswith("trainer2 raised ValueError")
-    assert (facts["Took"], facts["Result"]) == ("3 min 20 s", "test accuracy 95 % (last)")
+    assert facts["Cause"].startswith("trainer2 raised ValueError")
+    assert (facts["Duration"], facts["Result"]) == ("3 min 20 s", "test accuracy 95 % (last)")
     assert notice.link == "https://lab.example.org/run?run=1"
     assert notice.bad
     assert not set("\r\n\u202e") & set(notice.subject + "".join(facts.values()))
@@ -62,7 +62,7 @@ def test_slack_gets_plain_text_and_nothing_calls_anybody(notice: Notice) -> None
     assert 0 < len(facts["text"]["text"]) <= 3_000
     assert link["text"] == {
         "type": "mrkdwn",
-        "text": "<https://lab.example.org/run?run=1|Open it in Parallab>",
+        "text": "<https://lab.example.org/run?run=1|Open in Parallab>",
         "verbatim": True,
     }
     json.dumps(body)
@@ -77,7 +77,7 @@ def test_discord_gets_one_embed_in_bounds_with_no_mention_and_no_markup(notice: 
     assert all(0 < len(field["name"]) <= 256 and 0 < len(field["value"]) <= 1_024 for field in embed["fields"])
     assert len(embed["fields"]) <= 25
     assert len(embed["title"]) + sum(len(field["name"] + field["value"]) for field in embed["fields"]) <= 6_000
-    why = next(field["value"] for field in embed["fields"] if field["name"] == "Why")
+    why = next(field["value"] for field in embed["fields"] if field["name"] == "Cause")
     assert r"\<!channel\> \@everyone \*bold\* \[click\]\(https\://evil.example\)" in why
 
 

@@ -104,12 +104,12 @@ def test_a_message_is_handed_in_encrypted_and_signed_in(tmp_path: Path, security
         assert (envelope.mail_from, envelope.rcpt_tos) == ("parallab@lab.org", ["ada@lab.org"])
         assert b"Message-ID: <0a1b2c3d@lab.org>" in (envelope.content or b"")
         wrong = MailServer("127.0.0.1", port, security, "parallab@lab.org", "parallab", "wrong", str(ca_file))
-        assert "user and password for it do not do" in mail.check(wrong).error
+        assert "user or password is wrong" in mail.check(wrong).error
         stranger = MailServer("127.0.0.1", port, security, "parallab@lab.org", "parallab", PASSWORD)
-        assert "certificate is not valid" in mail.check(stranger).error
+        assert "invalid certificate" in mail.check(stranger).error
         for rcpt, data, words, refused in (
-            ("550 5.1.1 no such user", "250 OK", "answered 550: it knows no such recipient", True),
-            ("451 try later", "250 OK", "did not take the recipient (451)", False),
+            ("550 5.1.1 no such user", "250 OK", "answered 550: unknown recipient", True),
+            ("451 try later", "250 OK", "refused the recipient (451)", False),
             ("250 OK", "452 full", "answered 452", False),
             ("250 OK", "554 spam", "answered 554", False),
         ):
@@ -151,13 +151,13 @@ def test_an_end_arrives_in_the_mailbox_of_the_owners_account(
     read = message_from_bytes(envelope.original_content or b"", policy=policy.default)
     assert read["Subject"] == "Run 1 failed: first light (Hogwild!)"
     text = read.get_content()
-    assert "Why: It asks for more than the machine has." in text and "https://lab.example.org/run?run=1" in text
+    assert "Cause: It asks for more than the machine has." in text and "https://lab.example.org/run?run=1" in text
 
 
 def test_a_server_without_starttls_gets_no_message(tmp_path: Path) -> None:
     _, context = certificates(tmp_path, "localhost")
     with serving(Inbox(), "none", context) as port:
-        assert "does not offer" in mail.check(MailServer("127.0.0.1", port, "starttls", "parallab@lab.org")).error
+        assert "does not support" in mail.check(MailServer("127.0.0.1", port, "starttls", "parallab@lab.org")).error
 
 
 def test_the_settings_come_from_a_file_that_only_its_owner_can_read_and_from_the_environment(
@@ -167,7 +167,7 @@ def test_the_settings_come_from_a_file_that_only_its_owner_can_read_and_from_the
     file = home.path / "mail.toml"
     file.write_text(f'host = "mail.lab.org"\nsender = "parallab@lab.org"\nuser = "parallab"\npassword = "{PASSWORD}"\n')
     file.chmod(0o640)
-    with pytest.raises(ConfigError, match="others than its owner can read it"):
+    with pytest.raises(ConfigError, match="other users can read it"):
         mail_server(home)
     file.chmod(0o600)
     found = mail_server(home)
@@ -181,11 +181,11 @@ def test_the_settings_come_from_a_file_that_only_its_owner_can_read_and_from_the
     ("changes", "words"),
     [
         ({"security": "ssl"}, "must be one of"),
-        ({"security": "none"}, "for a server on this machine alone"),
+        ({"security": "none"}, "only for a server on this machine"),
         ({"port": "0"}, "port of the mail server"),
-        ({"user": "parallab"}, "go together"),
-        ({"sender": "Parallab"}, "must be the e-mail address"),
-        ({"ca_file": "none/such.pem"}, "there is no such file"),
+        ({"user": "parallab"}, "needs both"),
+        ({"sender": "Parallab"}, "must be an e-mail address"),
+        ({"ca_file": "none/such.pem"}, "doesn't exist"),
     ],
 )
 def test_settings_that_do_not_do_are_said(

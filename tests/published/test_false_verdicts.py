@@ -98,7 +98,7 @@ def called(found: Figure, size: Size, readings: dict[str, list[FigureReading]]) 
     rules = found.judged(size)
     counts = found.versions[size].values_count
     checks = [
-        rule.judge(readings) if counts or rule.kind != "value" else Check(rule.kind, rule.said, "not judged", "")
+        rule.judge(readings) if counts or rule.kind != "value" else Check(rule.kind, rule.statement, "not judged", "")
         for rule in rules
     ]
     return verdict([], checks, cap_of(found, size))

@@ -13,7 +13,8 @@ from engine.published import FIGURES, PASSES, SIZES, Figure, Size, figure
 from engine.published.evidence import numbers_of
 from engine.published.judgement import cap_of
 from engine.published.launch import launch_figure, order_of
-from engine.published.rules import Check, Kind, Near, Outcome
+from engine.published.rules import Check, Kind, Outcome
+from engine.published.value_rules import Near
 from engine.published.verdict import Cap, Verdict, verdict
 from engine.registry import experiment
 from engine.store import Reader
@@ -61,7 +62,7 @@ def test_an_unknown_figure_gets_a_suggestion_and_a_chosen_set_up_caps_the_verdic
     with pytest.raises(UnknownName, match=r"hogwyld.*hogwild"):
         figure("hogwyld")
     server = figure("parameter_server")
-    assert server.chosen.startswith("the batch of 32") and server.assumed == "4 trainers and a batch of 32"
+    assert server.chosen.startswith("the batch size of 32") and server.assumed == "4 trainers and a batch size of 32"
     assert (cap_of(server, "full"), cap_of(server, "reduced"), cap_of(figure("hogwild"), "full")) == (
         "set-up assumed",
         "trend only",

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytest
 
+from engine.published.order_rules import Ahead, Crosses, OrderRule, Slower
 from engine.published.readings import FigureReading
-from engine.published.rules import Ahead, Beyond, Crosses, Near, OrderRule, Outcome, Plausible, Slower
+from engine.published.rules import Outcome
+from engine.published.value_rules import Beyond, Near, Plausible
 
 TIME = "perf/execution_time_s"
 
@@ -29,11 +31,11 @@ def readings(
 @pytest.mark.parametrize(
     ("values", "outcome", "words"),
     [
-        ((98.97, 99.0, 99.03), "holds", "99 (98 % interval"),
+        ((98.97, 99.0, 99.03), "holds", "99 (98 % CI"),
         ((97.1, 97.12, 97.14), "fails", "outside"),
-        ((98.5, 98.9, 99.3), "undecided", "more seeds"),
-        ((99.0,), "undecided", "1 seed here, and 3 are needed"),
-        ((), "undecided", "0 seeds here"),
+        ((98.5, 98.9, 99.3), "undecided", "add seeds"),
+        ((99.0,), "undecided", "at least 3 seeds required; got 1"),
+        ((), "undecided", "got 0"),
     ],
 )
 def test_a_value_is_near_where_the_whole_interval_is(values: tuple[float, ...], outcome: Outcome, words: str) -> None:
@@ -120,7 +122,10 @@ def test_an_order_says_nothing_of_values_nearly_equal_with_noise_or_too_few_seed
     found = OrderRule(TIME, PUBLISHED, "In order").judge(
         readings({"": {120: (8, 8.1, 8.2), 60: (6, 6.1), 30: (5, 5.1, 5.2)}})
     )
-    assert (found.outcome, found.numbers) == ("undecided", "5 of 6 pairs are open: 0 seeds here, and 3 are needed")
+    assert (found.outcome, found.numbers) == (
+        "undecided",
+        "5 of 6 pairs are undecided: at least 3 seeds required; got 0",
+    )
 
 
 @pytest.mark.parametrize(

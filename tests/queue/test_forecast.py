@@ -52,7 +52,7 @@ def finished(store: Store, add: Callable[..., int]) -> Callable[..., int]:
         store.claims.claim(run_id, WORKER, ())
         store.worker.begin(run_id, WORKER, {"host": host})
         store.worker.mark_running(run_id, 0.5)
-        store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=seconds)
+        store.claims.end(run_id, "finished", "Completed successfully", execution_time_s=seconds)
         ended = datetime.fromisoformat(str(store.read.runs.one(run_id).ended_at))
         claimed = (ended - timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         with store.db.change() as connection:
@@ -148,7 +148,7 @@ def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plai
     set_limits(home, Limits(1))
     assert (
         outlook(store.read, home, here=HERE, gpus=FakeGpus(2))[next_one].reason
-        == "ada has 1 run on, the most a person may have"
+        == "waits: ada has 1 running run, and the limit per person is 1"
     )
     assert [start_in_words(seconds) for seconds in (None, 0.0, 40.2)] == ["", "at once", "in about 40 s"]
     assert start_in_words(3600.0).startswith("at about ")
@@ -350,10 +350,12 @@ def test_like_runs_share_all_settings_that_cost_time(home: Home) -> None:
         PastRun(config | {"seed": 7, "learning_rate": 0.5}, 2, 0, 30.0),
         PastRun(config, 2, 0, 50.0),
         PastRun(config | {"epochs": 9}, 2, 0, 90.0),
-        PastRun(config, 1, 0, 80.0),
+        PastRun(config, 2, 0, 500.0, disturbed=True),
+        PastRun(config, 1, 0, 80.0, disturbed=True),
         PastRun(config, 2, 1, 5.0),
     ]
     assert by_kind(past)[kind_of(dict(reversed(config.items())), 2, 0)] == [30.0, 50.0]
+    assert by_kind(past)[kind_of(config, 1, 0)] == [80.0], "a disturbed time is better than none"
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_who_holds_cores_and_gpus_and_until_when() -> None:
     ]
     told = (
         "waits for 6 cores: run 3 holds 1 until about 14:20, run 2 holds 1 until about 14:40, run 4 holds 1 until "
-        "about 14:50, 2 more runs the rest"
+        "about 14:50, 2 more runs hold the rest"
     )
     assert said([Waiting(9, "Ada", 6)], on) == [told]
     on = [Holder(41, "Grace", 7, 1, 10, 20), Holder(40, "Grace", 1)]
@@ -172,9 +172,11 @@ def test_a_run_behind_another_says_whose_priority_is_higher_and_one_that_passes_
 def test_holds_and_full_shares_name_the_person_and_what_they_hold() -> None:
     on = [Holder(run_id, "Ada", 1) for run_id in (1, 2, 3)]
     queue = [Waiting(10, "Bea", 1, held_by="Grace"), Waiting(11, "Ada", 1), Waiting(12, "Grace", 1)]
-    told = ["held by Grace", "Ada has 3 runs on, the most a person may have", "starts next"]
+    told = ["held by Grace", "waits: Ada has 3 running runs, and the limit per person is 3", "starts next"]
     assert said(queue, on, FreeSlots(8, 0, Limits(3))) == told
-    assert said(queue[1:2], on[:1], FreeSlots(8, 0, Limits(1))) == ["Ada has 1 run on, the most a person may have"]
+    assert said(queue[1:2], on[:1], FreeSlots(8, 0, Limits(1))) == [
+        "waits: Ada has 1 running run, and the limit per person is 1"
+    ]
     limits = Limits(max_cores_per_person=8, max_gpus_per_person=1, people={"Bea": {"max_cores_per_person": 2}})
     on = [Holder(1, "Ada", 6, 1), Holder(2, "Bea", 2)]
     queue = [
@@ -186,10 +188,10 @@ def test_holds_and_full_shares_name_the_person_and_what_they_hold() -> None:
         Waiting(15, "Cyd", 2),
     ]
     assert said(queue, on, FreeSlots(16, 2, limits)) == [
-        "waits: Ada holds 6 of 8 cores, and this asks for 4",
-        "waits: Ada holds 1 of 1 GPU",
-        "waits: it asks for 4 cores, and Bea may hold 2; an admin can change that",
-        "waits: Bea holds 2 of 2 cores",
+        "waits: Ada uses 6 of 8 cores, and this run needs 4",
+        "waits: Ada uses 1 of 1 GPU",
+        "waits: needs 4 cores, but Bea's limit is 2; an admin can raise it",
+        "waits: Bea uses 2 of 2 cores",
         "starts next",
         "waits behind run 14",
     ]

@@ -60,5 +60,5 @@ def test_vectors_are_clipped_to_their_bounds_and_one_hot_states_are_made() -> No
 def test_an_environment_that_raises_is_named_with_its_step() -> None:
     poles = cart_poles(count=1)
     poles.step(np.array([0]))
-    with pytest.raises(RunFailed, match=r"observer2's environment CartPole-v1 raised AssertionError in its step 2"):
+    with pytest.raises(RunFailed, match=r"observer2's environment CartPole-v1 raised AssertionError in step 2"):
         poles.step(np.array([7]))

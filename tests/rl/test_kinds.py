@@ -29,11 +29,11 @@ def test_environments_that_are_proposed_can_be_had(name: str) -> None:
     [
         ("Cartpole-v1", "Did you mean: 'CartPole'"),
         ("CartPole-v7", "versioned environments"),
-        ("Nothing-v0", "Some that always work: CartPole-v1"),
+        ("Nothing-v0", "Always available: CartPole-v1"),
         ("HalfCheetah-v5", "needs a package that is not installed"),
-        ("Blackjack-v1", "has observations of the kind Tuple"),
+        ("Blackjack-v1", "has observation space Tuple"),
         ("os:CartPole-v1", "an id without a module"),
-        ("", "environment must be one of gymnasium's ids"),
+        ("", "environment must be a gymnasium id"),
     ],
 )
 def test_an_environment_that_cannot_be_played_is_refused_with_a_cure(name: str, sentence: str) -> None:

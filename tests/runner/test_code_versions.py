@@ -98,11 +98,14 @@ def test_a_replaced_runner_ends_and_the_next_one_lets_a_run_that_trains_go_on(
     (tree / "engine" / "runtime" / "worker" / "ranks.py").unlink()
     call_it(tree, NEWER)
     assert (first.wait(PATIENCE_S), has_died(home)) == (4, True), "whoever looks after it starts the next one"
-    assert f"is of version {OLDER} and its code was replaced by version {NEWER}, so it ends" in words_of(first)
+    assert f"The code of this runner (version {OLDER}) was replaced by version {NEWER}, so it stops" in words_of(first)
     start("engine", "serve")
     wait_until(lambda: runner_process(home) and details(home, run_id, "taken over"), "the next runner has it")
     assert details(home, run_id, "taken over") == [
-        f"Its worker is of version {OLDER}, the runner of version {NEWER}. It goes on with the code that it has loaded."
+        (
+            f"Its worker has version {OLDER}, the runner has version {NEWER}. It continues with the code that "
+            "it has loaded."
+        )
     ]
     reached = run_of(home, run_id).progress_done
     wait_until(lambda: run_of(home, run_id).progress_done > reached, "it trains on")
@@ -136,7 +139,7 @@ def test_a_spare_worker_whose_code_was_replaced_gives_its_run_back(
     back = run_of(home, run_id)
     assert (back.status, back.worker, back.begun_at) == ("queued", None, None)
     assert details(home, run_id, "queued")[-1] == (
-        f"The worker is of version {OLDER} and the code on the disk of version {NEWER}, so it can't begin the run, "
+        f"The worker has version {OLDER} and the code on disk has version {NEWER}, so it can't start the run, "
         f"which waits for a worker of version {NEWER}."
     )
 
@@ -154,8 +157,10 @@ def test_a_run_that_does_not_train_yet_is_ended_by_a_runner_of_another_version(
     ended = run_of(home, run_id)
     assert (ended.status, ended.cause) == (
         "lost",
-        f"Its worker is of version {OLDER}, the runner of version {__version__}. It was not training yet, and what it "
-        "was still to load was replaced. Retry it.",
+        (
+            f"Its worker has version {OLDER}, the runner has version {__version__}. It was still starting, and "
+            "code that it had not loaded yet was replaced. Retry it."
+        ),
     )
 
 
@@ -171,7 +176,7 @@ def test_a_run_that_is_lost_says_where_its_worker_was_of_another_version(
     paper(runner).ended[gone.pid] = "is gone"
     runner.step()
     lost = run_of(runner.home, run_id)
-    assert (lost.status, f"Its worker is of version {OLDER}" in lost.cause) == ("lost", version == OLDER)
+    assert (lost.status, f"Its worker has version {OLDER}" in lost.cause) == ("lost", version == OLDER)
 
 
 def test_a_worker_that_fails_once_its_code_was_replaced_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +184,8 @@ def test_a_worker_that_fails_once_its_code_was_replaced_says_so(monkeypatch: pyt
     monkeypatch.setattr(code_version, "version_on_disk", lambda: NEWER)
     told = code_version.told_of_replacement("The worker raised ModuleNotFoundError.")
     assert told == (
-        f"The worker raised ModuleNotFoundError. Its code, of version {__version__}, was replaced by version {NEWER} "
-        "while it was on, which may be why: retry or resume it."
+        f"The worker raised ModuleNotFoundError. Its code (version {__version__}) was replaced by version {NEWER} "
+        "during the run, which may be the reason: retry or resume it."
     )
 
 
@@ -189,7 +194,7 @@ def test_a_runner_whose_code_was_replaced_ends_unless_it_is_to_stop_anyway(
 ) -> None:
     monkeypatch.setattr("engine.runner.runner.is_replaced", lambda: True)
     store.runner.register(me(), cores=1, gpus=0)
-    with pytest.raises(RunnerError, match="Start the runner again"):
+    with pytest.raises(RunnerError, match="Start a new runner"):
         runner.step()
     store.runner.ask_to_stop()
     runner.beaten_at = 0.0

@@ -89,7 +89,7 @@ def test_a_worker_that_outstays_its_ended_run_has_its_time_and_is_then_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run_id = begun(store, of(worker), segment)
-    store.claims.end(run_id, "finished", "All ranks ended their work.")
+    store.claims.end(run_id, "finished", "Completed successfully")
     inherit(home, runner.endings)
     assert cleanings(home, run_id) == [("runner", f"shared memory {segment} of run {run_id}")]
     assert not segment.exists()
@@ -119,7 +119,7 @@ def test_a_new_runner_ends_what_the_killed_one_left(
     with Store.open(home) as store:
         run_id = begun(store, known, segment)
         store.runner.register(ProcessIdentity(boot_id(), 2**22 + 7, 1), cores=2, gpus=0)
-        store.claims.end(run_id, "finished", "All ranks ended their work.")
+        store.claims.end(run_id, "finished", "Completed successfully")
     worker.communicate()
     (left,) = session_members(known)
     assert ensure_running(home)

@@ -45,7 +45,7 @@ class Scene:
         assert worker is not None
         self.store.worker.begin(run_id, worker, {"host": socket.gethostname()})
         self.store.worker.mark_running(run_id, 0.1)
-        self.store.claims.end(run_id, "finished", "All ranks ended their work.", execution_time_s=after_s)
+        self.store.claims.end(run_id, "finished", "Completed successfully", execution_time_s=after_s)
         if after_s:
             self.claimed(run_id, after_s)
 
@@ -188,4 +188,4 @@ def test_a_run_on_hold_holds_nobody_up(scene: Scene) -> None:
 def test_a_run_that_the_machine_can_never_hold_fails_with_the_reason_and_lets_the_next_by(scene: Scene) -> None:
     impossible, possible = scene.add(9), scene.add(1)
     assert scene.started() == [possible]
-    assert "asks for 9 CPU cores, this machine has 4" in scene.run(impossible).cause
+    assert "needs 9 CPU cores, this machine has 4" in scene.run(impossible).cause

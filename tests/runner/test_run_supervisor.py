@@ -15,6 +15,7 @@ from engine.launch_options import Terms
 from engine.runner import run_supervisor
 from engine.runner.runner import Runner
 from engine.runtime.worker import worker
+from engine.runtime.worker.stop_request import StopSwitch
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.cleanup import Cleared
@@ -72,7 +73,7 @@ def test_force_kills_without_asking_first_and_the_cause_says_so(runner: Runner, 
     runner.step()
     assert (run_of(runner, run_id).status, run_of(runner, run_id).cause) == (
         "cancelled",
-        "Cancelled by grace, by force.",
+        "Cancelled by grace (forced).",
     )
 
 
@@ -84,7 +85,7 @@ def test_a_second_cancel_with_force_need_not_wait_for_the_deadline(runner: Runne
     assert store.runs.cancel(run_id, by="ada", force=True) == "stopping"
     runner.step()
     runner.step()
-    assert run_of(runner, run_id).cause == "Cancelled by ada, by force."
+    assert run_of(runner, run_id).cause == "Cancelled by ada (forced)."
 
 
 def test_a_worker_that_outstays_the_deadline_is_killed_and_the_cause_says_so(
@@ -104,7 +105,7 @@ def test_a_worker_that_outstays_the_deadline_is_killed_and_the_cause_says_so(
     run = run_of(runner, run_id)
     assert (run.status, run.cause) == (
         "cancelled",
-        "Cancelled by grace. Its worker had not ended 0 s later and was killed.",
+        "Cancelled by grace. Its worker did not stop within 0 s and was killed.",
     )
 
 
@@ -124,7 +125,7 @@ def test_a_time_limit_ends_the_run_the_same_way(
     kill(runner, run_id)
     runner.step()
     assert run_of(runner, run_id).status == "cancelled"
-    assert run_of(runner, run_id).cause == "Ended at its time limit: it was on for max_run_time_s (60 s)."
+    assert run_of(runner, run_id).cause == "Stopped at its time limit, max_run_time_s (60 s)."
     assert run_of(runner, other).status == "running"
 
 
@@ -174,7 +175,7 @@ def test_what_a_finished_run_leaves_behind_is_removed_when_its_worker_is_gone(
         return Cleared(removed=["shared memory torch_1_2_3"])
 
     monkeypatch.setattr(run_supervisor, "clear", clear)
-    store.claims.end(run_id, "finished", "All ranks ended their work.", who="worker")
+    store.claims.end(run_id, "finished", "Completed successfully", who="worker")
     runner.step()
     assert cleared == [], "its worker still lives"
     kill(runner, run_id)
@@ -207,10 +208,7 @@ def test_a_restart_of_the_machine_is_told_by_its_boot(runner: Runner, store: Sto
     runner.endings.note_last_runner()
     runner.step()
     assert run_of(runner, run_id).status == "lost"
-    assert (
-        run_of(runner, run_id).cause
-        == "The machine was restarted while the run was on. What it had recorded is kept. Retry it."
-    )
+    assert run_of(runner, run_id).cause == "The machine was restarted during the run. Recorded data is kept. Retry it."
 
 
 def test_a_power_cut_is_told_by_a_runner_that_never_signed_off(runner: Runner, store: Store) -> None:
@@ -220,7 +218,7 @@ def test_a_power_cut_is_told_by_a_runner_that_never_signed_off(runner: Runner, s
     runner.step()
     assert run_of(runner, run_id).status == "lost"
     assert run_of(runner, run_id).cause.startswith(
-        "The machine went down without a shutdown (a power cut, a crash or a reset) while the run was on."
+        "The machine went down without a shutdown (power failure, crash or reset) during the run."
     )
 
 
@@ -233,7 +231,7 @@ def test_a_killed_runner_of_this_boot_is_no_power_cut(runner: Runner, store: Sto
     successor.step()
     assert run_of(runner, run_id).status == "lost"
     assert run_of(runner, run_id).cause.startswith(
-        f"The worker (pid {worker_of(runner, run_id).pid}) {KILLED} while the run was on."
+        f"The worker (pid {worker_of(runner, run_id).pid}) {KILLED} during the run."
     )
 
 
@@ -246,7 +244,7 @@ def test_a_pid_that_is_in_use_again_is_not_taken_for_the_worker(runner: Runner, 
     runner.step()
     assert run_of(runner, run_id).status == "lost"
     assert (
-        f"The worker (pid {me().pid}) is gone (its pid names another process by now) while the run was on."
+        f"The worker (pid {me().pid}) is gone (its pid is now used by another process) during the run."
         in run_of(runner, run_id).cause
     )
 
@@ -329,7 +327,7 @@ def test_a_lost_run_is_tried_again_up_to_its_retries_with_the_chain_visible(
             f"run {first} from the start, retry 1 of at most 2",
             f"as run {ids[2]}",
         ]
-    assert run_of(runner, ids[-1]).cause.endswith("It was the last of 2 retries.")
+    assert run_of(runner, ids[-1]).cause.endswith("All 2 retries are used up.")
 
 
 def test_a_lost_run_goes_on_from_its_last_checkpoint(runner: Runner, store: Store, begin: Begin) -> None:
@@ -384,6 +382,6 @@ def test_a_run_whose_ranks_fail_after_a_cancel_is_cancelled(
     monkeypatch.setattr(worker, "_execute", fail)
     monkeypatch.setattr(worker, "_write_own_log", lambda _path: None)  # it would take over the output of this process
     monkeypatch.setattr(worker.signal, "signal", lambda *_given: None)
-    worker.carry_out(store, home, run_id, {}, worker.StopSwitch())
+    worker.carry_out(store, home, run_id, {}, StopSwitch())
     run = store.read.runs.one(run_id)
     assert (run.status, run.cause) == ("cancelled", "Cancelled by ada.")

@@ -82,7 +82,7 @@ def test_the_queue_is_first_in_first_out_where_nothing_tells_how_long_runs_take(
     assert list(paper(runner).submitted) == [small]
     assert run_of(runner, later).status == "queued"  # it would fit, but the large one is first
     store.worker.begin(small, paper(runner).submitted[small], {})
-    store.claims.end(small, "finished", "All ranks ended their work.")
+    store.claims.end(small, "finished", "Completed successfully")
     runner.step()
     assert list(paper(runner).submitted) == [small, large, later]
 
@@ -108,10 +108,10 @@ def test_a_run_that_asks_for_more_than_the_machine_has_fails_with_the_reason(
 @pytest.mark.parametrize(
     ("last_words", "cause"),
     [
-        ("no torch here", "before it began, 3 times. The doctor command says what is missing."),
+        ("no torch here", "before the run began, 3 times. Run the doctor command to find the cause."),
         (
             "ImportError: libtorch_cpu.so: failed to map segment from shared object",
-            "exited with code 1 before it began, 3 times. Memory ran out.",
+            "exited with code 1 before the run began, 3 times. Out of memory.",
         ),
     ],
 )

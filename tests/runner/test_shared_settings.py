@@ -48,10 +48,10 @@ def test_a_setting_that_the_runner_has_otherwise_is_named_with_both_values(home:
         "OMP_NUM_THREADS": "8",
         "PARALLAB_DATA": "/data",
     }
-    keeps = f"in the runner (pid {pid}), which keeps what it was started with."
+    keeps = f"in the runner (pid {pid}), which keeps its settings from its start."
     assert ignored_settings(home, here) == [
-        f"CUDA_VISIBLE_DEVICES is '1' here and not set {keeps}",
-        f"PARALLAB_BACKUP_KEEP is '3' here and '7' {keeps}",
+        f"CUDA_VISIBLE_DEVICES is '1' here, but not set {keeps}",
+        f"PARALLAB_BACKUP_KEEP is '3' here, but '7' {keeps}",
     ]
 
 
@@ -59,8 +59,8 @@ def test_a_setting_that_may_hold_a_password_is_named_without_its_value(home: Hom
     runner(https_proxy="http://ada:secret@proxy:1")
     told = ignored_settings(home, {"https_proxy": "http://ada:other@proxy:1", "PARALLAB_MAIL_PASSWORD": "third"})
     assert [sentence.partition(" in the runner")[0] for sentence in told] == [
-        "PARALLAB_MAIL_PASSWORD is set here and not",
-        "https_proxy has another value here than",
+        "PARALLAB_MAIL_PASSWORD is set here, but not",
+        "https_proxy has a different value here than",
     ]
     assert not any(word in sentence for sentence in told for word in ("secret", "other@", "third"))
 
@@ -77,7 +77,7 @@ def test_a_command_that_launches_says_what_the_runner_ignores(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     told = parallab("submit", "hogwild", "--preset", "quick")
     assert told.returncode == 0
-    assert "CUDA_VISIBLE_DEVICES is '1' here and not set in the runner" in told.stderr
+    assert "CUDA_VISIBLE_DEVICES is '1' here, but not set in the runner" in told.stderr
     assert "restart the runner: python -m engine stop, then python -m engine serve" in told.stderr
 
 
@@ -89,4 +89,4 @@ def test_a_mail_server_that_only_the_command_has_is_said_to_be_none_of_the_runne
     monkeypatch.setenv("PARALLAB_MAIL_SENDER", "lab@example.org")
     told = parallab("notify", "mail")
     assert told.returncode == 0 and "mail.example.org" in told.stdout
-    assert "PARALLAB_MAIL_HOST is set here and not in the runner" in told.stderr
+    assert "PARALLAB_MAIL_HOST is set here, but not in the runner" in told.stderr

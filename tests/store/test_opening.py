@@ -124,7 +124,8 @@ def test_a_store_of_a_newer_version_is_refused_by_name_and_left_alone(home: Home
     before = home.database.read_bytes()
     for opening in (Store, Reader):
         with pytest.raises(
-            StoreTooNew, match=r"newer Parallab \(it has the schema step 'from_the_future'\)\. Update this checkout"
+            StoreTooNew,
+            match=r"newer version of Parallab \(it has the schema step 'from_the_future'\)\. Update Parallab",
         ) as error:
             opening.open(home)
         assert str(home.database) in str(error.value)
@@ -170,7 +171,7 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(
 def test_a_reader_can_not_write_and_reads_on_while_a_writer_holds_the_store(
     home: Home, store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    with pytest.raises(StoreError, match=r"can't be written to"), reader.db.told():
+    with pytest.raises(StoreError, match=r"can't be written"), reader.db.told():
         reader.db.connection.execute("UPDATE runs SET owner = 'mallory'")
     run_id = add()
     with raw(home) as holder:
@@ -186,7 +187,7 @@ def test_a_held_store_is_busy_within_the_timeout_and_says_the_cure(home: Home, a
     with raw(home) as holder, Store.open(home, timeout_s=0.3) as page:
         holder.execute("BEGIN IMMEDIATE")
         start = time.monotonic()
-        with pytest.raises(StoreBusy, match=r"held by another program for 0\.3 s\. Try again"):
+        with pytest.raises(StoreBusy, match=r"locked by another program for 0\.3 s\. Try again"):
             page.runs.cancel(run_id, by="ada")
         assert time.monotonic() - start > 0.25
         holder.execute("ROLLBACK")
@@ -196,13 +197,13 @@ def test_a_held_store_is_busy_within_the_timeout_and_says_the_cure(home: Home, a
 @pytest.mark.parametrize("opening", [Store, Reader])
 def test_a_file_that_is_no_database_is_said_to_be_none(home: Home, opening: type[Store] | type[Reader]) -> None:
     home.database.write_text("These are my shopping notes, not a database. " * 100)
-    with pytest.raises(StoreError, match=r"is not an SQLite database\. Move that file away"):
+    with pytest.raises(StoreError, match=r"is not an SQLite database\. Move the file away"):
         opening.open(home)
 
 
 def test_a_home_of_any_name_is_opened_and_one_that_can_not_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match=r"can't be made: Not a directory\. Name another folder in PARALLAB_HOME"):
+    with pytest.raises(StoreError, match=r"can't be created: Not a directory\. Set PARALLAB_HOME to another folder"):
         Store.open(Home(tmp_path / "file" / "home"))
     home = Home(tmp_path / "a?mode=rw#b%20c 'd\"")
     Store.open(home).close()
@@ -234,7 +235,8 @@ def test_a_store_held_by_another_program_costs_a_worker_time_and_a_page_a_senten
         with (
             Store.open(home, timeout_s=0.2) as page,
             pytest.raises(
-                StoreBusy, match=r"held by another program for 0\.2 s\. Try again; if it lasts, end the program"
+                StoreBusy,
+                match=r"locked by another program for 0\.2 s\. Try again; if the error persists, end",
             ),
         ):
             page.annotations.set_note(run_id, "now", by="ada")
@@ -255,9 +257,7 @@ def test_a_full_disk_is_said_keeps_what_there_is_and_takes_the_rest_once_there_i
     store.worker.write(run_id, batch(0))
     pages = store.db.rows("PRAGMA page_count")[0][0]
     store.db.rows(f"PRAGMA max_page_count = {pages + 3}")
-    with pytest.raises(
-        StoreFull, match=r"is on a disk that is full\. Free some space; what was recorded so far is kept\."
-    ):
+    with pytest.raises(StoreFull, match=r"is on a full disk\. Free some space; recorded data is kept\."):
         write_on(store, run_id, 100)
     (held,) = reader.curves.series(run_id, ["train/loss"])
     taken = held.total
@@ -286,7 +286,7 @@ def test_a_runs_last_words_wait_for_room(
     with caplog.at_level(logging.WARNING):
         patiently(last_words, for_s=30, pause_s=0.01)
     assert len(tries) == 3
-    assert "is on a disk that is full" in caplog.text
+    assert "is on a full disk" in caplog.text
     assert reader.curves.series(run_id + 1, ["train/loss"])[0].total == 5_000
     with pytest.raises(StoreBusy):
         patiently(lambda: _raise(StoreBusy("held")), for_s=0.05, pause_s=0.01)

@@ -13,7 +13,7 @@ import pytest
 from app.run.log_tail import tail
 from engine.cli.logs import LogFollower, read_logs
 from engine.home import ROOT, Home
-from engine.runner.disk_meter import folder_bytes
+from engine.runner.disk_meter import disk_use, folder_bytes
 from engine.store import Reader
 from engine.system.log_files import (
     HEAD_BYTES,
@@ -29,7 +29,6 @@ from engine.system.log_files import (
     trim,
 )
 from engine.transfer.bundles.bundle import write_bundle
-from engine.upkeep.disk_use import disk_use
 from tests.labs import basic
 
 BOUND = HEAD_BYTES + TAIL_BYTES + SLACK_BYTES

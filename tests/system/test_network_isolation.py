@@ -107,7 +107,7 @@ def test_an_ordinary_user_gets_a_namespace_too() -> None:
 def test_a_rank_that_is_not_in_its_namespace_may_not_listen() -> None:
     network_isolation.obey(rule_of(Network("namespace", network_id(), os.getpid()), ""))
     try:
-        with pytest.raises(RunFailed, match="did not enter the network namespace"):
+        with pytest.raises(RunFailed, match="outside its run's network namespace"):
             network_isolation.check_listening()
     finally:
         network_isolation.obey(ListenRule())
@@ -140,5 +140,7 @@ def test_every_module_that_opens_a_listener_asks_first() -> None:
     )
     found = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "engine").rglob("*.py")}
     opening = {name for name, text in found.items() if openers.search(text)} - NOT_ON_A_NETWORK
-    assert opening == {f"engine/runtime/transport/{name}.py" for name in ("rpc", "gloo", "gloo_allreduce", "allreduce")}
+    assert opening == {
+        f"engine/runtime/transport/{name}.py" for name in ("rpc_group", "gloo", "gloo_allreduce", "allreduce")
+    }
     assert all("check_listening()" in found[name] for name in opening)

@@ -15,8 +15,8 @@ from engine.system.out_of_memory import limit_met, memory_cause, memory_limit, w
 from tests import rank_functions as functions
 
 LIMITED = (
-    r"Memory ran out\. Each process is limited to [\d.]+ GB of address space \(ulimit -v\): raise that where the "
-    r"runner is started"
+    r"Out of memory\. Each process is limited to [\d.]+ GB of address space \(ulimit -v\)\. Raise it before "
+    r"starting the runner"
 )
 
 
@@ -45,12 +45,12 @@ def limited() -> Iterator[None]:
 )
 def test_memory_is_named_with_its_limit_where_there_is_one(text: str, limited: None) -> None:
     assert memory_cause(text).startswith(
-        " Memory ran out. Each process is limited to 1099.5 GB of address space (ulimit -v): raise that where"
+        " Out of memory. Each process is limited to 1099.5 GB of address space (ulimit -v). Raise it before"
     )
     resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     assert (
         memory_cause(text)
-        == " Memory ran out. Use fewer ranks, a smaller batch_size or a smaller net, or free memory on the machine."
+        == " Out of memory. Use fewer ranks, a smaller batch_size or a smaller net, or free memory on the machine."
     )
 
 
@@ -79,12 +79,12 @@ def test_other_failures_say_nothing_of_memory(limited: None) -> None:
 def test_the_error_behind_an_error_counts() -> None:
     error = RuntimeError("the batch failed")
     error.__cause__ = MemoryError()
-    assert "Memory ran out" in memory_cause(words_of(error))
+    assert "Out of memory" in memory_cause(words_of(error))
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("how", ["raise", "abort"])
 def test_a_rank_that_meets_its_limit_names_memory_and_the_limit(tmp_path: Path, how: str) -> None:
     fork_server.start()
-    with pytest.raises(RankFailed, match=rf"^trainer1 .*{LIMITED if how == 'raise' else 'Memory ran out'}"):
+    with pytest.raises(RankFailed, match=rf"^trainer1 .*{LIMITED if how == 'raise' else 'Out of memory'}"):
         Ranks(("trainer1",), ("cpu",), 1, 5, tmp_path, MemorySink()).run(functions.take_too_much_memory, how)

@@ -104,8 +104,8 @@ def test_a_live_run_of_another_pid_namespace_is_neither_lost_nor_served_beside(
         with pytest.raises(
             RunnerError,
             match=(
-                rf"another PID namespace.*: {run_id} \(namespace {worker.pid_namespace}\).* Start the runner where "
-                r"that run was"
+                rf"another PID namespace.*: {run_id} \(namespace {worker.pid_namespace}\).* Start the runner in "
+                r"the run's namespace"
             ),
         ):
             start(home)
@@ -116,7 +116,7 @@ def test_a_live_run_of_another_pid_namespace_is_neither_lost_nor_served_beside(
     wait_until(lambda: not endings.holders(), "the run is lost")
     run = store.read.runs.one(run_id)
     assert run.status == "lost"
-    assert run.cause.startswith(f"The worker (pid {worker.pid} of another PID namespace) is gone while the run was on.")
+    assert run.cause.startswith(f"The worker (pid {worker.pid} of another PID namespace) is gone during the run.")
 
 
 def test_a_live_runner_of_another_pid_namespace_is_seen_and_named(home: Home, elsewhere: Elsewhere) -> None:
@@ -155,7 +155,7 @@ def test_a_process_with_the_pid_of_a_run_of_another_namespace_is_left_alone(
     assert here
     worker = replace(here, pid_namespace=1)
     run_id = begun(store, worker)
-    store.claims.end(run_id, "finished", "All ranks ended their work.")
+    store.claims.end(run_id, "finished", "Completed successfully")
     with Reader.open(home) as reader:
         assert leftovers(home, reader, home.path / "none", grace_s=0.0) == []
     launcher = LocalLauncher(home)

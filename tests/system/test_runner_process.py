@@ -111,7 +111,7 @@ def test_a_new_runner_gives_way_to_one_that_was_just_starting(home: Home, monkey
     monkeypatch.setattr("engine.runner.runner.TAKE_S", 0.02)
     with (
         held(home, then=lambda: register(home, me())),
-        pytest.raises(RunnerError, match=f"already serves .* \\(pid {me().pid}\\)"),
+        pytest.raises(RunnerError, match=f"already running .* \\(pid {me().pid}\\)"),
         taken(home),
     ):
         pass

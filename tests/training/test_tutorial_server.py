@@ -67,7 +67,7 @@ def test_a_silent_trainer_fails_a_synchronous_run_with_its_name_after_timeout_s(
     server.members[1].heard_at -= 100  # it waits for an answer: its silence is the server's doing
     server.check_members()
     server.members[2].heard_at -= 61
-    with pytest.raises(RunFailed, match=r"trainer2 sent nothing for 60 s \(timeout_s\) after its step 0"):
+    with pytest.raises(RunFailed, match=r"trainer2 sent nothing for 60 s \(timeout_s\) after step 0"):
         server.check_members()
 
 

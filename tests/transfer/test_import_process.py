@@ -59,7 +59,7 @@ def test_what_comes_of_it_is_what_an_import_gives(bundle: Path, ours: Store, tmp
         assert (len(found.ids), found.notes, found.sweeps) == (len(wanted.ids), wanted.notes, wanted.sweeps)
         for here, there in zip(found.ids, wanted.ids, strict=True):
             assert told(ours.db.home, here) == told(another.db.home, there)
-    with pytest.raises(ImportRefused, match=f"All 5 runs in bundle are here already, as runs {found.ids[0]}, "):
+    with pytest.raises(ImportRefused, match=f"all 5 runs in bundle already exist here, as runs {found.ids[0]}, "):
         import_in_child(ours.db.home, bundle, by="Lin", name="bundle")
 
 
@@ -84,7 +84,7 @@ def test_a_process_that_ends_without_an_answer_is_a_sentence(
 ) -> None:
     monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no interpreter starts
     with pytest.raises(
-        EngineError, match=r"The process that imported runs\.zip exited with code 1\. Nothing was imported"
+        EngineError, match=r"The import process for runs\.zip exited with code 1\. Nothing was imported"
     ):
         import_in_child(ours.db.home, bundle, by="Lin")
 
@@ -92,14 +92,14 @@ def test_a_process_that_ends_without_an_answer_is_a_sentence(
 def test_only_one_import_goes_on_in_a_lab(bundle: Path, ours: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_process, "WAIT_S", 0.2)
     with FileLock(ours.db.home.import_lock):
-        assert "Another import into this lab has been running for more than 0.2 s" in refusal(ours.db.home, bundle)
+        assert "Another import has been running for more than 0.2 s" in refusal(ours.db.home, bundle)
 
 
 def test_an_import_that_needs_more_memory_than_it_may_is_a_sentence(ours: Store, tmp_path: Path) -> None:
     path = zipped(tmp_path, {f"tags/{number}": noise(MB - 2_000) for number in range(1)})
     assert re.fullmatch(
         (
-            r"mlruns\.zip needs more than 0\.0002 GB of memory to be imported\. Nothing was imported\. Import "
+            r"mlruns\.zip needs more than the import's memory limit of 0\.0002 GB\. Nothing was imported\. Import "
             r"fewer runs at a time\."
         ),
         refusal(ours.db.home, path, memory_bytes=200_000),

@@ -72,7 +72,7 @@ def test_only_the_newest_are_kept_each_with_its_checksum(home: Home, store: Stor
 
 
 def test_one_backup_is_made_at_a_time_and_none_of_nothing(home: Home, request: pytest.FixtureRequest) -> None:
-    with pytest.raises(StoreError, match=r"no store in .* to copy"):
+    with pytest.raises(StoreError, match=r"has no store to back up"):
         back_up(home, by="ada")
     request.getfixturevalue("store")
     with FileLock(home.backups / "backup.lock"), pytest.raises(StoreBusy, match="Another backup is being made"):
@@ -85,10 +85,10 @@ def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(
 ) -> None:
     kept = running()
     store.worker.write(kept, [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)])])
-    store.claims.end(kept, "finished", "All ranks ended their work.")
+    store.claims.end(kept, "finished", "Completed successfully")
     made = back_up(home, by="ada")
     later = running()
-    store.claims.end(later, "finished", "All ranks ended their work.")
+    store.claims.end(later, "finished", "Completed successfully")
     for run_id in (kept, later):
         (home.run_folder(run_id) / "logs").mkdir(parents=True)
     store.close()
@@ -114,23 +114,23 @@ def test_a_backup_with_a_changed_byte_a_lost_checksum_or_another_program_is_refu
     before = bytes_of(home.path)
     whole = made.path.read_bytes()
     made.path.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
-    with pytest.raises(StoreError, match=r"SHA-256 does not fit .*\.db\.sha256"):
+    with pytest.raises(StoreError, match=r"SHA-256 doesn't match .*\.db\.sha256"):
         restore(home, made.path, by="ada")
     made.path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(StoreError, match=r"damaged|can't be read"):
         restore(home, made.path, by="ada", unchecked=True)
     made.path.write_bytes(whole)
     made.path.with_name(made.path.name + ".sha256").unlink()
-    with pytest.raises(StoreError, match=r"has no checksum .* --unchecked"):
+    with pytest.raises(StoreError, match=r"checksum file .* --unchecked"):
         restore(home, made.path, by="ada")
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("CREATE TABLE runs (id INTEGER)")
-    with pytest.raises(StoreError, match="no store of Parallab"):
+    with pytest.raises(StoreError, match="not a Parallab store"):
         restore(home, tmp_path / "other.db", by="ada", unchecked=True)
     (tmp_path / "text.db").write_text("not a database, only so long that it could be one" * 100)
     with pytest.raises(StoreError, match="can't be read as an SQLite database"):
         restore(home, tmp_path / "text.db", by="ada", unchecked=True)
-    with pytest.raises(StoreError, match="There is no file"):
+    with pytest.raises(StoreError, match="doesn't exist"):
         restore(home, tmp_path / "nothing.db", by="ada")
     assert bytes_of(home.path) == before
     assert not home.aside.exists()
@@ -169,10 +169,19 @@ def test_a_restore_waits_for_no_one_while_a_runner_serves_or_a_run_is_on(
     home: Home, store: Store, add: Callable[..., int]
 ) -> None:
     made, run_id = back_up(home, by="ada"), add()
-    with FileLock(home.runner_lock), pytest.raises(RunnerError, match=r"A runner serves .* stop --cancel-runs"):
+    with (
+        FileLock(home.runner_lock),
+        pytest.raises(
+            RunnerError,
+            match=(
+                r"while a runner is running .* "
+                r"stop --cancel-runs"
+            ),
+        ),
+    ):
         restore(home, made.path, by="ada")
     store.claims.claim(run_id, me(), ())
-    with pytest.raises(WrongStatus, match=f"Run {run_id} is still carried out"):
+    with pytest.raises(WrongStatus, match=f"while run {run_id} is active"):
         restore(home, made.path, by="ada")
     assert not home.aside.exists()
     store.claims.end(run_id, "failed", "It failed.")
@@ -203,5 +212,5 @@ def test_the_runner_makes_a_backup_when_the_newest_is_old_enough(
 @pytest.mark.parametrize("text", ["daily", "-1", "nan"])
 def test_a_schedule_that_is_no_number_is_refused(home: Home, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("PARALLAB_BACKUP_EVERY_H", text)
-    with pytest.raises(RunnerError, match=f"PARALLAB_BACKUP_EVERY_H must be a number, at least 0, got '{text}'"):
+    with pytest.raises(RunnerError, match=f"PARALLAB_BACKUP_EVERY_H must be a number of at least 0; got '{text}'"):
         Schedule.from_environment(home)

@@ -65,8 +65,8 @@ def test_a_home_that_may_not_be_written_is_no_damage(shelf: Path, folder: int, f
     ended = subprocess.run([sys.executable, "-c", AS_ANOTHER, str(home.path)], cwd=ROOT, capture_output=True, text=True)
     ((kind, sentence, cure),) = json.loads(ended.stdout or ended.stderr)
     assert kind == "access"
-    assert re.search(r"parallab\.db can't be (written to|opened|read)", sentence), sentence
-    assert f"who owns {home.path}" in cure and "no reason to restore a backup" in cure
+    assert re.search(r"parallab\.db can't be (written|opened|read)", sentence), sentence
+    assert f"who owns {home.path}" in cure and "don't restore a backup" in cure
 
 
 def test_a_store_that_is_no_database_is_damage(home: Home) -> None:
@@ -83,7 +83,7 @@ def ended(store: Store, running: Running, home: Home) -> int:
     store.worker.write(run_id, [RankBatch(0, [*points, Point("test/loss", 600, float("nan"), 60.0)])])
     store.worker.add_log(run_id, "worker", "logs/worker.log")
     home.run_folder(run_id).mkdir(parents=True)
-    store.claims.end(run_id, "finished", "All ranks ended their work.")
+    store.claims.end(run_id, "finished", "Completed successfully")
     return run_id
 
 
@@ -98,20 +98,20 @@ def test_a_home_in_order_has_nothing_to_say(home: Home, ended: int, running: Run
         (
             "UPDATE metrics SET count = count + 5 WHERE name = 'train/loss'",
             "summary",
-            "says 605 points, .*; its points say 600 points",
+            "has 605 points, .*; its points have 600 points",
         ),
         ("UPDATE metrics SET last = 9 WHERE name = 'train/loss'", "summary", "last 9.0 at step 599"),
         ("UPDATE metrics SET low = -9 WHERE name = 'train/loss'", "summary", "-9.0 to 1.0; .* to 1.0"),
-        ("DELETE FROM points WHERE id BETWEEN 50 AND 60", "summary", "says 600 points, .*; its points say 589 points"),
-        ("DELETE FROM buckets WHERE bucket = 1", "corners", "1 curves have corners"),
-        ("UPDATE runs SET last_point_id = 3", "point ids", "Runs 1 count fewer points"),
+        ("DELETE FROM points WHERE id BETWEEN 50 AND 60", "summary", "has 600 points, .*; its points have 589 points"),
+        ("DELETE FROM buckets WHERE bucket = 1", "corners", "1 curves have bounds"),
+        ("UPDATE runs SET last_point_id = 3", "point ids", "The point counters of runs 1 are too low"),
         (
             "INSERT INTO events (run_id, at, kind, who, detail) VALUES (77, '', 'x', 'x', '')",
             "foreign keys",
-            "1 rows of events refer to rows of runs",
+            "1 rows of events refer to missing rows of runs",
         ),
         ("INSERT INTO tags (run_id, tag) VALUES (77, 'x')", "foreign keys", "1 rows of tags"),
-        ("UPDATE runs SET parent_id = 77", "foreign keys", "1 rows of runs refer to rows of runs"),
+        ("UPDATE runs SET parent_id = 77", "foreign keys", "1 rows of runs refer to missing rows of runs"),
     ],
 )
 def test_what_does_not_fit_together_is_found_and_mended(
@@ -161,8 +161,8 @@ def test_folders_without_a_run_go_aside_and_runs_without_a_folder_are_named(
     home.run_folder(ended).rmdir()
     told = found(home)
     assert told.keys() == {"orphan folders", "missing folder"}
-    assert "runs 41 belong to no run" in told["orphan folders"]
-    assert "Run 1 has no folder any more: its 1 logs" in told["missing folder"]
+    assert "without a run in the store: 41." in told["orphan folders"]
+    assert "The folder of run 1 is missing, with its 1 logs" in told["missing folder"]
     mend(home)
     assert found(home) == {}
     assert [path.read_text() for path in home.aside.glob("orphans-*/41/checkpoint.pt")] == ["worth something"]
@@ -187,8 +187,8 @@ def test_half_written_files_sockets_and_locks_of_ended_runs_go_and_those_of_a_li
     half = home.backups / "parallab-2026.db.part"
     half.write_text("half")
     with FileLock(home.backups / "backup.lock"):
-        assert "3 sockets, locks" in found(home)["leftovers"]
-    assert "4 sockets, locks and half-written files" in found(home)["leftovers"]
+        assert "3 leftover sockets, locks" in found(home)["leftovers"]
+    assert "4 leftover sockets, locks and partial files" in found(home)["leftovers"]
     assert all(trouble.harmless for trouble in fsck.examine(home))
     mend(home)
     assert found(home) == {}
@@ -229,9 +229,9 @@ def test_processes_and_shared_memory_of_ended_runs_are_named_and_mended(
         assert found(home) == {}
         store.claims.end(run_id, "failed", "It broke.")
         told = found(home)
-        assert told["processes"] == f"Processes that no live run needs are still there: {process.pid} (run {run_id})."
+        assert told["processes"] == f"Leftover processes: {process.pid} (run {run_id})."
         assert re.fullmatch(
-            rf"1 segments of shared memory \(0\.0 MB\) of ranks that are gone: shm/{segment.name}\.",
+            rf"1 leftover shared memory segments \(0\.0 MB\) of ended ranks: shm/{segment.name}\.",
             told["shared memory"],
         )
         mend(home)

@@ -50,7 +50,7 @@ def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
         assert found(home, tmp_path) == [], "it may just be ending"
         monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     (only,) = found(home, tmp_path)
-    assert (only.kind, only.why) == ("process", f"Started for run {run_id}, which has ended: sleep 600")
+    assert (only.kind, only.why) == ("process", f"Belongs to run {run_id}, which has ended: sleep 600")
     assert identity(int(only.name)) is not None
     end_session(worker, grace_s=0.0)
     assert found(home, tmp_path) == []
@@ -82,7 +82,7 @@ def test_a_worker_without_run_and_runner_is_left_over(
                     time, "time", lambda: 0.0
                 )  # the clock is put back: how old a process is does not hang on it
                 assert [(one.name, one.why) for one in found(home, tmp_path)] == [
-                    (str(process.pid), "A worker that has no run, and whose runner is gone.")
+                    (str(process.pid), "Worker without a run, whose runner is gone.")
                 ]
             with Store.open(home) as store:
                 store.runner.register(me(), cores=2, gpus=0)
@@ -130,7 +130,7 @@ def test_a_folder_without_a_run_is_left_over_and_what_no_run_is_named_like_is_on
         "notes": ("folder", False, 5),
         "todo.txt": ("file", False, 1),
     }, "100 has just been made"
-    assert seen["99"].why == "No run of this store has this folder."
+    assert seen["99"].why == "No run of this store uses this folder."
 
 
 def test_half_written_files_of_ended_runs_and_of_the_store_are_left_over(home: Home, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_segment_is_ours_when_a_run_that_has_ended_made_it_and_any_other_is_on
     (first,) = (one for one in found(home, memory) if one.is_ours)
     assert segments(home, memory) == {ours: True, strange: False, old: False}
     assert (first.name, first.size_bytes, first.run_id) == (str(memory / ours), 4096, run_id)
-    assert first.why == f"Made by process {GONE} of run {run_id}, which has ended; no process has it mapped."
+    assert first.why == f"Created by process {GONE} of run {run_id}, which has ended; not mapped by any process."
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET worker_boot_id = 'another boot'")
     assert segments(home, memory) == {ours: False, strange: False, old: False}

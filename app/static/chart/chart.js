@@ -1,14 +1,9 @@
-// The live curves of one run: pulls what is new from /api/series, draws one panel a metric and in it one line a rank, or a band over all.
-// It asks nothing while the tab is hidden and stops when the run has ended; a zoom outlives new points.
+// The live curves of one run: polls /api/series for new points and draws one panel per metric, with a line per rank or a band over all ranks.
+// The main metrics are on top; other metrics are in sections, which stay open or closed as the reader left them and are drawn only while open.
+// It does not poll while the tab is hidden and stops when the run has ended; new points keep the zoom.
 
-const HELD = 2000; // points of one curve in the browser; past it half of them are kept
-const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
-const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "star"];
-const AXES = {
-  step: { key: "steps", title: "Step of each rank" },
-  passes: { key: "passes", title: "Passes over the training data, by all ranks" },
-  time: { key: "times", title: "Seconds since all ranks were ready" },
-};
+const HELD = 2000; // maximum number of points per curve in the browser; above it, half are kept
+const FEW = 6; // charts of a run that need no search
 
 export default function ({ data, parentElement }) {
   const chart = (parentElement.chart ??= begin(parentElement));
@@ -23,7 +18,8 @@ export default function ({ data, parentElement }) {
 }
 
 function begin(element) {
-  const box = element.querySelector(".pl-panels");
+  const sections = new Map();
+  const search = searchField(element, () => chart.draw());
   const chart = { data: null, curves: new Map(), bands: new Map(), goals: {}, metrics: [], last: 0, version: 0, done: false, timer: null, born: Date.now(), failures: 0, slower: 1, hiddenAt: 0 };
   const panels = new Map();
   let asking = false;
@@ -68,7 +64,7 @@ function begin(element) {
     if (chart.data.metrics.length) query.set("metrics", chart.data.metrics.join(","));
     const answer = await fetch(`api/series?${query}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
-    chart.slower = Number(answer.headers.get("x-slower")) || 1; // what a console asks for that does not keep up
+    chart.slower = Number(answer.headers.get("x-slower")) || 1; // an overloaded console asks clients to poll less often
     const news = await answer.json();
     if (run !== chart.data.run) return;
     if (!news.unchanged) {
@@ -89,10 +85,12 @@ function begin(element) {
 
   chart.draw = async () => {
     const note = element.querySelector(".pl-note");
-    note.textContent = drawable() ? "" : chart.done ? "This run recorded no curves." : "Waiting for the first value.";
+    note.textContent = drawable() ? "" : chart.done ? "This run recorded no curves." : "No values yet.";
+    element.querySelector(".pl-panels").classList.toggle("pl-none", chart.done && !drawable());
     if (!drawable()) return;
     await loadPlotly(chart.data.plotly);
     const theme = themeOf(element);
+    placeAlong(chart);
     for (const metric of chart.metrics) {
       const held = [...chart.curves.values()].filter((curve) => curve.metric === metric.name).sort((a, b) => a.rank - b.rank);
       const x = axisOf(held, chart.data.x);
@@ -100,16 +98,31 @@ function begin(element) {
       const curves = zoom ? held.map((curve) => zoom.of(curve, x, AXES[x].key)) : held;
       const band = chart.bands.get(metric.name);
       if (!curves.length && !band) continue;
-      const panel = panels.get(metric.name) ?? addPanel(box, panels, metric);
+      const section = sectionOf(element, sections, metric, () => chart.draw());
+      const panel = panels.get(metric.name) ?? addPanel(section.box, panels, metric);
       panel.node.style.order = chart.metrics.indexOf(metric);
+      panel.node.hidden = !search.matches(metric);
+      if (search.text && section.details && !panel.node.hidden) section.details.open = true;
+      section.count();
+      if (panel.node.hidden || (section.details && !section.details.open)) continue;
       if (band) describeBand(panel, metric, band);
       else describe(panel, metric, curves);
+      entitle(panel, metric, metric.unit);
+      const single = !band && chart.done && curves.every((curve) => curve.total === 1);
+      panel.node.classList.toggle("pl-single", single);
+      if (single) {
+        entitle(panel, metric, "");
+        showNumbers(panel, curves, metric.unit);
+        continue;
+      }
       const goal = chart.goals[metric.name];
       const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
       await drawPlot(panel.plot, `run ${chart.data.run} ${metric.name}`, traces, theme, layout);
+      entitle(panel, metric, panel.plot.units.y?.unit ?? metric.unit);
       panel.fold.refresh();
       if (!band) panel.zoom ??= watchZoom(panel, metric.name, chart);
     }
+    element.querySelector(".pl-find").hidden = panels.size <= FEW;
     element.dataset.drawn = [...chart.curves.keys(), ...chart.bands.keys()].join(" ");
     element.dataset.drawnAt ??= Date.now();
   };
@@ -129,6 +142,7 @@ function begin(element) {
     ignoreTheme();
     for (const panel of panels.values()) {
       panel.resizing.disconnect();
+      panel.plot.shrink?.();
       window.Plotly?.purge(panel.plot);
     }
     delete element.chart;
@@ -136,14 +150,24 @@ function begin(element) {
   return chart;
 }
 
-function merge(curves, part, anew) {
+function merge(curves, part, isFirst) {
   const key = `${part.metric}|${part.rank}`;
   const held = curves.get(key);
-  if (!held || anew) return void curves.set(key, part);
-  for (const list of LISTS) held[list] = [...held[list], ...part[list]]; // a new list: react takes one that grew in place for the same
+  if (!held || isFirst) return void curves.set(key, part);
+  for (const list of LISTS) held[list] = [...held[list], ...part[list]]; // a new array: Plotly.react ignores in-place changes
   if (held.values.length > HELD) thin(held, HELD / 2);
   held.total = part.total;
   held.role = part.role;
+}
+
+// A metric of one value is a number, not a chart.
+function showNumbers(panel, curves, unit) {
+  const list = document.createElement("dl");
+  for (const curve of curves) {
+    list.appendChild(document.createElement("dt")).textContent = curve.rank < 0 ? "" : curve.role;
+    list.appendChild(document.createElement("dd")).textContent = curve.values[0] === null ? "not finite" : measure(curve.values[0], unit);
+  }
+  panel.plot.replaceChildren(list);
 }
 
 function addPanel(box, panels, metric) {
@@ -155,6 +179,7 @@ function addPanel(box, panels, metric) {
   const plot = document.createElement("div");
   plot.className = "pl-plot";
   plot.dataset.metric = metric.name;
+  plot.dataset.key = `curve ${metric.name}`;
   plot.setAttribute("role", "figure");
   const fold = tableFold(plot);
   node.append(title, caption, plot, fold);
@@ -165,75 +190,24 @@ function addPanel(box, panels, metric) {
   return panel;
 }
 
-function entitle(panel, metric) {
-  panel.title.textContent = metric.unit ? `${metric.label} (${metric.unit})` : metric.label;
+function entitle(panel, metric, unit) {
+  panel.title.textContent = unit ? `${metric.label} (${unit})` : metric.label;
   panel.title.title = metric.help || metric.name;
 }
 
 function describeBand(panel, metric, band) {
-  entitle(panel, metric);
   panel.caption.textContent = `${band.total.toLocaleString("en")} over all ranks; band: ± 1 standard deviation`;
-  panel.plot.setAttribute("aria-label", `${metric.label} over all ranks; running mean at last: ${band.running.at(-1)}`);
+  panel.plot.setAttribute("aria-label", `${metric.label} over all ranks; last running mean: ${band.running.at(-1)}`);
 }
 
 function describe(panel, metric, curves) {
-  entitle(panel, metric);
   const shown = curves.reduce((sum, curve) => sum + curve.values.length, 0);
   const total = curves.reduce((sum, curve) => sum + curve.total, 0);
   const gaps = curves.reduce((sum, curve) => sum + curve.values.filter((value) => value === null).length, 0);
   const words = [];
   if (total > shown) words.push(`showing ${shown.toLocaleString("en")} of ${total.toLocaleString("en")} points`);
-  if (gaps) words.push(`${gaps.toLocaleString("en")} not finite, left out`);
+  if (gaps) words.push(`${gaps.toLocaleString("en")} non-finite ${gaps === 1 ? "value" : "values"} omitted`);
   panel.caption.textContent = words.join("; ");
   const last = curves.map((curve) => `${curve.role} ${curve.values.at(-1)}`).join(", ");
   panel.plot.setAttribute("aria-label", `${metric.label} by rank; last values: ${last}`);
-}
-
-// A learner that plays has no training data to pass over.
-function axisOf(curves, x) {
-  const counted = x !== "passes" || curves.some((curve) => curve.passes.some((value) => value !== null));
-  return counted && AXES[x] ? x : "step";
-}
-
-function picture(metric, curves, goal, data, theme) {
-  const along = axisOf(curves, data.x);
-  const axis = AXES[along];
-  const whole = curves.every((curve) => curve.rank < 0);
-  const traces = curves.flatMap((curve, index) => lines(curve, index, axis, metric.smooth ? data.smoothing : 0, theme));
-  const longest = curves.reduce((best, curve) => (curve[axis.key].length > best.length ? curve[axis.key] : best), []);
-  traces.push(...goalLine(goal, longest, theme));
-  const layout = {
-    height: data.height,
-    uirevision: "kept", // of what the legend hides; a zoom is of one axis
-    showlegend: traces.filter((trace) => trace.showlegend !== false).length > 1,
-    hovermode: "closest",
-    xaxis: { title: { text: whole && axis === AXES.step ? "Work done by all ranks" : axis.title, standoff: 6 }, uirevision: along },
-    yaxis: { title: { text: "" }, uirevision: along },
-  };
-  return { traces, layout };
-}
-
-function lines(curve, index, axis, smoothing, theme) {
-  const colour = theme.colours[index % theme.colours.length];
-  const line = { color: colour, width: 2, dash: DASHES[index % DASHES.length] };
-  const base = { type: "scatter", x: curve[axis.key], y: curve.values, name: curve.role, legendgroup: curve.role, hovertemplate: `%{y:.5g}<extra>${curve.role}</extra>` };
-  const few = curve.values.length <= 60;
-  if (few || !(smoothing > 0) || isMonotone(curve.values)) {
-    return [{ ...base, mode: few ? "lines+markers" : "lines", line: { ...line, width: few ? 2 : 1.4 }, marker: { color: colour, size: 6, symbol: MARKERS[index % MARKERS.length] } }];
-  }
-  return [
-    { ...base, mode: "lines", line: { color: colour, width: 1 }, opacity: 0.28, meta: { as: "raw" }, showlegend: false, hoverinfo: "skip", hovertemplate: undefined },
-    { ...base, y: averageOf(curve.values, smoothing), meta: { as: "smoothed" }, mode: "lines", line },
-  ];
-}
-
-const averages = new WeakMap();
-
-// The same list again where nothing is new, so that react draws nothing.
-function averageOf(values, weight) {
-  const known = averages.get(values);
-  if (known?.weight === weight) return known.list;
-  const list = smoothed(values, weight);
-  averages.set(values, { weight, list });
-  return list;
 }

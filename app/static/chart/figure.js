@@ -1,4 +1,4 @@
-// A plotly figure that is handed over whole; the node and its zoom outlive each new figure, and one that is the same is not drawn again.
+// A complete Plotly figure; node and zoom are kept across updates, and an unchanged figure is not redrawn.
 
 export default function ({ data, parentElement }) {
   const state = (parentElement.figure ??= begin(parentElement));
@@ -19,12 +19,13 @@ function begin(element) {
     }
   };
   state.draw = async () => {
+    node.style.height = `${state.data.height}px`; // reserved before plotly.js is there
     await loadPlotly(state.data.plotly);
     const theme = themeOf(element);
     const { layout } = state.data.figure;
     const { figure, colours } = state.finer ?? state.data;
     const coloured = figure.data.map((trace, index) => paint(trace, colours?.[index], theme));
-    node.style.height = `${state.data.height}px`;
+    node.dataset.key = state.data.key;
     node.setAttribute("role", "figure");
     node.setAttribute("aria-label", state.data.alt);
     await drawPlot(node, state.data.alt, coloured, theme, { ...layout, height: state.data.height, uirevision: axesOf(layout) });
@@ -44,13 +45,14 @@ function begin(element) {
     ignoreTheme();
     resizing.disconnect();
     state.stretch?.stop();
+    node.shrink?.();
     window.Plotly?.purge(node);
     delete element.figure;
   };
   return state;
 }
 
-// What the axes show, in a word: a zoom is kept while that is the same.
+// Identifies what the axes show: the zoom is kept while it is unchanged.
 function axesOf(layout) {
   return layout.uirevision ?? JSON.stringify([layout.xaxis, layout.yaxis].map((axis) => [axis?.title?.text, axis?.type]));
 }

@@ -1,4 +1,4 @@
-// One legend for several charts: a swatch with colour, dash and marker for each run or group, and its name, which may be a link.
+// A shared legend for several charts: a swatch (colour, dash, marker) and a name, optionally linked, for each run or group.
 
 export default function ({ data, parentElement }) {
   const list = parentElement.querySelector(".pl-legend");

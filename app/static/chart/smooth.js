@@ -1,6 +1,6 @@
 // Smoothing of long, noisy curves.
 
-// Exponential moving average over points, corrected for its start. It stays between the least and the greatest value so far; a gap stays a gap.
+// Bias-corrected exponential moving average over points. It stays within the range of the values so far; gaps are kept.
 function smoothed(values, weight) {
   let mean = null;
   let norm = 0;
@@ -12,7 +12,7 @@ function smoothed(values, weight) {
   });
 }
 
-// A curve that only rises, only falls, or never changes has no noise: an average would lag behind it.
+// A monotone or constant curve has no noise: an average would lag behind it.
 function isMonotone(values) {
   const known = values.filter((value) => value !== null);
   const never = (against) => known.every((value, place) => !place || !against(value, known[place - 1]));

@@ -1,8 +1,8 @@
-// What a zoom into a figure shows more of: where the figure says whom to ask, the stretch in sight comes finer by itself.
+// Detail on zoom: if a figure has a data address, the visible range is fetched at higher resolution.
 
-const LET_GO_MS = 250; // a person who still drags or scrolls has not chosen yet
+const LET_GO_MS = 250; // debounce while the user drags or scrolls
 
-// A figure's zoom: `state.finer` holds what is drawn instead of the whole, `again` asks anew for the stretch in sight.
+// A figure's zoom: `state.finer` holds the detailed traces, `again` fetches the visible range again.
 function watchStretch(node, state) {
   let range = null; // [from, to] along the axis
   let timer = null;
@@ -10,28 +10,28 @@ function watchStretch(node, state) {
 
   const ask = async () => {
     const own = asked;
-    const [from, to] = node.layout?.xaxis?.type === "log" ? range.map((end) => 10 ** end) : range;
+    const [from, to] = range;
     try {
       const answer = await fetch(`${state.data.zoom}&${new URLSearchParams({ from, to })}`, { cache: "no-store" });
       if (!answer.ok || own !== asked) return;
       state.finer = await answer.json();
       if (own === asked) state.draw();
     } catch {
-      // the whole figure stays; the next zoom asks again
+      // keep the whole figure; the next zoom retries
     }
   };
 
   const again = (isOther) => {
-    if (isOther) range = null; // another axis: plotly shows all of it
+    if (isOther) range = null; // another axis: Plotly shows its full range
     asked += 1;
     clearTimeout(timer);
     if (range && state.data.zoom) timer = setTimeout(ask, LET_GO_MS);
   };
 
   node.on("plotly_relayout", (change) => {
-    const shown = "xaxis.range[0]" in change ? [change["xaxis.range[0]"], change["xaxis.range[1]"]] : change["xaxis.range"];
+    const shown = zoomedTo(node, change);
     if (!shown && !change["xaxis.autorange"]) return;
-    range = shown ? shown.map(Number) : null;
+    range = shown;
     const had = state.finer;
     if (!range) state.finer = null;
     again();

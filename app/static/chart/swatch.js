@@ -1,4 +1,4 @@
-// What a line looks like, with its name, as an item of a legend: colour, dash and marker; the name may be a link.
+// A legend item: a line sample (colour, dash, marker) and a name, optionally linked.
 
 const STROKES = { solid: "", dash: "7 4", dot: "2 3", dashdot: "7 3 2 3", longdash: "11 4", longdashdot: "11 3 2 3" };
 const SHAPES = {

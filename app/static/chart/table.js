@@ -1,4 +1,4 @@
-// The numbers of a chart as a table beneath it, made when it is opened: for whoever can't see the drawing, or wants a value exactly.
+// A chart's data as a table below it, created when opened: an accessible alternative with exact values.
 
 const MOST_SHOWN = 500;
 
@@ -14,8 +14,8 @@ function tableFold(plot) {
   fold.refresh = () => {
     if (!fold.open || !plot._fullData) return;
     const [names, ...rows] = numbersOf(plot);
-    const label = `Numbers of: ${plot.getAttribute("aria-label")}`;
-    said.textContent = rows.length > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${rows.length.toLocaleString("en")} rows; the chart's bar saves all as CSV.` : "";
+    const label = `Data: ${plot.getAttribute("aria-label")}`;
+    said.textContent = rows.length > MOST_SHOWN ? `First ${MOST_SHOWN} of ${rows.length.toLocaleString("en")} rows. Save all as CSV from the chart's toolbar.` : "";
     scroll.setAttribute("aria-label", label);
     scroll.replaceChildren(tableOf(names, rows.slice(0, MOST_SHOWN), label));
   };

@@ -1,9 +1,9 @@
-// A curve that grew long in the browser: thinned there, so that a page that stays open never asks for all of it again.
+// Thins long curves in the browser, so that an open page never has to reload them.
 
 const LISTS = ["steps", "times", "passes", "values"];
 
-// Keeps of each of equal stretches of steps the first point, the last, the least, the greatest and the first gap; no more than `most` in all.
-// Thinned again and again, a curve keeps its extremes, and as many points to a stretch in its old part as in its new one.
+// Keeps the first, last, minimum and maximum point and the first gap of each of equal step intervals; at most `most` points in total.
+// Repeated thinning keeps the extremes and a uniform density over old and new parts.
 function thin(curve, most) {
   const stretches = Math.floor(most / 5);
   const { steps, values } = curve;

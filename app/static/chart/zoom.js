@@ -1,10 +1,10 @@
-// What a zoom shows more of: a long curve comes down-sampled, so the stretch in sight is asked for by itself and put in its place.
+// Detail on zoom: long curves are down-sampled, so the visible range is fetched separately and spliced in.
 
 const SETTLED_MS = 250;
 
-// A panel's zoom: `look` asks for what is in sight, once the person has let go of it; `of` gives the curves to draw.
+// A panel's zoom: `look` fetches the visible range after a debounce; `of` returns the curves to draw.
 function zoomOf(ask, changed) {
-  let stretch = null; // [from, to] along the axis that is drawn
+  let stretch = null; // [from, to] on the current axis
   let axis = "";
   let held = new Map();
   let timer = null;
@@ -30,7 +30,7 @@ function zoomOf(ask, changed) {
         held = new Map(parts.map((part) => [part.rank, part]));
         changed();
       } catch {
-        // the down-sampled curve stays; the next zoom asks again
+        // keep the down-sampled curve; the next zoom retries
       }
     }, SETTLED_MS);
   };
@@ -43,10 +43,11 @@ function zoomOf(ask, changed) {
   return { look, of, forget };
 }
 
-// Lets a panel ask for what a person zooms in on, and draw it; a double click draws the whole curve again.
+// Fetches and draws the zoomed range of a panel; a double click restores the whole curve.
 function watchZoom(panel, metric, chart) {
   const curves = () => [...chart.curves.values()].filter((curve) => curve.metric === metric);
   const ask = async ([from, to], axis) => {
+    if (axis === "updates") return []; // the server counts no updates
     const query = new URLSearchParams({ run: chart.data.run, metrics: metric, axis, from, to });
     const answer = await fetch(`api/series?${query}`, { cache: "no-store" });
     if (!answer.ok) throw new Error(answer.statusText);
@@ -54,13 +55,13 @@ function watchZoom(panel, metric, chart) {
   };
   const zoom = zoomOf(ask, () => chart.draw());
   panel.plot.on("plotly_relayout", (change) => {
-    const range = "xaxis.range[0]" in change ? [change["xaxis.range[0]"], change["xaxis.range[1]"]] : change["xaxis.range"];
+    const range = zoomedTo(panel.plot, change);
     if (range || change["xaxis.autorange"]) zoom.look(range, axisOf(curves(), chart.data.x), curves());
   });
   return zoom;
 }
 
-// The curve with its points between the part's ends replaced by the part's; what came after the part was asked for stays.
+// The curve with the points in the part's range replaced by the part's; newer points are kept.
 function spliced(curve, part, key) {
   const [from, to] = [part[key][0], part[key].at(-1)];
   const before = curve[key].findIndex((at) => at >= from);

@@ -1,5 +1,5 @@
-// Streamlit calls a component's function on the same element each time its data changes. If data changes again while the module is still loading, it
-// calls the cleanup of the earlier call after the later call (1.67). Only the cleanup of the newest call may therefore run.
+// Streamlit calls a component's function on the same element at each change of its data. If data changes while the module is loading, it calls the
+// cleanup of the earlier call after the later call (1.67), so only the cleanup of the newest call may run.
 
 function newestCleanup(element, cleanup) {
   const call = (element.calls = (element.calls ?? 0) + 1);

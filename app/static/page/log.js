@@ -1,4 +1,4 @@
-// Logs of a run, or (run null) of the lab: follows the chosen one by byte offset, finds lines, offers the file. Text is only ever set as text.
+// Logs of a run, or (run null) of the lab: follows the selected log by byte offset, searches lines, offers the file. Text is only set as textContent.
 
 const HELD_LINES = 20000;
 
@@ -73,7 +73,7 @@ function begin(element) {
     return more ? 0 : 1000;
   }
 
-  // Draws the lines that hold the search text, the found text marked.
+  // Draws the lines that match the search text, with matches highlighted.
   function show() {
     view.shown = true;
     const wanted = find.value.trim().toLowerCase();
@@ -85,10 +85,10 @@ function begin(element) {
   }
 
   function words(count, wanted) {
-    if (!view.lines.length) return view.data.active ? "Nothing has been written here yet." : "This log is empty.";
-    const said = [wanted ? `${count.toLocaleString("en")} of ${view.lines.length.toLocaleString("en")} lines hold it` : `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`];
-    if (view.start > 0) said.push("the beginning is in the download");
-    if (count > 2000) said.push("the last 2,000 are shown");
+    if (!view.lines.length) return view.data.active ? "No output yet." : "This log is empty.";
+    const said = [wanted ? `${count.toLocaleString("en")} of ${view.lines.length.toLocaleString("en")} lines match` : `${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`];
+    if (view.start > 0) said.push("earlier lines are in the download");
+    if (count > 2000) said.push("last 2,000 shown");
     return said.join("; ") + ".";
   }
 
@@ -111,7 +111,7 @@ function begin(element) {
   return view;
 }
 
-// A terminal's colours are dropped, and of a line rewritten by carriage returns its last state is kept.
+// Removes terminal colours; a line rewritten by carriage returns keeps its last state.
 function plain(line) {
   const text = line.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, "").replace(/\r+$/, "");
   return text.slice(text.lastIndexOf("\r") + 1);

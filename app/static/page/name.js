@@ -1,11 +1,11 @@
-// Asks a person's name, has our route keep it in a signed cookie, and hands the page the proof of that.
+// Form for a person's name: our route stores it in a signed cookie, and the page gets the proof.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const [form, field, button, note] = ["form", "input", "button", ".pl-name-note"].map((name) => parentElement.querySelector(name));
   button.textContent = data.button;
   if (!parentElement.dataset.begun) {
     parentElement.dataset.begun = "yes";
-    field.value ||= data.name; // the field was there before this script, and somebody may have begun to type
+    field.value ||= data.name; // the field exists before this script runs, and may have input already
     setTimeout(() => field.focus(), 50);
   }
   form.onsubmit = async (event) => {
@@ -17,7 +17,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       note.textContent = answer.ok ? "" : said.error;
       if (answer.ok) setTriggerValue("proof", said.proof);
     } catch {
-      note.textContent = "The console does not answer; is it still running?";
+      note.textContent = "No response from the console. Check that it is running.";
     }
     button.disabled = false;
   };

@@ -1,4 +1,4 @@
-// Loads plotly.js while a person still fills the form, so that the first curve after a launch waits for nothing.
+// Preloads plotly.js on the form, so that the first curve after a launch appears without delay.
 
 export default function ({ data }) {
   const load = () => loadPlotly(data.plotly).catch(() => {});

@@ -1,25 +1,25 @@
-// Asks for a change token and reruns the fragment it sits in when the token changed. An answer may bring what ticks on the page as well:
-// HTML for its slots, and what its figures show; then it also names the run's version, and where that is still the one asked for, nothing else.
-// It asks nothing while the tab is hidden, and stops for good when `data.active` is false.
-// Streamlit calls the default export again at each change of `data`, on the same element, so state lives on the element.
+// Polls a change token and reruns its fragment when the token has changed. A response may also hold live content: HTML for slots, data of figures, and
+// the version; if the version has not changed, only that.
+// Does not poll while the tab is hidden, and stops permanently when `data.active` is false.
+// Streamlit calls the default export at each change of `data` on the same element, so the state is on the element.
 
-const AGAIN_MS = 3000; // a page with slots changes rarely: a rerun that was lost is asked for again
+const AGAIN_MS = 3000; // a page with slots changes rarely: a lost rerun is requested again
 
-// A link asks Streamlit for another page, a button may. A rerun of a fragment of the page that is being left, sent in the moment after, is carried out
-// behind the new page's and leaves an empty page (1.67). So from a press on none is asked for; when the new page comes, this pulse is gone.
+// A link requests another page from Streamlit, and a button may. A rerun of a fragment of the old page requested right after runs behind the new page's
+// script and leaves an empty page (1.67). So no rerun is requested after a press; on the new page this pulse no longer exists.
 const LINK_MS = 10_000;
 const PRESS_MS = 3000;
 const PRESSES = ["pointerdown", "click"];
 
-// Streamlit sends the rerun that a beat asks for from a timer of 0 ms. Another page requested before that timer fires is drawn first and emptied by the
-// rerun, and a button's click is lost (1.67). So links, buttons and Back wait for that timer.
+// Streamlit sends the rerun of a beat from a 0 ms timer. A page requested before the timer fires is drawn first and emptied by the rerun, and a button's
+// click is lost (1.67). So links, buttons and Back wait for that timer.
 const LINK = "a[href]:not([target=_blank], [download])";
 let sending = false;
 document.addEventListener("click", (event) => event.target.closest?.(`${LINK}, button`) && postpone(event), true);
 window.addEventListener("popstate", postpone, true);
 
 function postpone(event) {
-  if (!sending || event.ctrlKey || event.metaKey || event.shiftKey) return; // with a key held, a link opens another tab or window
+  if (!sending || event.ctrlKey || event.metaKey || event.shiftKey) return; // with a modifier key, a link opens another tab or window
   event.stopImmediatePropagation();
   event.preventDefault();
   setTimeout(() => event.target.dispatchEvent(new event.constructor(event.type, event)));
@@ -28,7 +28,7 @@ function postpone(event) {
 export default function ({ data, parentElement, setTriggerValue }) {
   const pulse = (parentElement.pulse ??= start(parentElement));
   pulse.seen = pulse.newest = data.token;
-  pulse.version = data.version; // the script run has just drawn the page anew
+  pulse.version = data.version; // the script run has just redrawn the page
   pulse.data = data;
   pulse.beat = (token) => {
     setTriggerValue("beat", String(token));
@@ -77,10 +77,10 @@ function start(element) {
     const asked = pulse.data;
     try {
       const answer = await fetch(asked.version === null ? asked.url : `${asked.url}&version=${pulse.version}`, { cache: "no-store" });
-      pulse.slower = Number(answer.headers.get("x-slower")) || 1; // what a console asks for that does not keep up
+      pulse.slower = Number(answer.headers.get("x-slower")) || 1; // sent by an overloaded console
       const news = await answer.json();
       pulse.failures = answer.ok ? 0 : pulse.failures + 1;
-      if (answer.status === 401) location.reload(); // signed out elsewhere: the way in stands in its place
+      if (answer.status === 401) location.reload(); // signed out elsewhere: reload shows the sign-in
       if (answer.ok && asked === pulse.data) {
         if (!news.unchanged) take(news);
         askForRerun();
@@ -94,6 +94,7 @@ function start(element) {
   function take(news) {
     pulse.version = news.version;
     for (const [name, html] of Object.entries(news.slots ?? {})) for (const slot of document.querySelectorAll(`[data-slot="${name}"]`)) slot.innerHTML = html;
+    if (news.title) document.title = news.title;
     if (news.figures) window.dispatchEvent(new CustomEvent("parallab-figures", { detail: news.figures }));
     pulse.newest = news.token;
   }

@@ -1,4 +1,4 @@
-// A report draws itself from what it holds: each chart in the theme that is chosen, its numbers when they are asked for.
+// Draws a report from its embedded data: charts in the selected theme, and their numbers on demand.
 
 const MOST_ROWS = 500; // shown; a saved file holds all
 
@@ -43,7 +43,7 @@ function showNumbers({ node, plot, told }) {
   const button = saveButton(() => [names, ...rows], told.name);
   const said = document.createElement("p");
   said.className = "made";
-  said.textContent = rows.length > MOST_ROWS ? `The first ${MOST_ROWS} of ${rows.length.toLocaleString("en")} rows; the file holds all.` : "";
+  said.textContent = rows.length > MOST_ROWS ? `The first ${MOST_ROWS} of ${rows.length.toLocaleString("en")} rows; the CSV file has all.` : "";
   node.querySelector(".numbers").replaceChildren(button, said, scroll);
 }
 

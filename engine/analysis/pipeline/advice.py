@@ -1,4 +1,4 @@
-"""What to change in a pipeline, in one sentence, and how much faster than one process it can be where it runs."""
+"""Advice for a pipeline in one sentence, and its maximum speed-up over one process on this machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,44 +6,48 @@ from dataclasses import dataclass
 from engine.analysis.pipeline.spans import Measures, ideal_bubble
 
 WORTH = 0.05
-"""A loss below this share of all stages' time is not worth a change."""
+"""Losses below this share of stage time are not worth a change."""
 COSTLY = 1.25
-"""Times as much work an image as with fewer splits, from which micro-batches count as too small; less may be chance."""
+"""Ratio of work per image to that with fewer splits from which micro-batches count as too small; below, it may be
+noise.
+"""
 CROWDED = 0.9
-"""Stages at work for each place to compute, from which the places are the limit."""
+"""Busy stages per device slot from which the device slots are the limit."""
 UNEQUAL = 1.1
-"""The slowest stage's work over an equal share, from which stages count as unequal."""
+"""Ratio of the slowest stage's work to an equal share from which stages count as unequal."""
 
 
 @dataclass(frozen=True)
 class SpeedupBound:
-    """The most that a pipeline can be faster than one process with as many threads as one rank has, and why no more."""
+    """The maximum speed-up of a pipeline over one process with as many threads as one rank, and the reason for the
+    limit.
+    """
 
     speed_up: float
     because: str
     places: float
-    """How many stages can compute at one time, whatever the cut."""
+    """Number of stages that can compute at the same time, for any cut."""
     room: str
-    """What they compute on, in words."""
+    """The devices that they compute on, in words."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What of a run's config and cut the advice goes by; roles are stage1, stage2, …"""
+    """The parts of a run's config and cut that advice is based on; roles are stage1, stage2, …"""
 
     mode: str
     schedule: str
     batch_size: int
     layers: int
-    """Layers that the net can be cut between."""
+    """Number of layers that the net can be cut between."""
     transport: str = "auto"
     cuts: tuple[int, ...] = ()
-    """The layers that begin stages 2, 3, …; empty where they are not known."""
+    """The layers that start stages 2, 3, …; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class SplitCost:
-    """Another run's cost: `times` as much work per image here as there, with its fewer `splits`."""
+    """Cost compared with another run: `times` as much work per image here as in that run, which has fewer `splits`."""
 
     run_id: int
     splits: int
@@ -53,38 +57,35 @@ class SplitCost:
 def best_speed_up(
     devices: Sequence[str], cores: int, threads: int, shares: Sequence[float], splits: int, bound: float
 ) -> SpeedupBound:
-    """Return the most that stages on these devices (one each, such as cpu or cuda:0) can gain, by what there is and by
-    how the net is cut.
+    """Return the maximum speed-up of stages on these devices (one each, such as cpu or cuda:0), limited by hardware and
+    by the cut.
 
-    `bound` is the most that stages of these shares can gain in so many splits, wherever they are.
+    `bound` is the maximum speed-up of stages with these shares in this number of splits, on any devices.
     """
     stages = len(devices)
     chips, on_cpu = {device for device in devices if device != "cpu"}, sum(device == "cpu" for device in devices)
     places = max(1.0, min(stages, len(chips) + min(on_cpu, cores / threads)))
     room = (
-        f"{_counted(cores, 'CPU core')} at {_counted(threads, 'thread')} a rank"
+        f"{_counted(cores, 'CPU core')} with {_counted(threads, 'thread')} per rank"
         if on_cpu
         else f"{_counted(len(chips), 'device')} ({', '.join(sorted(chips))})"
     )
     if places < bound or places == 1:
         return SpeedupBound(places, f"{stages} stages on {room}.", places, room)
     parts = ", ".join(f"{_percent(share)}" for share in shares)
-    return SpeedupBound(bound, f"Stages with {parts} of the work, in {_counted(splits, 'split')}.", places, room)
+    return SpeedupBound(bound, f"Stage shares {parts}, {_counted(splits, 'split')}.", places, room)
 
 
 def advice(measures: Measures, settings: Settings, best: SpeedupBound, slower: SplitCost | None = None) -> str:
-    """Return what to change first, going by the largest of the losses: the schedule's, unequal stages', waiting's, that
-    of small micro-batches.
+    """Return the most useful change, based on the largest loss: schedule, unequal stages, waiting, or small
+    micro-batches.
     """
     if best.places <= 1:
-        return (
-            f"All stages share {best.room}: splits can't make this faster than one process; give each stage a core "
-            "or a GPU of its own."
-        )
+        return f"All stages share {best.room}, so splits can't beat one process. Give each stage its own core or GPU."
     stages = len(measures.shares)
     if best.places < stages and measures.at_work >= CROWDED * best.places:
-        full = f"{stages} stages share {best.room}, on which {measures.at_work:.2g} work at a time"
-        return f"{full}: that is the limit, so take fewer stages or a core or GPU for each."
+        full = f"{stages} stages share {best.room}, with {measures.at_work:.2g} busy at a time"
+        return f"{full}. The hardware is the limit: use fewer stages, or a core or GPU for each."
     costly = (1 - 1 / slower.times) * (1 - measures.bubble) if slower and slower.times >= COSTLY else 0.0
     losses = {
         "schedule": measures.of_schedule,
@@ -95,12 +96,12 @@ def advice(measures: Measures, settings: Settings, best: SpeedupBound, slower: S
     worst = max(losses, key=lambda name: losses[name])
     if losses[worst] < WORTH:
         return (
-            f"Near what can be had: of the {_percent(measures.bubble)} of the time that stages idle, no single "
-            f"cause makes up {_percent(WORTH)} or more."
+            f"Near the optimum: no single cause makes up {_percent(WORTH)} or more of the "
+            f"{_percent(measures.bubble)} idle time."
         )
     if worst == "costly" and slower:
-        here = f"an image takes {slower.times:.2g} times the work that it takes in run {slower.run_id}"
-        return f"Lower splits to {slower.splits}: {here}, whose micro-batches are larger."
+        here = f"an image takes {slower.times:.2g} times as much work as in run {slower.run_id}"
+        return f"Lower splits to {slower.splits}: {here}, which has larger micro-batches."
     if worst == "unevenness":
         return _move_a_layer(measures, settings)
     return _more_splits(measures, settings) if worst == "schedule" else _less_waiting(measures, settings)
@@ -109,8 +110,8 @@ def advice(measures: Measures, settings: Settings, best: SpeedupBound, slower: S
 def _more_splits(measures: Measures, settings: Settings) -> str:
     lost, stages = (
         (
-            f"With {_counted(measures.splits, 'split')} the schedule alone idles {_percent(measures.of_schedule)} "
-            "of the time"
+            f"With {_counted(measures.splits, 'split')} the schedule alone leaves stages idle "
+            f"{_percent(measures.of_schedule)} of the time"
         ),
         len(measures.shares),
     )
@@ -122,20 +123,18 @@ def _more_splits(measures: Measures, settings: Settings) -> str:
     ]
     if not can_be:
         fewer = " or fewer stages" if stages > 2 else ""
-        return f"{lost}, and a batch of {settings.batch_size} can't be cut further: take a larger batch_size{fewer}."
+        return f"{lost}, and a batch of {settings.batch_size} can't be split further. Use a larger batch_size{fewer}."
     more = next((count for count in can_be if count >= 2 * measures.splits), can_be[-1])
-    small = f"if micro-batches of {_counted(settings.batch_size // more, 'image')} cost no more each"
-    return f"{lost}: raise splits to {more}, where equal stages idle {_percent(ideal_bubble(stages, more))}, {small}."
+    small = f"if micro-batches of {_counted(settings.batch_size // more, 'image')} don't cost more per image"
+    return f"{lost}. Raise splits to {more}: equal stages then idle {_percent(ideal_bubble(stages, more))}, {small}."
 
 
 def _move_a_layer(measures: Measures, settings: Settings) -> str:
     shares, stages = measures.shares, len(measures.shares)
     slowest = max(range(stages), key=lambda stage: shares[stage])
     if shares[slowest] * stages < UNEQUAL:
-        lost = f"which idles {_percent(measures.of_unevenness)} of the time"
-        return (
-            f"Stages are equal, but micro-batches take unequal times, {lost}: look for other programs on their cores."
-        )
+        lost = f"{_percent(measures.of_unevenness)} of the time is idle"
+        return f"Stages are equal but micro-batch times vary ({lost}). Check for other programs on the same cores."
     neighbour = min(
         (stage for stage in (slowest - 1, slowest + 1) if 0 <= stage < stages), key=lambda stage: shares[stage]
     )
@@ -145,44 +144,41 @@ def _move_a_layer(measures: Measures, settings: Settings) -> str:
     )
     end = "first" if neighbour < slowest else "last"
     if len(settings.cuts) != stages - 1:
-        return f"{says}: move the {end} layer of stage{slowest + 1} to stage{neighbour + 1} by cut."
+        return f"{says}. Move the {end} layer of stage{slowest + 1} to stage{neighbour + 1} with the setting cut."
     begins = (0, *settings.cuts, settings.layers)
     if begins[slowest + 1] - begins[slowest] < 2:
-        fewer = "; fewer stages would be more equal" if stages > 2 else ""
-        return f"{says}, but stage{slowest + 1} has one layer only, so no cut makes them more equal{fewer}."
+        fewer = ", but fewer stages would" if stages > 2 else ""
+        return f"{says}, but stage{slowest + 1} has only one layer: no cut balances them better{fewer}."
     cuts, edge = list(settings.cuts), min(slowest, neighbour)
     layer = cuts[edge] if end == "first" else cuts[edge] - 1
     cuts[edge] += 1 if end == "first" else -1
     return (
-        f"{says}: move layer {layer} to stage{neighbour + 1}, which is cut {','.join(map(str, cuts))} (now "
+        f"{says}. Move layer {layer} to stage{neighbour + 1}: set cut to {','.join(map(str, cuts))} (now "
         f"{','.join(map(str, settings.cuts))})."
     )
 
 
 def _less_waiting(measures: Measures, settings: Settings) -> str:
-    lost = f"{_percent(measures.of_waiting)} of the time stages wait for more than the schedule asks"
+    lost = f"Stages wait {_percent(measures.of_waiting)} of the time beyond the schedule"
     if settings.mode == "rpc":
-        return (
-            f"{lost}, for messages above all: mode gpipe or 1f1b hands activations from stage to stage without a "
-            "master."
-        )
+        return f"{lost}, mainly for messages. Modes gpipe and 1f1b pass activations between stages without a master."
     if settings.mode == "torch_pipelining":
         return (
-            f"{lost}, torch's transfers among it, which it does not tell apart: hold mode {settings.schedule} "
-            "against it."
+            f"{lost}, including torch's transfers, which are not measured separately. Compare with mode "
+            f"{settings.schedule}."
         )
     if measures.moving < measures.of_waiting / 2:
-        small = "micro-batches are small beside the time of a hand-over"
+        small = "micro-batches are small compared with the transfer overhead"
         return (
-            f"{lost}, though sending takes only {_percent(measures.moving)}: {small}; lower splits, or free the "
+            f"{lost}, though sending takes only {_percent(measures.moving)}: {small}. Lower splits, or free the "
             "stages' cores."
         )
     if settings.transport == "rpc":
-        return f"{lost}, and sending takes {_percent(measures.moving)}: choose transport shared_memory."
-    fewer = "take fewer stages, or " if len(measures.shares) > 2 else ""
+        return f"{lost}, and sending takes {_percent(measures.moving)}. Set transport to shared_memory."
+    fewer = "use fewer stages, or " if len(measures.shares) > 2 else ""
     return (
-        f"{lost}, and sending takes {_percent(measures.moving)}: {fewer}cut where activations are smaller, which "
-        "is deeper in the net."
+        f"{lost}, and sending takes {_percent(measures.moving)}: {fewer}cut deeper in the net, where activations are "
+        "smaller."
     )
 
 

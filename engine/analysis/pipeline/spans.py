@@ -1,8 +1,7 @@
-"""What a pipeline's recorded spans say: its batches, who worked when, how much of the time stages idled and why. Times
-are seconds.
+"""Analysis of a pipeline's recorded spans: batches, busy times, idle share and its causes. Times are seconds.
 
-With p stages and m splits a bubble can't be below (p-1)/(m+p-1) where all stages are equal (Huang et al. 2019). What
-unequal ones can reach is played (engine/pipelining/simulation.py).
+With p equal stages and m splits the bubble is at least (p-1)/(m+p-1) (Huang et al. 2019). The bound for unequal stages
+is simulated (engine/pipelining/simulation.py).
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,8 +27,8 @@ class BatchSpans:
 
     @property
     def complete(self) -> bool:
-        """Whether each stage has recorded forward and backward of every micro-batch, and all of them their update where
-        one has.
+        """Whether every stage has recorded forward and backward of every micro-batch, and its update if any stage has
+        one.
         """
         found = {(span.name, span.stage, span.micro_batch) for span in self.spans}
         first = self.number * self.splits
@@ -41,22 +40,22 @@ class BatchSpans:
 
     @property
     def start_ns(self) -> int:
-        """When its first span began, on the machine's monotonic clock."""
+        """Start of its first span, on the machine's monotonic clock."""
         return min(span.t0_ns for span in self.spans)
 
     @property
     def window_s(self) -> float:
-        """From the start of its first span to the end of its last."""
+        """Time from the start of its first span to the end of its last."""
         return (max(span.t1_ns for span in self.spans) - self.start_ns) / 1e9
 
 
 @dataclass(frozen=True)
 class Measures:
-    """The numbers of one complete batch; tuples have an entry a stage, shares are from 0 to 1.
+    """The measures of one complete batch; tuples have an entry per stage, shares are from 0 to 1.
 
-    `bubble` is the idle share of all stages' time, and the sum of three: `of_schedule`, what equal stages would idle
-    too; `of_unevenness`, what the measured durations add; `of_waiting`, all that lies between the measured window and
-    the least one (`least_s`): transfers and delays.
+    `bubble` is the idle share of stage time, the sum of three parts: `of_schedule`, the idle share of equal stages;
+    `of_unevenness`, the addition by the measured durations; `of_waiting`, the difference between the measured time and
+    the minimum (`least_s`): transfers and delays.
     """
 
     splits: int
@@ -65,40 +64,38 @@ class Measures:
     busy_s: tuple[float, ...]
     moving_s: tuple[float, ...]
     waiting_s: tuple[float, ...]
-    """Neither busy nor moving; sending beside other work counts in `moving_s` all the same."""
+    """Neither busy nor moving; sending that overlaps other work still counts in `moving_s`."""
     shares: tuple[float, ...]
     bubble: float
     of_schedule: float
     of_unevenness: float
     of_waiting: float
     bound: float
-    """The most that stages with these forwards and backwards can be faster than one stage at a time, in equal
-    micro-batches.
-    """
+    """Maximum speed-up of stages with these forwards and backwards over serial execution, for equal micro-batches."""
 
     @property
     def ideal(self) -> float:
-        """The bubble of equal stages whose transfers take no time."""
+        """The bubble of equal stages with zero transfer time."""
         return ideal_bubble(len(self.shares), self.splits)
 
     @property
     def bound_bubble(self) -> float:
-        """The bubble that this bound means."""
+        """The bubble at this bound."""
         return 1 - self.bound / len(self.shares)
 
     @property
     def at_work(self) -> float:
-        """How many stages worked at a time, on average."""
+        """Average number of busy stages."""
         return sum(self.busy_s) / self.window_s
 
     @property
     def moving(self) -> float:
-        """The share of all stages' time in which they sent or received."""
+        """Share of stage time spent sending or receiving."""
         return sum(self.moving_s) / (len(self.shares) * self.window_s)
 
 
 def batches(spans: Iterable[Span], stages: int, splits: int) -> list[BatchSpans]:
-    """Return the spans by batch, in order, incomplete ones too; what belongs to no stage is left out."""
+    """Return the spans by batch, in order, including incomplete batches; spans without a stage are dropped."""
     found: dict[int, list[Span]] = {}
     for span in spans:
         if 0 <= span.stage < stages:
@@ -110,7 +107,7 @@ def batches(spans: Iterable[Span], stages: int, splits: int) -> list[BatchSpans]
 
 
 def measure(batch: BatchSpans, schedule: Schedule) -> Measures:
-    """Return the numbers of a complete batch that ran in the order of `schedule`."""
+    """Return the measures of a complete batch that ran in the order of `schedule`."""
     window, stages, splits = batch.window_s, batch.stages, batch.splits
     busy, moving = _covered(batch, BUSY), _covered(batch, MOVING)
     forward, backward = durations(batch, "forward"), durations(batch, "backward")
@@ -136,7 +133,7 @@ def measure(batch: BatchSpans, schedule: Schedule) -> Measures:
 
 
 def ideal_bubble(stages: int, splits: int) -> float:
-    """Return the bubble of equal stages whose transfers take no time."""
+    """Return the bubble of equal stages with zero transfer time."""
     return (stages - 1) / (splits + stages - 1)
 
 
@@ -150,7 +147,7 @@ def durations(batch: BatchSpans, name: str) -> list[list[float]]:
 
 
 def work_s(batch: BatchSpans) -> float:
-    """Return the seconds of all forwards and backwards of all stages together."""
+    """Return the total seconds of all forwards and backwards."""
     return sum(span.t1_ns - span.t0_ns for span in batch.spans if span.name in WORK) / 1e9
 
 
@@ -165,7 +162,7 @@ def updates(batch: BatchSpans) -> list[float]:
 
 
 def unhindered(batch: BatchSpans, schedule: Schedule) -> BatchSpans:
-    """Return the batch as its own durations would let it run, were there neither transfers nor delays."""
+    """Return the batch as its own durations allow without transfers and delays."""
     first, start = batch.number * batch.splits, batch.start_ns
     played = play(schedule, durations(batch, "forward"), durations(batch, "backward"), updates(batch))
     spans = [
@@ -182,7 +179,7 @@ def unhindered(batch: BatchSpans, schedule: Schedule) -> BatchSpans:
 
 
 def _covered(batch: BatchSpans, names: Sequence[str]) -> list[float]:
-    """Return the seconds of each stage that lie in at least one span of these names; spans that overlap count once."""
+    """Return the seconds of each stage covered by spans with these names; overlapping spans count once."""
     covered, reached = [0] * batch.stages, [batch.start_ns] * batch.stages
     for span in batch.spans:
         if span.name in names:

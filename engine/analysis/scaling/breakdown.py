@@ -1,5 +1,5 @@
-"""Where the time of ranks went, by count: seconds in each phase, the share of communication, and the count from which a
-rank costs what it saves.
+"""Time breakdown of ranks by count: seconds in each phase, the share of communication, and the break-even count.
+Torch-free.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,14 @@ from engine.analysis.scaling.scaling_data import TimedRun
 from engine.registry import server_roles
 
 WORK = ("compute", "update", "data", "evaluate")
-"""Phases in which a rank gets on with it; all others but `serve` are what being many costs."""
+"""Productive phases; all others except `serve` are overhead of parallelism."""
+SHARES = {
+    "work": WORK,
+    "communication": ("communicate",),
+    "waiting and locks": ("wait", "lock"),
+    "other": ("other",),
+}
+"""Phases by the names under which they are summed."""
 SERVE = "serve"
 PhasesOf = Mapping[int, Mapping[str, Mapping[str, float]]]
 """Seconds by run, role and phase."""
@@ -19,17 +26,17 @@ PhasesOf = Mapping[int, Mapping[str, Mapping[str, float]]]
 
 @dataclass(frozen=True)
 class PhaseBar:
-    """The seconds of one rank, or of the mean of several alike, in each phase."""
+    """The seconds of one rank, or the mean of several of the same kind, in each phase."""
 
     line: tuple[Any, ...]
     count: int
     rank: str
-    """The role, or the kind of role (trainer, observer) where several were averaged."""
+    """The role, or the kind of role (trainer, observer) if several were averaged."""
     seconds: Mapping[str, float]
 
     @property
     def whole_s(self) -> float:
-        """The driving thread's seconds: what handler threads served goes beside them."""
+        """Seconds of the main thread; the time of handler threads is not included."""
         return sum(spent for phase, spent in self.seconds.items() if phase != SERVE)
 
     def share(self, *phases: str) -> float:
@@ -39,7 +46,7 @@ class PhaseBar:
 
 @dataclass(frozen=True)
 class CountStep:
-    """What going from one count to the next saved and cost, in seconds of each rank for the work of the
+    """Savings and costs of the step from one count to the next, in seconds per rank for the work of the
     smallest size.
     """
 
@@ -51,12 +58,14 @@ class CountStep:
 
     @property
     def gain_s(self) -> float:
-        """Seconds gained for each rank added."""
+        """Seconds gained per added rank."""
         return (self.saved_s - self.cost_s) / (self.second - self.first)
 
 
 def bars(timings: Sequence[TimedRun], phases: PhasesOf, *, each_rank: bool) -> list[PhaseBar]:
-    """Return a bar for each line, count and rank (or kind of rank), the mean over seeds, by rising count."""
+    """Return a bar for each line, count and rank (or kind of rank): the mean over seeds, in ascending order of
+    counts.
+    """
     groups: dict[tuple[tuple[Any, ...], int, str], list[Mapping[str, float]]] = {}
     for timing in sorted(timings, key=lambda timing: timing.count):
         for role, spent in phases.get(timing.run_id, {}).items():
@@ -65,12 +74,12 @@ def bars(timings: Sequence[TimedRun], phases: PhasesOf, *, each_rank: bool) -> l
 
 
 def kind_of(role: str) -> str:
-    """Return what kind of rank a role is: trainer of trainer3."""
+    """Return the kind of rank of a role: trainer for trainer3."""
     return role.rstrip("0123456789")
 
 
 def steps(timings: Sequence[TimedRun], phases: PhasesOf) -> list[CountStep]:
-    """Return what each step to a larger count saved and cost, by line; empty where phases or sizes lack.
+    """Return savings and costs of each step to a larger count, by line; empty if phases or sizes are missing.
 
     Seconds are the mean over the ranks that compute, scaled to the same amount of work.
     """
@@ -85,10 +94,10 @@ def steps(timings: Sequence[TimedRun], phases: PhasesOf) -> list[CountStep]:
 
 
 def break_even(found: Sequence[CountStep]) -> float | None:
-    """Return the count at which a rank more costs as much as it saves, between the middles of the steps of one line;
-    None where that is never so.
+    """Return the count at which an added rank costs what it saves, interpolated between the midpoints of the
+    steps of one line; None if there is none.
 
-    The first count where already the first step costs more than it saves.
+    The first count if the first step already costs more than it saves.
     """
     middles = [((step.first + step.second) / 2, step.gain_s) for step in found]
     for place, (middle, gain) in enumerate(middles):
@@ -101,7 +110,7 @@ def break_even(found: Sequence[CountStep]) -> float | None:
 
 
 def _costs(timings: Sequence[TimedRun], phases: PhasesOf) -> dict[int, tuple[float, float]]:
-    """Return the seconds of work and of all else by count, a computing rank's mean, for the work of the
+    """Return the seconds of work and of overhead by count: the mean of the computing ranks, for the work of the
     smallest size.
     """
     found: dict[int, list[tuple[float, float]]] = {}

@@ -1,5 +1,5 @@
-"""Laws of scaling fitted to work a second: Amdahl's, Gustafson's and the Universal Scalability Law, each with intervals
-of its parameters. Torch-free.
+"""Scaling laws fitted to throughput: Amdahl's, Gustafson's and the Universal Scalability Law, with intervals of their
+parameters. Torch-free.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,9 +11,13 @@ from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.statistics.confidence import student
 
 POOR = 0.15
-"""The error of a fit from which its sentence says so."""
+"""Fit error from which the finding mentions it."""
+WORST = 0.4
+"""Maximum fit error; a law with a larger one is rejected."""
+FURTHEST = 4
+"""Multiple of the largest measured count up to which a predicted peak is mentioned."""
 WIDEST = 0.5
-"""The largest interval of a share (0 to 1) that still states it; with a wider one the law is not fitted."""
+"""Maximum interval width of a share (0 to 1); a law with a wider one is rejected."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +28,13 @@ class Law:
     source: str
     parameters: tuple[str, ...]
     bounds: tuple[tuple[float, float], ...]
-    """The least and the greatest possible value of each parameter."""
+    """Minimum and maximum possible value of each parameter."""
     speed_up: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A fitted number with its 95 % interval, all within the law's bounds."""
+    """A fitted value with its 95 % interval, within the law's bounds."""
 
     name: str
     value: float
@@ -44,13 +48,13 @@ class Fit:
 
     law: Law
     per_second: float
-    """Work a second at 1, as fitted."""
+    """Fitted throughput at 1."""
     parameters: tuple[Parameter, ...]
     error: float
-    """Root of the mean squared relative difference to the runs (0.05: five percent)."""
+    """Root mean squared relative difference to the runs (0.05: five percent)."""
 
     def speed_up(self, count: float) -> float:
-        """Return the speed-up that the law gives at a count."""
+        """Return the law's speed-up at a count."""
         return float(self.law.speed_up(count, *(parameter.value for parameter in self.parameters)))
 
     def parameter(self, name: str) -> Parameter:
@@ -79,23 +83,20 @@ LAWS = (AMDAHL, GUSTAFSON, SCALABILITY)
 
 
 def fit(law: Law, timings: Sequence[TimedRun]) -> Fit | str:
-    """Return a law fitted to the runs of one line by least squares of relative differences; or why it can't be, in
-    words.
+    """Return a law fitted to the runs of one line by least squares of relative differences, or the reason why it can't
+    be fitted.
 
-    Work a second at 1 is fitted too, so that the reference point's own error counts. Intervals are Student's, from the
-    covariance of the fit without bounds, cut at the law's bounds: the true value lies within these, so they cover it as
-    often. A law whose interval lies beyond a bound is refused.
+    Throughput at 1 is fitted too, so that the error of the reference point counts. Intervals are Student's, from the
+    covariance of the unbounded fit, cut at the law's bounds: the true value lies within the bounds, so coverage is
+    unchanged. A law with an interval outside a bound is rejected.
     """
     freedom = len(timings) - len(law.parameters) - 1
     if freedom < 1:
         needed = len(law.parameters) + 2
-        return (
-            f"{len(law.parameters) + 1} numbers from {len(timings)} runs leave nothing to tell their error by: it "
-            f"takes {needed} runs. Add seeds or sizes."
-        )
+        return f"At least {needed} runs are needed for this fit; got {len(timings)}. Add seeds or sizes."
     if len({timing.count for timing in timings}) <= len(law.parameters):
-        return "These sizes don't tell its parameters apart. Add sizes."
-    import numpy as np  # taken late, with scipy: a page that fits nothing does not wait for it
+        return "These sizes can't identify the parameters. Add sizes."
+    import numpy as np  # imported late, with scipy, to keep other pages fast
     from scipy.optimize import OptimizeWarning, curve_fit
 
     counts, rates = (
@@ -116,52 +117,52 @@ def fit(law: Law, timings: Sequence[TimedRun]) -> Fit | str:
     try:
         found, covariance = fitted()
         if not np.all(np.isfinite(covariance)):
-            return "These sizes don't tell its parameters apart. Add sizes."
+            return "These sizes can't identify the parameters. Add sizes."
         reach = student(0.95, freedom) * np.sqrt(np.diag(covariance))
         intervals = list(zip((found - reach)[1:].tolist(), (found + reach)[1:].tolist(), strict=True))
         if why := _beyond(law, intervals):
             return why
         least, most = zip(*law.bounds, strict=True)
         if np.any(found[1:] < least) or np.any(found[1:] > most):
-            found, _ = fitted(
-                bounds=([0.0, *least], [inf, *most]), method="dogbox"
-            )  # which reaches a bound, not only its neighbourhood
+            found, _ = fitted(bounds=([0.0, *least], [inf, *most]), method="dogbox")  # dogbox can reach a bound exactly
     except (RuntimeError, OptimizeWarning):
-        return "No parameters bring it near these runs."
+        return "The fit did not converge."
     parameters = tuple(
         _within(name, value, interval, bounds)
         for name, value, interval, bounds in zip(law.parameters, found[1:].tolist(), intervals, law.bounds, strict=True)
     )
     expected = rate(counts, *found)
-    return Fit(law, float(found[0] * base), parameters, float(np.sqrt(np.mean((expected * base / rates - 1) ** 2))))
+    error = float(np.sqrt(np.mean((expected * base / rates - 1) ** 2)))
+    if error > WORST:
+        return f"No fit: the runs differ from this law by {error:.0%}."
+    return Fit(law, float(found[0] * base), parameters, error)
 
 
 def _beyond(law: Law, intervals: Sequence[tuple[float, float]]) -> str:
-    """Return why these intervals state no possible law, in words; empty where they do."""
+    """Return why these intervals are not valid for the law; empty if they are."""
     for name, (low, high), (least, most) in zip(law.parameters, intervals, law.bounds, strict=True):
         if low > most:
-            return f"Its {name} would be above {most:g}: these runs slow down more than this law allows."
+            return f"{name.capitalize()} would be above {most:g}: the runs slow down more than this law allows."
         if high < least:
-            return f"Its {name} would be below {least:g}: these runs speed up more than this law allows."
+            return f"{name.capitalize()} would be below {least:g}: the runs speed up more than this law allows."
         known = min(high, most) - max(low, least)
         if isfinite(most) and known > WIDEST * (most - least):
             return (
-                f"The 95 % interval of its {name} reaches from {max(low, least):.2g} to {min(high, most):.2g}, "
-                "more than half of what is possible: "
-                "too few runs to state it. Add seeds or sizes."
+                f"The 95 % interval of the {name} is too wide ({max(low, least):.2g} to {min(high, most):.2g}, more "
+                "than half of the possible range). Add seeds or sizes."
             )
     return ""
 
 
 def _within(name: str, value: float, interval: tuple[float, float], bounds: tuple[float, float]) -> Parameter:
-    """Return a parameter with its interval cut at the bounds; one that lies on a bound is put there."""
+    """Return a parameter with its interval clipped to the bounds; a value near a bound is set to it."""
     low, high = (min(max(end, bounds[0]), bounds[1]) for end in interval)
     return Parameter(name, min(max(value, low), high), low, high)
 
 
 def best_count(found: Fit) -> float:
-    """Return the count at which the Universal Scalability Law has its peak; infinite where its interval leaves open
-    whether there is one.
+    """Return the count at the peak of the Universal Scalability Law; infinite if its interval does not confirm
+    a peak.
     """
     contention, coherency = found.parameter("contention"), found.parameter("coherency")
     if coherency.low <= 0:
@@ -172,31 +173,25 @@ def best_count(found: Fit) -> float:
 
 
 def in_words(found: Fit, largest: int, plural: str, singular: str) -> str:
-    """Return what a fitted Universal Scalability Law says, in a sentence; `largest` is the largest count that was
-    measured.
+    """Return the finding of a fitted Universal Scalability Law, as a sentence; `largest` is the largest
+    measured count.
     """
-    hint = f" The law is off by {found.error:.0%}, so take it as a hint." if found.error > POOR else ""
-    return _told(found, largest, plural, singular) + hint
+    hint = f" Rough estimate: the fit error is {found.error:.0%}." if found.error > POOR else ""
+    return _finding(found, largest, plural, singular) + hint
 
 
-def _told(found: Fit, largest: int, plural: str, singular: str) -> str:
+def _finding(found: Fit, largest: int, plural: str, singular: str) -> str:
     best, many, there = best_count(found), _counted(largest, plural, singular), found.speed_up(largest)
     if best <= 1:
-        return f"Beyond 1 {singular} more of them slow it down."
+        return f"Slower beyond 1 {singular}."
     if best < largest:
         most = found.speed_up(best)
-        return (
-            f"Beyond {_counted(int(best), plural, singular)} more of them slow it down: there it is fastest, "
-            f"{most:.2g} times as fast as with 1."
-        )
+        return f"Fastest at {_counted(int(best), plural, singular)} ({most:.2g} times as fast as 1); slower beyond."
     if there < 1:
-        return (
-            f"More {plural} don't pay here: with {largest} it is {there:.2g} times as fast as with 1, and where it "
-            "turns can't be told."
-        )
-    if best == inf:
-        return f"Up to {many} no slow-down shows; that many are {there:.2g} times as fast as 1."
-    return f"Up to {many} more of them still help; by the fitted law they would slow it down beyond about {best:.0f}."
+        return f"More {plural} don't pay off: {largest} are {there:.2g} times as fast as 1, and the fit shows no peak."
+    if best > FURTHEST * largest:
+        return f"No slow-down up to {many}: {there:.2g} times as fast as 1."
+    return f"Still speeding up at {many}; the fit predicts a peak near {best:.0f}."
 
 
 def _counted(count: int, plural: str, singular: str) -> str:

@@ -1,11 +1,10 @@
-"""Runs laid along a count: of ranks, or of splits. What every scaling chart and table is made from. Torch-free and
-pure.
-"""
+"""Runs by count (of ranks or splits): the data of all scaling charts and tables. Torch-free and pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.analysis.disturbance import left_out
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.seedings import mixture
 from engine.config_values import value_in_words
@@ -17,56 +16,71 @@ from engine.store.sweeps.sweeps import SEED
 THREADS = "threads_per_rank"
 """The count that every experiment has."""
 APART = frozenset({SEED, "checkpoint_every_s", "render_every_s", "timeout_s"})
-"""Settings that runs may differ in and still be timed against each other."""
+"""Settings that may differ between runs with comparable timings."""
 
 
 @dataclass(frozen=True)
 class TimedRun:
-    """One finished run: where it stands, and what it took."""
+    """One finished run: its count and line, and its timing."""
 
     run_id: int
     line: tuple[Any, ...]
-    """The values of what tells lines apart, such as the mode; empty where nothing does."""
+    """The values that identify its line, such as the mode; empty if there is only one line."""
     count: int
     seed: int
     execution_time_s: float
     work: float
-    """Units of work done; 1 where none were counted, so that every run counts as much."""
+    """Units of work done; 1 if none were counted, so that every run counts equally."""
     crowded: str
-    """Why its ranks were in each other's way, in words; empty where they were not."""
+    """Why it is oversubscribed, in words; empty if it isn't."""
+    disturbance: float | None = None
+    """The share (0 to 1) of its CPU time that others took; None if unknown."""
 
     @property
     def per_second(self) -> float:
-        """Units of work a second."""
+        """Throughput in units of work per second."""
         return self.work / self.execution_time_s
 
 
 @dataclass(frozen=True)
 class Study:
-    """Finished runs along a count, and what stands against comparing them."""
+    """Finished runs by count, and obstacles to comparing them."""
 
     field: str
     lines: tuple[str, ...]
-    """The fields that tell lines apart."""
+    """The fields that identify lines."""
     timings: tuple[TimedRun, ...]
     unit: str
-    """What work is counted in; empty where it was not counted in every run."""
+    """The unit of work; empty if not counted in every run."""
     obstacles: tuple[str, ...]
-    """Why no law may be fitted to any of it, a sentence each."""
+    """Reasons why no law may be fitted, a sentence each."""
+    disturbed: tuple[TimedRun, ...] = ()
+    """Runs that other programs disturbed; no mean and no fit counts them."""
+    left_out: str = ""
+    """Which these are, as a sentence; empty if there are none."""
 
     def line_keys(self) -> list[tuple[Any, ...]]:
-        """Return the lines in the order in which they first appear."""
+        """Return the lines in order of first appearance."""
         return list(dict.fromkeys(timing.line for timing in self.timings))
 
     def of(self, line: tuple[Any, ...]) -> list[TimedRun]:
-        """Return the timings of one line by rising count."""
+        """Return the timings of one line in ascending order of counts."""
         return sorted(
             (timing for timing in self.timings if timing.line == line), key=lambda timing: (timing.count, timing.seed)
         )
 
 
-def study(runs: Sequence[RunRow], around: Mapping[int, Surroundings], field: str, lines: Sequence[str] = ()) -> Study:
-    """Return finished runs laid along `field`; those that lack it or were not timed are left out."""
+def study(
+    runs: Sequence[RunRow],
+    around: Mapping[int, Surroundings],
+    field: str,
+    lines: Sequence[str] = (),
+    *,
+    with_disturbed: bool = False,
+) -> Study:
+    """Return finished runs by `field`; runs without the field or without timing are omitted. Disturbed runs are apart,
+    unless `with_disturbed`.
+    """
     finished = [run for run in runs if run.status == "finished"]
     timed = [run for run in finished if run.execution_time_s and isinstance(run.config.get(field), int)]
     known = [around[run.id] for run in timed if run.id in around]
@@ -81,34 +95,38 @@ def study(runs: Sequence[RunRow], around: Mapping[int, Surroundings], field: str
             run.execution_time_s or 0.0,
             float(around[run.id].work) if counted else 1.0,
             crowded(around[run.id]) if run.id in around else "",
+            run.disturbance,
         )
         for run in timed
     )
+    apart = set() if with_disturbed else {run.id for run in timed if run.disturbed}
     return Study(
         field,
         tuple(lines),
-        timings,
+        tuple(timing for timing in timings if timing.run_id not in apart),
         units.pop() if counted else "",
         tuple(_obstacles(finished, known, {field, *lines})),
+        tuple(timing for timing in timings if timing.run_id in apart),
+        left_out([run for run in timed if run.id in apart]),
     )
 
 
 def count_fields() -> dict[str, str]:
-    """Return the fields of all experiments along which more should be faster, each with the word for one; the first of
-    them that varies is the axis.
+    """Return the fields of all experiments in which more should be faster, each with its singular word; the first one
+    that varies is the x-axis.
     """
     own = {name: one for each in experiments() for name, one in each.counts.items()}
-    return own | {THREADS: "thread a rank"}
+    return own | {THREADS: "thread per rank"}
 
 
 def words_of(field: str) -> tuple[str, str]:
-    """Return a count's words for several and for one."""
-    return "threads a rank" if field == THREADS else field, count_fields().get(field, field)
+    """Return a count's plural and singular words."""
+    return "threads per rank" if field == THREADS else field, count_fields().get(field, field)
 
 
 def at_once(runs: Sequence[RunRow], field: str) -> int | None:
-    """Return how many work at a time in runs along `field`, as their experiment says; None where it is the value of the
-    field itself.
+    """Return the number of concurrent workers in runs by `field`, as defined by their experiment; None if it is the
+    value of the field itself.
     """
     for run in runs:
         known = known_experiment(run.experiment)
@@ -119,13 +137,13 @@ def at_once(runs: Sequence[RunRow], field: str) -> int | None:
 
 
 def axis_of(varied: Iterable[str]) -> str | None:
-    """Return the field that is a count of ranks or splits, None where none of those that vary is one."""
+    """Return the field that is a count of ranks or splits, None if none of the varied fields is one."""
     found = set(varied)
     return next((name for name in count_fields() if name in found), None)
 
 
 def differing(runs: Sequence[RunRow]) -> list[str]:
-    """Return the settings, without the seed, in which runs of one experiment differ, counts first."""
+    """Return the settings, except the seed, in which runs of one experiment differ, counts first."""
     names = dict.fromkeys(name for run in runs for name in run.config)
     found = [
         name for name in names if name not in APART and len({value_in_words(run.config.get(name)) for run in runs}) > 1
@@ -134,16 +152,19 @@ def differing(runs: Sequence[RunRow]) -> list[str]:
     return sorted(found, key=lambda name: counts.index(name) if name in counts else len(counts))
 
 
-def _obstacles(runs: Sequence[RunRow], known: Sequence[Surroundings], told: set[str]) -> Iterable[str]:
+def _obstacles(runs: Sequence[RunRow], known: Sequence[Surroundings], grouped: set[str]) -> Iterable[str]:
     experiments = sorted({run.experiment for run in runs})
     if len(experiments) > 1:
-        yield f"The runs are of {len(experiments)} experiments ({', '.join(experiments)}). Choose runs of one."
-    elif others := [name for name in differing(runs) if name not in told]:
+        yield (
+            f"The runs belong to {len(experiments)} experiments ({', '.join(experiments)}). Select runs of one "
+            "experiment."
+        )
+    elif others := [name for name in differing(runs) if name not in grouped]:
         values = "; ".join(
             f"{name} {', '.join(sorted({value_in_words(run.config.get(name)) for run in runs}))}" for name in others[:3]
         )
-        yield f"The runs differ in more than that: {values}. Choose runs that are alike, or let it tell lines apart."
+        yield f"The runs also differ in {values}. Select runs with equal settings, or group by that setting."
     if mixed := mixture(runs):
-        yield f"{mixed} Choose those of one rule: filter by seeding."
+        yield f"{mixed} Select runs with one rule: filter by seeding."
     if difference := unlike(known):
-        yield f"The runs are of unlike machines: {difference}. Choose those of one machine."
+        yield f"The runs used different machines: {difference}. Select runs of one machine."

@@ -1,4 +1,6 @@
-"""Speed-up and efficiency of each size against the reference point, with intervals over seeds. Torch-free and pure."""
+"""Speed-up and efficiency of each size relative to the reference point, with intervals over seeds. Torch-free
+and pure.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +12,7 @@ from engine.analysis.statistics.confidence import FEWEST, LEVEL, student
 from engine.analysis.statistics.intervals import Interval, mean_interval
 
 REFERENCE = 1
-"""The count that speed-up is measured against."""
+"""The reference count of speed-up."""
 
 
 @dataclass(frozen=True)
@@ -21,23 +23,22 @@ class SpeedupPoint:
     runs: int
     time_s: Interval
     per_second: Interval
-    """Units of work a second."""
+    """Throughput in units of work per second."""
     speed_up: Interval | None
-    """Work a second against the reference point's: seed by seed where it has each seed, else as a ratio of two means;
-    None without one.
+    """Throughput relative to the reference point: seed by seed if it has each seed, else a ratio of means; None without
+    a reference point.
     """
     efficiency: Interval | None
-    """Speed-up for each of what could work at a time (0 to 1)."""
+    """Speed-up divided by the number of concurrent workers (0 to 1)."""
     crowded: str
-    """Why its ranks were in each other's way; empty where they were not."""
+    """Why it is oversubscribed; empty if it isn't."""
 
 
 def sizes(timings: Sequence[TimedRun], workers: int | None = None) -> list[SpeedupPoint]:
-    """Return the sizes of one line by rising count.
+    """Return the sizes of one line in ascending order of counts.
 
-    `workers` is how many work at a time where that is not the count itself: the stages of a pipeline whose splits are
-    counted. Speed-up compares work a second, so that it means the same whether all runs do the same work or each rank
-    brings its own.
+    `workers` is the number of concurrent workers if it is not the count itself: the number of stages if splits are
+    counted. Speed-up compares throughput, so it is valid whether all runs do the same work or each rank adds its own.
     """
     reference = {timing.seed: timing.per_second for timing in timings if timing.count == REFERENCE}
     return [
@@ -47,17 +48,16 @@ def sizes(timings: Sequence[TimedRun], workers: int | None = None) -> list[Speed
 
 
 def why_no_fit(timings: Sequence[TimedRun], field: str) -> str:
-    """Return why no law can be fitted to a line, with the cure; empty where one can."""
+    """Return why no law can be fitted to a line, with a remedy; empty if one can."""
     counts = _counts(timings)
     if REFERENCE not in counts:
         return (
-            f"There is no reference point: no run with {field} {REFERENCE} has finished, and speed-up is against "
-            "it. Add it to the sweep by Extend."
+            f"No reference point: speed-up needs a finished run with {field} {REFERENCE}. Add it with Extend on the "
+            "sweep's page."
         )
     if len(counts) < 3:
         return (
-            f"A law needs at least 3 sizes, and there {'is' if len(counts) == 1 else 'are'} {len(counts)} of "
-            f"{field}. Add values to the sweep by Extend."
+            f"A fit needs at least 3 sizes of {field}; got {len(counts)}. Add values with Extend on the sweep's page."
         )
     return ""
 
@@ -91,8 +91,9 @@ def _speed_up(timings: Sequence[TimedRun], reference: Mapping[int, float]) -> In
 def ratio_of_means(above: Sequence[float], below: Sequence[float], level: float = LEVEL) -> Interval:
     """Return the ratio of two independent means with Fieller's interval (1954); both errors count.
 
-    Degrees of freedom are those of the smaller side: Welch's cover 92 % with 3 below and 20 above. The least and the
-    greatest ratio stand in its place where either side has too few values, or where the lower mean may be 0.
+    Degrees of freedom are those of the smaller sample: Welch's cover only 92 % with 3 values in the denominator and 20
+    in the numerator. With too few values on either side, or a denominator that may be 0, the bounds are the minimum and
+    maximum ratio.
     """
     ratio = fmean(above) / fmean(below)
     pairs = [one / other for one in above for other in below]

@@ -1,11 +1,11 @@
-"""How old the gradients of asynchronous trainers are, against what their number lets expect, and what accuracy pays for
-it. Pure, torch-free.
+"""The age of asynchronous trainers' gradients compared with the value expected from their number, and its effect on
+accuracy. Pure, torch-free.
 
-The accounts: a trainer's push that goes into update u is answered with the weights after u, so up to its next push, in
-update v, it ages by v - u - 1. Over a trainer's pushes that adds up to all updates less its own pushes; over N trainers
-that push P gradients into P / K updates of K gradients each, the mean is N / K - 1, and N - 1 where every gradient is
-an update. That holds whoever is fast or slow, as long as all are there: a trainer that ends before the others, or is
-held back by a bound, and gradients that are dropped, make it less.
+Derivation: a trainer's push that goes into update u is answered with the weights after u, so its next push, in update
+v, has age v - u - 1. The sum over a trainer's pushes is the number of all updates minus its own pushes; for N trainers
+that push P gradients into P / K updates of K gradients each, the mean is N / K - 1, and N - 1 if every gradient is an
+update. This holds for any speeds, while all trainers are active: a trainer that ends earlier or is held back by a
+bound, and dropped gradients, reduce it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,27 +23,27 @@ from engine.store.records import RunRow
 
 HISTOGRAM = "staleness"
 SIZES = ("trainers", "batch_update_size")
-"""The settings that the expected mean comes from."""
+"""The settings that determine the expected mean."""
 LEAST_RANGE = 0.25
-"""Updates that means must lie apart before anything is laid along them."""
+"""Minimum spread of means, in updates, for a fit against staleness."""
 NEAR = 0.05
-"""A mean this share of the expected one (and at least so many updates) below it needs no reason."""
+"""Relative tolerance (of at least one update) below the expected mean; a larger gap is explained."""
 
 
 @dataclass(frozen=True)
 class Stale:
-    """One run: where it stands, how old its gradients were, and how it came out."""
+    """One run: its size, the age of its gradients, and its result."""
 
     run_id: int
     line: tuple[Any, ...]
-    """The values of what tells lines apart; empty where nothing does."""
+    """The values that identify its line; empty if there is only one line."""
     trainers: int
     expected: float
-    """The mean that its trainers' number lets expect, in updates."""
+    """The expected mean for its number of trainers, in updates."""
     counts: Counts
-    """Gradients by staleness, over all trainers."""
+    """Number of gradients by staleness, over all trainers."""
     result: float | None
-    """Its last value of a metric, None where it recorded none."""
+    """Its last value of a metric, None if it has none."""
 
     @property
     def mean(self) -> float:
@@ -62,24 +62,24 @@ class StalenessPoint:
     mean: Interval
     """Of the runs' means, in updates."""
     p99: int
-    """Staleness that 99 of 100 gradients do not exceed, over all runs."""
+    """The 99th percentile of staleness over all runs."""
     highest: int
     result: Interval | None
 
 
 @dataclass(frozen=True)
 class Price:
-    """The line of least squares of results along mean staleness: its change per update of staleness, with Student's 95
-    % interval.
+    """Least-squares line of results by mean staleness: its change per update of staleness, with Student's 95 %
+    interval.
     """
 
     change: Interval
     at_none: float
-    """The line's value at no staleness."""
+    """The line's value at zero staleness."""
 
     @property
     def direction(self) -> Literal[-1, 0, 1]:
-        """Whether results fall (-1) or rise (1) with staleness; 0 where the interval holds both."""
+        """Whether results fall (-1) or rise (1) with staleness; 0 if the interval includes 0."""
         return 1 if self.change.low > 0 else -1 if self.change.high < 0 else 0
 
     def at(self, staleness: float) -> float:
@@ -88,7 +88,7 @@ class Price:
 
 
 def expected(config: Mapping[str, Any]) -> float | None:
-    """Return the mean staleness that a config lets expect, in updates; None where it has no trainers."""
+    """Return the expected mean staleness of a config, in updates; None if it has no trainers."""
     trainers = config.get("trainers")
     return trainers / int(config.get("batch_update_size", 1)) - 1 if isinstance(trainers, int) else None
 
@@ -96,8 +96,8 @@ def expected(config: Mapping[str, Any]) -> float | None:
 def stale_runs(
     runs: Sequence[RunRow], counts: Mapping[int, Mapping[str, Counts]], result: str = "", lines: Sequence[str] = ()
 ) -> list[Stale]:
-    """Return those of the runs that recorded staleness; `counts` has it by run and role, `result` names the metric of
-    how they came out.
+    """Return the runs that recorded staleness; `counts` has it by run and role, `result` names the metric of their
+    results.
     """
     return [
         Stale(
@@ -114,7 +114,9 @@ def stale_runs(
 
 
 def sizes(runs: Sequence[Stale], bounds: tuple[float, float] = (-inf, inf)) -> list[StalenessPoint]:
-    """Return the runs by line and expected mean, in the order of lines and sizes; `bounds` are those of a result."""
+    """Return the runs by line and expected mean, in the order of lines and sizes; `bounds` are the limits of the
+    result.
+    """
     groups: dict[tuple[tuple[Any, ...], float, int], list[Stale]] = {}
     for run in runs:
         groups.setdefault((run.line, run.expected, run.trainers), []).append(run)
@@ -132,19 +134,15 @@ def _size(runs: Sequence[Stale], bounds: tuple[float, float]) -> StalenessPoint:
 
 
 def price(runs: Sequence[Stale]) -> Price | str:
-    """Return what a result changes by per update of mean staleness, or why that can't be told, with the cure."""
+    """Return the change of a result per update of mean staleness, or why it can't be estimated, with a remedy."""
     pairs = [(run.mean, run.result) for run in runs if run.result is not None]
     if len(pairs) < 3:
-        return (
-            f"A line takes at least 3 runs with a result, and there {'is' if len(pairs) == 1 else 'are'} "
-            f"{len(pairs)}. Add seeds or sizes."
-        )
+        return f"At least 3 runs with a result are needed; got {len(pairs)}. Add seeds or sizes."
     xs, ys = [x for x, _ in pairs], [y for _, y in pairs]
     if max(xs) - min(xs) < LEAST_RANGE:
         return (
-            f"All runs have nearly the same mean staleness ({min(xs):.2f} to {max(xs):.2f} updates), so "
-            "nothing can be laid along it. "
-            "Add runs with other numbers of trainers, or other bounds."
+            f"All runs have nearly the same mean staleness ({min(xs):.2f} to {max(xs):.2f} updates). Add runs with "
+            "other numbers of trainers, or other bounds."
         )
     steep, middle = slope(xs, ys), sum(xs) / len(xs)
     at_none = sum(ys) / len(ys) - steep * middle
@@ -154,27 +152,24 @@ def price(runs: Sequence[Stale]) -> Price | str:
 
 
 def mean_in_words(trainers: int, wanted: float, found: float) -> str:
-    """Return how old gradients were on average beside what was expected, in a sentence."""
+    """Return the mean age of gradients and the expected one, as a sentence."""
     who = f"{trainers} {'trainer' if trainers == 1 else 'trainers'}"
     batch = round(trainers / (wanted + 1))
     accounts = f"N - 1 = {trainers - 1}" if batch == 1 else f"N / {batch} - 1 = {wanted:.3g}"
-    said = f"With {who} gradients are {found:.2f} updates old on average ({accounts})"
+    said = f"With {who}, mean staleness is {found:.2f} updates (expected: {accounts})"
     if found < wanted - NEAR * max(1.0, wanted):
-        return (
-            f"{said}: less, as trainers that end before others, test, or wait for a bound, and gradients that are "
-            "dropped, make it."
-        )
+        return f"{said}: lower, because of trainers that end earlier, test, or wait for a bound, and dropped gradients."
     return f"{said}."
 
 
 def price_in_words(found: Price, name: str) -> str:
-    """Return what a metric pays for staleness, in a sentence."""
+    """Return the change of a metric per update of staleness, as a sentence."""
     known, change = metric(name), found.change
     unit = {"%": " points", "": ""}.get(known.unit, f" {known.unit}")
     runs = f"{change.count} runs"
     if not found.direction:
         both = f"{change.mean:+.2g}{unit} per update, 95 % interval {change.low:+.2g} to {change.high:+.2g}"
-        return f"Whether {known.label.lower()} changes with staleness can't be told from {runs}: {both}."
+        return f"No significant effect of staleness on {known.label.lower()} in {runs}: {both}."
     low, high = sorted((abs(change.low), abs(change.high)))
     way = "rises" if found.direction > 0 else "falls"
     return (
@@ -184,29 +179,29 @@ def price_in_words(found: Price, name: str) -> str:
 
 
 def cautions(runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str]) -> list[str]:
-    """Return what stands against reading much into the runs, a sentence each."""
+    """Return cautions about the runs, a sentence each."""
     said, there = [], [run for run in runs if run.id in {each.run_id for each in stale}]
     if left_out := [run.id for run in runs if run not in there]:
         some = ", ".join(map(str, left_out[:6])) + (f" and {len(left_out) - 6} more" if len(left_out) > 6 else "")
         said.append(
-            f"Without staleness: {'run' if len(left_out) == 1 else 'runs'} {some}. It is recorded where a "
-            "gradient can be older than the weights it changes."
+            f"No staleness recorded: {'run' if len(left_out) == 1 else 'runs'} {some}. It is recorded where a "
+            "gradient can be older than the weights it updates."
         )
     if mixed := mixture(there):
         said.append(mixed)
     experiments = sorted({run.experiment for run in there})
     if len(experiments) > 1:
         said.append(
-            f"The runs are of {len(experiments)} experiments ({', '.join(experiments)}), so more than "
-            "staleness sets them apart. Choose runs of one."
+            f"The runs belong to {len(experiments)} experiments ({', '.join(experiments)}), so they differ in more "
+            "than staleness. Select runs of one experiment."
         )
     elif others := [name for name in differing(there) if name not in (*SIZES, *lines)]:
         said.append(
-            f"The runs differ in {' and '.join(others[:4])} too, so what is seen may come of that. Choose runs "
-            "that are alike, or let it tell lines apart."
+            f"The runs also differ in {' and '.join(others[:4])}, which may explain the effect. Select runs with "
+            "equal settings, or group by that setting."
         )
     if stale and all(size.runs == 1 for size in sizes(stale)):
-        said.append("Every size is one run: how much seeds alone scatter is not known. More seeds tell.")
+        said.append("Variation between seeds is unknown: every size is one run. Add seeds.")
     if len({(each.line, each.expected) for each in stale}) == 1:
-        said.append("All runs are of one size, so there is nothing to hold it against.")
+        said.append("Nothing to compare: all runs have the same size.")
     return said

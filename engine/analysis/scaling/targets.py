@@ -1,4 +1,4 @@
-"""Time to a target, split into the updates that it needed times the seconds of an update. Torch-free and pure."""
+"""Time to a target, as the number of updates needed times the seconds per update. Torch-free and pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from engine.store.records import RunRow
 
 @dataclass(frozen=True)
 class TargetReached:
-    """How one line at one count got to a target; intervals are over the runs that did."""
+    """How one line at one count reached a target; intervals are over the runs that reached it."""
 
     line: tuple[object, ...]
     count: int
@@ -20,7 +20,7 @@ class TargetReached:
     reached: int
     updates: Interval | None = None
     update_s: Interval | None = None
-    """Seconds of an update."""
+    """Seconds per update."""
     time_s: Interval | None = None
 
 
@@ -74,8 +74,8 @@ def _of(
 
 
 def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> str:
-    """Return how the largest count that got to the target did beside the smallest, in a sentence; empty where there are
-    no two. `unit` is one update's word.
+    """Return a comparison of the largest and the smallest count that reached the target, as a sentence; empty without
+    two counts. `unit` is update or step.
     """
     there = sorted(
         (each for each in reached if each.reached and each.updates and each.update_s and each.time_s),
@@ -84,17 +84,13 @@ def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> 
     if len(there) < 2:
         return ""
     first, last = there[0], there[-1]
-    ratios = [
-        after.mean / before.mean if before.mean else 0.0
-        for before, after in (
-            (first.time_s, last.time_s),
-            (first.updates, last.updates),
-            (first.update_s, last.update_s),
-        )
-        if before and after
-    ]
-    time, updates, seconds = (f"{ratio:.2g} times" for ratio in ratios)
-    more = f"{updates} as many {unit}s, each taking {seconds} as long"
+    longer, steps = (
+        after.mean / before.mean if before and after and before.mean else 0.0
+        for before, after in ((first.time_s, last.time_s), (first.updates, last.updates))
+    )
+    # Not the ratio of the mean seconds per update: with it the factors would not multiply to the whole.
+    time, updates, seconds = (f"{ratio:.2g} times" for ratio in (longer, steps, longer / steps if steps else 0.0))
+    more = f"{updates} the {unit}s, {seconds} the time per {unit}"
     short = [f"{each.count} ({each.reached} of {each.runs})" for each in (first, last) if each.reached < each.runs]
-    missing = f" Only the runs that got there count: {', '.join(short)}." if short else ""
-    return f"With {last.count} {plural} it takes {time} as long to the target as with {first.count}: {more}.{missing}"
+    missing = f" Only runs that reached it count: {', '.join(short)}." if short else ""
+    return f"{last.count} {plural} take {time} the time to target of {first.count}: {more}.{missing}"

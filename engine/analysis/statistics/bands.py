@@ -1,8 +1,8 @@
-"""Groups of runs as one line with a band: mean, median or interquartile mean, and how far its members lie apart. Pure,
+"""Groups of runs as a line with a band: mean, median or interquartile mean, and the spread of the members. Pure,
 torch-free.
 
-Statistic, standard deviation and standard error equal scipy's for the same values (tests/analysis/test_bands.py), with
-n - 1 in the denominator; the confidence interval is that of engine/analysis/statistics/confidence.py.
+Statistic, standard deviation and standard error equal scipy's (tests/analysis/test_bands.py), with n - 1 in the
+denominator; the confidence interval is that of engine/analysis/statistics/confidence.py.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,14 @@ from engine.analysis.statistics.resample import Floats
 
 Spread = Literal["sd", "se", "ci", "range", "none"]
 SPREADS: tuple[Spread, ...] = get_args(Spread)
+FEWEST_IN_BAND = 3
+"""Minimum number of members for a band other than minimum to maximum."""
 
 
 @dataclass(frozen=True)
 class BandLine:
-    """A group at each position: its statistic, the band round it (NaN where fewer than two members are there), and how
-    many are.
+    """A group at each position: its statistic, its band (NaN with fewer than two members), and the number of
+    members.
     """
 
     centre: Floats
@@ -29,16 +31,16 @@ class BandLine:
     high: Floats
     count: NDArray[np.int64]
     method: NDArray[Any]
-    """How the band was found: sd, se, range, or the interval's own method; empty where there is none."""
+    """Method of the band: sd, se, range, or the interval's own method; empty without a band."""
 
 
 def line(values: Floats, statistic: Statistic = "mean", spread: Spread = "sd") -> BandLine:
-    """Return the line of values [members, positions]; what is not finite is not there."""
+    """Return the line of values [members, positions]; non-finite values are ignored."""
     there = np.isfinite(values)
     count = there.sum(axis=0)
     centre, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
     method = np.full(values.shape[1], "", dtype=object)
-    # Positions at which the same members are there are worked out together.
+    # Positions with the same members are computed together.
     for mask in np.unique(there, axis=1).T if values.size else ():
         if not mask.any():
             continue
@@ -51,11 +53,11 @@ def line(values: Floats, statistic: Statistic = "mean", spread: Spread = "sd") -
 
 
 def _band(values: Floats, statistic: Statistic, spread: Spread) -> tuple[Floats, Floats, NDArray[Any] | str]:
-    """Return the lower and upper end over the first axis, which holds at least two finite members, and how they were
-    found.
+    """Return the lower and upper bounds over the first axis, which has at least two finite members, and their
+    method.
     """
-    if spread == "range":
-        return values.min(axis=0), values.max(axis=0), spread
+    if spread == "range" or len(values) < FEWEST_IN_BAND:
+        return values.min(axis=0), values.max(axis=0), "range"
     if spread == "ci":
         found = ends(values, statistic)
         return found.low, found.high, found.method

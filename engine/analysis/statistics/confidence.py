@@ -1,18 +1,18 @@
-"""The one confidence interval of every page, verdict and report: of the mean, interquartile mean or median over seeds.
-Pure, torch-free.
+"""The confidence interval used by all pages, verdicts and reports: of the mean, interquartile mean or median over
+seeds. Pure, torch-free.
 
-Coverage is at least 93 % where 95 % is promised, for 3 to 20 normal values and for recorded results
+Coverage of the 95 % interval is at least 93 % for 3 to 20 normal values and for recorded results
 (tests/analysis/test_intervals.py):
 
-- the mean of 3 to 9 values: Student's t;
-- the mean of 10 or more: the bias-corrected and accelerated bootstrap (BCa, Efron 1987) at the expanded level of
-  Hesterberg (2015), without which it covers the mean of 10 normal values 90 % of the time; each end is Student's where
-  that lies further out, since alone it covers that of 10 recorded losses 92 % of the time;
-- the interquartile mean: as the mean for 3 values, of which it leaves none out, and that bootstrap from 5 on;
-- the median: order statistics, whose coverage is exact, from 6 values on.
+- mean of 3 to 9 values: Student's t;
+- mean of 10 or more: the bias-corrected and accelerated bootstrap (BCa, Efron 1987) at the expanded level of Hesterberg
+(2015), without which it covers the mean of 10 normal values 90 % of the time; each bound is Student's if that is wider,
+since BCa alone covers the mean of 10 recorded losses 92 % of the time;
+- interquartile mean: as the mean for 3 values, none of which it drops; BCa from 5 values on;
+- median: order statistics, with exact coverage, from 6 values on.
 
-Elsewhere there is no interval, and the ends are the least and the greatest value. So too for values that are all equal,
-which say nothing about their spread.
+Otherwise there is no interval, and the bounds are the minimum and maximum. The same applies to identical values, which
+carry no information about their spread.
 """
 
 from collections.abc import Mapping
@@ -28,36 +28,36 @@ from engine.analysis.statistics.resample import Floats
 
 Statistic = Literal["mean", "median", "iqm"]
 Method = Literal["student", "bca", "order", "fieller", "range"]
-"""How two ends were found: `fieller` (engine/analysis/scaling/speedup.py) of a ratio; `range` are the least
-and the greatest value, and no interval.
+"""Method of the bounds: `fieller` (engine/analysis/scaling/speedup.py) for a ratio; `range` for minimum and maximum,
+which is no interval.
 """
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 LEVEL = 0.95
 FEWEST: Mapping[str, int] = {"mean": 3, "iqm": 5, "median": 6}
-"""Values from which on there is an interval; there is one of the interquartile mean of 3 too."""
+"""Minimum number of values for an interval; the interquartile mean also has one for 3 values."""
 _BOOTSTRAP_FROM = 10
 RESAMPLES, SEED = 2_000, 0
 CUT = 0.25
-"""Share of the values, rounded down, that the interquartile mean leaves out at either end."""
+"""Share of values, rounded down, dropped at each end by the interquartile mean."""
 EQUAL = 1e-9
-"""Values nearer to each other than this share of the largest are equal: their difference is rounding."""
+"""Values closer than this share of the largest are equal: their difference is rounding."""
 _AT_ONCE = 2_000_000
-"""Numbers that one step of the bootstrap holds at a time."""
+"""Maximum number of values per bootstrap step."""
 
 
 @dataclass(frozen=True)
 class Ends:
-    """The lower and upper end at each position, and how they were found."""
+    """The lower and upper bound at each position, and their method."""
 
     low: Floats
     high: Floats
     method: NDArray[Any]
-    """A Method for each position."""
+    """A method for each position."""
 
 
 def central(values: Floats, statistic: Statistic) -> Floats:
-    """Return a statistic over the first axis; the interquartile mean leaves out a quarter of the values, rounded down,
-    at either end.
+    """Return a statistic over the first axis; the interquartile mean drops a quarter of the values, rounded down, at
+    each end.
     """
     if statistic == "mean":
         found: Floats = values.mean(axis=0)
@@ -70,8 +70,8 @@ def central(values: Floats, statistic: Statistic) -> Floats:
 
 
 def ends(values: Floats, statistic: Statistic = "mean", level: float = LEVEL) -> Ends:
-    """Return the interval over the first axis of finite values [members, positions]; where there is none, the least and
-    the greatest value.
+    """Return the interval over the first axis of finite values [members, positions]; without an interval, minimum and
+    maximum.
     """
     low, high = values.min(axis=0), values.max(axis=0)
     method = np.full(values.shape[1], "range", dtype=object)
@@ -87,8 +87,8 @@ def ends(values: Floats, statistic: Statistic = "mean", level: float = LEVEL) ->
 
 @lru_cache(maxsize=1_024)
 def student(level: float, freedom: float) -> float:
-    """Return Student's two-sided quantile: how many standard errors reach `level` (0 to 1) of the distribution."""
-    from scipy.special import stdtrit  # imported late: a page that fits nothing does not wait for it
+    """Return Student's two-sided quantile: the number of standard errors for a `level` (0 to 1)."""
+    from scipy.special import stdtrit  # imported late to keep other pages fast
 
     return float(stdtrit(freedom, (1 + level) / 2))
 
@@ -109,8 +109,8 @@ def _student(values: Floats, statistic: Statistic, level: float) -> tuple[Floats
 
 
 def _bca(values: Floats, statistic: Statistic, level: float) -> tuple[Floats, Floats]:
-    """Return the BCa interval at the expanded level; the same draws serve every position, so neighbours differ by their
-    values alone.
+    """Return the BCa interval at the expanded level; all positions use the same draws, so neighbours differ only by
+    their values.
     """
     from scipy.special import ndtr, ndtri
 
@@ -138,7 +138,7 @@ def _bca(values: Floats, statistic: Statistic, level: float) -> tuple[Floats, Fl
 
 
 def _acceleration(values: Floats, statistic: Statistic) -> Floats:
-    """Return the acceleration: the skewness of the statistic's jackknife values, over 6."""
+    """Return the acceleration: the skewness of the statistic's jackknife values, divided by 6."""
     left_out = np.stack([central(np.delete(values, place, axis=0), statistic) for place in range(len(values))])
     apart = left_out.mean(axis=0) - left_out
     squares = (apart**2).sum(axis=0)
@@ -147,7 +147,7 @@ def _acceleration(values: Floats, statistic: Statistic) -> Floats:
 
 
 def _quantile(ordered: Floats, share: Floats) -> Floats:
-    """Return a quantile of each ordered column, linearly between its values."""
+    """Return a quantile of each sorted column, with linear interpolation."""
     place = np.clip(np.nan_to_num(share, nan=0.5), 0, 1) * (len(ordered) - 1)
     below = np.minimum(place.astype(int), len(ordered) - 2)
     columns = np.arange(ordered.shape[1])
@@ -165,8 +165,8 @@ def _order(values: Floats, statistic: Statistic, level: float) -> tuple[Floats, 
 
 @lru_cache(maxsize=1_024)
 def _rank(count: int, level: float) -> int | None:
-    """Return how many values lie outside at either end of the narrowest interval of the median with at least that
-    coverage; None where none has it.
+    """Return the number of values outside each end of the narrowest median interval with at least that coverage; None
+    if there is none.
     """
     from scipy.special import bdtr
 

@@ -1,19 +1,19 @@
-"""Whole numbers counted by value, as histograms keep them: their mean and percentiles. Pure, torch-free."""
+"""Whole numbers counted by value, as in histograms: mean and percentiles. Pure, torch-free."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 Counts = Mapping[int, int]
-"""How often each number was seen."""
+"""Number of occurrences of each value."""
 
 
 def mean(counts: Counts) -> float:
-    """Return the mean of all numbers counted; there is at least one."""
+    """Return the mean of all counted numbers; there is at least one."""
     return sum(value * count for value, count in counts.items()) / sum(counts.values())
 
 
 def percentile(counts: Counts, percent: int) -> int:
-    """Return the least number that at least so many percent of all numbers counted do not exceed."""
+    """Return the smallest number that at least this percentage of all counted numbers does not exceed."""
     left = -(-percent * sum(counts.values()) // 100)
     for value in sorted(counts):
         left -= counts[value]
@@ -23,7 +23,7 @@ def percentile(counts: Counts, percent: int) -> int:
 
 
 def together(counts: Iterable[Counts]) -> dict[int, int]:
-    """Return what several counted, added up."""
+    """Return the sum of several counts."""
     found: Counter[int] = Counter()
     for one in counts:
         found.update(one)

@@ -1,4 +1,4 @@
-"""Runs that differ in their seed alone, as one number with its spread. Torch-free."""
+"""Runs that differ only in seed, as one number with its spread. Torch-free."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ class Group:
     """One number of several runs of one combination."""
 
     key: tuple[Hashable, ...]
-    """The values of what varies; the first lies along the axis, the others name the line."""
+    """The values of the varied fields; the first is the x-axis, the others identify the line."""
     values: Mapping[int, float]
-    """The number of each run by the run's id; never empty."""
+    """The number of each run by run id; never empty."""
 
     @property
     def mean(self) -> float:
@@ -27,7 +27,7 @@ class Group:
 
 
 def grouped(found: Iterable[tuple[tuple[Hashable, ...], int, float]]) -> list[Group]:
-    """Return triples of key, run id and number as one group a key, in the order in which keys first appear."""
+    """Return triples of key, run id and number as one group per key, in order of first appearance."""
     by_key: dict[tuple[Hashable, ...], dict[int, float]] = {}
     for key, run_id, value in found:
         by_key.setdefault(key, {})[run_id] = value

@@ -1,5 +1,5 @@
-"""Means over seeds with their intervals, the equivalence of one with a value (two one-sided tests), and Holm's
-correction. Torch-free and pure.
+"""Means over seeds with intervals, equivalence with a value (two one-sided tests), and Holm's correction. Torch-free
+and pure.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ Equivalence = Literal["within", "outside", "undecided"]
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean of `count` numbers with the interval of engine/analysis/statistics/confidence.py; for method `range` the
-    ends are the least and the greatest number.
+    """A mean of `count` numbers with the interval of engine/analysis/statistics/confidence.py; with method `range` the
+    bounds are minimum and maximum.
     """
 
     mean: float
@@ -28,24 +28,22 @@ class Interval:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all numbers are equal but for rounding, so that they say nothing about their spread."""
+        """Whether all numbers are equal up to rounding, so that their spread is unknown."""
         return not self.is_known and self.high - self.low <= EQUAL * abs(self.mean)
 
     @property
     def is_known(self) -> bool:
-        """Whether the ends are an interval, not the least and the greatest number."""
+        """Whether the bounds are an interval, not minimum and maximum."""
         return self.method != "range"
 
     def side(self, value: float) -> Literal[-1, 0, 1]:
-        """Return on which side of a value the interval lies, or all numbers where they are equal; 0 where it holds the
-        value, or there are too few numbers.
+        """Return on which side of a value the interval (or all numbers, if equal) lies; 0 if it includes the value, or
+        with too few numbers.
         """
         return 0 if self.count < FEWEST["mean"] else 1 if self.low > value else -1 if self.high < value else 0
 
     def within(self, least: float, most: float = inf) -> "Interval":
-        """Return the interval cut at the least and the greatest possible value: it covers the true one as often as
-        before.
-        """
+        """Return the interval clipped to the possible range; its coverage is unchanged."""
         return replace(self, low=max(self.low, least), high=min(self.high, most))
 
 
@@ -57,8 +55,8 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number (Holm 1979): those of at most 0.05 together hold a false one in at
-    most 5 % of cases.
+    """Return p-values with Holm's correction (1979): values of at most 0.05 include a false one in at most 5 % of
+    cases.
     """
     corrected, highest = [1.0] * len(p_values), 0.0
     for place, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
@@ -68,8 +66,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def p_of_no_difference(differences: Sequence[float]) -> float:
-    """Return the two-sided p-value of a mean of 0: Student's t; for differences that are all equal, whose spread is not
-    known, the sign test.
+    """Return the two-sided p-value of a mean of 0: Student's t, or the sign test for identical differences, whose
+    spread is unknown.
     """
     count, found = len(differences), mean_interval(differences)
     if count < 2 or not found.mean:
@@ -83,10 +81,10 @@ def p_of_no_difference(differences: Sequence[float]) -> float:
 
 
 def equivalence(values: Sequence[float], value: float, tolerance: float, level: float = 0.9) -> Equivalence:
-    """Say whether a mean is within `tolerance` of `value` by two one-sided tests (TOST, Schuirmann 1987): its interval
-    lies inside, at 90 % for 5 % a test.
+    """Return whether a mean is within `tolerance` of `value` by two one-sided tests (TOST, Schuirmann 1987): its
+    interval lies inside, at 90 % for a 5 % test.
 
-    `outside` where that interval lies outside as a whole, `undecided` where it does neither.
+    `outside` if the whole interval is outside, `undecided` otherwise.
     """
     found = mean_interval(values, level)
     if found.count < FEWEST["mean"]:
@@ -97,7 +95,7 @@ def equivalence(values: Sequence[float], value: float, tolerance: float, level: 
 
 
 def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Return the slope of the line of least squares; 0 where all xs are the same."""
+    """Return the slope of the least-squares line; 0 if all xs are equal."""
     middle = sum(xs) / len(xs)
     spread = sum((x - middle) ** 2 for x in xs)
     return sum((x - middle) * y for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0

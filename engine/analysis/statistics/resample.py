@@ -1,5 +1,5 @@
-"""Runs brought onto common positions along an axis, from all their raw points. Pure, torch-free; depends on the runs
-given and nothing else.
+"""Runs resampled to common positions on an axis, from all their raw points. Pure, torch-free; the result depends only
+on the given runs.
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_CELLS = 400
-"""At most so many positions; where runs have recorded at more, neighbours fall into cells."""
+"""Maximum number of positions; with more, neighbours are merged into bins."""
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class RunPoints:
-    """All points of one run: equally long; `x` ascends and is finite, `y` may hold NaN or infinities."""
+    """All points of one run: equally long; `x` is ascending and finite, `y` may hold NaN or infinities."""
 
     x: Floats
     y: Floats
@@ -23,19 +23,19 @@ class RunPoints:
 
 @dataclass(frozen=True)
 class Aligned:
-    """The values of each member (rows) at each position (columns); NaN where a member has none."""
+    """The values of each member (rows) at each position (columns); NaN if a member has none."""
 
     x: Floats
     values: Floats
     exact: bool
-    """Whether each position is one that was recorded; else each is the middle of a cell."""
+    """Whether each position was recorded; otherwise each is the middle of a bin."""
     cell: float
-    """The width of a cell (its ratio on a logarithmic axis); 0 where exact."""
+    """The width of a bin (its ratio on a log axis); 0 if exact."""
 
 
 def member(x: Floats, y: Floats, *, log: bool = False) -> RunPoints:
-    """Return points as a member: without those whose x is not finite (or, for a logarithmic axis, not positive), by
-    ascending x.
+    """Return points as a member: in ascending order of x, without those whose x is not finite (or, for a log axis, not
+    positive).
     """
     there = np.isfinite(x) & (x > 0 if log else True)
     if not there.all():
@@ -53,13 +53,11 @@ def aligned(
     most: int = MOST_CELLS,
     within: tuple[float, float] | None = None,
 ) -> Aligned:
-    """Return the members at the union of the x that any of them recorded or, of more than `most`, in as many cells
-    between its ends.
+    """Return the members at the union of all recorded x or, above `most`, in that many bins.
 
-    Cells are equally wide (equally wide in log x for `log`). A member's value at a position is the mean of its finite
-    points there. Where it has no point, its last one before holds on, inside its own range alone: nothing is said of a
-    run before its first point or after its last. `within` asks for a stretch alone, whose positions (or cells) are its
-    own.
+    Bins have equal widths (in log x for `log`). A member's value at a position is the mean of its finite points there.
+    Without a point, its last earlier point is used, within its own range only: a run has no values before its first or
+    after its last point. `within` requests a range, which has its own positions (or bins).
     """
     there = [part for each in members if (part := each if within is None else _cut(each, *within)).x.size]
     nothing: Floats = np.empty(0)
@@ -84,7 +82,7 @@ def _cut(each: RunPoints, low: float, high: float) -> RunPoints:
 
 
 def _union(members: Sequence[RunPoints], most: int) -> Floats | None:
-    """Return the x of all members, None where there are more than `most`."""
+    """Return the x of all members, None above `most`."""
     found: list[Floats] = []
     for each in members:
         own: Floats = each.x[np.concatenate([[True], np.diff(each.x) > 0])]
@@ -96,21 +94,21 @@ def _union(members: Sequence[RunPoints], most: int) -> Floats | None:
 
 
 def edges_between(low: float, high: float, log: bool, most: int) -> tuple[Floats, float]:
-    """Return the edges of `most` cells and how wide one is."""
+    """Return the edges of `most` bins and their width."""
     edges: Floats = np.geomspace(low, high, most + 1) if log else np.linspace(low, high, most + 1)
     return edges, float(edges[1] / edges[0] if log else edges[1] - edges[0])
 
 
 def _at(each: RunPoints, lows: Floats, highs: Floats, *, exact: bool) -> Floats:
-    """Return a member's value in each cell; a cell holds its low end and, if it is the last one, its high end."""
+    """Return a member's value in each bin; a bin includes its lower edge and, for the last bin, its upper edge."""
     first = np.searchsorted(each.x, lows, side="left")
     last = np.searchsorted(each.x, highs, side="right" if exact else "left")
     if not exact:
         last[-1] = np.searchsorted(each.x, highs[-1], side="right")
     found: Floats = np.full(lows.size, np.nan)
-    filled = last > first  # these cells hold all points, without a gap between one's last and the next one's first
+    filled = last > first  # these bins hold all points, without gaps between them
     if filled.any():
-        inside = each.y[: last[filled][-1]]  # what reduceat adds up last goes on to the end
+        inside = each.y[: last[filled][-1]]  # the last sum of reduceat extends to the end
         finite = np.isfinite(inside)
         sums = np.add.reduceat(np.where(finite, inside, 0.0), first[filled])
         counts = np.add.reduceat(finite.astype(np.float64), first[filled])

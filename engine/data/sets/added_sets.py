@@ -1,4 +1,4 @@
-"""Data sets that an admin has added: four files in MNIST's format, looked at again before a run learns from them."""
+"""Data sets added by an admin: four files in MNIST's format, checked again before a run uses them."""
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ IMAGES_HEAD, LABELS_HEAD = 16, 8
 
 
 def read(name: str, home: Home) -> PixelSet:
-    """Return the data set; raises DataError where a file is gone or is not the one that was added, UnknownName where
-    nobody has added it.
+    """Return the data set; raises DataError if a file is missing or differs from the one that was added, UnknownName if
+    it isn't in the catalogue.
     """
     data_set(name, home)
     listed = catalogue(home).datasets[name]
@@ -24,21 +24,21 @@ def read(name: str, home: Home) -> PixelSet:
         path = home.data / listed.folder / file
         if not path.is_file():
             raise DataError(
-                f"{listed.title} can't be read: {path} is not there. Put it back, or have an admin take {name} "
-                "off the catalogue; another dataset does."
+                f"{listed.title} can't be read: {path} doesn't exist. Restore it, ask an admin to "
+                f"remove {name} from the catalogue, or choose another dataset."
             )
         if path.stat().st_size != lying.bytes or checksum(path, home) != lying.sha256:
             raise DataError(
-                f"{listed.title} can't be read: {path} is not the file that was added. Put that one back, or "
-                "have an admin add the data set anew: "
-                f"python -m engine catalogue add-dataset {name} --folder {listed.folder}"
+                f"{listed.title} can't be read: {path} is not the file that was added. Restore it, or "
+                "ask an admin to add the data set again: python -m engine catalogue add-dataset "
+                f"{name} --folder {listed.folder}"
             )
     train, train_labels, test, test_labels = (_numbers(home, listed.folder, file) for file in FILES)
     return PixelSet(name, train, train_labels.long(), test, test_labels.long(), *mean_and_deviation(train))
 
 
 def _numbers(home: Home, folder: str, file: str) -> Tensor:
-    """Return the bytes of a file behind its head: uint8 [N, 28, 28] of images, [N] of labels."""
+    """Return the bytes of a file after its header: uint8 [N, 28, 28] of images, [N] of labels."""
     path, is_images = home.data / folder / file, "images" in file
     found = torch.from_numpy(np.fromfile(path, np.uint8, offset=IMAGES_HEAD if is_images else LABELS_HEAD))
     return found.view(-1, 28, 28) if is_images else found

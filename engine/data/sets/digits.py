@@ -1,4 +1,4 @@
-"""The digits that come with scikit-learn: real, small, and at hand without a network."""
+"""The digits included in scikit-learn: real, small, and available without a network."""
 
 import torch
 from sklearn.datasets import load_digits
@@ -11,13 +11,13 @@ from engine.data.sets.images import PixelSet, mean_and_deviation
 from engine.home import Home
 
 SPLIT_SEED = 0
-"""Which images are held out; fixed, so that accuracies of different runs are of the same images."""
+"""Selects the test images; fixed, so that accuracies of different runs use the same ones."""
 INK = 16
-"""The largest value of a pixel in the source."""
+"""Maximum pixel value in the source."""
 
 
 def read(home: Home) -> PixelSet:
-    """Return the digits, cut into 1,437 to train and 360 to test with each digit's share the same in both."""
+    """Return the digits, split into 1,437 to train and 360 to test, stratified by digit."""
     source = load_digits()
     train, test = train_test_split(
         range(len(source.target)), test_size=DATA_SETS["digits"].test, random_state=SPLIT_SEED, stratify=source.target
@@ -29,6 +29,6 @@ def read(home: Home) -> PixelSet:
 
 
 def _scaled(images: Tensor) -> Tensor:
-    """Return images [N, 8, 8] of 0 to 16 as pixels [N, 28, 28] of 0 to 255, interpolated bilinearly."""
+    """Return images [N, 8, 8] of 0 to 16 as pixels [N, 28, 28] of 0 to 255, bilinearly interpolated."""
     larger = interpolate(images.float().unsqueeze(1) * (255 / INK), size=(28, 28), mode="bilinear", align_corners=False)
     return larger.squeeze(1).round().to(torch.uint8)

@@ -1,4 +1,4 @@
-"""Fashion-MNIST: clothes in MNIST's format, harder to tell apart than digits."""
+"""Fashion-MNIST: clothes in MNIST's format, harder to classify than digits."""
 
 from torchvision.datasets import FashionMNIST
 

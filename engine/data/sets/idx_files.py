@@ -1,6 +1,6 @@
-"""Data sets in MNIST's format by torchvision's loaders: found in the data folder, or downloaded there once.
+"""Data sets in MNIST's format by torchvision's loaders: read from the data folder, or downloaded there once.
 
-What arrives is moved into place whole, so an interrupted download leaves nothing that looks like data.
+Complete downloads are moved into place, so an interrupted one leaves no partial data set.
 """
 
 import io
@@ -24,34 +24,34 @@ from engine.home import Home
 from engine.umask import GIVEN, PRIVATE, make_folder, set_mode
 
 SILENCE_S = 30.0
-"""So long a server may say nothing before the download is given up."""
+"""Seconds without data from a server before the download fails."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where one data set comes from, and what normalizes it."""
+    """The source of one data set, and its normalization."""
 
     name: str
-    """As the catalogue has it."""
+    """Title in the catalogue."""
     loader: type[MNIST]
-    """Torchvision's class; the data folder's part for this set bears its name."""
+    """Torchvision's class; its name is the subfolder of the data folder."""
     packed_mb: float
-    """What the four packed files come to."""
+    """Total size of the four compressed files."""
     normalization: tuple[float, float] | None = None
-    """Mean and deviation, where they are fixed; else the training part's own are taken."""
+    """Fixed mean and deviation; otherwise computed from the training part."""
 
     @property
     def title(self) -> str:
         return catalogue.data_set(self.name).title
 
     def folder(self, home: Home) -> Path:
-        """Return where the four files lie."""
+        """Return the folder of the four files."""
         return home.data / self.loader.__name__ / "raw"
 
     def read(self, home: Home) -> PixelSet:
-        """Return the data set; raises DataError where it is damaged, or missing and can't be downloaded."""
+        """Return the data set; raises DataError if it is damaged, or missing and can't be downloaded."""
         if catalogue.state(self.name, home) == "missing":
             _download(self, home)
         _check_sizes(self, home)
@@ -68,14 +68,14 @@ def _parts(source: Source, home: Home) -> list[tuple[Tensor, Tensor]]:
         parts = [source.loader(home.data, train=part, download=False) for part in (True, False)]
     except (AssertionError, RuntimeError, OSError, ValueError, KeyError) as error:
         raise DataError(
-            f"{title} in {folder} can't be read ({str(error) or type(error).__name__}). Delete that folder; "
-            "the next run downloads it anew."
+            f"{title} in {folder} can't be read ({str(error) or type(error).__name__}). Delete that "
+            "folder; the next run downloads it again."
         ) from error
     for part, count in zip(parts, (found.train, found.test), strict=True):
         if len(part.targets) != count or not 0 <= int(part.targets.min()) <= int(part.targets.max()) <= 9:
             raise DataError(
-                f"{title} in {folder} has labels other than {count:,} digits from 0 to 9. Delete that folder; "
-                "the next run downloads it anew."
+                f"{title} in {folder} has labels other than {count:,} digits from 0 to 9. Delete that "
+                "folder; the next run downloads it again."
             )
     return [(part.data, part.targets) for part in parts]
 
@@ -85,13 +85,13 @@ def _check_sizes(source: Source, home: Home) -> None:
     for path in catalogue.damaged_files(source.name, home):
         raise DataError(
             f"{path} is damaged: it has {path.stat().st_size:,} bytes instead of {sizes[path]:,}. "
-            f"Delete it (the next run downloads {source.title} anew), launch with another folder in PARALLAB_DATA, "
-            "or choose dataset digits, which needs no network."
+            f"Delete it (the next run downloads {source.title} again), set PARALLAB_DATA to another "
+            "folder, or choose dataset digits, which needs no network."
         )
 
 
 def _download(source: Source, home: Home) -> None:
-    """Bring the set into the data folder; a second process waits for the first and finds it there."""
+    """Download the set into the data folder; a second process waits for the first."""
     try:
         make_folder(home.data, _mask(home))
         with FileLock(home.data / f".{source.name}.lock", mode=0o666 & ~_mask(home)):
@@ -100,16 +100,15 @@ def _download(source: Source, home: Home) -> None:
     except (OSError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise DataError(
-            f"{source.title} is not in {source.folder(home)} and could not be downloaded there ({reason}). Put "
-            "its four files into that folder, "
-            f"launch with the folder that holds {source.loader.__name__}/raw in PARALLAB_DATA, or choose "
-            "dataset digits, which needs no network."
+            f"{source.title} is not in {source.folder(home)} and could not be downloaded there "
+            f"({reason}). Put its four files into that folder, set PARALLAB_DATA to the folder that "
+            f"holds {source.loader.__name__}/raw, or choose dataset digits, which needs no network."
         ) from error
 
 
 def _mask(home: Home) -> int:
-    """Return the umask for a data set: the user's own where `PARALLAB_DATA` names a place for others too, a private one
-    in the home.
+    """Return the umask for a data set: the user's own if `PARALLAB_DATA` names a shared folder, a private one in the
+    home.
     """
     return PRIVATE if home.data.is_relative_to(home.path) else GIVEN
 
@@ -140,7 +139,7 @@ def _silence_ends_it() -> Iterator[None]:
 
 
 class _ProgressLog(io.StringIO):
-    """Stands where the loader writes its progress bar and writes to the log instead, at most a line each second."""
+    """Replaces the loader's progress bar by log lines, at most one per second."""
 
     def __init__(self, source: Source, folder: Path) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A set of images in the two forms that training wants: pixels as they were read, and normalized tensors."""
+"""An image set in two forms for training: raw pixels, and normalized tensors."""
 
 from dataclasses import dataclass, replace
 
@@ -8,12 +8,12 @@ from torch import Tensor
 from engine.data.shared_tensors import check_room, shared
 
 CHUNK = 1000
-"""Images normalized at a time: few enough that both forms of them stay in the cache."""
+"""Images normalized at a time: few enough that both forms fit in the cache."""
 
 
 @dataclass(frozen=True)
 class PixelSet:
-    """Images as pixels 0 to 255 (uint8 [N, 28, 28]) with labels (int64 [N]), and what normalizes them."""
+    """Images as pixels 0 to 255 (uint8 [N, 28, 28]) with labels (int64 [N]), and their normalization."""
 
     name: str
     train_pixels: Tensor
@@ -30,7 +30,7 @@ class PixelSet:
 class ImageSet:
     """Normalized images (float32 [N, 1, 28, 28]) with labels (int64 [N]).
 
-    With one channel the order of channels-last and the usual one are the same in memory, so these tensors are both.
+    With one channel, channels-last and the default order are the same in memory, so these tensors are both.
     """
 
     name: str
@@ -42,11 +42,11 @@ class ImageSet:
 
     @property
     def size(self) -> int:
-        """The number of training samples: what one pass goes through."""
+        """The number of training samples, which is the size of one pass."""
         return len(self.train_labels)
 
     def to(self, device: torch.device) -> "ImageSet":
-        """Return the set in that device's memory; the same set where it is there already."""
+        """Return the set in that device's memory; the same object if it is already there."""
         return replace(
             self,
             train_images=self.train_images.to(device),
@@ -57,7 +57,7 @@ class ImageSet:
 
 
 def shared_images(pixels: PixelSet) -> ImageSet:
-    """Return the set normalized, in shared memory; raises DataError where that is too small."""
+    """Return the set normalized, in shared memory; raises DataError if that is too small."""
     check_room(f"Data set {pixels.name}", 4 * (pixels.train_pixels.numel() + pixels.test_pixels.numel()))
     return ImageSet(
         pixels.name,
@@ -76,7 +76,7 @@ def mean_and_deviation(pixels: Tensor) -> tuple[float, float]:
 
 
 def _normalized(pixels: Tensor, mean: float, deviation: float) -> Tensor:
-    # Shared while still empty and then filled chunk by chunk: half the time of normalizing first and copying after.
+    # Shared while empty and then filled chunk by chunk: half the time of normalizing first and copying afterwards.
     images = shared(torch.empty(len(pixels), 1, *pixels.shape[1:]))
     for source, target in zip(torch.split(pixels, CHUNK), torch.split(images, CHUNK), strict=True):
         torch.div(source.unsqueeze(1), 255, out=target).sub_(mean).div_(deviation)

@@ -1,4 +1,4 @@
-"""MNIST, normalized by the values that the published codes have."""
+"""MNIST, normalized with the values of the published codes."""
 
 from torchvision.datasets import MNIST
 

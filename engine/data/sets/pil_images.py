@@ -1,4 +1,6 @@
-"""Images made and transformed one by one, as torchvision's own data sets do it: what the tutorial variants read."""
+"""Images decoded and transformed one by one, as torchvision's own data sets do it: the input of the tutorial
+variants.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -18,9 +20,7 @@ T = TypeVar("T")
 
 
 class PilImages(Dataset[tuple[Tensor, int]]):
-    """Pixels (uint8 [N, 28, 28]) and labels, each image going through PIL and the published transforms when it is asked
-    for.
-    """
+    """Pixels (uint8 [N, 28, 28]) and labels; each access sends an image through PIL and the published transforms."""
 
     def __init__(self, pixels: Tensor, labels: Tensor, mean: float, deviation: float) -> None:
         self.pixels = pixels
@@ -35,7 +35,7 @@ class PilImages(Dataset[tuple[Tensor, int]]):
 
 
 def timed(batches: Iterable[T], record: Recorder) -> Iterator[T]:
-    """Yield a loader's batches, the time it takes for them counted as `data`."""
+    """Yield a loader's batches, and count the time they take as `data`."""
     each = iter(batches)
     while True:
         with record.phase("data"):
@@ -46,7 +46,7 @@ def timed(batches: Iterable[T], record: Recorder) -> Iterator[T]:
 
 
 def evaluate_one_by_one(net: nn.Module, pixels: PixelSet, batch_size: int) -> Score:
-    """Return the net's score on the test images read one by one, dropout off; its mode is as before afterwards."""
+    """Return the net's score on the test images read one by one, without dropout; restores its mode afterwards."""
     images = PilImages(pixels.test_pixels, pixels.test_labels, pixels.mean, pixels.deviation)
     loader: DataLoader[Any] = DataLoader(images, batch_size=batch_size)
     was_training = net.training

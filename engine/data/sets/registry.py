@@ -1,6 +1,6 @@
 """Every data set by name, ready to train on.
 
-Its readers are imported on use: scikit-learn and torchvision take a second each, and a run needs one of them at most.
+Readers are imported on use: scikit-learn and torchvision take a second each, and a run needs at most one of them.
 """
 
 from importlib import import_module
@@ -12,7 +12,7 @@ from engine.home import Home
 
 
 def read(name: str, home: Home | None = None) -> PixelSet:
-    """Return the data set's pixels and labels; raises UnknownName, or DataError where it can't be had."""
+    """Return the data set's pixels and labels; raises UnknownName, or DataError if it isn't available."""
     home = home or Home.find()
     found = (
         _reader(name).read(home)
@@ -29,7 +29,7 @@ def load(name: str, home: Home | None = None) -> ImageSet:
 
 
 def preload() -> None:
-    """Import every reader now, so that no person waits for it later."""
+    """Import every reader now, so that no run waits for it later."""
     for name in DATA_SETS:
         _reader(name)
 

@@ -1,7 +1,6 @@
-"""Sparse samples of two classes, made to measure: each touches few of many features, and a true weight vector labels
-it.
+"""Generated sparse samples of two classes: each has few nonzero features of many, and a true weight vector labels it.
 
-Index and value tensors beside each other, since torch's sparse tensors can't go to another process.
+Separate index and value tensors, since torch's sparse tensors can't be sent to another process.
 """
 
 from dataclasses import dataclass
@@ -12,11 +11,11 @@ from torch import Tensor
 from engine.data.shared_tensors import check_room, shared
 
 SEED = 0
-"""Fixed: every run of the same sizes gets the same samples, whatever its own seed."""
+"""Fixed: every run of the same sizes gets the same samples, whatever its seed."""
 LABEL_NOISE = 0.05
-"""The share of labels, of training and test, that are turned round."""
+"""Fraction of labels, in training and test sets, that are flipped."""
 TEST_SHARE = 5
-"""One sample is held out for so many to train on."""
+"""Training samples per test sample."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class SparseSamples:
 
 @dataclass(frozen=True)
 class SparseProblem:
-    """What is trained on and what is held out."""
+    """The training and test samples."""
 
     train: SparseSamples
     test: SparseSamples
@@ -52,9 +51,9 @@ class SparseProblem:
 
 
 def sparse_problem(samples: int, features: int, nonzeros: int) -> SparseProblem:
-    """Return a problem of `samples` to train on, with `nonzeros` of `features` in each; the same on each call.
+    """Return a problem with `samples` training samples, with `nonzeros` of `features` in each; the same on each call.
 
-    Raises DataError where shared memory is too small.
+    Raises DataError if shared memory is too small.
     """
     random = torch.Generator().manual_seed(SEED)
     count = samples + max(1, samples // TEST_SHARE)

@@ -1,4 +1,4 @@
-"""Random images with random labels: for timing alone, since there is nothing in them to learn."""
+"""Random images with random labels, for timing only."""
 
 import torch
 
@@ -7,7 +7,7 @@ from engine.data.sets.images import PixelSet, mean_and_deviation
 from engine.home import Home
 
 SEED = 0
-"""Fixed: every run gets the same images, whatever its own seed."""
+"""Fixed: every run gets the same images, whatever its seed."""
 
 
 def read(home: Home) -> PixelSet:

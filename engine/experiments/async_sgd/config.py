@@ -5,41 +5,43 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED
-from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
+from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
 from engine.experiments.async_sgd.duel import CONTENDER
 from engine.training.settings import ServerConfig, fits_the_data
 
 
 class AsyncSgdConfig(ServerConfig):
-    """A server that applies every gradient the moment it comes."""
+    """Settings of a server that applies every gradient as soon as it arrives."""
 
     momentum: float = Field(
         0.9,
         ge=0,
         lt=1,
         description=(
-            "Momentum of the server's SGD. Asynchrony adds about 1 - 1/N of its own (Mitliagkas et al. 2016): "
-            "lower it for many trainers."
+            "Momentum of the server's SGD. Lower it for many trainers: asynchrony adds about 1 - 1/N "
+            "(Mitliagkas et al., 2016)."
         ),
     )
     rule: Literal["plain", "staleness_scaled", "delay_compensated"] = Field(
         "plain",
-        description="How a stale gradient is applied. plain: as it is. staleness_scaled: divided by 1 + its staleness, "
-        "momentum is not. "
-        "delay_compensated: corrected to first order for what changed since its fetch.",
+        description=(
+            "How stale gradients are applied: plain (unchanged), staleness_scaled (divided by 1 + "
+            "staleness, momentum unchanged) or delay_compensated (first-order correction for the updates "
+            "since the fetch)."
+        ),
     )
     staleness_bound: int | None = Field(
         None,
         ge=0,
         le=1_000_000,
-        description="Steps by which a trainer may be ahead of the slowest; then it waits. Empty: never.",
+        description="Maximum lead of a trainer over the slowest one before it waits. Empty: unbounded.",
         json_schema_extra={"unit": "steps", "empty": "unbounded"},
     )
     compensation: float = Field(
         0.04,
         ge=0,
         le=1000,
-        description="delay_compensated only: the paper's lambda; with compensation_decay, about 2 is usual.",
+        description="delay_compensated only: the paper's lambda. About 2 is usual with compensation_decay.",
         json_schema_extra=ADVANCED,
     )
     compensation_decay: float = Field(
@@ -47,8 +49,8 @@ class AsyncSgdConfig(ServerConfig):
         ge=0,
         lt=1,
         description=(
-            "delay_compensated only: decay of the mean square that lambda is divided by, 0.95 in the paper; 0 "
-            "keeps lambda constant."
+            "delay_compensated only: decay of the mean square that lambda is divided by (0.95 in the "
+            "paper). 0 keeps lambda constant."
         ),
         json_schema_extra=ADVANCED,
     )
@@ -75,24 +77,25 @@ _PUBLISHED = {
 EXPERIMENT = Experiment(
     name="async_sgd",
     title="Asynchronous SGD",
-    sentence=(
-        "A server applies every trainer's gradient the moment it comes, however old the weights are that it was "
-        "computed from."
-    ),
+    tagline="A server applies each gradient at once",
+    sentence=("A server applies every trainer's gradient as soon as it arrives, however stale it is."),
     config=AsyncSgdConfig,
+    ready_sweeps=(
+        ReadySweep("Does staleness hurt?", "quick", {"trainers": "1, 2, 4", "rule": "plain, staleness_scaled"}),
+    ),
     presets={
         "published": Preset(
-            "The published MNIST set-up (assumed) with updates applied one by one: 4 trainers, 10 passes.", _PUBLISHED
+            "The published MNIST set-up (assumed) with one update per gradient: 4 trainers, 10 passes.", _PUBLISHED
         ),
         "tuned": Preset(
             (
-                "MNIST in 10 passes with smaller batches, larger steps that shrink to 0, and less momentum, since "
-                "asynchrony brings its own."
+                "MNIST in 10 passes with smaller batches, a larger learning rate with linear decay, "
+                "and less momentum, because asynchrony adds its own."
             ),
             _PUBLISHED | {"batch_size": 16, "learning_rate": 0.02, "momentum": 0.5, "schedule": "linear"},
         ),
         "quick": Preset(
-            "Two trainers on the bundled digits: needs no network and ends in seconds.",
+            "Two trainers on the bundled digits; finishes in seconds without a network.",
             {
                 "dataset": "digits",
                 "trainers": 2,
@@ -108,8 +111,8 @@ EXPERIMENT = Experiment(
         ),
         "straggler": Preset(
             (
-                "Every trainer sleeps 50 ms a step, one of them 100 ms: what a slow trainer costs when nobody "
-                "waits for it."
+                "Every trainer sleeps 50 ms per step, one of them 100 ms: the cost of a straggler "
+                "when no trainer waits for it."
             ),
             _PUBLISHED | {"batch_size": 64, "epochs": 1, "sleep_ms": 50, "slow_trainer": 4, "slow_sleep_ms": 100},
         ),
@@ -126,14 +129,18 @@ EXPERIMENT = Experiment(
             },
         ),
         "tutorial": Preset(
-            "The published set-up built as the published code is: a whole module each way, images read one by one.",
+            (
+                "The published set-up, built like the published code: whole modules sent each way, "
+                "images read one by one."
+            ),
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
     },
+    pattern="asynchronous server",
     flows=(
-        Flow("each trainer", "ps", "a gradient, of weights that may be old by now"),
+        Flow("each trainer", "ps", "a gradient, possibly of stale weights"),
         Flow("ps", "weights", "an update for every gradient"),
-        Flow("ps", "each trainer", "the weights as they are then"),
+        Flow("ps", "each trainer", "the current weights"),
     ),
     source=(
         "Dean et al.: Large Scale Distributed Deep Networks, NeurIPS 2012; Zhang et al. 2016; Ho et al. 2013; "

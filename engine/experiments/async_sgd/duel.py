@@ -10,7 +10,7 @@ CONTENDER = Contender(
         "async_sgd": Ready("Asynchronous SGD"),
         "async_scaled": Ready("Asynchronous SGD, staleness-scaled", {"rule": "staleness_scaled"}),
     },
-    data="a part of the set for each trainer",
-    momentum=lambda config: "one, the server's",
-    tests="by the server, while all train on",
+    data="one part of the data per trainer",
+    momentum=lambda config: "one, on the server",
+    tests="by the server, while all trainers continue",
 )

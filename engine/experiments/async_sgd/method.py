@@ -1,15 +1,14 @@
-"""Asynchronous SGD: the server applies every gradient at once, and answers with the weights as they are then.
+"""Asynchronous SGD: the server applies every gradient on arrival and answers with the current weights.
 
-Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradient and push it, never waiting for each
-other. A gradient g was computed at the weights x' that were fetched; s updates have been applied since: its staleness.
+Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradient and push it without waiting for each
+other. A gradient g was computed at the fetched weights x'; its staleness s counts the updates applied since then.
 
     plain               x <- x - learning_rate * g
     staleness_scaled    x <- x - learning_rate * (g / (1 + s))                         (Zhang et al. 2016)
     delay_compensated   x <- x - learning_rate * (g + lambda * g * g * (x - x'))       (Zheng et al. 2017, DC-ASGD)
 
-each with the server's momentum, in which what is multiplied with learning_rate takes the gradient's place. With a
-staleness_bound, a trainer that is that many steps ahead of the slowest one waits for it (stale synchronous parallel, Ho
-et al. 2013).
+each with the server's momentum, applied to the term that learning_rate multiplies. With a staleness_bound, a trainer
+that many steps ahead of the slowest one waits for it (stale synchronous parallel, Ho et al. 2013).
 """
 
 import torch
@@ -27,10 +26,10 @@ from engine.training.workload import Digits, Workload
 
 
 def run(config: AsyncSgdConfig, ranks: Ranks) -> None:
-    """Start the server and its trainers; return when all have ended."""
+    """Start the server and its trainers; return when all have finished."""
     workload = Digits(load(config.dataset), config.trainers, config.batch_size, config.epochs)
     if config.variant == "tutorial":
-        from engine.training import tutorial_server  # it alone needs torchvision's transforms
+        from engine.training import tutorial_server  # only this one needs torchvision's transforms
 
         tutorial_server.run(config, ranks, workload, batch=1)
         return
@@ -46,7 +45,7 @@ def _take_part(rank: Rank, config: AsyncSgdConfig, exchange: Exchange, workload:
 
 
 def _train(rank: Rank, config: AsyncSgdConfig, exchange: Exchange, workload: Workload) -> None:
-    """Be a trainer: push one gradient after another, each computed from the weights that answered the one before."""
+    """Run as a trainer: push gradients, each computed from the weights in the previous answer."""
     with ServerClient.connect(rank, config, exchange, workload) as ps:
         ps.fetch()
         for inputs, targets in ps.batches():
@@ -58,18 +57,18 @@ def _train(rank: Rank, config: AsyncSgdConfig, exchange: Exchange, workload: Wor
 
 
 class _AsyncServer(WeightServer):
-    """Applies each gradient under the lock, by the config's rule, and holds back who is too far ahead."""
+    """Applies each gradient under the lock, by the config's rule, and delays trainers that are too far ahead."""
 
     config: AsyncSgdConfig
 
     def __init__(self, rank: Rank, config: AsyncSgdConfig, workload: Workload) -> None:
         super().__init__(rank, config, workload)
         self.fetched: dict[int, Tensor] = {}
-        """For delay compensation: the weights x' that each trainer was last sent."""
+        """For delay compensation: the weights x' last sent to each trainer."""
         self.square = torch.zeros_like(self.gradient[: self.parameters]) if config.compensation_decay else None
         """For the adaptive form: the running mean of squared gradients."""
         self.held: list[tuple[TrainerState, int]] = []
-        """Who waits for an answer, and how stale its gradient was."""
+        """Trainers waiting for an answer, and the staleness of their gradients."""
         self.furthest_ahead = 0
 
     def on_gradient(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
@@ -82,12 +81,12 @@ class _AsyncServer(WeightServer):
         self._reply_within_bound()
 
     def _update(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
-        """Step on one gradient, changed by the rule for stale ones."""
+        """Make one step with the gradient, adjusted for staleness."""
         self.gradient.copy_(gradient)
         self.mix_statistics(self.gradient[self.parameters :], 1 / self.config.trainers)
         self.optimizer.learning_rate = self.learning_rate()
         if self.config.rule == "staleness_scaled":
-            # not the learning rate, which would scale the momentum of other gradients too
+            # not the learning rate, which would also scale the momentum of other gradients
             self.gradient[: self.parameters].div_(1 + staleness)
         elif self.config.rule == "delay_compensated":
             self._compensate(self.gradient[: self.parameters], self.fetched[trainer.index][: self.parameters])
@@ -95,7 +94,7 @@ class _AsyncServer(WeightServer):
         self.version += 1
 
     def _compensate(self, gradient: Tensor, fetched: Tensor) -> None:
-        """Add what the gradient lacks to first order: its square stands in for the Hessian's diagonal."""
+        """Add the first-order correction to the gradient: its square approximates the Hessian's diagonal."""
         correction = gradient.square().mul_(self.state[: self.parameters] - fetched).mul_(self.config.compensation)
         if self.square is not None:
             self.square.lerp_(gradient.square(), 1 - self.config.compensation_decay)
@@ -103,7 +102,7 @@ class _AsyncServer(WeightServer):
         gradient.add_(correction)
 
     def _reply_within_bound(self) -> None:
-        """Answer all who are not too far ahead of the slowest trainer that is here."""
+        """Answer all trainers that are not too far ahead of the slowest active one."""
         slowest = min((member.step for member in self.active), default=0)
         held, self.held = self.held, []
         for trainer, staleness in held:

@@ -1,4 +1,4 @@
-"""The agent as the server of an exchange: one request at a time, answers to everyone whose action is ready."""
+"""The agent as the server of an exchange: handles one request at a time and answers everyone whose action is ready."""
 
 import threading
 import time
@@ -14,23 +14,23 @@ LOOK_S = 0.05
 
 
 class AgentService:
-    """The handler of the agent's exchange, and the watch over its observers."""
+    """The handler of the agent's exchange, and the monitor of its observers."""
 
     def __init__(self, rank: Rank, agent: Agent) -> None:
         self.rank = rank
         self.agent = agent
         self.config = agent.config
         self.waiting: dict[int, Respond] = {}
-        """By observer: how to answer who has asked."""
+        """By observer: how to answer its pending request."""
         self.heard_at = [time.monotonic()] * self.config.observers
         self.answered = 0
-        """Forward passes and updates that were answered with."""
+        """Seconds of forward passes and updates while handling requests."""
         self.serve_s = 0.0
         self.lock = threading.Lock()
         self.done = threading.Event()
 
     def serve(self, exchange: Exchange) -> None:
-        """Serve until the last round is learned from."""
+        """Serve until the last round's update is done."""
         with exchange.serve(self.rank, self) as service:
             self.rank.ready()
             self.heard_at = [time.monotonic()] * self.config.observers
@@ -65,16 +65,16 @@ class AgentService:
             self.waiting.pop(observer)(Answer(self.answered, note=going_on), self.agent.answers[observer])
 
     def _check_observers(self) -> None:
-        """Raise RunFailed that names an observer which has not asked for timeout_s."""
+        """Raise RunFailed if an observer has sent no request for timeout_s."""
         with self.lock:
             for observer, heard_at in enumerate(self.heard_at):
                 is_late = observer not in self.waiting and time.monotonic() - heard_at > self.config.timeout_s
                 if is_late and not self.done.is_set():
                     role = self.config.observer_roles[observer]
                     raise RunFailed(
-                        f"{role} asked nothing for {self.config.timeout_s:g} s (timeout_s) in round "
-                        f"{self.agent.episode + 1}, and no one goes on without it. "
-                        "Its environment may hang: look at its log, or raise timeout_s where a step of "
+                        f"{role} sent no request for {self.config.timeout_s:g} s (timeout_s) in round "
+                        f"{self.agent.episode + 1}, and the others wait for it. Its environment may "
+                        "hang: check its log, or raise timeout_s if a step of "
                         f"{self.config.environment} takes that long."
                     )
 

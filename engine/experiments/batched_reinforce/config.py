@@ -5,12 +5,12 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
-from engine.experiment.definition import Experiment, Flow, Preset, Result, UpdateClock
+from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, Result, UpdateClock
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 
 
 class BatchedReinforceConfig(Config):
-    """Observers that ask one agent for every action."""
+    """Settings of observers that request every action from one agent."""
 
     server_roles = ("agent",)
 
@@ -18,75 +18,71 @@ class BatchedReinforceConfig(Config):
         5,
         ge=1,
         le=16,
-        description="Observer processes; each plays environments of its own and asks the agent what to do.",
+        description="Observer processes. Each steps its own environments and requests actions from the agent.",
     )
     mode: Literal["batched", "per_call"] = Field(
         "batched",
-        description=(
-            "batched: the last observer to ask in a step triggers one forward pass for all. per_call: each "
-            "question is answered at once, by itself."
-        ),
+        description=("batched: one forward pass per step for all observers. per_call: one forward pass per request."),
     )
     environment: EnvironmentName = Field(
-        "CartPole-v1", description="A gymnasium id of the catalogue with discrete actions."
+        "CartPole-v1", description="Gymnasium id of an environment with discrete actions."
     )
     envs_per_observer: int = Field(
         1,
         ge=1,
         le=256,
-        description="Environments that an observer plays side by side; one message carries the states of all.",
+        description="Environments per observer; one message carries the states of all.",
         json_schema_extra={"unit": "environments"},
     )
     episodes: int = Field(
-        10, ge=1, le=100_000, description="Rounds of playing and learning; each ends with one update of the policy."
+        10, ge=1, le=100_000, description="Rounds of rollouts and training; each ends with one policy update."
     )
     steps: int = Field(
         500,
         ge=1,
         le=100_000,
-        description="Steps of every environment in one round; one that ends begins anew meanwhile.",
+        description="Steps of every environment in one round; finished episodes restart within the round.",
         json_schema_extra={"unit": "env steps"},
     )
     learning_rate: float = Field(
-        0.01, gt=0, le=10, description="Step size of Adam. If the reward jumps about, lower it."
+        0.01, gt=0, le=10, description="Learning rate of Adam; lower it if the reward is unstable."
     )
     gamma: float = Field(
         1.0,
         gt=0,
         le=1,
-        description="How much a later reward counts, per step that it comes later.",
+        description="Discount factor per step for future rewards.",
         json_schema_extra=ADVANCED,
     )
     normalize_returns: bool = Field(
         False,
-        description="Shift and scale the returns of a round to mean 0 and deviation 1: steadier, but not as published.",
+        description=(
+            "Normalize a round's returns to mean 0 and deviation 1. More stable, but not in the published code."
+        ),
     )
     dropout: float = Field(
         0.6,
         ge=0,
         lt=1,
-        description="Share of hidden units that dropout leaves out, while acting too.",
+        description="Fraction of hidden units that dropout zeroes, also while acting.",
         json_schema_extra=ADVANCED,
     )
     variant: Literal["engine", "tutorial"] = Field(
         "engine",
         description=(
-            "engine: short messages, and gradients computed once a round. tutorial: built as the published code "
-            "is, at its cost."
+            "engine: short messages, gradients computed once per round. tutorial: built like the "
+            "published code, at its original speed."
         ),
     )
     transport: Literal["rpc", "gloo", "shared_memory"] = Field(
         "rpc",
-        description=(
-            "How states and actions travel: torch's RPC, gloo's messages, or memory that the processes share (one "
-            "machine only)."
-        ),
+        description=("Transport of states and actions: torch RPC, gloo messages, or shared memory (one machine only)."),
     )
     timeout_s: float = Field(
         60.0,
         ge=1,
         le=3600,
-        description="So long an observer may be silent before the run fails and names it.",
+        description="Maximum silence of an observer before the run fails and names it.",
         json_schema_extra=ADVANCED | {"unit": "s"},
     )
 
@@ -99,7 +95,7 @@ class BatchedReinforceConfig(Config):
         return tuple(f"observer{number}" for number in range(1, self.observers + 1))
 
     def listens(self, gpus: int) -> bool:
-        """Return whether questions travel over the network's loopback."""
+        """Return whether requests travel over the loopback network."""
         return self.transport != "shared_memory"
 
     @property
@@ -109,8 +105,8 @@ class BatchedReinforceConfig(Config):
 
     @property
     def patience_s(self) -> float:
-        """So long an observer waits for an answer: longer than the agent waits for others, since it is the agent that
-        finds who is late.
+        """Time that an observer waits for an answer: longer than the agent waits for observers, so that the agent
+        reports the late one.
         """
         return 2 * self.timeout_s + 10
 
@@ -119,10 +115,8 @@ class BatchedReinforceConfig(Config):
         if kind_of(self.environment).choices is None:
             raise RuleBroken(
                 "environment",
-                (
-                    f"environment must have discrete actions here, and {self.environment} takes vectors. Choose "
-                    "dppo for it."
-                ),
+                f"environment must have discrete actions here, but {self.environment} has continuous ones. Choose dppo "
+                "for it.",
             )
         return self
 
@@ -137,18 +131,18 @@ class BatchedReinforceConfig(Config):
         if self.variant != "tutorial":
             return self
         rules = (
-            ("transport", "rpc", "it is RPC that it shows"),
-            ("start_method", "spawn", "its slow start is part of what it shows"),
-            ("envs_per_observer", 1, "the published code plays one"),
-            ("normalize_returns", False, "the published code doesn't"),
+            ("transport", "rpc", "RPC is what it demonstrates"),
+            ("start_method", "spawn", "its slow start is part of the demonstration"),
+            ("envs_per_observer", 1, "the published code uses one"),
+            ("normalize_returns", False, "the published code doesn't normalize"),
         )
         for field, value, why in rules:
             if getattr(self, field) != value:
                 raise RuleBroken(
                     field,
                     (
-                        f"{field} must be {value} for variant tutorial, since {why}, got {getattr(self, field)!r}. "
-                        "Or choose variant engine."
+                        f"{field} must be {value} for variant tutorial, because {why}, got "
+                        f"{getattr(self, field)!r}. Or choose variant engine."
                     ),
                 )
         if self.device == "cuda":
@@ -172,13 +166,23 @@ _PUBLISHED = {
 EXPERIMENT = Experiment(
     name="batched_reinforce",
     title="Batched-RPC REINFORCE",
-    sentence="Observers play, and ask one agent for every action: each at once, or all of a step in one batch.",
+    tagline="Observers ask one agent for actions",
+    sentence=(
+        "Observers step environments and request every action from one agent: one by one, or one batch per step."
+    ),
     config=BatchedReinforceConfig,
+    ready_sweeps=(
+        ReadySweep(
+            "Batching against per call", "quick", {"mode": "batched, per_call", "observers": "1, 4"}, exclusive=True
+        ),
+    ),
     presets={
         "published": Preset("CartPole as published: 10 rounds of 500 steps, batched.", _PUBLISHED),
-        "per_call": Preset("The same, each question answered by itself.", _PUBLISHED | {"mode": "per_call"}),
+        "per_call": Preset(
+            "The same with a separate forward pass for each request.", _PUBLISHED | {"mode": "per_call"}
+        ),
         "tuned": Preset(
-            "Two observers with 16 environments each: returns shifted and scaled, no dropout, a larger step size.",
+            "Two observers with 16 environments each: normalized returns, no dropout, a larger learning rate.",
             _PUBLISHED
             | {
                 "observers": 2,
@@ -193,7 +197,7 @@ EXPERIMENT = Experiment(
             },
         ),
         "quick": Preset(
-            "Two observers over shared memory, 60 rounds: the pole stays up longer and longer.",
+            "Two observers over shared memory, 60 rounds: episode length increases over the run.",
             _PUBLISHED
             | {
                 "observers": 2,
@@ -206,16 +210,17 @@ EXPERIMENT = Experiment(
         ),
         "tutorial": Preset(
             (
-                "As published, built as the published code is: a reference with every call, an autograd graph kept "
-                "for every step."
+                "The published set-up, built like the published code: a remote reference in every "
+                "call, an autograd graph kept for every step."
             ),
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
     },
     goals=lambda config: rewards_that_solve(config.environment),
+    pattern="batched requests",
     flows=(
-        Flow("each observer", "agent", "the state, and the reward of the step before"),
-        Flow("agent", "each observer", "the action: at once, or when all have asked"),
+        Flow("each observer", "agent", "the state, and the previous step's reward"),
+        Flow("agent", "each observer", "the action: at once, or when all requests are in"),
         Flow("agent", "policy", "one update after each round"),
     ),
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; Williams: Simple "

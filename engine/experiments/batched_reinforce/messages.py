@@ -1,4 +1,4 @@
-"""The messages of observers and agent, and what the agent keeps of them for a round."""
+"""The messages between observers and agent, and the agent's memory of a round."""
 
 import time
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from engine.runtime.transport.request_reply import Answer, ClientLink, Request
 from engine.runtime.worker.ranks import Rank
 
 REWARD, END = -2, -1
-"""Places in a row of a message."""
+"""Column indices in a row of a message."""
 REPORT_EACH = 25
-"""Steps between two reports of progress and phases: a report at each would cost as much as the step."""
+"""Steps between reports of progress and phases; reporting at each step would cost as much as the step."""
 
 
 @dataclass(frozen=True)
 class MessageLayout:
-    """A message has a row for each environment of an observer, [observation | reward of the step before | whether it
-    ended]; its answer has the actions first.
+    """A message has one row per environment of an observer, [observation | previous reward | episode end]; its answer
+    starts with the actions.
     """
 
     environments: int
@@ -29,7 +29,7 @@ class MessageLayout:
 
     @classmethod
     def of(cls, config: BatchedReinforceConfig, kind: Kind) -> "MessageLayout":
-        """Return the layout of a run's messages."""
+        """Return the message layout of a run."""
         return cls(config.envs_per_observer, kind.observation)
 
     @property
@@ -41,13 +41,13 @@ class MessageLayout:
         return self.shape[0] * self.shape[1]
 
     def columns(self, first: int, end: int) -> slice:
-        """Return the environments of observers `first` to `end` - 1 among those of all."""
+        """Return the index range of the environments of observers `first` to `end` - 1."""
         return slice(first * self.environments, end * self.environments)
 
 
 class RoundMemory:
-    """One round: what all M environments saw, did and earned in T steps. `ends` marks steps after which a sub-episode
-    was over.
+    """One round: observations, actions and rewards of all M environments in T steps. `ends` marks steps that ended a
+    sub-episode.
     """
 
     def __init__(self, steps: int, environments: int, observation: int, device: torch.device) -> None:
@@ -58,7 +58,7 @@ class RoundMemory:
         self.ends = torch.zeros(steps, environments, dtype=torch.bool)
 
     def remember(self, step: int, columns: slice, message: Tensor) -> None:
-        """Keep an observer's states of this step, and its rewards and ends of the step before."""
+        """Store an observer's states of this step, and its rewards and ends of the previous step."""
         rows = message.numpy()
         if step > 0:
             self.rewards.numpy()[step - 1, columns] = rows[:, REWARD]
@@ -67,7 +67,7 @@ class RoundMemory:
             self.states.numpy()[step, columns] = rows[:, :REWARD]
 
     def first_lengths(self) -> Tensor:
-        """Return the length of each environment's first sub-episode in this round, [M]; the whole round where none
+        """Return the length of each environment's first sub-episode in this round, [M]; the whole round if none
         ended.
         """
         ended = self.ends.int().argmax(0) + 1
@@ -75,16 +75,16 @@ class RoundMemory:
 
 
 class AgentLine:
-    """An observer's line to the agent; it records what the observer's time went into."""
+    """An observer's connection to the agent; it records the observer's phases."""
 
     def __init__(self, rank: Rank, config: BatchedReinforceConfig, line: ClientLink, layout: MessageLayout) -> None:
         self._rank = rank
         self._config = config
         self._line = line
         self.message = line.outgoing.view(layout.shape).numpy()
-        """What `ask` sends."""
+        """The message that `ask` sends."""
         self.actions = line.incoming[: layout.environments].numpy()
-        """What `ask` returned last."""
+        """The last answer of `ask`."""
         self._steps = 0
         """Env steps of this observer, over all its environments."""
         self._asked_s = self._held_s = self._played_s = 0.0
@@ -98,7 +98,7 @@ class AgentLine:
         return answer
 
     def count_step(self, step: int, played_s: float) -> None:
-        """Count a step of all environments that took so long; report now and then."""
+        """Count a step of all environments and its duration; report periodically."""
         self._steps += self._config.envs_per_observer
         self._played_s += played_s
         if step % REPORT_EACH == 0:
@@ -111,7 +111,7 @@ class AgentLine:
             self._rank.recorder.log(values, step=self._steps)
 
     def report(self) -> None:
-        """Record phases since the last report, and progress."""
+        """Record the phases since the last report, and the progress."""
         record, config = self._rank.recorder, self._config
         record.spend("wait", self._held_s)
         record.spend("communicate", self._asked_s - self._held_s)

@@ -1,10 +1,10 @@
-"""REINFORCE with one agent and many observers, who ask it for every action (Williams 1992); after PyTorch's tutorial
-"Implementing Batch RPC Processing Using Asynchronous Executions".
+"""REINFORCE with one agent and many observers that request every action from it (Williams 1992), after PyTorch's
+tutorial "Implementing Batch RPC Processing Using Asynchronous Executions".
 
 Roles: `agent` owns the policy; `observer1…N` each play their own environments. In every step an observer sends its
-state s and gets an action a ~ pi(s): by itself (`per_call`), or from one forward pass for all observers (`batched`),
-started by the last to ask. After `steps` steps, with G the sum of the rewards from a step to the end of its
-sub-episode,
+state s and gets an action a ~ pi(s): from its own forward pass (`per_call`), or from one for all observers
+(`batched`), triggered by the last request. After `steps` steps, with G the sum of the rewards from a step to the end
+of its sub-episode,
 
     policy <- Adam(policy, gradient of -sum of log pi(a|s) * G over all steps / environments)
 
@@ -23,7 +23,7 @@ from engine.seeding import ENVIRONMENT
 
 
 def run(config: BatchedReinforceConfig, ranks: Ranks) -> None:
-    """Start the agent and its observers; return when all have ended."""
+    """Start the agent and its observers; return when all have finished."""
     if config.variant == "tutorial":
         from engine.experiments.batched_reinforce import tutorial
 

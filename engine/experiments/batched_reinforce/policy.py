@@ -1,4 +1,4 @@
-"""The published policy: one hidden layer with dropout, a softmax over the choices."""
+"""The published policy: one hidden layer with dropout, and a softmax over the actions."""
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +10,8 @@ HIDDEN = 128
 class Policy(nn.Module):
     """observation -> 128, dropout, ReLU, 128 -> choices.
 
-    Dropout's masks are given from outside: what acts keeps them, so that the gradient is later computed for the very
-    net that acted.
+    The caller passes dropout's masks and keeps them, so that the gradient is later computed for the same masked net
+    that acted.
     """
 
     def __init__(self, observation: int, choices: int, dropout: float) -> None:
@@ -21,11 +21,11 @@ class Policy(nn.Module):
         self.keep = 1.0 - dropout
 
     def draw_masks(self, count: int) -> Tensor:
-        """Return masks for `count` states, bool [count, 128]: True for what is kept."""
+        """Return masks for `count` states, bool [count, 128]: True for units kept."""
         return torch.rand(count, HIDDEN, device=self.hidden.weight.device) < self.keep
 
     def log_probabilities(self, states: Tensor, masks: Tensor) -> Tensor:
-        """Return the log-probability of every choice, [..., choices], for states [..., observation] with masks [...,
+        """Return the log-probability of every action, [..., choices], for states [..., observation] with masks [...,
         128].
         """
         hidden = (self.hidden(states) * masks / self.keep).relu()
@@ -33,10 +33,10 @@ class Policy(nn.Module):
 
     @torch.inference_mode()
     def act(self, states: Tensor, masks: Tensor) -> Tensor:
-        """Return choices drawn for states [count, observation], int64 [count]."""
+        """Sample actions for states [count, observation]; return int64 [count]."""
         hidden = (linear(states, self.hidden.weight, self.hidden.bias) * masks).mul_(1 / self.keep).relu_()
         scores = linear(hidden, self.out.weight, self.out.bias)
         noise = (
             torch.empty_like(scores).exponential_().log_()
-        )  # the largest of score - log(exponential) is drawn with softmax's probabilities
+        )  # Gumbel-max: the largest of score - log(exponential) has softmax's probabilities
         return (scores - noise).argmax(1)

@@ -1,9 +1,9 @@
-"""REINFORCE (Williams 1992) with one agent and many observers, who ask it for every action.
+"""REINFORCE (Williams 1992) with one agent and many observers that request every action from it.
 
 Roles: `observer1…N` step their environments and send states; the `agent` owns the policy, answers with actions, and
-learns after each round: returns, loss, one step of Adam.
+trains after each round: returns, loss, one step of Adam.
 
-Letters: T steps of a round, M environments of all observers.
+Notation: T steps per round, M environments of all observers.
 """
 
 import time
@@ -24,7 +24,7 @@ from engine.seeding import WEIGHTS, seed_of
 
 
 class Agent:
-    """The policy, the round in memory, and the optimizer."""
+    """The policy, the memory of a round, and the optimizer."""
 
     def __init__(self, rank: Rank, config: BatchedReinforceConfig, kind: Kind) -> None:
         assert kind.choices is not None
@@ -42,16 +42,16 @@ class Agent:
         self.answers = torch.zeros(config.observers, self.layout.size)
         """By observer: its actions, as a message."""
         self.asked: set[int] = set()
-        """Observers that have asked in this step and have no answer yet."""
+        """Observers with a pending request in this step."""
         self.episode = 0
         self.running_length: float | None = None
-        """Half the last round's mean first length, half what it was before."""
+        """Exponential moving average (weight 0.5) of the rounds' mean first length."""
 
     def on_states(self, step: int, observer: int, message: Tensor) -> list[int]:
-        """Remember what an observer (from 0) saw and earned; return the observers whose answers are ready.
+        """Store the states and rewards of an observer (from 0); return the observers whose answers are ready.
 
-        Mode per_call acts for one observer at once; batched acts for all in one forward pass, when the last has asked.
-        After the last step of a round the agent learns.
+        Mode per_call acts for one observer at once; batched acts for all in one forward pass when the last request
+        arrives. After the last step of a round the agent trains.
         """
         self.memory.remember(step, self.layout.columns(observer, observer + 1), message.view(self.layout.shape))
         self.asked.add(observer)
@@ -70,7 +70,7 @@ class Agent:
         return ready
 
     def act(self, step: int, first: int, end: int) -> None:
-        """Draw actions for the states of observers `first` to `end` - 1 in one forward pass."""
+        """Sample actions for the states of observers `first` to `end` - 1 in one forward pass."""
         columns, memory = self.layout.columns(first, end), self.memory
         masks = self.policy.draw_masks(columns.stop - columns.start)
         actions = self.policy.act(memory.states[step, columns].to(masks.device), masks)
@@ -89,7 +89,7 @@ class Agent:
         return -(chosen * returns.to(chosen.device)).sum() / returns.shape[1]
 
     def learn(self) -> None:
-        """Make one step of Adam with the round in memory; raise RunFailed where its loss is not finite."""
+        """Make one step of Adam on the round in memory; raises RunFailed if its loss is not finite."""
         loss = self.loss()
         self.episode += 1
         self._log(float(loss))
@@ -110,7 +110,7 @@ class Agent:
 
 
 class Observer:
-    """One observer's environments, and its line to the agent."""
+    """One observer's environments, and its connection to the agent."""
 
     def __init__(self, config: BatchedReinforceConfig, line: AgentLine, environments: Environments) -> None:
         self.config = config
@@ -118,7 +118,7 @@ class Observer:
         self.environments = environments
 
     def play_round(self) -> bool:
-        """Play T steps with the agent's actions; return whether there is another round."""
+        """Take T steps with the agent's actions; return whether there is another round."""
         environments, line, message = self.environments, self.line, self.line.message
         environments.reset()
         for step in range(self.config.steps):

@@ -1,9 +1,9 @@
-"""The agent and its observers as the published code builds them: a remote reference with every call, a live autograd
+"""The agent and its observers as the published code builds them: a remote reference in every call, a live autograd
 graph for every step.
 
-Kept for its cost, which the engine variant is compared with. Mended: gymnasium's API; each forward pass gets a copy of
-the states, since backward needs them as they were; returns weigh the actions of their own observer and sub-episode;
-every observer has its own seed.
+Kept to measure its cost against the engine variant. Fixed: gymnasium's API; each forward pass gets a copy of the
+states, since backward needs them unchanged; returns weight the actions of their own observer and sub-episode; every
+observer has its own seed.
 """
 
 import threading
@@ -20,7 +20,7 @@ from engine.experiments.batched_reinforce.policy import HIDDEN
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, kind_of
 from engine.rl.returns import returns_of
-from engine.runtime.transport.rpc import (
+from engine.runtime.transport.rpc_group import (
     PUBLISHED_THREADS,
     answered_later,
     call,
@@ -33,10 +33,10 @@ from engine.runtime.worker.ranks import Rank
 from engine.seeding import ENVIRONMENT
 
 _observer: list["TutorialObserver"] = []
-"""The observer of this process, where it is one."""
+"""The observer of this process, if any."""
 ACTION_BYTES = 8
 Played = tuple[Tensor, Tensor]
-"""An observer's rewards and ends of sub-episodes in one round, each [T]."""
+"""An observer's rewards and sub-episode ends in one round, each [T]."""
 
 
 def run_rank(rank: Rank, config: BatchedReinforceConfig) -> None:
@@ -79,7 +79,7 @@ class TutorialAgent:
         self.lock = threading.Lock()
 
     def play(self, rank: Rank) -> None:
-        """Play all rounds and learn from each."""
+        """Run all rounds and train after each."""
         config, me = self.config, reference_to(self)
         running: float | None = None
         for episode in range(1, config.episodes + 1):
@@ -110,7 +110,7 @@ class TutorialAgent:
         return float(loss), float(first.float().mean())
 
     def act_at_once(self, place: int, state: Tensor) -> int:
-        """Answer one observer by itself."""
+        """Answer one observer with its own forward pass."""
         with self.lock:
             choice = Categorical(self.policy(state.unsqueeze(0)))
             action: Tensor = choice.sample()  # type: ignore[no-untyped-call]
@@ -118,7 +118,7 @@ class TutorialAgent:
             return int(action)
 
     def act_together(self, place: int, state: Tensor) -> Future[Any]:
-        """Keep the state; whoever completes the step has the actions of all computed."""
+        """Store the state; the request that completes the step computes the actions of all."""
         answer: Future[Any] = self.future.then(lambda actions: int(actions.wait()[place]))
         with self.lock:
             self.states[place].copy_(state)
@@ -141,13 +141,13 @@ def ask_at_once(agent: Any, place: int, state: Tensor) -> int:
 
 @answered_later
 def ask_together(agent: Any, place: int, state: Tensor) -> Future[Any]:
-    """Send a state to the agent; its action comes when every observer has asked."""
+    """Send a state to the agent; its action arrives when every observer has sent one."""
     future: Future[Any] = agent.local_value().act_together(place, state)
     return future
 
 
 class TutorialObserver:
-    """One environment, and what was played in it."""
+    """One environment and its rollout."""
 
     def __init__(self, rank: Rank, config: BatchedReinforceConfig, kind: Kind) -> None:
         self.rank = rank
@@ -156,7 +156,7 @@ class TutorialObserver:
         self.steps = 0
 
     def run_round(self, agent: Any) -> Played:
-        """Play one round, asking the agent for every action."""
+        """Play one round, requesting every action from the agent."""
         ask = ask_together if self.config.mode == "batched" else ask_at_once
         rewards, ends = torch.zeros(self.config.steps), torch.zeros(self.config.steps, dtype=torch.bool)
         self.environments.reset()
@@ -176,5 +176,5 @@ class TutorialObserver:
 
 
 def run_round(agent: Any) -> Played:
-    """Let this process's observer play a round."""
+    """Run a round on this process's observer."""
     return _observer[0].run_round(agent)

@@ -12,33 +12,33 @@ S = ADVANCED | {"unit": "s"}
 
 
 class DppoConfig(Config):
-    """Collectors that play, a learner that updates, and four ways for them to share the policy."""
+    """Settings of collectors, a learner, and four ways for them to share the policy."""
 
     server_roles = ("main",)
 
-    collectors: int = Field(2, ge=1, le=16, description="How many collectors play; each has environments of its own.")
+    collectors: int = Field(2, ge=1, le=16, description="Number of collectors; each has its own environments.")
     mode: Literal["bounded_queue", "update_locked", "reader_writer", "unlocked"] = Field(
         "bounded_queue",
-        description="bounded_queue: play until the queue is full, then update until it is "
-        "empty. update_locked: only an "
-        "update stops the players. "
-        "reader_writer: one batch at a time, all others' steps are thrown away. unlocked: weights change while "
-        "players act.",
+        description=(
+            "bounded_queue: fill the queue, then train until it is empty; update_locked: only updates stop the "
+            "collectors; reader_writer: one batch at a time, other collectors' steps are discarded; unlocked: "
+            "weights change while collectors act."
+        ),
     )
     collectors_as: Literal["processes", "threads"] = Field(
         "processes",
         description=(
-            "processes run side by side; threads of the learner's process take turns at Python's lock (the GIL)."
+            "processes run in parallel; threads share the learner's process and Python's global interpreter lock (GIL)."
         ),
     )
     environment: EnvironmentName = Field(
-        "CartPole-v1", description="A gymnasium id of the catalogue with discrete actions or bounded vectors."
+        "CartPole-v1", description="Gymnasium id of an environment with discrete or bounded continuous actions."
     )
     envs_per_collector: int = Field(
         8,
         ge=1,
         le=256,
-        description="Environments that a collector plays side by side.",
+        description="Environments per collector.",
         json_schema_extra={"unit": "environments"},
     )
     batch_steps: int = Field(
@@ -48,67 +48,65 @@ class DppoConfig(Config):
         None,
         ge=1,
         le=1000,
-        description="Batches that the queue holds; empty means twice the collectors.",
+        description="Maximum number of batches in the queue. Empty: twice the collectors.",
         json_schema_extra={"unit": "batches", "empty": "2 x collectors"},
     )
     total_steps: int = Field(
         300_000,
         ge=1,
         le=10**9,
-        description="The run ends when so many env steps were collected.",
+        description="Total env steps to collect; the run ends after them.",
         json_schema_extra={"unit": "env steps"},
     )
     stop_when_solved: bool = Field(
-        True, description="End as soon as 100 greedy episodes reach the mean that gymnasium's registry calls solved."
+        True,
+        description=(
+            "Stop early when 100 greedy episodes reach the mean at which gymnasium's registry considers "
+            "the environment solved."
+        ),
     )
-    learning_rate: float = Field(0.0025, gt=0, le=10, description="Step size of the actor's Adam.")
+    learning_rate: float = Field(0.0025, gt=0, le=10, description="Learning rate of the actor's Adam.")
     critic_learning_rate: float | None = Field(
         None,
         gt=0,
         le=10,
-        description="Step size of the critic's Adam; empty means the actor's.",
+        description="Learning rate of the critic's Adam. Empty: same as the actor's.",
         json_schema_extra=ADVANCED | {"empty": "learning_rate"},
     )
     schedule: Literal["constant", "linear"] = Field(
-        "linear", description="The learning rates over the run: constant, or falling in a line to 0 at its end."
+        "linear", description="Learning-rate schedule: constant, or linear decay to 0 over the run."
     )
-    gamma: float = Field(0.99, gt=0, le=1, description="How much a later reward counts, per step that it comes later.")
+    gamma: float = Field(0.99, gt=0, le=1, description="Discount factor per step for future rewards.")
     gae_lambda: float = Field(
         0.95,
         ge=0,
         le=1,
-        description="Generalized advantage estimation: 0 trusts the critic, 1 the rewards seen.",
+        description="Lambda of generalized advantage estimation: 0 relies on the critic, 1 on observed rewards.",
         json_schema_extra=ADVANCED,
     )
     clip: float = Field(
         0.2,
         gt=0,
         le=1,
-        description="How far the probability of what was done may move in one update.",
+        description="Clip range of PPO's probability ratio.",
         json_schema_extra=ADVANCED,
     )
-    epochs: int = Field(
-        10, ge=1, le=100, description="Times that an update goes through its batch.", json_schema_extra=ADVANCED
-    )
-    minibatches: int = Field(
-        4, ge=1, le=1024, description="Parts that a batch is cut into for each of those.", json_schema_extra=ADVANCED
-    )
-    entropy: float = Field(
-        0.0, ge=0, le=1, description="Bonus for a policy that stays undecided.", json_schema_extra=ADVANCED
-    )
+    epochs: int = Field(10, ge=1, le=100, description="Passes over each batch per update.", json_schema_extra=ADVANCED)
+    minibatches: int = Field(4, ge=1, le=1024, description="Mini-batches per pass.", json_schema_extra=ADVANCED)
+    entropy: float = Field(0.0, ge=0, le=1, description="Coefficient of the entropy bonus.", json_schema_extra=ADVANCED)
     normalize_advantages: bool = Field(
         True,
-        description="Shift and scale each mini-batch's advantages to mean 0 and deviation 1.",
+        description="Normalize each mini-batch's advantages to mean 0 and deviation 1.",
         json_schema_extra=ADVANCED,
     )
     normalize_observations: bool = Field(
-        False, description="Shift and scale observations by their running mean and deviation; Pendulum needs it."
+        False, description="Normalize observations by their running mean and deviation; required for Pendulum."
     )
     reward_shift: float = Field(
-        0.0, ge=-1e6, le=1e6, description="Added to each reward before it is learned from.", json_schema_extra=ADVANCED
+        0.0, ge=-1e6, le=1e6, description="Added to each reward before training.", json_schema_extra=ADVANCED
     )
     reward_scale: float = Field(
-        1.0, gt=0, le=1e6, description="Rewards are multiplied with it, after the shift.", json_schema_extra=ADVANCED
+        1.0, gt=0, le=1e6, description="Multiplies each reward, after reward_shift.", json_schema_extra=ADVANCED
     )
     network: Literal["two_layers", "published"] = Field(
         "two_layers",
@@ -119,24 +117,24 @@ class DppoConfig(Config):
         5.0,
         ge=0,
         le=86_400,
-        description="Seconds between two evaluations beside training; 0 evaluates at the end only.",
+        description="Interval between evaluations during training. 0 evaluates only at the end.",
         json_schema_extra=S,
     )
     evaluation_episodes: int = Field(
-        20, ge=1, le=1000, description="Greedy episodes of one evaluation.", json_schema_extra=ADVANCED
+        20, ge=1, le=1000, description="Greedy episodes per evaluation.", json_schema_extra=ADVANCED
     )
     render_every_s: float = Field(
         20.0,
         ge=0,
         le=86_400,
-        description="Seconds between two pictures of an episode; 0 draws none.",
+        description="Interval between recordings of an episode. 0 disables them.",
         json_schema_extra=S,
     )
     timeout_s: float = Field(
         60.0,
         ge=1,
         le=3600,
-        description="So long one step of an environment may take before the run fails and names it.",
+        description="Maximum duration of one environment step before the run fails and names it.",
         json_schema_extra=S,
     )
 
@@ -150,12 +148,12 @@ class DppoConfig(Config):
 
     @property
     def max_gpus(self) -> int:
-        """None: the networks are small, and what bounds the run is playing."""
+        """None: the networks are small, and env steps dominate the run time."""
         return 0
 
     @property
     def bound(self) -> int:
-        """Batches that the queue holds."""
+        """Maximum number of batches in the queue."""
         return self.max_queue_size or 2 * self.collectors
 
     @model_validator(mode="after")
@@ -170,14 +168,17 @@ class DppoConfig(Config):
             raise RuleBroken(
                 "minibatches",
                 (
-                    f"minibatches must be at most the {steps} steps of a batch (batch_steps x envs_per_collector), "
-                    f"got {self.minibatches}."
+                    f"minibatches must be at most the {steps} steps of a batch (batch_steps x "
+                    f"envs_per_collector), got {self.minibatches}."
                 ),
             )
         if self.device in ("cuda", "mps"):
             raise RuleBroken(
                 "device",
-                f"device must be auto or cpu here, got '{self.device}': the networks are too small for a GPU to pay.",
+                (
+                    f"device must be auto or cpu here, got '{self.device}': the networks are too small to "
+                    "benefit from a GPU."
+                ),
             )
         return self
 
@@ -212,21 +213,19 @@ _PUBLISHED = {
 EXPERIMENT = Experiment(
     name="dppo",
     title="DPPO with a bounded queue",
-    sentence="Collectors play and a learner updates; what differs is how they keep out of each other's way.",
+    tagline="Collectors fill a queue, a learner updates",
+    sentence="Collectors play and a learner updates; the modes differ in how they synchronize.",
     config=DppoConfig,
     presets={
         "published": Preset(
-            (
-                "Pendulum as the reader-writer code has it: 4 collectors, a batch of 64 steps, everyone stops for "
-                "an update."
-            ),
+            ("Pendulum as in the reader-writer code: 4 collectors, a batch of 64 steps, everyone waits for an update."),
             _PUBLISHED | {"mode": "reader_writer"},
         ),
-        "published_queue": Preset("The same through the bounded queue.", _PUBLISHED),
+        "published_queue": Preset("The same with the bounded queue.", _PUBLISHED),
         "tuned": Preset(
             (
-                "Pendulum by 2 collectors of 32 environments, observations and rewards scaled, undecided policies "
-                "rewarded a little."
+                "Pendulum with 2 collectors of 32 environments, normalized observations, scaled "
+                "rewards and a small entropy bonus."
             ),
             _CARTPOLE
             | {
@@ -243,18 +242,20 @@ EXPERIMENT = Experiment(
             },
         ),
         "quick": Preset(
-            "CartPole by 2 collectors of 8 environments, until it is solved.",
+            "CartPole with 2 collectors of 8 environments, until it is solved.",
             _CARTPOLE,
             expects={"test/episodic_return": 475.0},
             takes="Takes about 10 s on two cores.",
         ),
         "threads": Preset(
-            "CartPole with collectors as threads: the GIL at work.", _CARTPOLE | {"collectors_as": "threads"}
+            "CartPole with collectors as threads: shows the effect of the GIL.",
+            _CARTPOLE | {"collectors_as": "threads"},
         ),
     },
     goals=lambda config: rewards_that_solve(config.environment),
+    pattern="queue",
     flows=(
-        Flow("each collector", "queue", "a batch of steps, with the version of the policy that made them"),
+        Flow("each collector", "queue", "a batch of steps, with the version of the policy that played them"),
         Flow("queue", "learner", "batches, when the queue is full"),
         Flow("learner", "weights", "a new version after each update"),
         Flow("weights", "each collector", "the newest version, before each batch"),

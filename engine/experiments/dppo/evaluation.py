@@ -1,4 +1,4 @@
-"""The main process beside training: it watches the other ranks, evaluates the newest policy, and draws an episode."""
+"""The main process during training: it monitors the other ranks, evaluates the newest policy, and records episodes."""
 
 import threading
 import time
@@ -21,17 +21,15 @@ from engine.seeding import EVALUATION
 
 LOOK_S = 0.1
 CONFIRM = 100
-"""Greedy episodes whose mean decides whether an environment is solved."""
+"""Number of greedy episodes that decide whether an environment is solved."""
 FRAMES = 250
-"""Frames of a drawn episode at the most."""
+"""Maximum number of frames in a recorded episode."""
 TESTS, CONFIRMATION, LAST, PICTURES = range(4)
-"""What an episode is played for; its draws."""
+"""The purpose of an episode; selects its random stream."""
 
 
 class PolicyEvaluation:
-    """The newest policy, or the one that solved the environment, in environments of its own, where it always does what
-    it thinks best.
-    """
+    """The newest policy (or the one that solved the environment) in its own environments, where it acts greedily."""
 
     def __init__(self, rank: Rank, shared: SharedState, config: DppoConfig, kind: Kind) -> None:
         self.rank = rank
@@ -41,18 +39,18 @@ class PolicyEvaluation:
         self.published = PublishedPolicy(shared, rank.lock)
         self.policy = FlatPolicy(config, kind)
         self.draws = config.render_every_s > 0
-        """Whether episodes are drawn; no more where the environment turned out not to be drawable."""
+        """Whether episodes are recorded; turned off if the environment can't be rendered."""
         self.steps = 0
-        """Env steps that all collectors had made when the policy was taken."""
+        """Env steps collected by all collectors when the policy was copied."""
         self.solved: float | None = None
-        """The mean of the episodes by which the policy solved the environment. The learner may still go on for some
-        updates, which can spoil it, so that policy is kept then, and is what the run ends with.
+        """Mean reward of the episodes by which the policy solved the environment. Further updates of the learner may
+        degrade it, so that policy is kept and is the run's final one.
         """
 
     @torch.inference_mode()
     def mean_return(self, episodes: int, use: int) -> float:
-        """Return what so many whole episodes brought on average, played side by side with the policy as it is now; each
-        `use` has its own episodes.
+        """Return the mean reward of `episodes` whole episodes, played in parallel with the current policy; each `use`
+        has its own episodes.
         """
         self._take()
         environments = Environments(self.kind, episodes, self.rank.seed_of(EVALUATION, use), self.rank.role)
@@ -68,33 +66,29 @@ class PolicyEvaluation:
         return sum(found[place] for place in range(episodes)) / episodes
 
     def solves(self, mean: float) -> bool:
-        """Tell whether so much, the mean of CONFIRM episodes, solves the environment; if so say it and keep
-        the policy.
-        """
+        """Return whether the mean of CONFIRM episodes solves the environment; if so, report it and keep the policy."""
         goal = self.kind.solved_at
         if goal is None or mean < goal:
             return False
         self.solved = mean
         self.rank.say(
             "solved",
-            f"The mean of {CONFIRM} greedy episodes was {mean:.1f}, and {self.kind.name} is solved at {goal:g}.",
+            (f"The mean of {CONFIRM} greedy episodes was {mean:.1f}; {self.kind.name} counts as solved at {goal:g}."),
         )
         return True
 
     def draw(self, path: Path) -> None:
-        """Play one episode and keep it as a moving picture. Where that can't be done the run says so once and goes on:
-        training needs no picture.
-        """
+        """Play one episode and save it as an animation. On failure the run reports it once and continues without."""
         if not self.draws:
             return
         try:
             self._draw(path)
-        except Exception as error:  # whatever an environment's own drawing raises
+        except Exception as error:  # an environment's own rendering may raise anything
             self.draws = False
-            self.rank.say("no picture", f"No episode of {self.kind.name} is drawn: {type(error).__name__}: {error}")
+            self.rank.say("no picture", f"No episode of {self.kind.name} is recorded: {type(error).__name__}: {error}")
 
     def _take(self) -> None:
-        """Take the newest policy, or stay with the one that solved the environment."""
+        """Copy the newest policy, or keep the one that solved the environment."""
         if self.solved is None:
             self.steps = self.shared.counts.steps_collected
             self.published.take(self.policy.state)
@@ -115,7 +109,7 @@ class PolicyEvaluation:
 
 
 def watch(rank: Rank, shared: SharedState, config: DppoConfig, kind: Kind) -> None:
-    """Run the main process: end the run when the environment is solved, and fail where a collector hangs."""
+    """Run the main process: end the run when the environment is solved, and fail if a collector hangs."""
     evaluation = PolicyEvaluation(rank, shared, config, kind)
     rank.ready()
     beside = EvaluationThread(evaluation)
@@ -155,14 +149,14 @@ def _check_collectors(shared: SharedState, config: DppoConfig) -> None:
         if shared.step_ns(place) > config.timeout_s * 1e9:
             raise RunFailed(
                 f"{role}'s environments have been in one step for {config.timeout_s:g} s (timeout_s): "
-                f"{config.environment} hangs there. "
-                "Look at its log, try another environment, or raise timeout_s where a step takes that long."
+                f"{config.environment} hangs. Check its log, try another environment, or raise "
+                "timeout_s if a step takes that long."
             )
 
 
 class EvaluationThread(threading.Thread):
-    """Evaluates and draws in a thread of its own, so that watching goes on; keeps its failure for the
-    watching thread.
+    """Evaluates and records in its own thread, so that monitoring continues; keeps its failure for the monitoring
+    thread.
     """
 
     def __init__(self, evaluation: PolicyEvaluation) -> None:
@@ -171,7 +165,7 @@ class EvaluationThread(threading.Thread):
         self.failure: BaseException | None = None
 
     def check(self) -> None:
-        """Raise what went wrong, if something did."""
+        """Raise the thread's failure, if any."""
         if self.failure is not None:
             raise self.failure
 

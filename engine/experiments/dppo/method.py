@@ -1,13 +1,13 @@
 """Distributed proximal policy optimization (Schulman et al. 2017; Heess et al. 2017): collectors play with a copy of
 the policy, a learner updates it, and a queue connects them. The algorithm is in ppo.py.
 
-Roles: `main` watches, evaluates and draws; `learner` owns policy and value function; `collector1…N` play (as threads of
-the learner where the config says so). A batch of T steps carries the log-probabilities and values of the policy that
-played it, so the update may come later:
+Roles: `main` monitors, evaluates and records; `learner` owns policy and value function; `collector1…N` play (optionally
+as threads of the learner). A batch of T steps carries the log-probabilities and values of the policy that played it, so
+the update may come later:
 
     r = pi(a|s) / pi_behaviour(a|s);  maximize the mean of min(r * A, clip(r, 1 - c, 1 + c) * A)
 
-with A the generalized advantage estimate. Which side waits for which is the mode (modes.py).
+with A the generalized advantage estimate. The mode decides which side waits (modes.py).
 """
 
 from engine.experiments.dppo.config import DppoConfig
@@ -20,7 +20,7 @@ from engine.runtime.worker.ranks import Rank, Ranks
 
 
 def run(config: DppoConfig, ranks: Ranks) -> None:
-    """Start everyone; return when all have ended."""
+    """Start all ranks; return when all have finished."""
     ranks.run(_run_rank, config, SharedState.create(config, kind_of(config.environment)))
 
 

@@ -1,7 +1,7 @@
 """The four modes: how collectors and learner wait for each other. Each has a collector's side and the learner's.
 
 A collector's rollout:   begin(), then (before(), a step, after()) T times or until after() returns False, then finish()
-The learner:             for slot in mode.updates(): learn from it
+The learner:             for slot in mode.updates(): train on it
 """
 
 from abc import ABC, abstractmethod
@@ -24,35 +24,35 @@ class Mode(ABC):
         self.record = record
         self.place = place
         self._behind = 0
-        """Env steps that had been collected when the learner last looked whether they are enough."""
+        """Env steps collected at the learner's last check."""
 
-    # ---- a collector's side
+    # ---- collector side
 
     def begin(self) -> bool:
-        """Wait until a slot may be filled; return False where the run is over."""
+        """Wait for a free slot; return False if the run is over."""
         with self.record.phase("wait"):
             return self.shared.wait_for(self.shared.permits)
 
     def before(self) -> None:  # noqa: B027  (most modes do nothing here)
-        """Do what comes before each step."""
+        """Called before each step."""
 
     def after(self, steps: int) -> bool:
-        """Count a step of so many env steps; return False where the rollout ends now."""
+        """Count `steps` env steps; return False if the rollout ends now."""
         return True
 
     @abstractmethod
     def finish(self, slot: int, length: int) -> None:
         """Queue a filled slot: `length` steps of every environment."""
 
-    # ---- the learner's side
+    # ---- learner side
 
     @abstractmethod
     def updates(self) -> Iterator[int]:
-        """Yield slots to learn from until the run is over."""
+        """Yield slots to train on until the run is over."""
 
     def progress(self) -> float:
-        """Return the share of the run that was behind when the batch to learn from was begun: 0 for the first one,
-        below 1 for the last.
+        """Return the fraction of the run completed before the current batch began: 0 for the first one, below 1 for the
+        last.
         """
         return self._behind / self.config.total_steps
 
@@ -62,7 +62,7 @@ class Mode(ABC):
         return self.queue.put(slot, length * self.config.envs_per_collector)
 
     def _enough(self) -> bool:
-        """End the run and return True where all its steps were collected."""
+        """End the run and return True once all its steps are collected."""
         collected = self.shared.counts.steps_collected
         if collected < self.config.total_steps:
             self._behind = collected
@@ -71,23 +71,23 @@ class Mode(ABC):
         return True
 
     def _permit(self, count: int) -> None:
-        self.shared.permits.ring(count)
+        self.shared.permits.release(count)
 
     def _synchronized(self) -> None:
         self.shared.counts.synchronizations += 1
 
 
 class BoundedQueue(Mode):
-    """Collectors play until the queue holds `bound` batches, and then wait; the learner learns until it is empty, and
-    then waits.
+    """Collectors play until the queue holds `bound` batches, then wait; the learner trains until it is empty, then
+    waits.
 
-    A permit is a place in the queue. All are given out again when the queue is empty, so the two sides wait for each
-    other once in `bound` batches.
+    A permit is a place in the queue. All permits are released again when the queue is empty, so the two sides
+    synchronize once per `bound` batches.
     """
 
     def finish(self, slot: int, length: int) -> None:
         if self._put(slot, length) == self.config.bound:
-            self.shared.ready.ring()
+            self.shared.ready.release()
 
     def updates(self) -> Iterator[int]:
         self._permit(self.config.bound)
@@ -101,8 +101,8 @@ class BoundedQueue(Mode):
             self._permit(self.config.bound)
 
     def progress(self) -> float:
-        """Return the share of the run's batches that were learned from: it ends with a full queue, so their number is
-        known.
+        """Return the fraction of the run's batches that were trained on; the run ends with a full queue, so the total
+        is known.
         """
         queueful = self.config.bound * self.config.batch_steps * self.config.envs_per_collector
         return self.shared.counts.steps_used / (-(-self.config.total_steps // queueful) * queueful)
@@ -113,11 +113,11 @@ class BoundedQueue(Mode):
 
 
 class Unlocked(Mode):
-    """Nobody waits for an update: weights change under the players' feet. A demonstration of what goes wrong then."""
+    """Updates are not synchronized: weights change while collectors act. It demonstrates the resulting errors."""
 
     def finish(self, slot: int, length: int) -> None:
         self._put(slot, length)
-        self.shared.ready.ring()
+        self.shared.ready.release()
 
     def updates(self) -> Iterator[int]:
         self._permit(self.config.bound)
@@ -139,10 +139,10 @@ class Unlocked(Mode):
 
 
 class UpdateLocked(Unlocked):
-    """Only the update is exclusive: it waits until every collector is between two steps, and holds them there.
+    """Only the update is exclusive: it waits until every collector is between two steps, and blocks them there.
 
-    A collector passes the turnstile before each step and holds a lock of its own during it; the learner holds all of
-    them while it updates.
+    A collector passes the turnstile before each step and holds its own lock during it; the learner holds all of these
+    locks during an update.
     """
 
     def __init__(self, shared: SharedState, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
@@ -177,10 +177,9 @@ class UpdateLocked(Unlocked):
 
 
 class ReaderWriter(Mode):
-    """One counter for everyone's steps; whoever completes the batch hands over its own, and all others throw theirs
-    away.
+    """One shared step counter; the collector that completes the batch queues its own, and all others discard theirs.
 
-    Then everyone stops, the learner updates, and all begin anew.
+    Then all collectors stop, the learner updates, and the next round begins.
     """
 
     def __init__(self, shared: SharedState, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
@@ -193,7 +192,7 @@ class ReaderWriter(Mode):
     def begin(self) -> bool:
         with self.record.phase("wait"):
             going = self.shared.wait_for(self.shared.go[self.place])
-        self._round += 1  # its own count: the first to play may close a round before the last begins
+        self._round += 1  # its own count: the first collector may close a round before the last one begins
         self._mine = False
         return going
 
@@ -218,7 +217,7 @@ class ReaderWriter(Mode):
             self._put(slot, length)
         else:
             self.queue.discard(slot, length * self.config.envs_per_collector)
-        self.shared.parked.ring()
+        self.shared.parked.release()
 
     def updates(self) -> Iterator[int]:
         self._let_go()
@@ -234,7 +233,7 @@ class ReaderWriter(Mode):
 
     def _let_go(self) -> None:
         for bell in self.shared.go:
-            bell.ring()
+            bell.release()
 
     def _all_parked(self) -> bool:
         with self.record.phase("wait"):

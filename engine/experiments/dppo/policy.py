@@ -1,4 +1,4 @@
-"""A policy with all its numbers in one flat vector, and the optimizer of its actor and critic."""
+"""A policy with all its parameters in one flat vector, and the optimizer of its actor and critic."""
 
 import torch
 from torch import Tensor
@@ -15,14 +15,14 @@ from engine.seeding import WEIGHTS, seed_of
 LOSSES = ("train/policy_loss", "train/value_loss", "train/entropy", "train/clipped")
 """Metrics of one step's losses, in order."""
 LARGEST = 0.5
-"""The longest that a gradient of actor or critic may be; a longer one is clipped."""
+"""Maximum gradient norm of actor or critic; longer gradients are clipped."""
 
 
 class FlatPolicy:
-    """Actor, critic and normalizer over one state vector [P + N]: P weights, N numbers of the normalizer."""
+    """Actor, critic and normalizer over one state vector [P + N]: P weights, N normalizer values."""
 
     def __init__(self, config: DppoConfig, kind: Kind, state: Tensor | None = None) -> None:
-        """Bind the networks to `state`; without one, to a vector of their own with new weights."""
+        """Bind the networks to `state`, or to a new vector with new weights."""
         self.net = ActorCritic(kind, config.network)
         first = flat_weights(self.net)
         numbers = torch.zeros(Normalizer.size(kind.observation))
@@ -34,7 +34,7 @@ class FlatPolicy:
         self._normalizes = config.normalize_observations
 
     def normalized(self, observations: Tensor) -> Tensor:
-        """Return observations as the networks are to see them."""
+        """Return the networks' inputs for observations."""
         return self.normalizer(observations) if self._normalizes else observations
 
     def values(self, observations: Floats) -> Floats:
@@ -44,7 +44,7 @@ class FlatPolicy:
 
 
 def first_policy(shared: SharedState, config: DppoConfig, kind: Kind) -> FlatPolicy:
-    """Return the learner's policy with the seed's first weights, and publish them as version 0."""
+    """Return the learner's policy with the seed's initial weights, published as version 0."""
     with drawn_from(seed_of(config.seed, WEIGHTS)):
         first = FlatPolicy(config, kind).state
     shared.weights[0].copy_(first)
@@ -52,7 +52,7 @@ def first_policy(shared: SharedState, config: DppoConfig, kind: Kind) -> FlatPol
 
 
 class ActorCriticAdam:
-    """An Adam each for actor and critic, with gradients of at most `LARGEST`."""
+    """Separate Adam optimizers for actor and critic, with gradient norms of at most `LARGEST`."""
 
     def __init__(self, policy: FlatPolicy, config: DppoConfig) -> None:
         total = len(policy.weights)
@@ -67,12 +67,12 @@ class ActorCriticAdam:
         ]
 
     def scale_rates(self, factor: float) -> None:
-        """Set both learning rates to so much of the config's."""
+        """Set both learning rates to a fraction of the config's."""
         for optimizer, rate in zip(self.parts, self._rates, strict=True):
             optimizer.learning_rate = rate * factor
 
     def step(self, loss: Tensor) -> None:
-        """Make one step down the loss's gradient."""
+        """Make one step with the gradient of the loss."""
         self._gradient.zero_()
         loss.backward()  # type: ignore[no-untyped-call]
         for gradient, optimizer in zip(self._gradients, self.parts, strict=True):
@@ -81,7 +81,7 @@ class ActorCriticAdam:
 
 
 def mean_losses(losses: list[Tensor], update: int, config: DppoConfig) -> dict[str, float]:
-    """Return the metrics of an update from the losses [4] of its steps; raise RunFailed where they are not finite."""
+    """Return the metrics of an update from the losses [4] of its steps; raises RunFailed if they are not finite."""
     means = torch.stack(losses).mean(0).tolist()
     if not all(map(torch.isfinite, losses[-1])):
         raise RunFailed(

@@ -1,7 +1,7 @@
 """Distributed PPO (Schulman et al. 2017; Heess et al. 2017): rollout, advantage, update, publish.
 
-Roles: `collector1…N` play rollouts, each with the policy that it took last; the `learner` updates the policy with one
-rollout after another, and publishes it. Who waits for whom is the mode (modes.py).
+Roles: `collector1…N` play rollouts, each with its latest copy of the policy; the `learner` updates the policy with one
+rollout after another and publishes it. The mode decides which side waits (modes.py).
 """
 
 import time
@@ -22,7 +22,7 @@ from engine.seeding import ENVIRONMENT, ORDER, seed_of
 
 
 class Collector:
-    """One collector, in a process or a thread of its own; `place` counts from 0."""
+    """One collector, in its own process or thread; `place` counts from 0."""
 
     def __init__(
         self, shared: SharedState, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder, place: int
@@ -38,7 +38,7 @@ class Collector:
 
     @torch.inference_mode()
     def play(self) -> None:
-        """Play rollouts until the run is over: take the newest policy, fill a slot, queue it."""
+        """Play rollouts until the run is over: copy the newest policy, fill a slot, queue it."""
         while self.mode.begin():
             slot = self.mode.queue.take_free()
             header = self.shared.header(slot)
@@ -55,7 +55,7 @@ class Collector:
         return self.published.take(self.policy.state)
 
     def _play_rollout(self, rollout: Rollout) -> int:
-        """Play into the rollout's tensors; return the steps that every environment took."""
+        """Play into the rollout's tensors; return the number of steps per environment."""
         config, policy, environments = self.config, self.policy, self.environments
         states, raw, actions, log_probabilities, values, after, rewards, ends = rollout.arrays()
         t, going = 0, True
@@ -86,7 +86,7 @@ class Collector:
 
 
 class PpoLearner:
-    """The policy that is trained, and its optimizer."""
+    """The trained policy and its optimizer."""
 
     def __init__(self, shared: SharedState, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder) -> None:
         self.shared, self.config, self.record = shared, config, record
@@ -113,7 +113,7 @@ class PpoLearner:
             self.record.log(values, step=counts.rollouts)
 
     def _update(self, rollout: Rollout) -> dict[str, float]:
-        """Estimate advantages, and go through the rollout in mini-batches; return what is recorded of the update."""
+        """Estimate advantages and iterate over the rollout in mini-batches; return the metrics of the update."""
         config = self.config
         self.optimizer.scale_rates(1 - self.mode.progress() if config.schedule == "linear" else 1.0)
         values, dones = rollout.values, rollout.ends
@@ -125,7 +125,7 @@ class PpoLearner:
             self.policy.normalizer.add(rollout.raw.flatten(0, 1))
         with torch.no_grad():
             ratio = self.policy.net.judge(states, actions).log_probabilities - behaviour
-            kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimate: never below 0
+            kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimator: never negative
         size = -(-len(advantages) // config.minibatches)
         losses = [
             self._step(states[part], actions[part], behaviour[part], advantages[part], returns[part])

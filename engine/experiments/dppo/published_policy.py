@@ -1,4 +1,4 @@
-"""How the learner's policy reaches whoever plays with it: two copies in shared memory and a version."""
+"""Transfer of the learner's policy to collectors and evaluation: two copies in shared memory and a version."""
 
 from torch import Tensor
 
@@ -6,7 +6,7 @@ from engine.experiments.dppo.shared_state import Locks, SharedState
 
 
 class PublishedPolicy:
-    """The policy that the learner publishes, in two copies: the one published last is always whole."""
+    """The learner's published policy in two copies; the last published one is always complete."""
 
     def __init__(self, shared: SharedState, locks: Locks) -> None:
         self._shared = shared
@@ -14,11 +14,11 @@ class PublishedPolicy:
 
     @property
     def version(self) -> int:
-        """How many updates were published."""
+        """Number of published updates."""
         return self._shared.counts.version
 
     def publish(self, state: Tensor) -> int:
-        """Publish a policy; return its version. For one writer. Where weights are live it is there already."""
+        """Publish a policy and return its version. For a single writer. With live weights there is nothing to copy."""
         version = self.version + 1
         if not self._shared.live:
             self._shared.weights[version % 2].copy_(state)
@@ -27,8 +27,8 @@ class PublishedPolicy:
         return version
 
     def take(self, state: Tensor) -> int:
-        """Copy the newest whole policy into `state`; return its version. Where weights are live they may change
-        meanwhile.
+        """Copy the newest complete policy into `state` and return its version. Live weights may change during the
+        copy.
         """
         if self._shared.live:
             state.copy_(self._shared.weights[0])
@@ -38,5 +38,5 @@ class PublishedPolicy:
                 version = self.version
             state.copy_(self._shared.weights[version % 2])
             with self._lock:
-                if self.version == version:  # nobody can have begun to write over this copy
+                if self.version == version:  # no writer can have started on this copy
                     return version

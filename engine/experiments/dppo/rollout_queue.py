@@ -1,10 +1,10 @@
-"""The queue between collectors and learner: a guarded count over a ring in shared memory."""
+"""The queue between collectors and learner: a locked count over a ring in shared memory."""
 
 from engine.experiments.dppo.shared_state import Locks, SharedState
 
 
 class RolloutQueue:
-    """Filled slots, first in first out, and the free slots; one lock guards both."""
+    """Filled slots in first-in, first-out order, and free slots, under one lock."""
 
     def __init__(self, shared: SharedState, locks: Locks) -> None:
         self._shared = shared
@@ -15,14 +15,14 @@ class RolloutQueue:
 
     @property
     def depth(self) -> int:
-        """How many filled slots wait."""
+        """Number of filled slots."""
         return self._counts.queue_depth
 
     def take_free(self) -> int:
-        """Return a slot to fill; raises IndexError where none is free."""
+        """Return a slot to fill; raises IndexError if none is free."""
         with self._lock:
             if self._counts.free_slots == 0:
-                raise IndexError("no slot is free: more were asked for than permits given")
+                raise IndexError("no slot is free: more slots requested than permits released")
             self._counts.free_slots -= 1
             return int(self._free[self._counts.free_slots])
 
@@ -33,7 +33,7 @@ class RolloutQueue:
             self._counts.free_slots += 1
 
     def put(self, slot: int, steps: int) -> int:
-        """Add a filled slot of so many env steps; return the depth."""
+        """Add a filled slot of `steps` env steps; return the depth."""
         with self._lock:
             self._order[(self._counts.queue_head + self._counts.queue_depth) % len(self._order)] = slot
             self._counts.queue_depth += 1
@@ -41,7 +41,7 @@ class RolloutQueue:
             return self._counts.queue_depth
 
     def get(self) -> int | None:
-        """Return the slot that has waited longest, or None."""
+        """Return the oldest filled slot, or None."""
         with self._lock:
             if self._counts.queue_depth == 0:
                 return None
@@ -51,7 +51,7 @@ class RolloutQueue:
             return slot
 
     def discard(self, slot: int, steps: int) -> None:
-        """Free a slot whose env steps are learned from by nobody; count them."""
+        """Free a slot without training on it; count its env steps as discarded."""
         with self._lock:
             self._counts.steps_collected += steps
             self._counts.steps_discarded += steps

@@ -1,6 +1,6 @@
-"""What the processes (or threads) of a run share: the policy in two copies, slots for rollouts, counts, and bells.
+"""State shared by the processes (or threads) of a run: two copies of the policy, rollout slots, counts and semaphores.
 
-Every count is changed under one lock; a bell has no owner, so a rank that is killed leaves none of them locked.
+Every count changes under one lock; semaphores have no owner, so a killed rank leaves none of them locked.
 """
 
 import ctypes
@@ -24,11 +24,11 @@ Lock = AbstractContextManager[Any]
 Locks = Callable[[str], Lock]
 """Returns the run's lock of a name."""
 LOOK_S = 0.2
-"""Seconds between two looks whether the run is over, while waiting for a bell."""
+"""Seconds between checks for the end of the run while waiting for a semaphore."""
 
 
 class Counts(ctypes.Structure):
-    """The counts of a run, an int64 each, in memory that its ranks share, also after pickling; made by `over`."""
+    """The counts of a run, one int64 each, in memory shared by its ranks, also after pickling; made by `over`."""
 
     version: int
     """Published updates."""
@@ -38,23 +38,23 @@ class Counts(ctypes.Structure):
     queue_depth: int
     free_slots: int
     steps_collected: int
-    """Env steps, as the next two."""
+    """Env steps, like the next two."""
     steps_used: int
     steps_discarded: int
     synchronizations: int
     """Times that collectors and learner waited for each other."""
     rollouts: int
-    """Rollouts learned from."""
+    """Rollouts trained on."""
     mixed_rollouts: int
-    """Those of two policies."""
+    """Rollouts played with two policy versions."""
     round: int
-    """Of mode reader_writer: the present round, and the env steps in it."""
+    """Mode reader_writer: the current round, and its env steps."""
     round_steps: int
     _fields_ = [(name, ctypes.c_int64) for name in __annotations__]
 
     @classmethod
     def over(cls, memory: Tensor) -> "Counts":
-        """Return the counts that lie in `memory`, int64 [13]."""
+        """Return the counts in `memory`, int64 [13]."""
         counts = cls.from_buffer(memory.numpy().data)
         counts._memory = memory
         return counts
@@ -63,7 +63,7 @@ class Counts(ctypes.Structure):
         return Counts.over, (self._memory,)
 
     def metrics(self, live: bool) -> dict[str, float]:
-        """Return the metrics of the run so far, after an update; `live` adds the share of mixed rollouts."""
+        """Return the metrics of the run so far, after an update; `live` adds the percentage of mixed rollouts."""
         found = {
             "perf/steps_used": 100 * self.steps_used / (self.steps_used + self.steps_discarded),
             "perf/synchronizations": 1000 * self.synchronizations / max(1, self.steps_collected),
@@ -72,14 +72,14 @@ class Counts(ctypes.Structure):
 
 
 class RolloutHeader(ctypes.Structure):
-    """What a slot holds besides its tensors, an int64 each."""
+    """The header of a slot, one int64 each."""
 
     collector: int
     first_version: int
     """The policy's version at the rollout's first step."""
     last_version: int
     steps: int
-    """Of every environment."""
+    """Steps per environment."""
     _fields_ = [(name, ctypes.c_int64) for name in __annotations__]
 
 
@@ -88,16 +88,16 @@ class Rollout:
     """One slot's tensors, [T, M] for T steps of M environments: views of shared memory."""
 
     states: Tensor
-    """[T, M, observation], as the policy saw them."""
+    """[T, M, observation], as passed to the policy."""
     raw: Tensor
-    """[T, M, observation], as the environments returned them."""
+    """[T, M, observation], as returned by the environments."""
     actions: Tensor
-    """[T, M] of choices or [T, M, action]."""
+    """[T, M] for discrete actions or [T, M, action]."""
     log_probabilities: Tensor
-    """Of the actions under the policy that played."""
+    """Log-probabilities under the policy that acted."""
     values: Tensor
     after: Tensor
-    """The value of the next state: 0 where the episode terminated."""
+    """The value of the next state: 0 if the episode terminated."""
     rewards: Tensor
     ends: Tensor
 
@@ -108,10 +108,10 @@ class Rollout:
 
 @dataclass(frozen=True)
 class SharedState:
-    """All of it; travels to the ranks as an argument of `Ranks.run`."""
+    """The whole shared state; passed to the ranks as an argument of `Ranks.run`."""
 
     weights: Tensor
-    """[2, P + N]: P parameters and N numbers of the observations' normalizer; the published copy is version % 2."""
+    """[2, P + N]: P parameters and N normalizer values; the published copy is version % 2."""
     counts: Counts
     order: Tensor
     """The queue's ring of filled slots."""
@@ -119,19 +119,19 @@ class SharedState:
     headers: Tensor
     """int64 [slots, 4]; read by `header`."""
     stepping: Tensor
-    """int64 [collectors]: since when (monotonic, ns) a collector's environments are in a step, 0 for none."""
+    """int64 [collectors]: start time (monotonic, ns) of a collector's current environment step, 0 for none."""
     slots: Rollout
-    """As a rollout, with the slot in front of every shape."""
+    """Like a rollout, with the slot as the first dimension."""
     permits: Bell
-    """A ring lets one collector fill one slot."""
+    """Each release lets one collector fill one slot."""
     ready: Bell
-    """There is something to learn from."""
+    """Released when a batch is ready to train on."""
     parked: Bell
-    """A collector has stopped (mode reader_writer)."""
+    """Released when a collector has stopped (mode reader_writer)."""
     go: tuple[Bell, ...]
-    """One collector may begin a round (mode reader_writer)."""
+    """Each release lets one collector begin a round (mode reader_writer)."""
     live: bool
-    """Whether there is but one copy of the weights, the first, which changes while collectors play (mode unlocked)."""
+    """Whether there is only one copy of the weights, which changes while collectors play (mode unlocked)."""
 
     @classmethod
     def create(cls, config: DppoConfig, kind: Kind) -> "SharedState":
@@ -177,7 +177,7 @@ class SharedState:
         return Rollout(*(getattr(self.slots, name)[slot, :steps] for name in Rollout.__dataclass_fields__))
 
     def bytes_of(self, slot: int, steps: int) -> int:
-        """Return how many bytes so many steps of a slot are."""
+        """Return the bytes in `steps` steps of a slot."""
         return sum(getattr(self.slots, name)[slot, :steps].nbytes for name in Rollout.__dataclass_fields__)
 
     @property
@@ -190,20 +190,20 @@ class SharedState:
         self.counts.stopped = 1
 
     def wait_for(self, bell: Bell) -> bool:
-        """Wait for a bell; return False where the run is over instead."""
+        """Wait for a semaphore; return False if the run ends first."""
         while not self.over:
-            if bell.heard(LOOK_S):
+            if bell.acquire(LOOK_S):
                 return not self.over
         return False
 
     def step_ns(self, place: int) -> int:
-        """Return for how long a collector's environments have been in one step, 0 where they are not."""
+        """Return the time that a collector's environments have been in the current step, or 0."""
         since = int(self.stepping[place])
         return time.monotonic_ns() - since if since else 0
 
 
 def size_of(config: DppoConfig, kind: Kind) -> int:
-    """Return P + N: the numbers of a policy and of its normalizer."""
+    """Return P + N: the sizes of a policy and of its normalizer."""
     with torch.random.fork_rng(devices=[]):
         return sum(parameter.numel() for parameter in ActorCritic(kind, config.network).parameters()) + Normalizer.size(
             kind.observation

@@ -1,4 +1,4 @@
-"""Collectors as threads of the learner's process, to show what Python's global lock costs."""
+"""Collectors as threads of the learner's process, to show the cost of Python's global interpreter lock."""
 
 import threading
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from engine.recorder import Recorder
 
 
 class CollectorThread(threading.Thread):
-    """A collector as a thread of the learner's process; keeps its failure, and ends the run with it."""
+    """A collector as a thread of the learner's process; it keeps its failure and ends the run with it."""
 
     def __init__(self, shared: SharedState, collector: Collector) -> None:
         super().__init__(name=f"collector{collector.place + 1}", daemon=True)
@@ -26,15 +26,13 @@ class CollectorThread(threading.Thread):
             self._shared.stop()
 
     def check(self) -> None:
-        """Raise what went wrong, if something did."""
+        """Raise the thread's failure, if any."""
         if self._failure is not None:
             raise self._failure
 
 
 class ThreadRecorder:
-    """A recorder for threads that are not their rank's driving one: points go through, phases are the driving thread's
-    alone.
-    """
+    """A recorder for threads other than their rank's main one: it passes points on and ignores phases."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

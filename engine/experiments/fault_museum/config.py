@@ -1,5 +1,5 @@
-"""The fault museum's settings and card. Torch-free. Its runs are launched from the page Museum, so it is no card on the
-page Launch.
+"""The fault museum's settings and card. Torch-free. Its runs are launched from the page Museum, so the page Launch has
+no card for it.
 """
 
 from typing import Literal
@@ -43,26 +43,26 @@ ExhibitName = Literal[
 
 
 class FaultMuseumConfig(Config):
-    """One exhibit or all, each done the right way and the wrong way."""
+    """Settings for one exhibit or all, each run the right and the wrong way."""
 
-    exhibit: ExhibitName = Field("all", description="The fault to show, or all of them one after another.")
+    exhibit: ExhibitName = Field("all", description="Fault to demonstrate, or all of them in sequence.")
     repetitions: int = Field(
         1,
         ge=1,
         le=100,
         description=(
-            "Times that each way is done, each with a seed of its own; numbers are means, the picture is the first."
+            "Repetitions of each version, each with its own seed. Numbers are means; the picture is from the first."
         ),
     )
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """One rank for each way."""
+        """One rank per version."""
         return WAYS
 
     @property
     def signs(self) -> tuple[Sign, ...]:
-        """The exhibits to show."""
+        """The exhibits to run."""
         return SIGNS if self.exhibit == ALL else (sign(self.exhibit),)
 
     def listens(self, gpus: int) -> bool:
@@ -75,23 +75,23 @@ class FaultMuseumConfig(Config):
         return 0
 
     def threads(self, cores: int | None = None) -> int:
-        """Return 1 unless asked for more: exhibits are small, however many cores there are."""
+        """Return 1 unless configured otherwise: exhibits are small, whatever the number of cores."""
         return self.threads_per_rank or 1
 
 
 EXPERIMENT = Experiment(
     name="fault_museum",
     title="Fault museum",
-    sentence="Each fault of the published code beside the right way, both of which really run.",
+    tagline="Faults of published code, reproduced",
+    sentence="Each fault of the published code next to the correct version; both really run.",
     config=FaultMuseumConfig,
-    presets={
-        "all": Preset("Every exhibit, one after another.", {"exhibit": ALL}, takes="Takes about 30 s on two cores.")
-    },
+    presets={"all": Preset("All exhibits in sequence.", {"exhibit": ALL}, takes="Takes about 30 s on two cores.")},
+    pattern="one process",
     flows=(
         Flow("the published code", "wrong", "its fault"),
-        Flow("wrong", "invariant", "what it measured"),
-        Flow("right", "invariant", "what it measured"),
+        Flow("wrong", "invariant", "the measurement"),
+        Flow("right", "invariant", "the measurement"),
     ),
-    source="The tutorials, blog series and note behind the seven systems, as docs/museum.md lists them",
+    source="The tutorials, blog series and note behind the seven systems; docs/museum.md lists them",
     axis="repetitions",
 )

@@ -1,5 +1,5 @@
-"""The fault museum: the rank `right` and the rank `wrong` go through the same exhibits and try one invariant on what
-each measured.
+"""The fault museum: the ranks `right` and `wrong` run the same exhibits and check one invariant on their
+measurements.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from engine.signs.sign import Sign
 
 
 def run(config: FaultMuseumConfig, ranks: Ranks) -> None:
-    """Show each exhibit in one rank a way; return when both have ended. Raises RankFailed where the right way breaks an
-    invariant.
+    """Run each exhibit in one rank per version; return when both have finished. Raises RankFailed if the right version
+    breaks an invariant.
     """
     ranks.run(_show, config)
 
@@ -46,11 +46,12 @@ def _record(rank: Rank, sign: Sign, outcome: ExhibitOutcome, number: int) -> Non
 
 
 def _judge(rank: Rank, sign: Sign, exhibit: Exhibit, outcomes: Sequence[ExhibitOutcome]) -> None:
-    """Try the invariant on every repetition and say what came of it, and with which error the code ended."""
+    """Check the invariant on every repetition; report the result and any error that ended the code."""
     broken = [sentence for outcome in outcomes if (sentence := _complaint(exhibit, outcome))]
     if rank.role == "right" and broken:
         raise RunFailed(
-            f"The right way of {sign.name} breaks its own invariant: {broken[0]} Report it: that is a fault of ours."
+            f"The right version of {sign.name} breaks its own invariant: {broken[0]} Please report "
+            "it: this is a bug in Parallab."
         )
     if errors := [outcome.error for outcome in outcomes if outcome.error]:
         rank.say(ERROR, told(sign, errors[0]))
@@ -61,12 +62,14 @@ def _judge(rank: Rank, sign: Sign, exhibit: Exhibit, outcomes: Sequence[ExhibitO
     else:
         rank.say(
             UNSEEN,
-            told(sign, f"The fault did not show in {len(outcomes)} of {len(outcomes)}; more repetitions may show it."),
+            told(
+                sign, (f"The fault did not occur in {len(outcomes)} of {len(outcomes)}; more repetitions may show it.")
+            ),
         )
 
 
 def _complaint(exhibit: Exhibit, outcome: ExhibitOutcome) -> str:
-    """Return what the invariant says of an outcome, empty where it holds."""
+    """Return the violation of the invariant by an outcome, or an empty string."""
     try:
         exhibit.invariant(outcome)
     except Broken as broken:

@@ -7,98 +7,104 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import DatasetName, data_set
-from engine.experiment.definition import HEADLINE, Experiment, Flow, Preset, Result, UpdateClock
+from engine.experiment.definition import HEADLINE, Experiment, Flow, Preset, ReadySweep, Result, UpdateClock
 from engine.experiments.hogwild.duel import CONTENDER
 
 SPARSE_VALUES = 4_000_000
-"""The most values that a sparse training set may have: 12 bytes each, and a fifth more for the test set."""
+"""Maximum number of values in a sparse training set: 12 bytes each, plus a fifth for the test set."""
 
 
 class HogwildConfig(Config):
-    """SGD by several trainers on one set of shared weights."""
+    """Settings for SGD by several trainers on one set of shared weights."""
 
     trainers: int = Field(
-        4, ge=1, le=64, description="Trainer processes; each trains on the whole training set in an order of its own."
+        4, ge=1, le=64, description="Trainer processes. Each trains on the whole training set in its own order."
     )
     epochs: int = Field(
         10,
         ge=1,
         le=1000,
-        description="Times that each trainer goes through the training set; "
-        "all together they make trainers x epochs passes.",
+        description="Passes of each trainer over the training set; the total is trainers x epochs.",
     )
     batch_size: int = Field(
         64,
         ge=1,
         le=60_000,
-        description="Images (or sparse samples) in one mini-batch.",
+        description="Images (or sparse samples) per mini-batch.",
         json_schema_extra={"unit": "samples"},
     )
     learning_rate: float = Field(
         0.01,
         gt=0,
         le=10,
-        description="Step size of SGD. More trainers step on the same weights more often; if the loss jumps or becomes "
-        "NaN, lower it.",
+        description="Learning rate of SGD. Lower it for more trainers, or if the loss diverges or becomes NaN.",
     )
-    momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD; each trainer keeps its own.")
+    momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD, kept separately by each trainer.")
     model: Literal["mnist_net", "sparse_logistic"] = Field(
         "mnist_net",
-        description="mnist_net: a dense net on images; it learns, but no theorem says so. "
-        "sparse_logistic: logistic regression on made, sparse samples, close to what the theorem is about; "
-        "ignores the data set.",
+        description=(
+            "mnist_net: a dense net on images; it converges without the theorem's guarantee. "
+            "sparse_logistic: logistic regression on generated sparse samples, close to the theorem's "
+            "assumptions; ignores the data set."
+        ),
     )
     dataset: DatasetName = Field(
         "mnist",
-        description="What the net learns: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic "
-        "(random, for timing).",
+        description=(
+            "Training data: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic "
+            "(random, for timing)."
+        ),
     )
     variant: Literal["engine", "tutorial"] = Field(
         "engine",
-        description="engine: images as tensors in shared memory, one flat buffer of weights. tutorial: built as the "
-        "published code is, at its cost.",
+        description=(
+            "engine: images as tensors in shared memory, one flat buffer of weights. tutorial: built "
+            "like the published code, at its original speed."
+        ),
     )
     lock: bool = Field(
         False,
-        description="Take a lock round each update, so that updates never overlap: the comparison that "
-        "Hogwild! is about.",
+        description="Lock each update so that updates never overlap: the baseline for Hogwild!.",
     )
     evaluate_every: int = Field(
         1,
         ge=0,
         le=1000,
-        description="Epochs of trainer1 between two tests of the shared weights; 0 tests only at the end. "
-        "Trainer1 does not train meanwhile.",
+        description=(
+            "Epochs of trainer1 between tests of the shared weights; 0 tests only at the end. Trainer1 "
+            "pauses during a test."
+        ),
         json_schema_extra=ADVANCED | {"unit": "epochs"},
     )
     overwrites_every: int = Field(
         100,
         ge=0,
         le=100_000,
-        description="Steps between two looks at how many of a trainer's updates others overwrote; 0 never looks. "
-        "Variant tutorial never does.",
+        description=(
+            "Steps between measurements of a trainer's overwritten updates; 0 disables them. Not "
+            "supported by variant tutorial."
+        ),
         json_schema_extra=ADVANCED | {"unit": "steps"},
     )
     sparse_samples: int = Field(
         20_000,
         ge=100,
         le=100_000,
-        description="Samples that sparse_logistic trains on; a fifth as many more are held out.",
+        description="Training samples of sparse_logistic; a fifth as many are generated for testing.",
         json_schema_extra=ADVANCED | {"unit": "samples"},
     )
     sparse_features: int = Field(
         2_000,
         ge=10,
         le=1_000_000,
-        description="Features of sparse_logistic, with a weight each. More of them: fewer collisions.",
+        description="Features of sparse_logistic, one weight each. More features mean fewer collisions.",
         json_schema_extra=ADVANCED,
     )
     sparse_nonzeros: int = Field(
         10,
         ge=1,
         le=1_000,
-        description="Features that each sample of sparse_logistic has; "
-        "all others are zero. Fewer of them: fewer collisions.",
+        description="Nonzero features per sample of sparse_logistic. Fewer mean fewer collisions.",
         json_schema_extra=ADVANCED,
     )
 
@@ -108,29 +114,31 @@ class HogwildConfig(Config):
 
     @property
     def max_gpus(self) -> int:
-        """One: its memory is what the trainers share. The tutorial variant and the sparse model have none."""
+        """One: the trainers share its memory. None for the tutorial variant and the sparse model."""
         return 0 if self.variant == "tutorial" or self.model == "sparse_logistic" else 1
 
     @property
     def trains_on(self) -> str | None:
-        """The data set; the sparse model makes its samples."""
+        """The data set; None for the sparse model, which generates its samples."""
         return None if self.model == "sparse_logistic" else self.dataset
 
     @property
     def samples(self) -> int:
-        """The training samples that one pass goes through."""
+        """Training samples per pass."""
         return self.sparse_samples if self.model == "sparse_logistic" else data_set(self.dataset).train
 
     def tests_after(self, epoch: int) -> bool:
-        """Return whether trainer1 tests after that epoch (from 1) while the others go on; it also tests at the end."""
+        """Return whether trainer1 tests after that epoch (from 1) while the others continue; it also tests at the
+        end.
+        """
         return self.evaluate_every > 0 and epoch < self.epochs and epoch % self.evaluate_every == 0
 
     @property
     def divergence_advice(self) -> str:
-        """The end of the error that a loss which is not finite raises."""
+        """The end of the error for a loss that is not finite."""
         return (
-            "the shared weights have grown out of bounds. "
-            f"Lower learning_rate ({self.learning_rate}), momentum ({self.momentum}) or trainers ({self.trainers})."
+            f"the shared weights have diverged. Lower learning_rate ({self.learning_rate}), momentum "
+            f"({self.momentum}) or trainers ({self.trainers})."
         )
 
     @model_validator(mode="after")
@@ -151,37 +159,50 @@ class HogwildConfig(Config):
         yield (
             self.device == "mps",
             "device",
-            "device must be auto, cpu or cuda for hogwild, got 'mps': an Apple GPU's memory can't be "
-            "shared between processes. Choose cpu.",
+            (
+                "device must be auto, cpu or cuda for hogwild, got 'mps': processes can't share an Apple "
+                "GPU's memory. Choose cpu."
+            ),
         )
         yield (
             tutorial and self.device == "cuda",
             "device",
-            "device must be auto or cpu for variant tutorial, whose structure is the CPU's, got 'cuda'. "
-            "Choose cpu or variant engine.",
+            (
+                "device must be auto or cpu for variant tutorial, which only runs on the CPU, got "
+                "'cuda'. Choose cpu or variant engine."
+            ),
         )
         yield (
             tutorial and self.start_method != "spawn",
             "start_method",
-            "start_method must be spawn for variant tutorial, since its slow start is part of what it "
-            f"shows, got '{self.start_method}'. Choose spawn or variant engine.",
+            (
+                "start_method must be spawn for variant tutorial, because its slow start is part of the "
+                f"demonstration, got '{self.start_method}'. Choose spawn or variant engine."
+            ),
         )
         yield (
             sparse and tutorial,
             "variant",
-            "variant must be engine for model sparse_logistic, which the published code does not have, got 'tutorial'.",
+            (
+                "variant must be engine for model sparse_logistic, which the published code does not "
+                "have, got 'tutorial'."
+            ),
         )
         yield (
             sparse and self.device == "cuda",
             "device",
-            "device must be auto or cpu for model sparse_logistic, whose updates are too small for a GPU, "
-            "got 'cuda'. Choose cpu.",
+            (
+                "device must be auto or cpu for model sparse_logistic, whose updates are too small for a "
+                "GPU, got 'cuda'. Choose cpu."
+            ),
         )
         yield (
             sparse and self.momentum > 0,
             "momentum",
-            "momentum must be 0 for model sparse_logistic, since it would write every weight in each "
-            f"step, got {self.momentum}.",
+            (
+                "momentum must be 0 for model sparse_logistic, because momentum would write every weight "
+                f"in each step, got {self.momentum}."
+            ),
         )
         yield (
             sparse and self.sparse_nonzeros > self.sparse_features,
@@ -191,8 +212,10 @@ class HogwildConfig(Config):
         yield (
             sparse and self.sparse_samples * self.sparse_nonzeros > SPARSE_VALUES,
             "sparse_samples",
-            f"sparse_samples x sparse_nonzeros must be at most {SPARSE_VALUES:,}, which take 58 MB of "
-            f"shared memory, got {self.sparse_samples:,} x {self.sparse_nonzeros}.",
+            (
+                f"sparse_samples x sparse_nonzeros must be at most {SPARSE_VALUES:,} (58 MB of shared "
+                f"memory), got {self.sparse_samples:,} x {self.sparse_nonzeros}."
+            ),
         )
 
 
@@ -203,35 +226,39 @@ _SPARSE = {"model": "sparse_logistic", "trainers": 4, "epochs": 5, "batch_size":
 EXPERIMENT = Experiment(
     name="hogwild",
     title="Hogwild!",
+    tagline="One model in shared memory, no locks",
     sentence="Several processes train one model in shared memory and never wait for each other.",
     config=HogwildConfig,
+    ready_sweeps=(ReadySweep("Show scaling", "quick", {"trainers": "1, 2, 4"}, exclusive=True),),
     presets={
         "published": Preset(
-            "MNIST as published: 4 trainers, 10 epochs each, which makes 40 passes over the data.", _PUBLISHED
+            "MNIST as published: 4 trainers with 10 epochs each, 40 passes over the data in total.", _PUBLISHED
         ),
         "tuned": Preset(
-            "MNIST in 10 passes by 2 trainers, with a step size chosen for few passes.",
+            "MNIST in 10 passes with 2 trainers, and a learning rate chosen for few passes.",
             _PUBLISHED | {"trainers": 2, "epochs": 5, "learning_rate": 0.02, "momentum": 0.8},
         ),
         "quick": Preset(
-            "Two trainers on the bundled digits: needs no network and ends in seconds.",
+            "Two trainers on the bundled digits; finishes in seconds without a network.",
             _QUICK | {"threads_per_rank": 1},
             expects={"test/accuracy": 95.0},
         ),
         "tutorial": Preset(
-            "The published set-up built as the published code is: Python started anew for each trainer, images "
-            "read one by one.",
+            (
+                "The published set-up, built like the published code: a new Python process per trainer, "
+                "images read one by one."
+            ),
             _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
         "sparse": Preset(
-            "Logistic regression on sparse samples, where updates rarely meet: what the theorem is about, and "
-            "no network is needed.",
+            ("Logistic regression on sparse samples with few collisions, as the theorem assumes; needs no network."),
             _SPARSE | {"momentum": 0.0, "threads_per_rank": 1},
             expects={"test/accuracy": 84.0},
         ),
     },
+    pattern="shared memory",
     flows=(
-        Flow("shared data", "each trainer", "mini-batches, in an order of its own"),
+        Flow("shared data", "each trainer", "mini-batches, each trainer in its own order"),
         Flow("shared weights", "each trainer", "reads, while others write"),
         Flow("each trainer", "shared weights", "updates, without a lock"),
     ),
@@ -241,7 +268,7 @@ EXPERIMENT = Experiment(
     ),
     result=Result(own_tasks=(("model", "sparse_logistic"),)),
     headline=(*HEADLINE, "theory/omega", "theory/delta", "theory/rho"),
-    update_clock=UpdateClock("train/loss"),  # of all trainers: each steps on the one model
+    update_clock=UpdateClock("train/loss"),  # of all trainers: each updates the one model
     stale_gradients="Hogwild!",
     axis="trainers",
     counts={"trainers": "trainer"},

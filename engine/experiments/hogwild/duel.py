@@ -1,6 +1,6 @@
 """How Hogwild! takes part in duels. Torch-free.
 
-HogwildConfig names what is told here, so this module does not import it.
+HogwildConfig refers to this module, so this module does not import it.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from engine.experiment.contender import Contender, Pace, Ready
 
 
 def _pace(config: Any) -> Pace:
-    """In one epoch every trainer goes through the whole set; trainer1, who tests, knows its own steps alone."""
+    """In one epoch every trainer goes through the whole set; trainer1, which tests, counts only its own steps."""
     steps = steps_of(config.dataset, config.batch_size)
     return Pace(float(config.trainers), steps, None, config.trainers / steps, config.trainers)
 
@@ -19,8 +19,8 @@ CONTENDER = Contender(
     length="epochs",
     pace=_pace,
     strategies={"hogwild": Ready("Hogwild!"), "hogwild_locked": Ready("Hogwild! with a lock", {"lock": True})},
-    data="each trainer the whole set, in an order of its own",
-    momentum=lambda config: "one for each trainer",
-    tests="by trainer1, which stops for it; the others train on",
+    data="the whole data set per trainer, in its own order",
+    momentum=lambda config: "one per trainer",
+    tests="by trainer1, which pauses; the others continue",
     given=lambda settings: {"overwrites_every": 0},
 )

@@ -1,13 +1,13 @@
-"""Hogwild!: SGD by processes that share one set of weights and never wait for each other (Recht et al. 2011, Algorithm
+"""Hogwild!: SGD by processes that share one set of weights without waiting for each other (Recht et al. 2011, Algorithm
 1).
 
-Roles: `trainer1…N`, all alike; trainer1 also tests. Each one does forever, as fast as it can:
+Roles: `trainer1…N`, all alike; trainer1 also tests. Each one repeats, as fast as it can:
 
     take a mini-batch at random
-    compute the gradient g from the shared weights x, as they happen to be
+    compute the gradient g from the current shared weights x
     x <- x - learning_rate * g      element by element, without a lock
 
-With momentum each trainer has a velocity v of its own, and v <- momentum * v + g takes the place of g.
+With momentum each trainer has its own velocity v, and v <- momentum * v + g replaces g.
 """
 
 import torch
@@ -32,9 +32,9 @@ from engine.training.step_log import StepLog
 
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:
-    """Lay weights and data into shared memory, train on them in one rank per trainer; return when all have ended."""
+    """Put weights and data into shared memory and train in one rank per trainer; return when all have finished."""
     if config.variant == "tutorial":
-        from engine.experiments.hogwild import tutorial  # it alone imports torchvision, which takes a second
+        from engine.experiments.hogwild import tutorial  # only this one imports torchvision, which takes a second
 
         tutorial.run(config, ranks)
         return
@@ -48,27 +48,26 @@ def run(config: HogwildConfig, ranks: Ranks) -> None:
 
 
 def _shared_weights(config: HogwildConfig, device: torch.device) -> Tensor:
-    """Return the first weights where every trainer can write them.
+    """Return the initial weights in memory that every trainer can write.
 
-    A GPU's tensors need no more than to be on it: ranks open the same memory (CUDA IPC) as long as this process keeps
-    it.
+    A GPU tensor is enough by itself: ranks open the same memory (CUDA IPC) while this process keeps it.
     """
     weights = flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))).to(device)
     return shared(weights) if device.type == "cpu" else weights
 
 
 def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, counters: Tensor) -> None:
-    """Be one trainer: Algorithm 1, epoch by epoch."""
+    """Run as one trainer: Algorithm 1, epoch by epoch."""
     keep_freed_memory()
     net, record = mnist_net(seed_of(config.seed, WEIGHTS)), rank.recorder
-    gradient = bind(net, weights)  # from here on the net's weights are the shared ones
+    gradient = bind(net, weights)  # from here on the net uses the shared weights
     sampler = OverwriteSampler(weights, config.overwrites_every, rank.seed_of(EVALUATION))
     optimizer: Optimizer = SampledSgd(weights, gradient, config.learning_rate, config.momentum, sampler)
     if config.lock:
         optimizer = LockedOptimizer(optimizer, rank)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
     log = StepLog(rank, counters, pass_size=data.size, total=config.epochs * data.size, advice=config.divergence_advice)
-    torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
+    torch.manual_seed(rank.seed_of(DROPOUT))  # dropout's stream starts here, regardless of set-up
     rank.ready()
     for epoch in range(1, config.epochs + 1):
         for positions in batches.epoch():
@@ -92,7 +91,7 @@ def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, c
 
 
 def _test(weights: Tensor, config: HogwildConfig, data: ImageSet, log: StepLog) -> None:
-    """Test weights that stand still: a copy while others train, the shared ones when nobody does."""
+    """Test unchanging weights: a copy while others train, the shared ones after all have finished."""
     net = mnist_net(seed_of(config.seed, WEIGHTS))
     bind(net, weights)
     with log.record.phase("evaluate"):

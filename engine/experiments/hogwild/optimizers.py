@@ -1,4 +1,4 @@
-"""The optimizers whose `step()` writes weights that others read and write at the same time."""
+"""Optimizers whose `step()` writes weights that others read and write at the same time."""
 
 from typing import Any, Protocol
 
@@ -11,13 +11,13 @@ from engine.runtime.worker.ranks import Rank
 
 
 class Optimizer(Protocol):
-    """What can step: ours on flat weights, or torch's."""
+    """Anything with a step: FlatSgd, or torch's optimizers."""
 
     def step(self) -> Any: ...
 
 
 class SampledSgd(FlatSgd):
-    """FlatSgd whose writes are sampled for overwritten updates: the same numbers bit for bit."""
+    """FlatSgd that samples its writes for overwritten updates; results are identical bit for bit."""
 
     def __init__(
         self, weights: Tensor, gradient: Tensor, learning_rate: float, momentum: float, sampler: OverwriteSampler
@@ -26,7 +26,7 @@ class SampledSgd(FlatSgd):
         self._sampler = sampler
 
     def step(self) -> None:
-        """v <- momentum * v + gradient; weights <- weights - learning_rate * v, the second by way of the sampler."""
+        """v <- momentum * v + gradient; weights <- weights - learning_rate * v, the second through the sampler."""
         self.velocity.mul_(self._momentum).add_(self._gradient)
         self._sampler.write(self._add)
 
@@ -35,7 +35,7 @@ class SampledSgd(FlatSgd):
 
 
 class SparseSgd:
-    """SGD that writes the weights of one mini-batch alone; without momentum, which would move all others too."""
+    """SGD that writes only the weights of one mini-batch; it has no momentum, which would change all others too."""
 
     def __init__(self, learning_rate: float, sampler: OverwriteSampler) -> None:
         self._sampler = sampler
@@ -43,8 +43,8 @@ class SparseSgd:
         self._touched = self._change = torch.empty(0)
 
     def set_gradient(self, touched: Tensor, gradient: Tensor) -> None:
-        """Say what the next step writes: `touched` int64, `gradient` float32 of the same shape; a weight may come
-        several times.
+        """Set the next step's write: `touched` int64, `gradient` float32 of the same shape; a weight may occur several
+        times.
         """
         self._touched, self._change = touched.flatten(), gradient.flatten() * -self._learning_rate
 
@@ -57,7 +57,7 @@ class SparseSgd:
 
 
 class LockedOptimizer:
-    """Takes the lock round each step of another optimizer (option `lock`); waiting for it is the phase `lock`."""
+    """Holds the lock during each step of another optimizer (option `lock`); waiting for it is the phase `lock`."""
 
     def __init__(self, optimizer: Optimizer, rank: Rank) -> None:
         self._step = optimizer.step

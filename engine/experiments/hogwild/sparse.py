@@ -1,7 +1,7 @@
-"""Hogwild! on what its theorem is about: logistic regression on sparse samples, each update writing only the weights it
-touches.
+"""Hogwild! under its theorem's assumptions: logistic regression on sparse samples, where each update writes only the
+weights it touches.
 
-Roles: `trainer1…N`, all alike; trainer1 also tests, and records how sparse the problem is.
+Roles: `trainer1…N`, all alike; trainer1 also tests, and records the sparsity of the problem.
 
     loss of a sample (a, y), y = -1 or 1:   log(1 + exp(-y a·x))
     its gradient:                           -y sigmoid(-y a·x) a       zero wherever a is
@@ -26,11 +26,11 @@ from engine.seeding import EVALUATION, ORDER
 from engine.training.step_log import StepLog
 
 STALENESS_EVERY = 10
-"""Steps from one recorded staleness to the next: these steps are short."""
+"""Steps between recorded staleness values; these steps are short."""
 
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:
-    """Share samples and weights, train in one rank per trainer; return when all have ended."""
+    """Share samples and weights, train in one rank per trainer; return when all have finished."""
     problem = sparse_problem(config.sparse_samples, config.sparse_features, config.sparse_nonzeros)
     weights = shared(torch.zeros(problem.features))
     ranks.run(
@@ -39,16 +39,14 @@ def run(config: HogwildConfig, ranks: Ranks) -> None:
 
 
 class SparseGradient(NamedTuple):
-    """The mean loss of a mini-batch and its gradient: float32 [B, K], each value belonging to the weight of its
-    sample's index.
-    """
+    """The mean loss of a mini-batch and its gradient: float32 [B, K], one value per index of a sample."""
 
     loss: Tensor
     gradient: Tensor
 
 
 def sparse_gradient(samples: SparseSamples, weights: Tensor) -> SparseGradient:
-    """Return loss and gradient at these weights, of which only the touched ones are read."""
+    """Return loss and gradient at these weights; only touched weights are read."""
     margins = samples.labels * (weights[samples.indices] * samples.values).sum(1)
     pull = -samples.labels * torch.sigmoid(-margins) / len(margins)
     return SparseGradient(softplus(-margins).mean(), pull.unsqueeze(1) * samples.values)
@@ -91,7 +89,7 @@ def _train(
 
 
 def _test(weights: Tensor, samples: SparseSamples, log: StepLog) -> None:
-    """Test weights that stand still: a copy while others train, the shared ones when nobody does."""
+    """Test unchanging weights: a copy while others train, the shared ones after all have finished."""
     with log.record.phase("evaluate"):
         margins = samples.labels * (weights[samples.indices] * samples.values).sum(1)
         log.log_score(Score(softplus(-margins).mean().item(), 100 * (margins > 0).double().mean().item()))

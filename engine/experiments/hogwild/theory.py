@@ -1,9 +1,9 @@
-"""The three numbers by which Hogwild!'s theorem measures how sparse a problem is (Recht et al. 2011, section 2).
+"""The three sparsity measures of Hogwild!'s theorem (Recht et al. 2011, section 2).
 
-    Ω = max over samples e   of |e|                                            the most weights that one sample touches
-    Δ = max over weights v   of |{e : v in e}| / |E|                           the largest share of samples that touch
-    one weight ρ = max over samples e   of |{e' : e' and e have a weight in common}| / |E|    the largest share of
-    samples that one can collide with
+    Ω = max over samples e of |e|                        the maximum number of weights that one sample touches
+    Δ = max over weights v of |{e : v in e}| / |E|       the largest fraction of samples that touch one weight
+    ρ = max over samples e of |{e' : e' and e have a weight in common}| / |E|
+                                                         the largest fraction of samples that one can collide with
 
 All three take `indices`, int64 [N, K]: the weights that each of N samples touches, all different within a row.
 """
@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Sparsity:
-    """How sparse a problem is; a sample shares its weights with itself, so ρ is never 0."""
+    """Sparsity of a problem; a sample shares its weights with itself, so ρ is never 0."""
 
     omega: int
     delta: float
@@ -33,20 +33,20 @@ def sparsity(indices: Tensor) -> Sparsity:
 
 
 def omega(indices: Indices) -> int:
-    """Return the most weights that one sample touches."""
+    """Return the maximum number of weights that one sample touches."""
     return int(indices.shape[1])
 
 
 def delta(indices: Indices) -> float:
-    """Return the largest share of samples that touch one weight."""
+    """Return the largest fraction of samples that touch one weight."""
     return float(np.bincount(indices.ravel()).max()) / len(indices)
 
 
 def rho(indices: Indices) -> float:
-    """Return the largest share of samples that have a weight in common with one sample, that one included.
+    """Return the largest fraction of samples that share a weight with one sample, including itself.
 
-    Goes through the samples by what bounds their count, the sum over their weights of the samples that touch each, and
-    ends once no bound left is above the most found: of sparse samples a few dozen are looked at, of dense ones all.
+    Visits the samples in order of an upper bound, the sum over their weights of the samples that touch each, and stops
+    when no remaining bound exceeds the maximum found: a few dozen of sparse samples, all of dense ones.
     """
     touching = _samples_by_weight(indices)
     counts = np.array([len(samples) for samples in touching])
@@ -62,7 +62,7 @@ def rho(indices: Indices) -> float:
 
 
 def _samples_by_weight(indices: Indices) -> list[Indices]:
-    """Return for each weight the samples that touch it."""
+    """Return the samples that touch each weight."""
     flat = indices.ravel()
     samples = np.argsort(flat, kind="stable") // indices.shape[1]
     return np.split(samples, np.cumsum(np.bincount(flat))[:-1])

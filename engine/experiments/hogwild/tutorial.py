@@ -1,8 +1,8 @@
-"""Hogwild! built as the published code is: each trainer starts Python anew and reads image by image through PIL.
+"""Hogwild! built as the published code is: each trainer is a new Python process and reads image by image through PIL.
 
-Kept for its cost, which the engine variant is compared with. Mended: each trainer keeps to its share of the cores, and
-trainer1 tests only when all have ended. The model is the usual one in shared memory, each trainer has an optimizer over
-its parameters.
+Kept to measure its cost against the engine variant. Fixed: each trainer keeps to its share of the cores, and trainer1
+tests only after all have finished. The model is the usual one in shared memory, each trainer has an optimizer over its
+parameters.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from engine.training.step_log import StepLog
 
 
 def run(config: HogwildConfig, ranks: Ranks) -> None:
-    """Share the model, train it in one rank per trainer; return when all have ended."""
+    """Share the model, train it in one rank per trainer; return when all have finished."""
     pixels = read(config.dataset)
     model = mnist_net(config.seed)
     model.share_memory()

@@ -11,42 +11,42 @@ from engine.training.settings import ServerConfig, fits_the_data
 
 
 class ParameterServerConfig(ServerConfig):
-    """A server that updates once for a batch of its trainers' gradients."""
+    """Settings of a server that updates once per batch of its trainers' gradients."""
 
     batch_update_size: int = Field(
         4,
         ge=1,
         le=64,
         description=(
-            "Gradients averaged into one update: all trainers' is synchronous, 1 asynchronous, between them the "
-            "server waits for the fastest."
+            "Gradients averaged into one update. All trainers: synchronous; 1: asynchronous; in "
+            "between, the server waits only for the fastest."
         ),
         json_schema_extra={"unit": "gradients"},
     )
     late: Literal["next_batch", "drop"] = Field(
         "next_batch",
         description=(
-            "A gradient that comes after its batch was complete: counted in the next batch, or dropped (backup "
-            "workers)."
+            "What happens to a gradient that arrives after its batch was complete: count it in the "
+            "next batch, or drop it (backup workers)."
         ),
     )
     model: Literal["mnist_net", "resnet50", "small_resnet"] = Field(
         "mnist_net",
         description=(
-            "The MNIST net on the data set, or a ResNet on random images, for timing: ResNet-50, or a small one."
+            "Model: the MNIST net on the data set, or a ResNet (resnet50 or a small one) on random images, for timing."
         ),
     )
     iterations: int = Field(
         6,
         ge=1,
         le=1_000_000,
-        description="resnet50 and small_resnet only: steps of each trainer.",
+        description="resnet50 and small_resnet only: steps per trainer.",
         json_schema_extra={"unit": "steps"},
     )
 
     @property
     def trains_on(self) -> str | None:
-        """The data set; the ResNets learn from random images."""
+        """The data set; the ResNets use random images."""
         return self.dataset if self.model == "mnist_net" else None
 
     @property
@@ -58,9 +58,11 @@ class ParameterServerConfig(ServerConfig):
         if self.batch_update_size > self.trainers:
             raise RuleBroken(
                 "batch_update_size",
-                f"batch_update_size must be at most trainers ({self.trainers}), got {self.batch_update_size}: "
-                "each trainer waits for the answer to its "
-                "gradient, so a larger batch would never be complete.",
+                (
+                    f"batch_update_size must be at most trainers ({self.trainers}), got "
+                    f"{self.batch_update_size}: each trainer waits for its answer, so a larger batch "
+                    "would never be complete."
+                ),
             )
         if self.model == "mnist_net":
             fits_the_data(self.dataset, self.trainers, self.batch_size)
@@ -90,24 +92,27 @@ _MNIST = {
 EXPERIMENT = Experiment(
     name="parameter_server",
     title="Batch-updating parameter server",
-    sentence="Trainers push gradients to a server, which updates once for a batch of them and answers all who wait.",
+    tagline="A server updates once per batch of gradients",
+    sentence=(
+        "Trainers push gradients to a server, which updates once per batch of them and answers all waiting trainers."
+    ),
     config=ParameterServerConfig,
     presets={
         "published": Preset(
-            "MNIST as published (set-up assumed): 4 trainers, an update for each 4 gradients, 10 passes.", _MNIST
+            "MNIST as published (set-up assumed): 4 trainers, one update per 4 gradients, 10 passes.", _MNIST
         ),
         "tuned": Preset(
-            "MNIST in 10 passes with larger steps that shrink to 0.",
+            "MNIST in 10 passes with a larger learning rate and linear decay.",
             _MNIST | {"batch_size": 64, "learning_rate": 0.05, "schedule": "linear"},
         ),
         "resnet50": Preset(
-            "ResNet-50 on random images as published: 5 trainers, an update for each 5 gradients, 6 steps.", _RESNET50
+            "ResNet-50 on random images as published: 5 trainers, one update per 5 gradients, 6 steps.", _RESNET50
         ),
         "small_resnet": Preset(
             "The same with a small ResNet, for machines without a GPU.", _RESNET50 | {"model": "small_resnet"}
         ),
         "quick": Preset(
-            "Two trainers on the bundled digits: needs no network and ends in seconds.",
+            "Two trainers on the bundled digits; finishes in seconds without a network.",
             {
                 "dataset": "digits",
                 "trainers": 2,
@@ -124,15 +129,16 @@ EXPERIMENT = Experiment(
         ),
         "tutorial": Preset(
             (
-                "ResNet-50 as published, built as the published code is: the whole module travels to every trainer "
-                "in every round."
+                "ResNet-50 as published, built like the published code: the whole module is sent to "
+                "every trainer each round."
             ),
             _RESNET50 | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
     },
+    pattern="batched server",
     flows=(
         Flow("each trainer", "ps", "the gradient of a mini-batch"),
-        Flow("ps", "weights", "one update for a batch of gradients"),
+        Flow("ps", "weights", "one update per batch of gradients"),
         Flow("ps", "each trainer", "the new weights, when the batch is complete"),
     ),
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; "
@@ -142,7 +148,7 @@ EXPERIMENT = Experiment(
         own_tasks=(("model", "resnet50"), ("model", "small_resnet")),
         nothing_to_learn=("synthetic", "resnet50", "small_resnet"),
     ),
-    update_clock=UpdateClock("test/accuracy"),  # tested at the server's count
+    update_clock=UpdateClock("test/accuracy"),  # tests use the server's count
     stale_gradients="a parameter server whose batch_update_size is below its trainers",
     axis="batch_update_size",
     counts={"trainers": "trainer"},

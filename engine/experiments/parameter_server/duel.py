@@ -7,9 +7,9 @@ CONTENDER = Contender(
     length="epochs",
     pace=lambda config: served(config, config.batch_update_size),
     strategies={"parameter_server": Ready("Parameter server")},
-    data="a part of the set for each trainer",
-    momentum=lambda config: "one, the server's",
-    tests="by the server, while all train on",
+    data="one part of the data per trainer",
+    momentum=lambda config: "one, on the server",
+    tests="by the server, while all trainers continue",
     gradients=lambda config: config.batch_update_size,
     given=lambda settings: {"batch_update_size": settings["trainers"]},
 )

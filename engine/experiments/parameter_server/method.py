@@ -1,11 +1,10 @@
 """A parameter server that collects gradients and updates once for a batch of them (PyTorch's tutorial on batch RPC
 processing).
 
-Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradient on a mini-batch of their own and push
-it.
+Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradient on their own mini-batch and push it.
 
     on a push of gradient g:   sum <- sum + g
-    when batch_update_size gradients are in:   x <- SGD(x, sum / batch_update_size), and all who wait get the new x
+    when batch_update_size gradients are in:   x <- SGD(x, sum / batch_update_size), answer all with the new x
 
 With batch_update_size = N this is synchronous SGD; below it, K-sync: a late gradient counts in the next batch, or is
 dropped (Chen et al. 2016, "Revisiting distributed synchronous SGD").
@@ -25,10 +24,10 @@ from engine.training.workload import Digits, RandomImages, Workload
 
 
 def run(config: ParameterServerConfig, ranks: Ranks) -> None:
-    """Start the server and its trainers; return when all have ended."""
+    """Start the server and its trainers; return when all have finished."""
     workload = _workload(config)
     if config.variant == "tutorial":
-        from engine.training import tutorial_server  # it alone needs torchvision's transforms
+        from engine.training import tutorial_server  # only this one needs torchvision's transforms
 
         tutorial_server.run(config, ranks, workload, config.batch_update_size)
         return
@@ -50,7 +49,7 @@ def _take_part(rank: Rank, config: ParameterServerConfig, exchange: Exchange, wo
 
 
 def _train(rank: Rank, config: ParameterServerConfig, exchange: Exchange, workload: Workload) -> None:
-    """Be a trainer: push one gradient after another, each computed from the weights that answered the one before."""
+    """Run as a trainer: push gradients, each computed from the weights in the previous answer."""
     with ServerClient.connect(rank, config, exchange, workload) as ps:
         ps.fetch()
         for inputs, targets in ps.batches():
@@ -62,14 +61,14 @@ def _train(rank: Rank, config: ParameterServerConfig, exchange: Exchange, worklo
 
 
 class _BatchServer(WeightServer):
-    """Sums gradients under the lock; the one that completes a batch makes the update and answers everyone in it."""
+    """Sums gradients under the lock; the one that completes a batch triggers the update and answers everyone in it."""
 
     config: ParameterServerConfig
 
     def __init__(self, rank: Rank, config: ParameterServerConfig, workload: Workload) -> None:
         super().__init__(rank, config, workload)
         self.batch: list[tuple[TrainerState, int]] = []
-        """Whose gradients are in the sum `self.gradient`, and how stale each is."""
+        """Contributors to the sum `self.gradient`, and the staleness of each."""
         self.dropped = 0
 
     def on_gradient(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
@@ -85,12 +84,12 @@ class _BatchServer(WeightServer):
         self._update_if_complete()
 
     def _update_if_complete(self) -> None:
-        """Update where the batch is complete: it never waits for more trainers than there are."""
+        """Update if the batch is complete; it never waits for more trainers than there are."""
         if self.batch and len(self.batch) >= min(self.config.batch_update_size, len(self.active)):
             self._update()
 
     def _update(self) -> None:
-        """Step on the mean of the batch's gradients, and send the new weights to all whose gradients are in it."""
+        """Step with the mean of the batch's gradients, and send the new weights to all contributors."""
         self.gradient.div_(len(self.batch))
         self.mix_statistics(self.gradient[self.parameters :], len(self.batch) / self.config.trainers)
         self.optimizer.learning_rate = self.learning_rate()

@@ -6,100 +6,107 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import ImagesName
-from engine.experiment.definition import Experiment, Flow, Preset, Result, UpdateClock
+from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, Result, UpdateClock
 from engine.experiments.pipeline.scaling import SCALING
 from engine.pipelining.schedules import order_of
 
 LAYERS = {"resnet50": 18, "resnet18": 10, "small_resnet": 6}
-"""Layers that a net can be cut between: the stem, its residual blocks, the head."""
+"""Layers between which a net can be cut: the stem, its residual blocks, the head."""
 
 
 class PipelineConfig(Config):
-    """One net in stages, each in a process of its own; a batch goes through as micro-batches, so that stages work at
-    the same time.
+    """Settings of one net in stages, each in its own process; a batch is split into micro-batches so that stages
+    overlap.
     """
 
     server_roles = ("master",)
 
-    stages: int = Field(2, ge=2, le=4, description="Parts that the net is cut into; each is a process.")
+    stages: int = Field(2, ge=2, le=4, description="Pipeline stages; each is a process with a part of the net.")
     splits: int = Field(
         4,
         ge=1,
         le=10_000,
         description=(
-            "Micro-batches that a batch is cut into: with 1 only one stage works at a time, with many each is "
-            "small and slow per image."
+            "Micro-batches per batch. With 1 only one stage works at a time; with many, each is "
+            "small and slower per image."
         ),
         json_schema_extra={"unit": "micro-batches"},
     )
     mode: Literal["gpipe", "1f1b", "rpc", "torch_pipelining"] = Field(
         "gpipe",
-        description="gpipe: all forwards, then all backwards. 1f1b: a backward as soon as one can be, so that fewer "
-        "activations are held. "
-        "rpc: the tutorial's way, a master and remote calls. torch_pipelining: torch's own, as the peer.",
+        description=(
+            "gpipe: all forwards, then all backwards; 1f1b: each backward as early as possible, so fewer "
+            "activations are held; rpc: the tutorial's master and remote calls; torch_pipelining: torch's "
+            "implementation, for comparison."
+        ),
     )
     peer_schedule: Literal["gpipe", "1f1b"] = Field(
-        "gpipe", description="torch_pipelining only: the schedule that torch runs.", json_schema_extra=ADVANCED
+        "gpipe", description="Schedule of torch; torch_pipelining only.", json_schema_extra=ADVANCED
     )
     model: Literal["resnet50", "resnet18", "small_resnet"] = Field(
         "small_resnet",
         description=(
-            "torchvision's ResNet-50 (18 layers to cut between), ResNet-18 (10), or one with a block a stage (6)."
+            "torchvision's ResNet-50 (18 layers to cut between) or ResNet-18 (10), or a small ResNet "
+            "with one block per size (6)."
         ),
     )
     cut: str = Field(
         "",
         max_length=20,
         description=(
-            "Layers that begin a new stage, counted from 0, such as 9 or 5,9,13; empty: the net is timed and cut "
-            "so that stages take equally long."
+            "Layers that begin a new stage, counted from 0, such as 9 or 5,9,13. Empty: layers are "
+            "timed and cut into stages of equal time."
         ),
         json_schema_extra={"empty": "by measured time"},
     )
     dataset: ImagesName = Field(
         "random",
         description=(
-            "random: images drawn anew for each batch, against targets drawn once, as published; the others are "
-            "real and tested on."
+            "Training data. random: new images per batch with fixed targets, as published; other "
+            "data sets are real and also tested on."
         ),
     )
     image_size: int = Field(
         64,
         ge=16,
         le=512,
-        description="Side of an image; those of a data set are enlarged to it.",
+        description="Image size in pixels; images of a data set are enlarged to it.",
         json_schema_extra={"unit": "pixels"},
     )
     classes: int = Field(
-        1000, ge=2, le=10_000, description="random only: classes that the net tells apart; data sets have their own 10."
+        1000, ge=2, le=10_000, description="Number of classes of random images; data sets have their own 10."
     )
     batch_size: int = Field(
         32,
         ge=1,
         le=10_000,
-        description="Images between two updates; what the micro-batches add up to.",
+        description="Images per update, divided into micro-batches.",
         json_schema_extra={"unit": "images"},
     )
-    batches: int = Field(20, ge=1, le=1_000_000, description="Batches trained on, an update after each.")
+    batches: int = Field(20, ge=1, le=1_000_000, description="Number of batches, with one update per batch.")
     loss: Literal["mse", "cross_entropy"] = Field(
-        "mse", description="mse: against one-hot targets, as published. cross_entropy: what classes are learned by."
+        "mse",
+        description=(
+            "mse: mean squared error against one-hot targets, as published. cross_entropy: the usual "
+            "loss for classification."
+        ),
     )
     learning_rate: float = Field(
-        0.05, gt=0, le=10, description="Step size of SGD. If the loss jumps or becomes NaN, lower it."
+        0.05, gt=0, le=10, description="Learning rate of SGD; lower it if the loss diverges or becomes NaN."
     )
-    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of SGD; published: none.")
+    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of SGD; 0 as published.")
     batch_norm: Literal["micro_batch", "frozen"] = Field(
         "micro_batch",
         description=(
-            "micro_batch: normalizes by each micro-batch's own statistics, so results depend on splits. frozen: by "
-            "fixed ones, so they don't."
+            "micro_batch: normalize by each micro-batch's own statistics, so results depend on "
+            "splits. frozen: fixed statistics, independent of splits."
         ),
     )
     transport: Literal["auto", "shared_memory", "rpc"] = Field(
         "auto",
         description=(
-            "gpipe and 1f1b only: how activations travel. auto: in shared memory between CPU stages, by RPC's "
-            "device maps between GPUs."
+            "Transport of activations for gpipe and 1f1b. auto: shared memory between CPU stages, "
+            "RPC device maps between GPUs."
         ),
         json_schema_extra=ADVANCED,
     )
@@ -107,22 +114,24 @@ class PipelineConfig(Config):
         0,
         ge=0,
         le=1_000_000,
-        description="Batches between two tests on the data set's test images; 0 tests at the end only.",
+        description="Batches between tests on the data set's test images. 0 tests only at the end.",
         json_schema_extra=ADVANCED | {"unit": "batches"},
     )
     timeout_s: float = Field(
         60.0,
         ge=1,
         le=3600,
-        description="So long a stage waits for another before the run fails and names it.",
+        description="Maximum wait of a stage for another before the run fails and names it.",
         json_schema_extra=ADVANCED | {"unit": "s"},
     )
     fault: Literal["none", "raise", "kill", "hang", "memory", "nan"] = Field(
         "none",
-        description="What goes wrong on purpose in fault_stage, in the backward of its batch 2's middle micro-batch.",
+        description="Fault to inject in fault_stage, in the backward of the middle micro-batch of batch 2.",
         json_schema_extra=ADVANCED,
     )
-    fault_stage: int = Field(1, ge=1, le=4, description="The stage that the fault strikes.", json_schema_extra=ADVANCED)
+    fault_stage: int = Field(
+        1, ge=1, le=4, description="Stage in which the fault is injected.", json_schema_extra=ADVANCED
+    )
 
     @property
     def stage_roles(self) -> tuple[str, ...]:
@@ -130,7 +139,7 @@ class PipelineConfig(Config):
 
     @property
     def trains_on(self) -> str | None:
-        """The data set; random images are drawn."""
+        """The data set; None for random images."""
         return None if self.dataset == "random" else self.dataset
 
     @property
@@ -139,13 +148,11 @@ class PipelineConfig(Config):
 
     @property
     def max_gpus(self) -> int:
-        """One a stage; the master needs none."""
+        """One per stage; the master needs none."""
         return self.stages
 
     def listens(self, gpus: int) -> bool:
-        """Return whether stages meet through RPC or a process group; only activations of CPU stages can travel in
-        shared memory alone.
-        """
+        """Return whether stages connect through RPC or a process group; only CPU stages can use shared memory alone."""
         return (
             self.mode in ("rpc", "torch_pipelining")
             or self.transport == "rpc"
@@ -154,17 +161,17 @@ class PipelineConfig(Config):
 
     @property
     def schedule(self) -> Literal["gpipe", "1f1b"]:
-        """In which order stages work."""
+        """The schedule of the stages."""
         return order_of(self.mode, self.peer_schedule)
 
     @property
     def outputs(self) -> int:
-        """Classes that the net tells apart."""
+        """Number of classes."""
         return self.classes if self.dataset == "random" else 10
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """The layers that begin stages 2, 3, …, as written; empty where the net is cut by measured time."""
+        """The layers that begin stages 2, 3, …, as set; empty if the net is cut by measured time."""
         return tuple(int(text) for text in self.cut.split(",")) if self.cut.strip() else ()
 
     @model_validator(mode="after")
@@ -173,16 +180,17 @@ class PipelineConfig(Config):
             raise RuleBroken(
                 "splits",
                 (
-                    f"splits must be at most batch_size ({self.batch_size}), got {self.splits}: a micro-batch "
-                    "needs an image."
+                    f"splits must be at most batch_size ({self.batch_size}), got {self.splits}: each "
+                    "micro-batch needs an image."
                 ),
             )
         if self.mode == "torch_pipelining" and self.batch_size % self.splits:
             raise RuleBroken(
                 "splits",
-                f"splits must divide batch_size ({self.batch_size}) for mode torch_pipelining, whose "
-                f"micro-batches are all of one size, got {self.splits}. "
-                "Choose a divisor or another mode.",
+                (
+                    f"splits must divide batch_size ({self.batch_size}) for mode torch_pipelining, whose "
+                    f"micro-batches have equal size, got {self.splits}. Choose a divisor or another mode."
+                ),
             )
         if self.mode == "torch_pipelining" and self.peer_schedule == "1f1b" and self.splits < self.stages:
             raise RuleBroken(
@@ -195,10 +203,12 @@ class PipelineConfig(Config):
         if self.batch_norm == "micro_batch" and self.image_size <= 32 and self.batch_size // self.splits == 1:
             raise RuleBroken(
                 "splits",
-                "splits must leave 2 images to each micro-batch of images of up to 32 pixels, got "
-                f"{self.splits} for {self.batch_size} images: the last layers "
-                "have one pixel there, and batch-norm nothing to compare. Choose at most "
-                f"{self.batch_size // 2}, larger images, or batch_norm frozen.",
+                (
+                    "splits must leave at least 2 images per micro-batch for image sizes up to 32 "
+                    f"pixels, got {self.splits} for {self.batch_size} images: the last layers have one "
+                    f"pixel there, too few for batch-norm. Choose at most {self.batch_size // 2}, larger "
+                    "images, or batch_norm frozen."
+                ),
             )
         if self.fault_stage > self.stages:
             raise RuleBroken(
@@ -208,8 +218,8 @@ class PipelineConfig(Config):
             raise RuleBroken(
                 "device",
                 (
-                    "device must be auto, cpu or cuda here, got 'mps': an Apple GPU can't be shared by several "
-                    "processes. Choose cpu."
+                    "device must be auto, cpu or cuda here, got 'mps': several processes can't share "
+                    "an Apple GPU. Choose cpu."
                 ),
             )
         return self
@@ -219,15 +229,15 @@ class PipelineConfig(Config):
         layers, rule = (
             LAYERS[self.model],
             (
-                f"cut must be {self.stages - 1} of the layers 1 to {LAYERS[self.model] - 1} of {self.model} in "
-                "rising order"
+                f"cut must be {self.stages - 1} of the layers 1 to {LAYERS[self.model] - 1} of "
+                f"{self.model} in ascending order"
             ),
         )
         try:
             cuts = self.cuts
         except ValueError:
             raise RuleBroken(
-                "cut", f"{rule}, apart by commas, got '{self.cut}'. Leave it empty to cut by measured time."
+                "cut", f"{rule}, separated by commas, got '{self.cut}'. Leave it empty to cut by measured time."
             ) from None
         if len(cuts) >= layers:
             raise RuleBroken(
@@ -252,25 +262,26 @@ _PUBLISHED = {
 EXPERIMENT = Experiment(
     name="pipeline",
     title="Pipeline parallelism",
+    tagline="One model cut into stages, micro-batches",
     sentence=(
-        "One net in stages, a process each; a batch goes through in micro-batches, so that stages work at the same "
-        "time."
+        "One net is divided into stages, one process each; batches are split into micro-batches so that stages overlap."
     ),
     config=PipelineConfig,
+    ready_sweeps=(ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, exclusive=True),),
     presets={
         "published": Preset(
             (
-                "ResNet-50 in two stages by RPC as published, 120 images a batch in micro-batches of 8: what the "
-                "published sweep calls 8 splits."
+                "ResNet-50 in two stages by RPC as published, 120 images per batch in micro-batches "
+                "of 8; the published sweep calls this 8 splits."
             ),
             _PUBLISHED | {"mode": "rpc", "splits": 15},
         ),
         "tuned": Preset(
-            "The same work by stages with a queue of their own, in 4 micro-batches, a backward as soon as one can be.",
+            "The same work with the 1F1B schedule in 4 micro-batches.",
             _PUBLISHED | {"mode": "1f1b"},
         ),
         "quick": Preset(
-            "A small ResNet learns the bundled digits in two stages: needs no network.",
+            "A small ResNet on the bundled digits in two stages; needs no network.",
             {
                 "dataset": "digits",
                 "image_size": 32,
@@ -285,12 +296,13 @@ EXPERIMENT = Experiment(
             takes="Takes about 20 s on two cores.",
         ),
         "peer": Preset(
-            "The published net and sizes by torch.distributed.pipelining, in 4 micro-batches.",
+            "The published net and sizes with torch.distributed.pipelining, in 4 micro-batches.",
             _PUBLISHED | {"mode": "torch_pipelining"},
         ),
     },
+    pattern="stages",
     flows=(
-        Flow("batches", "stage1", "images, a micro-batch at a time"),
+        Flow("batches", "stage1", "images, one micro-batch at a time"),
         Flow("stage1", "stage2", "activations of a micro-batch"),
         Flow("stage2", "stage1", "gradients of those activations"),
     ),

@@ -60,7 +60,7 @@ class GPipeStage:
         self.batches = batches
         self.images, self.targets = batches.images(rank.device), batches.targets(rank.device)
         self.held: dict[int, tuple[Tensor, Tensor]] = {}
-        """By micro-batch: the x and y that wait for their backward."""
+        """By micro-batch: x and y waiting for their backward."""
         self.loss = torch.zeros((), device=rank.device)
 
     def train(self) -> None:
@@ -76,7 +76,7 @@ class GPipeStage:
         self._log()
 
     def forward(self, i: int) -> None:
-        """Compute y of micro-batch i, hold it for the backward, and send it to the stage after."""
+        """Compute y of micro-batch i, keep it for the backward, and send it to the next stage."""
         if self.is_first:
             with self.rank.recorder.phase("data"):
                 x = next(self.images)
@@ -93,7 +93,7 @@ class GPipeStage:
             self.neighbours.send_activations(i, y)
 
     def backward(self, i: int) -> None:
-        """Add micro-batch i's gradient to the stage's, and send that of x to the stage before."""
+        """Add micro-batch i's gradient to the stage's, and send that of x to the previous stage."""
         dy = None if self.is_last else self.neighbours.receive_gradient(i, tuple(self.held[i][1].shape))
         x, y = self.held.pop(i)
         with self.clock.work("backward", i), self.monitor.watch_backward(i):
@@ -102,7 +102,7 @@ class GPipeStage:
             self.neighbours.send_gradient(i, x.grad)
 
     def _loss(self, i: int, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return the share [] of micro-batch i in the batch's mean loss."""
+        """Return the contribution [] of micro-batch i to the batch's mean loss."""
         with self.monitor.watch("loss", i):
             share = loss_of(outputs, targets, self.config) * (len(targets) / self.config.batch_size)
         self.loss += share.detach()
@@ -117,7 +117,7 @@ class GPipeStage:
         self.rank.recorder.log(values, step=done, passes=self.batches.passes_after(done))
 
     def test(self) -> None:
-        """Put the test images through the pipeline: forwards alone. The last stage records the score."""
+        """Run the test images through the pipeline: forwards only. The last stage records the score."""
         score, neighbours = TestScore(), self.neighbours
         ahead = depth(self.config.schedule, self.stage.number, self.config.stages, self.config.splits)
         with self.rank.recorder.phase("evaluate"):

@@ -1,9 +1,9 @@
-"""How activations and their gradients get from one stage to the next.
+"""Transfer of activations and gradients between stages.
 
-In shared memory a stage writes into a slot that the next one computes from: one copy, and a bell instead of a message.
-Over RPC a tensor travels to its receiver, from GPU to GPU where both have one. A slot is free again when the backward
-of its micro-batch is done, which the schedule guarantees before it is written to; in tests, which have no backward, the
-receiver sends a release.
+In shared memory a stage writes into a slot that the next one computes from: one copy, and a semaphore instead of a
+message. Over RPC a tensor is sent to its receiver, from GPU to GPU if both have one. A slot is free again when the
+backward of its micro-batch is done, which the schedule guarantees before the next write; in tests, which have no
+backward, the receiver sends a release.
 """
 
 from collections.abc import Iterator
@@ -23,31 +23,31 @@ from engine.experiments.pipeline.rpc_links import RpcLink, clear_mail, device_ma
 from engine.experiments.pipeline.stage import Stage
 from engine.pipelining.schedules import depth, sizes
 from engine.runtime.rank.semaphore import Bell
-from engine.runtime.transport import rpc
+from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
 
 AHEAD, BACK = 0, 1
-"""Directions: activations go ahead, gradients and releases come back."""
+"""Directions: activations go forward, gradients and releases backward."""
 
 
 class Link(Protocol):
-    """One end of the connection of two neighbouring stages; tensors are told apart by their micro-batch."""
+    """One end of the connection of two neighbouring stages; tensors are identified by their micro-batch."""
 
     def send(self, micro_batch: int, tensor: Tensor) -> None:
-        """Send activations ahead, or their gradient back."""
+        """Send activations forward, or their gradient back."""
 
     def wait(self, micro_batch: int, what: str) -> None:
-        """Wait for a tensor of the neighbour; raises RunFailed that names the late stage."""
+        """Wait for a tensor from the neighbour; raises RunFailed with the late stage's name."""
 
     def take(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
         """Return the neighbour's tensor; wait first."""
 
     def release(self, micro_batch: int) -> None:
-        """Free the slot of what was taken, where there is no backward."""
+        """Free the slot of a received tensor, if there is no backward."""
 
 
 class Neighbours:
-    """The stages before and after, as one stage sends to them and receives from them; all of it is recorded."""
+    """The connections of one stage to the previous and next ones; all transfers are recorded."""
 
     def __init__(self, rank: Rank, stage: Stage, clock: StageClock, before: Link | None, after: Link | None) -> None:
         self._recorder = rank.recorder
@@ -59,24 +59,24 @@ class Neighbours:
         self._role_after = roles[number + 1] if after else ""
 
     def receive_activations(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
-        """Return the micro-batch's input [shape] from the stage before."""
+        """Return the micro-batch's input [shape] from the previous stage."""
         assert self._before
         what = f"the activations of micro-batch {micro_batch}"
         return self._receive(self._before, self._role_before, micro_batch, shape, what)
 
     def send_activations(self, micro_batch: int, activations: Tensor) -> None:
-        """Send the micro-batch's output to the stage after."""
+        """Send the micro-batch's output to the next stage."""
         assert self._after
         self._send(self._after, self._role_after, micro_batch, activations)
 
     def receive_gradient(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
-        """Return the gradient [shape] of the micro-batch's output from the stage after."""
+        """Return the gradient [shape] of the micro-batch's output from the next stage."""
         assert self._after
         what = f"the gradient of micro-batch {micro_batch}"
         return self._receive(self._after, self._role_after, micro_batch, shape, what)
 
     def send_gradient(self, micro_batch: int, gradient: Tensor) -> None:
-        """Send the gradient of the micro-batch's input to the stage before."""
+        """Send the gradient of the micro-batch's input to the previous stage."""
         assert self._before
         self._send(self._before, self._role_before, micro_batch, gradient)
 
@@ -93,9 +93,9 @@ class Neighbours:
     # ---- tests: a slot is free again when the receiver releases it
 
     def receive_test_activations(self, part: int, shape: tuple[int, ...]) -> Tensor:
-        """Return the input [shape] of a part of the test images from the stage before."""
+        """Return the input [shape] of a part of the test images from the previous stage."""
         assert self._before
-        self._before.wait(part, "test images' activations")
+        self._before.wait(part, "activations of test images")
         return self._before.take(part, shape)
 
     def release_slot(self, part: int) -> None:
@@ -104,21 +104,21 @@ class Neighbours:
         self._before.release(part)
 
     def send_test_activations(self, part: int, activations: Tensor) -> None:
-        """Send the output for a part of the test images to the stage after."""
+        """Send the output for a part of the test images to the next stage."""
         assert self._after
         self._recorder.exchanged(activations.nbytes)
         self._after.send(part, activations)
 
     def wait_for_slot(self, part: int) -> None:
-        """Wait until the stage after has released the slot of that part."""
+        """Wait until the next stage has released the slot of that part."""
         assert self._after
-        self._after.wait(part, "word that test images were used")
+        self._after.wait(part, "the release of test images")
         self._after.take(part, (0,))
 
 
 @dataclass(frozen=True)
 class Links:
-    """All links of a run; travels to the ranks as an argument of `Ranks.run`."""
+    """All links of a run; passed to the ranks as an argument of `Ranks.run`."""
 
     config: PipelineConfig
     over_rpc: bool
@@ -131,23 +131,23 @@ class Links:
 
     @classmethod
     def create(cls, config: PipelineConfig, over_rpc: bool, devices: tuple[str, ...]) -> "Links":
-        """Return links to be passed to ranks; raises DataError where shared memory is too small for them."""
+        """Return links to pass to ranks; raises DataError if shared memory is too small for them."""
         waits = WaitTable(config)
         if over_rpc:
             return cls(config, True, devices, waits, (), ())
         numbers = largest_boundary(config) * max(sizes(config.batch_size, config.splits))
         counts = [depth(config.schedule, stage, config.stages, config.splits) for stage in range(config.stages - 1)]
-        check_room("What travels between the stages", 4 * 2 * numbers * sum(counts))
+        check_room("The transfers between the stages", 4 * 2 * numbers * sum(counts))
         slots = tuple(shared_zeros(2, count, numbers) for count in counts)
         return cls(config, False, devices, waits, slots, tuple((Bell(), Bell()) for _ in counts))
 
     @contextmanager
     def open(self, rank: Rank, stage: int) -> Iterator[tuple[Link | None, Link | None]]:
-        """Yield the links to the stage before and the one after, for the block."""
+        """Yield the links to the previous and next stages, for the block."""
         if not self.over_rpc:
             yield self._to(stage, stage - 1), self._to(stage, stage + 1)
             return
-        with rpc.joined(rank, 2 * self.config.timeout_s + 10, device_maps(self.config, self.devices, rank)):
+        with rpc_group.joined(rank, 2 * self.config.timeout_s + 10, device_maps(self.config, self.devices, rank)):
             clear_mail()
             rank.barrier("joined")
             yield self._to(stage, stage - 1), self._to(stage, stage + 1)
@@ -164,7 +164,7 @@ class Links:
 
 
 class SharedLink:
-    """A link through memory that both stages see."""
+    """A link through shared memory."""
 
     def __init__(
         self,
@@ -184,23 +184,25 @@ class SharedLink:
 
     def send(self, micro_batch: int, tensor: Tensor) -> None:
         slot_of(self._out, micro_batch, tuple(tensor.shape)).copy_(tensor.detach())
-        self._sent.ring()
+        self._sent.release()
 
     def wait(self, micro_batch: int, what: str) -> None:
         with self._waits.waiting_for(self._stage, self._neighbour):
-            if not self._arrived.heard(self._waits.config.timeout_s):
+            if not self._arrived.acquire(self._waits.config.timeout_s):
                 raise self._waits.timeout_error(self._stage, what)
 
     def take(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
         slot = slot_of(self._in, micro_batch, shape)
-        return slot.data.to(self._device)  # .data: a write to another slot is no change of this one for autograd
+        return slot.data.to(
+            self._device
+        )  # .data: a write to another slot must not count as a change of this one for autograd
 
     def release(self, micro_batch: int) -> None:
-        self._sent.ring()
+        self._sent.release()
 
 
 def slot_of(slots: Tensor, number: int, shape: tuple[int, ...]) -> Tensor:
-    """Return a view [shape] of the micro-batch's slot; images lie in it channels-last."""
+    """Return a view [shape] of the micro-batch's slot; images are stored channels-last."""
     flat = slots[number % len(slots)][: torch.Size(shape).numel()]
     if len(shape) != 4:
         return flat.view(shape)

@@ -1,4 +1,4 @@
-"""What a stage records of itself: spans of some batches, the share of each batch in which it idled, and its memory."""
+"""A stage's measurements: spans of some batches, its idle share of each batch, and its memory."""
 
 import resource
 import time
@@ -14,7 +14,7 @@ from engine.recorder import Recorder
 
 MB = 1e6
 SPANS = 5_000
-"""Spans of one stage at the most, spread over the whole run."""
+"""Maximum number of spans per stage, spread over the whole run."""
 
 
 class StageClock:
@@ -26,23 +26,23 @@ class StageClock:
         self.stage = stage
         self.device = device
         self.every = -(-config.batches * (6 * config.splits + 1) // SPANS)
-        """Of so many batches one is recorded span by span, the same for all stages."""
+        """One in this many batches is recorded span by span, the same for all stages."""
         self.batch = 0
         self.busy_s = 0.0
         self.began = time.perf_counter()
         self.zero: float | None = None
 
     def ready(self, zero: float) -> None:
-        """Let the first batch begin; `zero` is the moment (monotonic, s) at which all ranks were ready."""
+        """Start the first batch; `zero` is the time (monotonic, s) at which all ranks were ready."""
         self.zero = zero
         self.start()
 
     def start(self) -> None:
-        """Let the next batch begin now."""
+        """Start the next batch."""
         self.began = time.perf_counter()
 
     def first(self) -> None:
-        """Record, before the first stage's first forward, how long after all ranks were ready it came."""
+        """Record the time from all ranks ready to the first stage's first forward, before it starts."""
         if self.zero is not None and self.stage == 0:
             self.record.log({"perf/first_micro_batch_s": time.monotonic() - self.zero}, step=1)
         self.zero = None
@@ -59,7 +59,7 @@ class StageClock:
 
     @contextmanager
     def transfer(self, name: str, micro_batch: int, peer: str, size: int) -> Iterator[None]:
-        """Record a send or a receive of so many bytes; what is exchanged is counted as it is sent."""
+        """Record a send or a receive of that many bytes; only sends count as exchanged."""
         if name == "send":
             self.record.exchanged(size)
         with self.record.phase("communicate"), self.span(name, micro_batch, size, peer):
@@ -67,7 +67,7 @@ class StageClock:
 
     @contextmanager
     def span(self, name: str, micro_batch: int, size: int = 0, peer: str = "") -> Iterator[None]:
-        """Record the block's start and end, where this batch is one of those recorded."""
+        """Record the block's start and end, if this batch is one of those recorded."""
         if self.batch % self.every:
             yield
             return
@@ -77,12 +77,12 @@ class StageClock:
             yield
 
     def _finish(self) -> None:
-        """Wait for a GPU to have done what it was told, where a span is to end with it."""
+        """Wait for a GPU to finish its work, if a span ends with it."""
         if self.device.type == "cuda" and self.batch % self.every == 0:
             torch.cuda.synchronize(self.device)
 
     def batch_done(self) -> dict[str, float]:
-        """Begin the next batch; return what is recorded of the one that ends."""
+        """Start the next batch; return the metrics of the one that ends."""
         now = time.perf_counter()
         idle = 1 - self.busy_s / max(1e-9, now - self.began)
         self.batch, self.busy_s, self.began = self.batch + 1, 0.0, now
@@ -90,7 +90,7 @@ class StageClock:
 
 
 class ActivationMemory:
-    """Bytes that wait for backwards, counted in the first batch, in which each micro-batch's tensors are told apart by
+    """Bytes held for backwards, measured in the first batch, in which each micro-batch's tensors are identified by
     their memory.
     """
 
@@ -98,14 +98,14 @@ class ActivationMemory:
         self._own = weights.untyped_storage().data_ptr()
         self._sizes: dict[int, dict[int, int]] = {}
         self.counting = True
-        """Whether sizes are not known yet."""
+        """Whether sizes still have to be measured."""
         self._held: dict[int, int] = {}
         self.most = 0
-        """The most bytes held at one time."""
+        """Maximum bytes held at one time."""
 
     @contextmanager
-    def kept(self, micro_batch: int) -> Iterator[None]:
-        """Count what autograd keeps for the way back in the block."""
+    def tracked(self, micro_batch: int) -> Iterator[None]:
+        """Count what autograd saves for the backward in the block."""
         with (
             torch.autograd.graph.saved_tensors_hooks(self._count_in(micro_batch), _same)
             if self.counting
@@ -128,7 +128,7 @@ class ActivationMemory:
         return pack
 
     def freed(self, micro_batch: int) -> None:
-        """Count a micro-batch out."""
+        """Subtract a micro-batch."""
         self._held.pop(micro_batch, None)
 
 
@@ -137,7 +137,7 @@ def _same(tensor: Tensor) -> Tensor:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Let the peak of this process's memory count from now."""
+    """Reset the peak of this process's memory."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     with suppress(OSError):
@@ -145,8 +145,8 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory_mb(device: torch.device) -> float:
-    """Return the most memory that this process had since then, in MB: of the GPU where it computes on one, of the
-    machine otherwise.
+    """Return the peak memory of this process since then, in MB: of the GPU if it computes on one, of the machine
+    otherwise.
     """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / MB

@@ -1,15 +1,14 @@
-"""Pipeline parallelism: one net in stages, a batch in micro-batches, so that stages work at the same time (Huang et al.
-2019).
+"""Pipeline parallelism: one net in stages, a batch in micro-batches, so that stages overlap (Huang et al. 2019).
 
-Roles: `stage1…p`, each with some of the net's layers; in mode rpc also a `master`, which cuts the batches and calls
+Roles: `stage1…p`, each with some of the net's layers; in mode rpc also a `master`, which splits the batches and calls
 the stages. Modes gpipe and 1f1b are in gpipe.py, rpc in rpc_master.py and rpc_stage.py, torch_pipelining in
 torch_pipelining.py. With m micro-batches, each stage does in every batch, in the order of its schedule,
 
-    forward  i   activations of micro-batch i from the stage before, through its layers, to the stage after
-    backward i   their gradient from the stage after, through its layers, to the stage before
+    forward  i   activations of micro-batch i from the previous stage, through its layers, to the next stage
+    backward i   their gradient from the next stage, through its layers, to the previous stage
     update       weights <- weights - learning_rate * gradient of the whole batch
 
-and idles in what is left of the time: of equal stages at least (p - 1) / (m + p - 1) of it, the bubble.
+and idles the rest of the time (the bubble): at least (p - 1) / (m + p - 1) of it for equal stages.
 """
 
 import torch
@@ -25,7 +24,7 @@ from engine.runtime.worker.ranks import Ranks
 
 
 def run(config: PipelineConfig, ranks: Ranks) -> None:
-    """Start the stages, and the master where there is one; return when all have ended."""
+    """Start the stages, and the master if there is one; return when all have finished."""
     devices = [usable(config.device, device) for device in ranks.devices]
     stages = tuple(map(str, devices[-config.stages :]))
     batches = MicroBatches.create(config)

@@ -1,4 +1,6 @@
-"""A run's batches, cut into micro-batches: images for the first stage, targets for the last, alike in all ranks."""
+"""A run's batches, split into micro-batches: images for the first stage, targets for the last, identical in all
+ranks.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,13 +17,13 @@ from engine.pipelining.schedules import sizes
 from engine.seeding import ORDER, seed_of
 
 IMAGES, TARGETS, CALIBRATION = range(3)
-"""Places in the stream of order: what a pipeline draws is the same whichever stage asks for it."""
+"""Indices in the order stream, so that all stages draw the same data."""
 
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """All batches of a run, cut into micro-batches. Data sets lie in shared memory; random images are drawn by whoever
-    asks for them.
+    """All batches of a run, split into micro-batches. Data sets are in shared memory; random images are drawn where
+    they are used.
     """
 
     config: PipelineConfig
@@ -29,15 +31,15 @@ class MicroBatches:
 
     @classmethod
     def create(cls, config: PipelineConfig) -> "MicroBatches":
-        """Return the batches of a run; raises DataError where its data set can't be had."""
+        """Return the batches of a run; raises DataError if its data set isn't available."""
         return cls(config, None if config.dataset == "random" else load(config.dataset))
 
     def passes_after(self, batches: int) -> float | None:
-        """Return the passes over the data set that so many batches are; None for random images."""
+        """Return the passes over the data set in `batches` batches; None for random images."""
         return batches * (self.config.batch_size / self.data.size) if self.data else None
 
     def images(self, device: torch.device) -> Iterator[Tensor]:
-        """Yield the images [n, 3, side, side] of one micro-batch after another, for as long as anyone asks."""
+        """Yield the images [n, 3, side, side] of one micro-batch after another, without end."""
         if self.data is None:
             random = torch.Generator().manual_seed(seed_of(self.config.seed, ORDER, IMAGES))
             while True:
@@ -66,8 +68,8 @@ class MicroBatches:
                 yield self._as_targets(self.data.train_labels[part]).to(device)
 
     def _positions(self) -> Iterator[Tensor]:
-        """Yield the positions [batch_size] of one batch after another; what is left of an epoch goes into the next
-        one's first batch.
+        """Yield the positions [batch_size] of one batch after another; the rest of an epoch starts the first batch of
+        the next.
         """
         assert self.data is not None
         batches = Batches(
@@ -100,11 +102,11 @@ class MicroBatches:
         )
         return enlarged.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
 
-    # ---- what is tested on
+    # ---- tests
 
     @property
     def test_parts(self) -> list[slice]:
-        """The test images' micro-batches; none where there is nothing to test on."""
+        """The test images' micro-batches; none if there is no test set."""
         if self.data is None:
             return []
         size, total = max(sizes(self.config.batch_size, self.config.splits)), len(self.data.test_labels)
@@ -121,24 +123,24 @@ class MicroBatches:
         return self.data.test_labels[part].to(device)
 
     def tests_after(self, batches: int) -> bool:
-        """Say whether the net is tested after so many batches."""
+        """Return whether the net is tested after `batches` batches."""
         every = self.config.evaluate_every
         return self.data is not None and (batches == self.config.batches or (every > 0 and batches % every == 0))
 
 
 class TestScore:
-    """Loss and accuracy over all test images, added up part by part."""
+    """Loss and accuracy over all test images, summed part by part."""
 
     def __init__(self) -> None:
         self._loss = self._hits = 0.0
         self._count = 0
 
     def add(self, outputs: Tensor, labels: Tensor) -> None:
-        """Count outputs [n, classes] of images whose classes are `labels` [n]."""
+        """Add outputs [n, classes] of images whose classes are `labels` [n]."""
         self._loss += float(torch.nn.functional.cross_entropy(outputs, labels, reduction="sum"))
         self._hits += float((outputs.argmax(1) == labels).sum())
         self._count += len(labels)
 
     def values(self) -> dict[str, float]:
-        """Return what is recorded."""
+        """Return the metrics."""
         return {"test/loss": self._loss / self._count, "test/accuracy": 100 * self._hits / self._count}

@@ -1,5 +1,5 @@
-"""What watches the stages: failures are named, numbers checked, held activations counted, late stages found; and the
-fault that is injected on request.
+"""Monitors of the stages: they name failures, check for NaN, count held activations, find late stages, and inject
+faults.
 """
 
 import os
@@ -25,7 +25,7 @@ OUT_OF_MEMORY = re.compile(r"allocate (?:memory: you tried to allocate )?([\d.]+
 
 
 class StageMonitor:
-    """The watch over one stage; it looks at what goes in and out of `stage.net` by hooks."""
+    """The monitor of one stage; it inspects the inputs and outputs of `stage.net` by hooks."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
@@ -38,25 +38,25 @@ class StageMonitor:
     @contextmanager
     def watch(self, what: str, micro_batch: int) -> Iterator[None]:
         """Name failures in the block, and count the activations that it keeps for the backward."""
-        with named(self.stage.role, what, self.stage.batch, micro_batch), self.memory.kept(micro_batch):
+        with named(self.stage.role, what, self.stage.batch, micro_batch), self.memory.tracked(micro_batch):
             yield
 
     def inject_fault(self, micro_batch: int) -> None:
-        """Fail as the config asks for, if this is the backward of its micro-batch."""
+        """Fail as configured, if this is the backward of the fault's micro-batch."""
         with named(self.stage.role, "backward", self.stage.batch, micro_batch):
             self.fault.inject(self.stage.batch, micro_batch, self.stage.weights)
 
     @contextmanager
     def watch_backward(self, micro_batch: int) -> Iterator[None]:
-        """Inject the config's fault, name failures in the block, and count the micro-batch's activations out."""
+        """Inject the configured fault, name failures in the block, and subtract the micro-batch's activations."""
         with named(self.stage.role, "backward", self.stage.batch, micro_batch):
             self.fault.inject(self.stage.batch, micro_batch, self.stage.weights)
             yield
         self.memory.freed(micro_batch)
 
     def check(self, gradient: Tensor) -> None:
-        """Raise RunFailed where numbers became NaN or infinite in this stage first: in its output or in `gradient` (or
-        the weights that it was added to).
+        """Raise RunFailed if values became NaN or infinite in this stage first: in its output or in `gradient` (or the
+        weights that it was added to).
         """
         self.memory.counting = False
         came, went, came_back = self._is_bad.tolist()
@@ -70,7 +70,7 @@ class StageMonitor:
             )
 
     def _check_forward(self, net: nn.Module, inputs: tuple[Tensor, ...], outputs: Tensor) -> None:
-        """Check by sums: a sum holds a NaN if any number does, and costs little beside the layers."""
+        """Check by sums: a sum is NaN if any element is, and costs little compared with the layers."""
         if not torch.is_grad_enabled():
             return
         self._is_bad[:2] |= torch.stack([inputs[0].detach().sum(), outputs.detach().sum()]).isfinite().logical_not_()
@@ -82,7 +82,7 @@ class StageMonitor:
 
 
 def log_memory(rank: Rank, monitor: StageMonitor) -> None:
-    """Record the most activations that the stage held, and the most memory that its process took, in MB."""
+    """Record the stage's peak of held activations and of process memory, in MB."""
     rank.recorder.log(
         {"perf/activations_held": monitor.memory.most / MB, "perf/peak_memory": peak_memory_mb(rank.device)},
         step=monitor.stage.batch,
@@ -97,7 +97,7 @@ class FaultInjection:
         self._micro_batch = config.splits // 2
 
     def inject(self, batch: int, micro_batch: int, weights: Tensor) -> None:
-        """Do what the config says, in the backward of the faulty batch's middle micro-batch (from 0)."""
+        """Inject the fault in the backward of the faulty batch's middle micro-batch (from 0)."""
         if self._kind == "none" or (batch, micro_batch) != (FAULTY_BATCH, self._micro_batch):
             return
         if self._kind == "raise":
@@ -113,12 +113,12 @@ class FaultInjection:
 
 
 class WaitTable:
-    """Which stage each one waits for, in shared memory; travels to the ranks as an argument of `Ranks.run`."""
+    """Which stage each one waits for, in shared memory; passed to the ranks as an argument of `Ranks.run`."""
 
     def __init__(self, config: PipelineConfig) -> None:
         self.config = config
         self.stages: Tensor = torch.full((config.stages,), -1).share_memory_()  # type: ignore[no-untyped-call]
-        """int64 [stages]: -1 where a stage does not wait."""
+        """int64 [stages]: -1 for a stage that does not wait."""
 
     @contextmanager
     def waiting_for(self, stage: int, neighbour: int) -> Iterator[None]:
@@ -131,19 +131,21 @@ class WaitTable:
         """Return the error of a stage that waited too long for `what`: it names the stage that all others wait for."""
         roles, limit = self.config.stage_roles, f"{self.config.timeout_s:g} s (timeout_s)"
         late, seen = int(self.stages[stage]), {stage}
-        while (further := int(self.stages[late])) >= 0 and further not in seen:  # one stopped in its wait points back
+        while (
+            further := int(self.stages[late])
+        ) >= 0 and further not in seen:  # a stage stopped during its wait points back
             seen.add(late)
             late = further
         through = "" if late == int(self.stages[stage]) else f", which {roles[int(self.stages[stage])]} waits for too"
         return RunFailed(
-            f"{roles[late]} did not come to send within {limit}{through}: {roles[stage]} waited for {what}. "
-            "Look at its log, or raise timeout_s where a micro-batch takes that long."
+            f"{roles[late]} timed out sending after {limit}{through}: {roles[stage]} waited for "
+            f"{what}. Check its log, or raise timeout_s if a micro-batch takes that long."
         )
 
 
 @contextmanager
 def named(role: str, what: str, batch: int, micro_batch: int) -> Iterator[None]:
-    """Raise RunFailed that names stage, direction and micro-batch where the block raises an error of torch."""
+    """Raise RunFailed with stage, direction and micro-batch if the block raises a torch error."""
     try:
         yield
     except EngineError:
@@ -156,7 +158,7 @@ def named(role: str, what: str, batch: int, micro_batch: int) -> Iterator[None]:
 def _sentence(error: Exception) -> str:
     if is_out_of_memory(error):
         asked = OUT_OF_MEMORY.search(str(error))
-        return f"ran out of memory, when {asked[1]} {asked[2]} more were asked for," if asked else "ran out of memory"
+        return f"ran out of memory allocating {asked[1]} {asked[2]}" if asked else "ran out of memory"
     return (
         f"failed with {type(error).__name__}: "
         f"{next(filter(None, map(str.strip, str(error).splitlines())), 'no message')},"
@@ -166,12 +168,12 @@ def _sentence(error: Exception) -> str:
 def _cure(error: Exception) -> str:
     if is_out_of_memory(error):
         return (
-            ". Lower batch_size or image_size, choose mode 1f1b, which holds fewer activations, or give that stage "
-            "fewer layers with cut."
+            ". Lower batch_size or image_size, choose mode 1f1b, which holds fewer activations, or "
+            "give that stage fewer layers with cut."
         )
     return "."
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether memory of a GPU or of the machine could not be allocated."""
+    """Return whether the error is a failed allocation of GPU or main memory."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error)

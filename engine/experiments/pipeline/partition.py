@@ -1,4 +1,4 @@
-"""Where a net is cut: its layers, what each costs, and the cut whose slowest stage is the fastest."""
+"""The partition of a net: its layers, their costs, and the cut that minimizes the slowest stage's time."""
 
 import time
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, WEIGHTS, seed_of
 
 TIMED_IMAGES = 8
-"""Images that a layer is timed on at the most: what a layer costs beside another hardly depends on more."""
+"""Maximum number of images for timing a layer: relative costs hardly depend on more."""
 TIMES = 2
 FEW = 4
-"""Images from which on small batches are worth a faster way."""
+"""Number of images from which the faster path for small batches pays off."""
 CALIBRATED_ON = 16
-"""Images whose statistics frozen batch-norm keeps."""
+"""Images that frozen batch-norm takes its statistics from."""
 
 
 def whole_net(config: PipelineConfig) -> nn.Module:
-    """Return the net with its first weights, in training mode; frozen batch-norm has the statistics of some random
+    """Return the net with its initial weights, in training mode; frozen batch-norm has the statistics of some random
     images.
     """
     net = resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS))
@@ -39,7 +39,7 @@ def whole_net(config: PipelineConfig) -> nn.Module:
 def _freeze(net: nn.Module, config: PipelineConfig) -> None:
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     for norm in norms:
-        norm.momentum = None  # the plain mean over all that it sees
+        norm.momentum = None  # the plain mean over all batches
     random = torch.Generator().manual_seed(seed_of(config.seed, ORDER, CALIBRATION))
     images = torch.randn(CALIBRATED_ON, 3, config.image_size, config.image_size, generator=random)
     with torch.no_grad():
@@ -49,7 +49,7 @@ def _freeze(net: nn.Module, config: PipelineConfig) -> None:
 
 
 def train_mode(net: nn.Module, config: PipelineConfig) -> None:
-    """Put a net or a stage of it into training mode, in which frozen batch-norm stays as it is."""
+    """Put a net or a stage of it into training mode, except for frozen batch-norm."""
     net.train()
     if config.batch_norm == "frozen":
         for module in net.modules():
@@ -59,7 +59,7 @@ def train_mode(net: nn.Module, config: PipelineConfig) -> None:
 
 @cache
 def boundaries(config: PipelineConfig) -> tuple[tuple[int, ...], ...]:
-    """Return the shape of what goes into each layer, for one image; without computing anything."""
+    """Return the input shape of each layer, for one image, without computing anything."""
     with torch.device("meta"):
         layers = layers_of(resnet(config.model, config.outputs, seed_of(config.seed, WEIGHTS)).eval())
         activations, found = torch.empty(1, 3, config.image_size, config.image_size), []
@@ -70,13 +70,13 @@ def boundaries(config: PipelineConfig) -> tuple[tuple[int, ...], ...]:
 
 
 def largest_boundary(config: PipelineConfig) -> int:
-    """Return the most numbers that one image can be between two stages."""
+    """Return the maximum size of one image's activations between two stages."""
     cuts = config.cuts or range(1, len(boundaries(config)))
     return max(torch.Size(boundaries(config)[cut]).numel() for cut in cuts)
 
 
 def time_layers(layers: Sequence[nn.Module], config: PipelineConfig, device: torch.device) -> Tensor:
-    """Return the seconds of one forward and backward of each layer, [layers]: the least of a few times."""
+    """Return the seconds of one forward and backward of each layer, [layers]: the minimum of several measurements."""
     count = min(TIMED_IMAGES, max(sizes(config.batch_size, config.splits)))
     found = torch.zeros(len(layers), dtype=torch.float64)
     shapes = boundaries(config)
@@ -103,8 +103,8 @@ def _wait(device: torch.device) -> None:
 
 
 def best_cut(costs: Sequence[float], stages: int) -> tuple[int, ...]:
-    """Return the layers that begin stages 2, 3, … so that the slowest stage takes the least; of equal ones the most
-    even.
+    """Return the layers that begin stages 2, 3, … so that the slowest stage is as fast as possible; ties go to the most
+    even cut.
     """
 
     def slowest(cuts: tuple[int, ...]) -> tuple[float, float]:
@@ -115,9 +115,9 @@ def best_cut(costs: Sequence[float], stages: int) -> tuple[int, ...]:
 
 
 def cut(rank: Rank, stage: int, config: PipelineConfig, costs: Tensor, layers: Sequence[nn.Module]) -> tuple[int, ...]:
-    """Return the cut: as the config says, or by times that all stages measure side by side, as they will compute.
+    """Return the cut: as configured, or by times that all stages measure concurrently, as they will compute.
 
-    `costs` [stages, layers] lies in shared memory.
+    `costs` [stages, layers] is in shared memory.
     """
     if config.cuts:
         return config.cuts

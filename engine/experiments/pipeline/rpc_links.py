@@ -1,4 +1,4 @@
-"""Links by remote calls: what a neighbour sends stays in a mailbox until the stage takes it."""
+"""Links by remote calls: a tensor from a neighbour stays in a mailbox until the stage takes it."""
 
 import threading
 import time
@@ -11,14 +11,14 @@ from torch.futures import Future
 
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.monitor import WaitTable
-from engine.runtime.transport import rpc
+from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
 
 LOOK_S = 1.0
 
 
-def device_maps(config: PipelineConfig, devices: tuple[str, ...], rank: Rank) -> rpc.DeviceMaps | None:
-    """Return where tensors of this rank's GPU go at each stage, None where it has none."""
+def device_maps(config: PipelineConfig, devices: tuple[str, ...], rank: Rank) -> rpc_group.DeviceMaps | None:
+    """Return the device map from this rank's GPU to each stage's device; None for a stage without a GPU."""
     if rank.device.type != "cuda":
         return None
     return {
@@ -29,11 +29,11 @@ def device_maps(config: PipelineConfig, devices: tuple[str, ...], rank: Rank) ->
 
 
 class Mailbox:
-    """What neighbours have sent and this stage has not taken yet."""
+    """Tensors from neighbours that this stage has not taken yet."""
 
     def __init__(self) -> None:
         self._tensors: dict[tuple[int, int], deque[tuple[Tensor | None, Any]]] = {}
-        """By sender and micro-batch: calls may overtake each other."""
+        """By sender and micro-batch, since calls may overtake each other."""
         self._changed = threading.Condition()
 
     def clear(self) -> None:
@@ -42,7 +42,7 @@ class Mailbox:
             self._tensors.clear()
 
     def put(self, sender: int, number: int, tensor: Tensor | None) -> None:
-        """Add what a stage sent; on a GPU with the moment from which its numbers stand."""
+        """Add a tensor from a stage; on a GPU with the event after which its values are valid."""
         ready = None
         if tensor is not None and tensor.device.type == "cuda":
             ready = torch.cuda.current_stream(tensor.device).record_event()
@@ -51,12 +51,12 @@ class Mailbox:
             self._changed.notify_all()
 
     def wait(self, sender: int, number: int, timeout_s: float) -> bool:
-        """Wait until that stage has sent something for the micro-batch; return False where it has not in time."""
+        """Wait for that stage's tensor for the micro-batch; return False on a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._tensors.get((sender, number))), timeout_s)
 
     def take(self, sender: int, number: int) -> Tensor | None:
-        """Return what that stage sent for the micro-batch."""
+        """Return that stage's tensor for the micro-batch."""
         with self._changed:
             tensor, ready = self._tensors[sender, number].popleft()
         if tensor is not None and ready is not None:
@@ -70,7 +70,7 @@ _mailbox = Mailbox()
 
 
 def clear_mail() -> None:
-    """Empty this process's mailbox."""
+    """Clear this process's mailbox."""
     _mailbox.clear()
 
 
@@ -90,8 +90,8 @@ class RpcLink:
 
     def _send(self, micro_batch: int, tensor: Tensor | None) -> None:
         while self._sent and self._sent[0].done():
-            rpc.result_of(self._role, self._sent.popleft())
-        self._sent.append(rpc.call_async(self._role, _deliver, self._stage, micro_batch, tensor))
+            rpc_group.result_of(self._role, self._sent.popleft())
+        self._sent.append(rpc_group.call_async(self._role, _deliver, self._stage, micro_batch, tensor))
 
     def send(self, micro_batch: int, tensor: Tensor) -> None:
         self._send(micro_batch, tensor.detach())

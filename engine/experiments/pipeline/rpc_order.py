@@ -1,4 +1,4 @@
-"""Order in a stage whose calls come in several threads: forwards take turns, backwards that overlap count once."""
+"""Ordering in a stage that is called from several threads: forwards take turns, overlapping backwards count once."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class ForwardTurns:
-    """Lets calls go one at a time, whichever thread they come in.
+    """Serializes calls from any thread.
 
-    Those of a batch's micro-batches go in order, since batch-norm's running statistics depend on it.
+    Those of a batch's micro-batches run in order, because batch-norm's running statistics depend on it.
     """
 
     def __init__(self, splits: int) -> None:
@@ -19,12 +19,12 @@ class ForwardTurns:
 
     @contextmanager
     def of(self, micro_batch: int) -> Iterator[None]:
-        """Wait until all micro-batches before this one have had their turn, and take the next."""
+        """Wait for the turns of all earlier micro-batches, then take the next."""
         with self._free:
             self._free.wait_for(lambda: self._next == micro_batch)
             try:
                 yield
-            finally:  # the turn of one that failed is over too
+            finally:  # a failed call ends its turn too
                 self._next = (self._next + 1) % self._splits
                 self._free.notify_all()
 
@@ -36,10 +36,9 @@ class ForwardTurns:
 
 
 class OpenBackwards:
-    """The backwards under way in a stage; of several the one that began last is the stage's work, so that no moment
-    counts twice.
+    """The active backwards of a stage; only the one that began last counts as work, so that no time counts twice.
 
-    Distributed autograd may leave one for another within a thread, and has two threads carry out two at a time.
+    Distributed autograd may switch between them within a thread, and runs up to two at a time in two threads.
     """
 
     def __init__(self, work: Callable[[int], AbstractContextManager[None]]) -> None:
@@ -49,14 +48,14 @@ class OpenBackwards:
         self._now: AbstractContextManager[None] | None = None
 
     def begin(self, micro_batch: int) -> None:
-        """Have the backward of this micro-batch be the work."""
+        """Make the backward of this micro-batch the counted one."""
         with self._turn:
             self._leave()
             self._open.append(micro_batch)
             self._enter()
 
     def end(self, micro_batch: int) -> None:
-        """Have it no longer be under way; where it was the work, the one that began last before it is again."""
+        """End this backward; if it was the counted one, the active one that began last is counted again."""
         with self._turn:
             if self._open[-1] != micro_batch:
                 self._open.remove(micro_batch)

@@ -1,4 +1,4 @@
-"""Mode rpc, a stage's side: the methods that the master calls, and the timing of distributed autograd's backward."""
+"""Mode rpc, stage side: the methods that the master calls, and the timing of distributed autograd's backward."""
 
 import threading
 import time
@@ -15,12 +15,12 @@ from engine.experiments.pipeline.monitor import StageMonitor, log_memory
 from engine.experiments.pipeline.rpc_links import device_maps
 from engine.experiments.pipeline.rpc_order import ForwardTurns, OpenBackwards, deepest_node
 from engine.experiments.pipeline.stage import Stage, make_stage
-from engine.runtime.transport import rpc
+from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
 
 LOOK_S = 0.05
 OTHER_CALLS = 4
-"""Threads for calls other than forwards, each of which waits for its activations in a thread of its own."""
+"""Threads for calls other than forwards; each forward waits for its activations in its own thread."""
 _service: list["StageService"] = []
 
 
@@ -29,7 +29,7 @@ def serve_stage(rank: Rank, config: PipelineConfig, costs: Tensor, devices: tupl
     stage = make_stage(rank, rank.index - 1, config, costs)
     service = StageService(rank, stage)
     _service[:] = [service]
-    with rpc.joined(rank, patience_s, device_maps(config, devices, rank), config.splits + OTHER_CALLS):
+    with rpc_group.joined(rank, patience_s, device_maps(config, devices, rank), config.splits + OTHER_CALLS):
         rank.barrier("served")
         reset_peak_memory(rank.device)
         service.clock.ready(rank.ready())
@@ -45,7 +45,7 @@ def local_stage() -> "StageService":
 
 
 class StageService:
-    """A stage that the master calls: calls come in several threads and take turns, forwards in the order of their
+    """A stage that the master calls from several threads; calls take turns, forwards in the order of their
     micro-batches.
     """
 
@@ -63,7 +63,7 @@ class StageService:
         self.busy_s = 0.0
         self.since = 0.0
         self.current_work = ""
-        """What the stage computes since then; empty where it is idle."""
+        """The current work and its start; empty when idle."""
 
     def until_done(self) -> None:
         """Wait until the master ends the run; raise the failure of a call."""
@@ -73,14 +73,14 @@ class StageService:
         self._report()
 
     def check(self) -> None:
-        """Raise the failure of a call; raise RunFailed where one takes longer than timeout_s."""
+        """Raise the failure of a call; raise RunFailed if one takes longer than timeout_s."""
         if self.failure is not None:
             raise self.failure
         limit = self.stage.config.timeout_s
         if self.current_work and time.perf_counter() - self.since > limit:
             raise RunFailed(
-                f"{self.stage.role} has been in {self.current_work} for {limit:g} s (timeout_s). Raise timeout_s "
-                "where it takes that long."
+                f"{self.stage.role} has been in {self.current_work} for {limit:g} s (timeout_s). "
+                "Raise timeout_s if it takes that long."
             )
 
     @contextmanager
@@ -105,10 +105,10 @@ class StageService:
 
     def parameters(self) -> list[Any]:
         """Return references to the stage's parameters."""
-        return [rpc.reference_to(parameter) for parameter in self.stage.net.parameters()]
+        return [rpc_group.reference_to(parameter) for parameter in self.stage.net.parameters()]
 
     def forward(self, inputs: Any, micro_batch: int) -> Tensor:
-        """Return the activations of a micro-batch; `inputs` is a remote reference to what goes in."""
+        """Return the activations of a micro-batch; `inputs` is a remote reference to the input."""
         arrived: Tensor = inputs.to_here()
         arrived = arrived.to(self.rank.device)
         stage = self.stage
@@ -120,7 +120,7 @@ class StageService:
         return self._to_send(outputs)
 
     def _record_bytes(self, arrived: Tensor, outputs: Tensor) -> None:
-        """Record bytes: what comes in, what the last stage returns to the master, and the gradients of both."""
+        """Record bytes: inputs, outputs that the last stage returns to the master, and the gradients of both."""
         sizes = [
             arrived.nbytes * (1 + arrived.requires_grad),
             outputs.nbytes * (1 + outputs.requires_grad) if self.stage.is_last else 0,
@@ -128,8 +128,8 @@ class StageService:
         self.rank.recorder.exchanged(sum(sizes))
 
     def _watch_backward(self, arrived: Tensor, outputs: Tensor, micro_batch: int) -> None:
-        """Record the backward, which distributed autograd carries out: it begins with the outputs' gradient and ends at
-        the inputs.
+        """Record the backward, run by distributed autograd: it begins with the outputs' gradient and ends at the
+        inputs.
         """
         outputs.register_hook(lambda gradient: self._begin_backward(micro_batch))  # type: ignore[no-untyped-call]
         if arrived.requires_grad:
@@ -148,7 +148,7 @@ class StageService:
 
     @contextmanager
     def _keep_failure(self) -> Iterator[None]:
-        """Keep what the block raises for the stage's own thread: the master would hear it without its type."""
+        """Keep the block's exception for the stage's own thread: the master would receive it without its type."""
         try:
             yield
         except BaseException as error:
@@ -156,14 +156,14 @@ class StageService:
             raise
 
     def end_batch(self) -> None:
-        """End the batch: the optimizer has taken this stage's step."""
+        """End the batch after the optimizer's step on this stage."""
         with self._keep_failure():
             self.monitor.check(self.stage.weights)
         self.stage.batch += 1
         self.rank.recorder.log(self.clock.batch_done(), step=self.stage.batch)
 
     def test(self, inputs: Any) -> Tensor:
-        """Return the activations of images that are only tested on."""
+        """Return the activations of test images."""
         arrived: Tensor = inputs.to_here()
         with self.turns.any(), self._keep_failure():
             outputs = self.stage.test(arrived.to(self.rank.device))
@@ -171,11 +171,11 @@ class StageService:
             return self._to_send(outputs)
 
     def _to_send(self, outputs: Tensor) -> Tensor:
-        """Return the outputs on a device that their receiver has: the master has no GPU."""
+        """Return the outputs on a device that the receiver has: the master has no GPU."""
         return outputs.cpu() if self.stage.is_last else outputs
 
     def start_clock(self) -> None:
-        """Let the next batch begin now."""
+        """Start the next batch."""
         self.clock.start()
 
     def end(self) -> None:

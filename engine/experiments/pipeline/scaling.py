@@ -1,4 +1,6 @@
-"""What sweeps of a pipeline are read against: equal stages, and these stages in their schedule's order. Torch-free."""
+"""Reference lines of a pipeline's sweeps: equal stages, and the measured stages in their schedule's order.
+Torch-free.
+"""
 
 from collections.abc import Sequence
 
@@ -8,8 +10,7 @@ from engine.pipelining.simulation import speed_up_bound
 
 
 def ideal_time_s(one_split_s: float, splits: int, stages: int) -> float:
-    """Return the execution time of a pipeline whose stages take equally long and whose micro-batches cost nothing
-    extra: T1 (m + p - 1) / (m p).
+    """Return the execution time of a pipeline of equal stages without overhead per micro-batch: T1 (m + p - 1) / (m p).
 
     `one_split_s` is T1, measured with 1 split, where only one of the p stages works at a time (Huang et al., GPipe,
     section 2.3).
@@ -20,8 +21,8 @@ def ideal_time_s(one_split_s: float, splits: int, stages: int) -> float:
 def unequal_stages_time_s(
     one_split_s: float, splits: int, schedule: Schedule, stage_work: Sequence[tuple[float, float]]
 ) -> float:
-    """Return the least execution time of stages with these forwards and backwards in that order, equal micro-batches
-    costing nothing extra.
+    """Return the minimum execution time of stages with these forwards and backwards in that order, without overhead per
+    micro-batch.
     """
     forward, backward = zip(*stage_work, strict=True)
     return one_split_s / speed_up_bound(schedule, forward, backward, splits)
@@ -46,9 +47,10 @@ SCALING = Scaling(
     "splits",
     1,
     _references,
-    "Ideal: the work with 1 split, spread evenly over the stages. Bound: the least time that the stages' "
-    "forwards and backwards, as measured with 1 split, "
-    "take in the schedule's order.",
+    (
+        "Ideal: the work with 1 split, divided evenly among the stages. Bound: the minimum time in the "
+        "schedule's order for the stages' forwards and backwards, as measured with 1 split."
+    ),
     called="Ideal and bound",
     at_once="stages",
     rank_metrics=("perf/activations_held", "perf/peak_memory"),

@@ -14,7 +14,7 @@ from engine.runtime.worker.ranks import Rank
 
 
 class Stage:
-    """Layers from `first_layer` on; backwards add up in `gradient` until `update`."""
+    """Layers from `first_layer` on; backwards accumulate in `gradient` until `update`."""
 
     def __init__(
         self,
@@ -35,19 +35,20 @@ class Stage:
         self.gradient = bind(self.net, self.weights)
         self.optimizer = FlatSgd(self.weights, self.gradient, config.learning_rate, config.momentum)
         self.batch = 0
-        """Updates so far."""
+        """Number of updates."""
 
     def update(self) -> None:
-        """Make one step of SGD with the gradient of the whole batch, and begin the next batch."""
+        """Make one step of SGD with the gradient of the whole batch, and start the next batch."""
         self.optimizer.step()
         self.gradient.zero_()
         self.batch += 1
 
     @torch.no_grad()
     def test(self, inputs: Tensor, net: nn.Module | None = None) -> Tensor:
-        """Return the activations of images that are only tested on: batch-norm by its running statistics, nothing held.
+        """Return the activations of test images: batch-norm uses its running statistics, nothing is saved for a
+        backward.
 
-        `net` is the stage's as another shape of its inputs wants it.
+        `net` is the stage's net for another input shape.
         """
         self.net.eval()
         outputs: Tensor = (net or self.net)(inputs)
@@ -56,7 +57,7 @@ class Stage:
 
 
 def make_stage(rank: Rank, number: int, config: PipelineConfig, costs: Tensor) -> Stage:
-    """Return stage `number` (from 0) of the partitioned net; `costs` [stages, layers] lies in shared memory."""
+    """Return stage `number` (from 0) of the partitioned net; `costs` [stages, layers] is in shared memory."""
     layers = layers_of(whole_net(config).to(rank.device))
     cuts = (0, *cut(rank, number, config, costs, layers), len(layers))
     return Stage(config, number, layers[cuts[number] : cuts[number + 1]], rank.device, cuts[number])

@@ -1,4 +1,4 @@
-"""Mode torch_pipelining: the same stages under `torch.distributed.pipelining`, on gloo or NCCL, to compare with.
+"""Mode torch_pipelining: the same stages under `torch.distributed.pipelining`, on gloo or NCCL, for comparison.
 
 Roles: `stage1…p`.
 """
@@ -47,29 +47,29 @@ def _backend(rank: Rank, config: PipelineConfig) -> Any:
         return "gloo"
     if torch.cuda.device_count() < config.stages:
         raise DeviceError(
-            f"Mode torch_pipelining needs a GPU for each of the {config.stages} stages (NCCL takes one rank a "
-            "GPU), but the run has "
-            f"{torch.cuda.device_count()}. Choose device cpu, or mode gpipe or 1f1b."
+            f"Mode torch_pipelining needs a GPU for each of the {config.stages} stages (NCCL needs "
+            f"one GPU per rank), but the run has {torch.cuda.device_count()}. Choose device cpu, or "
+            "mode gpipe or 1f1b."
         )
     return "nccl"
 
 
 @contextmanager
 def _named(stage: Stage) -> Iterator[None]:
-    """Call a neighbour's end what it is: a failure in sending or receiving that no stage's own work raised."""
+    """Attribute a failed send or receive to the neighbour."""
     try:
         yield
     except RuntimeError as error:
         roles, number = stage.config.stage_roles, stage.number
         neighbours = " and ".join(roles[place] for place in (number - 1, number + 1) if 0 <= place < len(roles))
         raise PeerLost(
-            f"{stage.role} heard no more of {neighbours} in batch {stage.batch + 1}: {str(error).splitlines()[0]}"
+            f"{stage.role} lost the connection to {neighbours} in batch {stage.batch + 1}: {str(error).splitlines()[0]}"
         ) from error
 
 
 class ChannelsLast(nn.Module):
-    """A stage whose activations come and go with channels last, [n, height, width, channels]: gloo sends only what lies
-    in one piece.
+    """A stage that exchanges activations channels-last, [n, height, width, channels]: gloo sends only contiguous
+    tensors.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -87,7 +87,7 @@ def _channels_last(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class WatchedStage(PipelineStage):
-    """torch's stage, whose forwards and backwards are recorded; it waits and sends by itself."""
+    """torch's stage with recorded forwards and backwards; waiting and sending are torch's."""
 
     def __init__(self, monitor: StageMonitor, clock: StageClock, inputs: Tensor, outputs: Tensor) -> None:
         stage = monitor.stage
@@ -133,7 +133,7 @@ class TorchStage:
         outputs = torch.empty(size, *self._output_shape(), device=rank.device, requires_grad=True)
         ahead, back = (0 if stage.is_last else outputs.nbytes), inputs.nbytes if stage.number > 0 else 0
         self.sent = config.splits * (ahead + back)
-        """Bytes of a batch: activations that go ahead, and gradients that go back."""
+        """Bytes per batch: activations sent forward, and gradients sent back."""
         timed = WatchedStage(self.monitor, self.clock, inputs, outputs)
         self.net = timed.submod
         kind = ScheduleGPipe if config.schedule == "gpipe" else Schedule1F1B
@@ -166,7 +166,7 @@ class TorchStage:
         self.rank.recorder.log(values, step=done, passes=self.batches.passes_after(done))
 
     def test(self) -> None:
-        """Put the test images through the stages, one part after another."""
+        """Run the test images through the stages, one part after another."""
         stage, score = self.stage, TestScore()
         with self.rank.recorder.phase("evaluate"):
             for part in self.batches.test_parts:

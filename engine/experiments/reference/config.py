@@ -11,28 +11,28 @@ from engine.experiments.reference.duel import CONTENDER
 
 
 class ReferenceConfig(Config):
-    """Plain SGD in one process."""
+    """Settings of plain SGD in one process."""
 
     epochs: int = Field(10, ge=1, le=1000, description="Passes over the training set.")
     batch_size: int = Field(
-        64, ge=1, le=60_000, description="Images in one mini-batch.", json_schema_extra={"unit": "samples"}
+        64, ge=1, le=60_000, description="Images per mini-batch.", json_schema_extra={"unit": "samples"}
     )
     learning_rate: float = Field(
-        0.01, gt=0, le=10, description="Step size of SGD. If the loss jumps or becomes NaN, lower it."
+        0.01, gt=0, le=10, description="Learning rate of SGD; lower it if the loss diverges or becomes NaN."
     )
     momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD.")
     dataset: DatasetName = Field(
         "mnist",
         description=(
-            "What is learned: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic "
-            "(random, for timing)."
+            "Training data: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or "
+            "synthetic (random, for timing)."
         ),
     )
     evaluate_every: int = Field(
         1,
         ge=0,
         le=1000,
-        description="Epochs between two tests of the model; 0 tests only at the end.",
+        description="Epochs between tests of the model. 0 tests only at the end.",
         json_schema_extra=ADVANCED | {"unit": "epochs"},
     )
 
@@ -41,13 +41,14 @@ class ReferenceConfig(Config):
         ge=0,
         le=86_400,
         description=(
-            "Seconds between two checkpoints, from which a cancelled, failed or lost run can be resumed; 0 keeps none."
+            "Interval between checkpoints, from which a cancelled, failed or lost run can be "
+            "resumed. 0 disables checkpoints."
         ),
         json_schema_extra=ADVANCED | {"unit": "s"},
     )
 
     def tests_after(self, epoch: int) -> bool:
-        """Say whether the model is tested after that epoch (counted from 1)."""
+        """Return whether the model is tested after that epoch (counted from 1)."""
         return epoch == self.epochs or (self.evaluate_every > 0 and epoch % self.evaluate_every == 0)
 
     @property
@@ -70,23 +71,25 @@ _PUBLISHED = {"dataset": "mnist", "epochs": 10, "batch_size": 64, "learning_rate
 EXPERIMENT = Experiment(
     name="reference",
     title="Reference",
-    sentence="The same model, data and optimizer in one process: the point that every speed-up is measured against.",
+    tagline="One process: the baseline for speed-up",
+    sentence="The same model, data and optimizer in one process: the baseline for every speed-up.",
     config=ReferenceConfig,
     presets={
         "published": Preset(
-            "MNIST with the settings of one published Hogwild! trainer: 10 epochs, learning rate 0.01, momentum 0.5.",
+            ("MNIST with the settings of one published Hogwild! trainer: 10 epochs, learning rate 0.01, momentum 0.5."),
             _PUBLISHED,
         ),
         "tuned": Preset(
-            "MNIST in 10 passes, with a step size chosen for few passes.",
+            "MNIST in 10 passes, with a learning rate chosen for few passes.",
             _PUBLISHED | {"learning_rate": 0.02, "momentum": 0.8},
         ),
         "quick": Preset(
-            "The bundled digits: needs no network and ends in seconds.",
+            "The bundled digits; finishes in seconds without a network.",
             {"dataset": "digits", "epochs": 60, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5},
             expects={"test/accuracy": 95.0},
         ),
     },
+    pattern="one process",
     flows=(Flow("data", "trainer1", "mini-batches"), Flow("trainer1", "weights", "updates, one after the other")),
     source="Robbins and Monro: A Stochastic Approximation Method, 1951 (plain SGD, here with momentum)",
     resumable=True,

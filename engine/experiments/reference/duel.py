@@ -1,6 +1,6 @@
 """How the reference takes part in duels. Torch-free.
 
-ReferenceConfig names what is told here, so this module does not import it.
+ReferenceConfig refers to this module, so this module does not import it.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ CONTENDER = Contender(
     length="epochs",
     pace=_pace,
     strategies={"reference": Ready("Reference")},
-    data="the whole set",
+    data="the whole data set",
     momentum=lambda config: "one",
-    tests="by the trainer, which stops for it",
+    tests="by the trainer, which pauses",
 )

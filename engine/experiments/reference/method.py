@@ -33,7 +33,7 @@ from engine.seeding import DROPOUT, ORDER, WEIGHTS, seed_of
 
 
 def run(config: ReferenceConfig, ranks: Ranks) -> None:
-    """Train the net in one rank; return when it has ended."""
+    """Train the net in one rank; return when it has finished."""
     device = usable(config.device, ranks.devices[0])
     data = load(config.dataset).to(device)
     weights = flat_weights(mnist_net(seed_of(config.seed, WEIGHTS))).to(device)
@@ -41,13 +41,13 @@ def run(config: ReferenceConfig, ranks: Ranks) -> None:
 
 
 def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor) -> None:
-    """Be the one trainer, from the last checkpoint on where there is one."""
+    """Run as the only trainer, from the last checkpoint if there is one."""
     keep_freed_memory()
     net, record = mnist_net(seed_of(config.seed, WEIGHTS)), rank.recorder
     gradient = bind(net, weights)
     optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
-    torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
+    torch.manual_seed(rank.seed_of(DROPOUT))  # dropout's stream starts here, regardless of set-up
     training = TrainingState(weights, optimizer.velocity, batches)
     if rank.resume_from:
         training.restore(load_checkpoint(rank.resume_from))

@@ -1,6 +1,4 @@
-"""The state of a training in one process: everything that a checkpoint must hold so that the training goes on as if it
-had never stopped.
-"""
+"""The state of a training in one process: everything a checkpoint needs for an exact continuation."""
 
 import time
 from collections.abc import Mapping
@@ -15,18 +13,18 @@ from engine.data.batches import Batches
 
 @dataclass
 class TrainingState:
-    """What changes during training; `weights` and `velocity` [P] are the very vectors that are trained."""
+    """The state that changes during training; `weights` and `velocity` [P] are the trained vectors themselves."""
 
     weights: Tensor
     velocity: Tensor
     batches: Batches
     epoch: int = 1
     taken: int = 0
-    """Mini-batches of this epoch that were trained on."""
+    """Mini-batches of this epoch already trained on."""
     step: int = 0
     samples: int = 0
     time_before_s: float = 0.0
-    """Training time of the runs that this one goes on from."""
+    """Training time of the runs that this one resumes."""
     began: float = field(default_factory=time.monotonic)
 
     def count_step(self, samples: int) -> None:
@@ -34,18 +32,18 @@ class TrainingState:
         self.taken, self.step, self.samples = self.taken + 1, self.step + 1, self.samples + samples
 
     def next_epoch(self) -> None:
-        """Begin the next epoch."""
+        """Start the next epoch."""
         self.epoch, self.taken = self.epoch + 1, 0
 
     @property
     def time_s(self) -> float:
-        """The training time so far; `began` is to be a moment shortly before all ranks were ready, so that no point
-        recorded is later.
+        """The training time so far; `began` must be shortly before all ranks were ready, so that no recorded point is
+        later.
         """
         return self.time_before_s + time.monotonic() - self.began
 
     def state(self) -> dict[str, Any]:
-        """Return all of it as tensors and numbers, the random generators included."""
+        """Return the state as tensors and numbers, including the random generators."""
         numbers = {name: getattr(self, name) for name in ("epoch", "taken", "step", "samples", "time_s")}
         return (
             numbers

@@ -1,4 +1,4 @@
-"""The checkpoint after a round: trainer1 saves it for all, since all store in shared memory what they alone know."""
+"""The checkpoint after a round: all trainers store their own state in shared memory, and trainer1 saves it."""
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ class RoundCheckpoint:
         self._place = 0
         self._before_s = 0.0
         self.started_at = 0.0
-        """The moment (monotonic, s) at which all were ready."""
+        """The time (monotonic, s) at which all ranks were ready."""
         trainer.store_own_state = self._store_own_state
 
     def _store_own_state(self) -> None:
@@ -36,8 +36,8 @@ class RoundCheckpoint:
             row[: len(own)].copy_(own[: len(row)])
 
     def save_if_due(self, number: int) -> None:
-        """As trainer1, save the state after round `number`; its time is that of the last trainer's arrival, after
-        which all is of the next round.
+        """As trainer1, save the state after round `number`; its time is the last trainer's arrival, after which the
+        next round begins.
         """
         if self._rank.index or not self._checkpoints.due():
             return
@@ -53,7 +53,7 @@ class RoundCheckpoint:
         self._checkpoints.save(state, step=steps, passes=trainer.log.passes, time_s=time_s)
 
     def restore(self) -> int:
-        """Restore the checkpoint that this run resumes, where there is one; return the number of the next round."""
+        """Restore the checkpoint that this run resumes, if any; return the number of the next round."""
         if self._rank.resume_from is None:
             return 1
         state, trainer = load_checkpoint(self._rank.resume_from), self._trainer

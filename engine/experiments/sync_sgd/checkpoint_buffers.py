@@ -1,4 +1,4 @@
-"""Shared memory in which trainers store what they alone know, so that trainer1 can save it for all."""
+"""Shared memory for the trainers' own state, so that trainer1 can save it for all."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,10 @@ from engine.experiments.sync_sgd.config import SyncSgdConfig
 
 @dataclass(frozen=True)
 class CheckpointBuffers:
-    """Two places for each trainer: it is free again once trainer1 has come to the next round's average.
+    """Two places for each trainer: one is free again once trainer1 has reached the next round's average.
 
-    That makes writing and reading safe without a further meeting: all of round r is there when r's average is, and
-    nobody writes to r's places before the average of round r + 1.
+    This avoids another barrier: all of round r is stored when r's average is, and no trainer writes to r's places
+    before the average of round r + 1.
     """
 
     velocity: Tensor
@@ -22,11 +22,11 @@ class CheckpointBuffers:
     local: Tensor
     """[2, N, P + B] in shared memory: weights that trainers keep from round to round (elastic averaging)."""
     random: Tensor
-    """uint8 [2, N, ...] in shared memory: the state that dropout draws from."""
+    """uint8 [2, N, ...] in shared memory: state of dropout's generator."""
 
     @classmethod
     def create(cls, config: SyncSgdConfig, state: int, parameters: int) -> "CheckpointBuffers":
-        """Return buffers with as much room as the config's way to average needs."""
+        """Return buffers sized for the config's averaging method."""
         count = config.trainers if config.checkpoint_every_s else 0
         of_its_own = config.keep_optimizer and not config.steps_together
         return cls(

@@ -1,6 +1,6 @@
 """How synchronous parallel SGD takes part in duels. Torch-free.
 
-SyncSgdConfig names what is told here, so this module does not import it.
+SyncSgdConfig refers to this module, so this module does not import it.
 """
 
 from statistics import fmean
@@ -12,7 +12,7 @@ from engine.experiment.contender import Contender, Pace, Ready
 
 
 def _pace(config: Any) -> Pace:
-    """In one round every trainer takes `average_every` steps, or goes once through its own part."""
+    """In one round every trainer takes `average_every` steps, or makes one pass over its own part."""
     every, size = config.average_every, data_set(config.dataset).train
     steps = [every] * config.trainers if every else steps_of_parts(config.dataset, config.trainers, config.batch_size)
     passes = sum(steps) * config.batch_size / size if every else 1.0
@@ -28,8 +28,8 @@ CONTENDER = Contender(
         "sync_sgd": Ready("Synchronous SGD, weights"),
         "sync_gradients": Ready("Synchronous SGD, gradients", {"sync": "gradients"}),
     },
-    data="a part of the set for each trainer",
-    momentum=lambda config: "one for each trainer" + ("" if config.keep_optimizer else ", begun anew each round"),
-    tests="by trainer1, which the others wait for at the next round's end",
+    data="one part of the data per trainer",
+    momentum=lambda config: "one per trainer" + ("" if config.keep_optimizer else ", reset each round"),
+    tests="by trainer1, which the others wait for at the end of the next round",
     gradients=lambda config: config.trainers if config.steps_together else 1,
 )

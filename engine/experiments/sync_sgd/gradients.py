@@ -1,10 +1,10 @@
 """Averaging of gradients: all trainers step together, so that they always have the same weights.
 
     x <- x - eta (mean of all g_i)      in each step
-    c <- x                              at the round's end      (letters as in `method.py`)
+    c <- x                              at the round's end      (notation of `method.py`)
 
 The mean of N gradients of b samples is the gradient of N x b samples. A trainer whose part ends before the longest one
-goes along without a mini-batch, and the mean is that of the others.
+continues without a mini-batch, and the mean is over the others.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +21,7 @@ Batch = tuple[Tensor, Tensor]
 
 
 class GradientAverage:
-    """One trainer that averages gradients by our own collective."""
+    """One trainer that averages gradients with our own collective."""
 
     def __init__(self, trainer: SyncTrainer) -> None:
         self.trainer = trainer
@@ -45,7 +45,7 @@ class GradientAverage:
         trainer.global_state.copy_(trainer.net.state)
 
     def step(self, number: int, step: int, batch: Batch | None) -> float:
-        """Make one step on a mini-batch (None where this trainer has gone through its part) and return its loss."""
+        """Make one step on a mini-batch (None if this trainer has finished its part) and return its loss."""
         trainer, net, loss = self.trainer, self.trainer.net, 0.0
         if batch is None:
             net.message.zero_()
@@ -56,20 +56,22 @@ class GradientAverage:
         trainer.average(net.message, f"step {step + 1} of round {number}")
         with trainer.record.phase("update"):
             if (contributors := trainer.part.contributors(step)) < trainer.config.trainers:
-                net.message.mul_(trainer.config.trainers / contributors)  # the mean of those who have a mini-batch left
+                net.message.mul_(
+                    trainer.config.trainers / contributors
+                )  # the mean over trainers with a mini-batch left
             trainer.optimizer.step()
             net.statistics.copy_(net.message[net.parameters :])
         return loss
 
     def store_before_last_average(self, step: int) -> None:
-        """Store this trainer's own state for a checkpoint where the round's last average comes next."""
+        """Store this trainer's own state for a checkpoint before the round's last average."""
         if step == self.trainer.part.longest_steps - 1:
             self.trainer.store_own_state()
 
 
 class TorchDdp(GradientAverage):
-    """The same by torch, which sends gradients while it computes others: all of it is the phase `compute`, waiting
-    included.
+    """The same by torch, which sends gradients while it computes others: all of it counts as the phase `compute`,
+    including waiting.
     """
 
     def __init__(self, trainer: SyncTrainer) -> None:
@@ -81,14 +83,15 @@ class TorchDdp(GradientAverage):
 
     def step(self, number: int, step: int, batch: Batch | None) -> float:
         trainer = self.trainer
-        # torch divides by N, whoever contributes
+        # torch always divides by N
         share = trainer.config.trainers / trainer.part.contributors(step) if batch else 0.0
         self._last_batch = batch or self._last_batch
         assert self._last_batch is not None, "a trainer's first step of a round has a mini-batch"
         images, labels = self._last_batch
         what = f"step {step + 1} of round {number}"
-        # In the second forward torch has all trainers agree on the order in which gradients came to be, and send them
-        # so from then on.
+        # In the second forward torch has all trainers agree on the order in which gradients became ready, and sends
+        # them
+        # in that order from then on.
         meeting = trainer.circle.meeting(what) if self._steps == 1 else nullcontext()
         with trainer.record.phase("compute"), meeting, nullcontext() if batch else self._without_draws():
             trainer.net.gradient.zero_()
@@ -104,8 +107,8 @@ class TorchDdp(GradientAverage):
         return value
 
     def _without_draws(self) -> AbstractContextManager[None]:
-        """Return a block after which the generator of dropout is as before: an idle trainer only goes along, and draws
-        what it would draw without that.
+        """Return a block that restores dropout's generator at its end, because an idle trainer must not advance its
+        stream.
         """
         device = self.trainer.net.state.device
         return torch.random.fork_rng([device] if device.type == "cuda" else [])

@@ -5,14 +5,14 @@ Roles: `trainer1…N`, all alike; trainer1 also tests. Each trainer i does in ea
 
     x_i <- c
     x_i <- x_i - eta g_i        in each step
-    c <- mean of all x_i        when all have come
+    c <- mean of all x_i        when all have arrived
 
-    x_i its weights, g_i the gradient of a mini-batch of its own part of the data, c the global weights,
+    x_i: its weights, g_i the gradient of a mini-batch of its own part of the data, c the global weights,
     eta the learning rate, N the number of trainers, beta the elastic rate
 
-That is `sync` weights. The other ways to average:
+That is `sync` weights. The other averaging methods:
 
-    elastic             x_i is kept from round to round; when all have come  x_i <- x_i + (beta / N) (c - x_i)
+    elastic             x_i is kept from round to round; when all have arrived  x_i <- x_i + (beta / N) (c - x_i)
                         and  c <- c + beta (mean of x_i - c)      (Zhang, Choromanska and LeCun 2015, EASGD)
     gradients, ddp      x_i <- x_i - eta (mean of all g_i)  in each step, the same for all      (`gradients.py`)
 """
@@ -32,9 +32,9 @@ from engine.seeding import DROPOUT
 
 
 def run(config: SyncSgdConfig, ranks: Ranks) -> None:
-    """Share the data, train on it in one rank per trainer; return when all have ended."""
+    """Share the data, train on it in one rank per trainer; return when all have finished."""
     if config.variant == "tutorial":
-        from engine.experiments.sync_sgd import tutorial  # it alone imports torchvision, which takes a second
+        from engine.experiments.sync_sgd import tutorial  # only this one imports torchvision, which takes a second
 
         tutorial.run(config, ranks)
         return
@@ -42,12 +42,12 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
 
 
 def _train(rank: Rank, inputs: SharedInputs) -> None:
-    """Be one trainer: round after round, from the last checkpoint's on where there is one."""
+    """Run as one trainer: round after round, from the last checkpoint if there is one."""
     config = inputs.config
     with join(rank, inputs) as trainer:
         train_round = _way_to_average(trainer)
         checkpoint = RoundCheckpoint(rank, trainer, inputs.buffers)
-        torch.manual_seed(rank.seed_of(DROPOUT))  # dropout draws from here on, whatever the set-up drew
+        torch.manual_seed(rank.seed_of(DROPOUT))  # dropout's stream starts here, regardless of set-up
         first = checkpoint.restore()
         checkpoint.started_at = rank.ready()
         if first > 1:
@@ -61,7 +61,7 @@ def _train(rank: Rank, inputs: SharedInputs) -> None:
 
 
 def _way_to_average(trainer: SyncTrainer) -> Callable[[int], None]:
-    """Return what trains for one round, given its number (from 1)."""
+    """Return the function that trains for one round, given its number (from 1)."""
     match trainer.config.sync:
         case "weights":
             return partial(_average_weights, trainer)
@@ -74,7 +74,7 @@ def _way_to_average(trainer: SyncTrainer) -> Callable[[int], None]:
 
 
 def _average_weights(trainer: SyncTrainer, number: int) -> None:
-    """Train alone from the global weights for a round, then average (local SGD, federated averaging)."""
+    """Train independently from the global weights for a round, then average (local SGD, federated averaging)."""
     trainer.net.state.copy_(trainer.global_state)
     _train_alone(trainer, number)
     trainer.store_own_state()
@@ -85,8 +85,8 @@ def _average_weights(trainer: SyncTrainer, number: int) -> None:
 
 
 def _average_elastically(trainer: SyncTrainer, number: int) -> None:
-    """Train alone from the trainer's own weights for a round, then pull them and the global weights to each other
-    (equations 5 and 6 of EASGD, every round instead of every step).
+    """Train independently from the trainer's own weights for a round, then pull them and the global weights towards
+    each other (equations 5 and 6 of EASGD, every round instead of every step).
     """
     _train_alone(trainer, number)
     beta = trainer.config.elastic_rate

@@ -1,4 +1,4 @@
-"""One trainer's part of the data as an endless stream of mini-batches, and how many steps the others' parts have."""
+"""One trainer's part of the data as an endless stream of mini-batches, and the step counts of the other parts."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,9 +13,7 @@ from engine.training.partition import partition
 
 
 class PartBatches:
-    """The mini-batches of trainer `index`: its own samples, in an order of its own that is new each time it has gone
-    through them.
-    """
+    """The mini-batches of trainer `index`: its own samples in its own order, reshuffled for each pass."""
 
     def __init__(self, config: SyncSgdConfig, data: ImageSet, index: int, seed: int) -> None:
         cut = partition(
@@ -27,18 +25,18 @@ class PartBatches:
         )
         own = cut[index].to(data.train_labels.device)
         self._images = data.train_images
-        # positions take the place of images
+        # positions instead of images
         self._batches = Batches(own, data.train_labels[own], config.batch_size, seed)
         self._stream = self._positions()
         self._counts = [config.average_every or -(-len(part) // config.batch_size) for part in cut]
         self.size = len(own)
         self.steps = self._counts[index]
-        """This trainer's steps in a round."""
+        """This trainer's steps per round."""
         self.longest_steps = max(self._counts)
-        """The steps in a round of the trainer that has the most."""
+        """The maximum steps per round over all trainers."""
 
     def contributors(self, step: int) -> int:
-        """Return how many trainers have a mini-batch in that step of a round (from 0); the others have gone through
+        """Return the number of trainers with a mini-batch in that step of a round (from 0); the others have finished
         their part.
         """
         return sum(step < count for count in self._counts)
@@ -49,11 +47,11 @@ class PartBatches:
         return self._images.index_select(0, where), labels
 
     def skip(self, steps: int) -> None:
-        """Skip that many mini-batches: the run that this one goes on from trained on them."""
+        """Skip that many mini-batches, already trained on by the run that this one resumes."""
         next(islice(self._stream, steps, steps), None)
 
     def samples(self, steps: int) -> int:
-        """Return how many samples the first `steps` mini-batches have."""
+        """Return the number of samples in the first `steps` mini-batches."""
         through, rest = divmod(steps, -(-self.size // self._batches.batch_size))
         return through * self.size + min(rest * self._batches.batch_size, self.size)
 

@@ -1,4 +1,4 @@
-"""What one trainer works with, whichever way it averages, and what all trainers are given to make it from."""
+"""The parts of a trainer common to all averaging methods, and the shared inputs they are made from."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,7 +28,7 @@ from engine.training.step_log import StepLog
 
 @dataclass(frozen=True)
 class SharedInputs:
-    """What all trainers are given; tensors in shared memory."""
+    """Inputs of all trainers; tensors in shared memory."""
 
     config: SyncSgdConfig
     data: ImageSet
@@ -36,7 +36,7 @@ class SharedInputs:
     counters: Tensor
     buffers: CheckpointBuffers
     first_state: Tensor
-    """The weights (and statistics) that all start from."""
+    """The initial weights (and statistics) of all."""
     gpu_each: bool
 
     @classmethod
@@ -58,7 +58,7 @@ class SharedInputs:
 
 @dataclass
 class SyncTrainer:
-    """One trainer: its net, its optimizer, its part of the data, its place among the others."""
+    """One trainer: its net, its optimizer, its part of the data, its membership in the groups."""
 
     config: SyncSgdConfig
     record: Recorder
@@ -72,12 +72,11 @@ class SyncTrainer:
     is_first: bool
     """Whether this is trainer1, which tests."""
     global_state: Tensor = field(init=False)
-    """The global weights (and statistics) as of the last round, in memory of their own."""
+    """A separate copy of the global weights (and statistics) after the last round."""
     mean: Tensor = field(init=False)
-    """Room for a vector that becomes the mean over all trainers."""
+    """Buffer for a vector to average over all trainers."""
     store_own_state: Callable[[], None] = lambda: None
-    """Called once a round, just before the last average: copies what this trainer alone knows to where trainer1 can
-    save it.
+    """Called once a round, just before the last average: copies this trainer's own state to where trainer1 can save it.
     """
 
     def __post_init__(self) -> None:
@@ -91,7 +90,7 @@ class SyncTrainer:
         return self.config.learning_rate * (1 - ((number - 1) * steps + step) / (self.config.rounds * steps))
 
     def average(self, vector: Tensor, what: str) -> None:
-        """Replace `vector` by the mean over all trainers; the time until the last of them comes is `wait`, the rest
+        """Replace `vector` by the mean over all trainers; time until the last one arrives counts as `wait`, the rest as
         `communicate`.
         """
         with self.record.phase("communicate"):
@@ -100,8 +99,8 @@ class SyncTrainer:
         self.record.spend("communicate", -waited)
 
     def test_if_due(self, number: int) -> None:
-        """As trainer1, test a copy of the global weights where the config tests after round `number`; the other
-        trainers go on.
+        """As trainer1, test a copy of the global weights if the config tests after round `number`; the other trainers
+        continue.
         """
         if not self.is_first or not self.config.tests_after(number):
             return
@@ -113,7 +112,7 @@ class SyncTrainer:
 
 @contextmanager
 def join(rank: Rank, inputs: SharedInputs) -> Iterator[SyncTrainer]:
-    """Make one trainer, a member of all groups that its way to average needs, for the block."""
+    """Make one trainer, a member of all groups that its averaging method needs, for the block."""
     keep_freed_memory()
     config, data = inputs.config, inputs.data.to(rank.device)
     part = PartBatches(config, data, rank.index, rank.seed_of(ORDER))

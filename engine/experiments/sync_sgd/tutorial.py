@@ -1,9 +1,9 @@
-"""Synchronous parallel SGD built as the published code is: in each round Python started anew for each trainer, images
-read one by one.
+"""Synchronous parallel SGD built as the published code is: a new Python process per trainer and round, images read one
+by one.
 
-Kept for its cost, which the engine variant is compared with. Mended: a trainer trains on a copy of the global weights
-(the published one takes over their very storage, and so do all others), the average is taken before the test, and each
-keeps to its share of the cores.
+Kept to measure its cost against the engine variant. Fixed: a trainer trains on a copy of the global weights (the
+published one takes over their very storage, and so do all others), the average is taken before the test, and each keeps
+to its share of the cores.
 """
 
 from collections.abc import Callable
@@ -32,12 +32,12 @@ from engine.training.partition import partition
 from engine.training.step_log import StepLog
 
 SEEDS_APART = 1_000_003
-"""How far the seeds of two rounds lie apart: each process draws its own order and dropout."""
+"""Offset between the seeds of two rounds: each process draws its own order and dropout."""
 Send = Callable[[tuple[float, int, dict[str, float]]], None]
 
 
 def run(config: SyncSgdConfig, ranks: Ranks) -> None:
-    """Train in one rank per trainer, each of which starts a process a round; return when all have ended."""
+    """Train in one rank per trainer, each of which starts one process per round; return when all have finished."""
     size = sum(parameter.numel() for parameter in mnist_net(config.seed).parameters())
     collective = Collective.create(config.transport, size, config.roles, config.timeout_s)
     ranks.run(_train, config, read(config.dataset), collective, StepLog.shared_counters(config.trainers))
@@ -80,7 +80,7 @@ def _steps(config: SyncSgdConfig, own: Tensor) -> int:
 def _train_once(
     rank: Rank, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, number: int, log: StepLog
 ) -> None:
-    """Let a new process train on this trainer's part for one round and record what it tells; its start is in the phase
+    """Train on this trainer's part for one round in a new process and record its results; its start counts as the phase
     `other`.
     """
     faults = Faults(rank, config, rank.index + 1)
@@ -104,9 +104,7 @@ def _train_once(
 def _go_through(
     send: Send, config: SyncSgdConfig, pixels: PixelSet, own: Tensor, weights: Tensor, seed: int, number: int
 ) -> None:
-    """Go through the part once with a copy of the weights and an optimizer of its own; at the end write the weights
-    back.
-    """
+    """Make one pass over the part with a copy of the weights and a new optimizer; write the weights back at the end."""
     torch.manual_seed(seed + number * SEEDS_APART)
     model = mnist_net(config.seed)
     vector_to_parameters(weights.clone(), model.parameters())
@@ -138,7 +136,7 @@ def _average(circle: Circle, weights: Tensor, number: int, log: StepLog) -> None
 
 
 def _test(weights: Tensor, config: SyncSgdConfig, pixels: PixelSet, log: StepLog) -> None:
-    """Test the global weights as the published code does, reading the test images one by one too."""
+    """Test the global weights as the published code does, also reading the test images one by one."""
     model = mnist_net(config.seed)
     vector_to_parameters(weights, model.parameters())
     with log.record.phase("evaluate"):

@@ -1,1 +1,1 @@
-"""The exhibits: each module runs one fault and its mended form, small enough to be read in full."""
+"""The exhibits: each module runs one fault and its corrected form, short enough to read in full."""

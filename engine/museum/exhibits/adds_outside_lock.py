@@ -1,9 +1,7 @@
-"""Gradients that are added outside the lock, by `sum += gradient`. torch adds without Python's lock (the GIL), number
-by number.
+"""Gradients added outside the lock, by `sum += gradient`. torch releases the GIL while it adds.
 
-Where two trainers add at the same time, or one is interrupted between reading numbers and writing them back, the
-other's adds to these numbers are lost. An add of some ten thousand numbers is over before another thread gets its turn;
-one of millions is not.
+If two trainers add at the same time, or one is preempted between reading and writing, the other's additions are lost.
+An addition of about ten thousand numbers ends before another thread is scheduled; one of millions does not.
 """
 
 import threading
@@ -47,24 +45,24 @@ def right(seed: int) -> ExhibitOutcome:
 
 
 def _rounds(add: Callable[[Server, Tensor], None]) -> ExhibitOutcome:
-    """Count, for each size of the sum, the rounds in which an add to one of its numbers was lost."""
+    """Count the rounds with a lost addition, for each size of the sum."""
     series = {size: float(sum(_loses(add, torch.ones(size)) for _ in range(ROUNDS))) for size in SIZES}
     return ExhibitOutcome({"short": series[SIZES[-1]], "rounds": float(ROUNDS)}, series)
 
 
 def _loses(add: Callable[[Server, Tensor], None], gradient: Tensor) -> bool:
-    """Let all trainers add the same gradient of ones to one sum; return whether a number of it is short of an add."""
+    """Let all trainers add a gradient of ones to one sum; return whether an addition was lost."""
     server = Server(len(gradient))
     crowd(TRAINERS, lambda trainer: add(server, gradient))
     return bool((server.sum < TRAINERS).any())
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """No add is lost, whatever the size."""
+    """No addition is lost at any size."""
     short = {size: int(rounds) for size, rounds in outcome.series.items() if rounds}
     if short:
-        told = ", ".join(f"{rounds} of {ROUNDS} rounds at {size:,} numbers" for size, rounds in short.items())
+        lost = ", ".join(f"{rounds} of {ROUNDS} rounds at {size:,} numbers" for size, rounds in short.items())
         raise Broken(
-            f"Adds were lost in {told}: every number of a sum must hold all {TRAINERS} gradients, so adding "
-            "must happen under the lock."
+            f"Additions were lost in {lost}. Every number of the sum must include all {TRAINERS} gradients; add under "
+            "the lock."
         )

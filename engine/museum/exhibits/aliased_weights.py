@@ -1,4 +1,4 @@
-"""Trainers that take the global weights by assigning to `.data`, and so take their very storage."""
+"""Trainers that take the global weights by assigning to `.data`, which shares the storage."""
 
 from collections.abc import Callable
 
@@ -30,8 +30,8 @@ def right(seed: int) -> ExhibitOutcome:
 
 
 def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> ExhibitOutcome:
-    """Train by turns, and look after each local step how far the global weights have moved, which only an average may
-    move.
+    """Train in turns, and record after each local step how far the global weights have moved; only an average may move
+    them.
     """
     torch.manual_seed(seed)
     center, trainers = nn.Linear(16, 4), [nn.Linear(16, 4) for _ in range(TRAINERS)]
@@ -61,11 +61,10 @@ def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> E
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """Each trainer has weights of its own, and so have all of them together."""
+    """Each trainer has its own weights, separate from the global ones."""
     storages = outcome.numbers["storages"]
     if storages != TRAINERS + 1:
         raise Broken(
-            f"{storages:.0f} storage holds the weights of {TRAINERS} trainers and the global ones: there must "
-            f"be {TRAINERS + 1}. Who shares one trains "
-            "Hogwild!, and the average of equal weights changes nothing."
+            f"{TRAINERS} trainers and the global weights must have {TRAINERS + 1} storages; got {storages:.0f}. Shared "
+            "storage makes this Hogwild!, and averaging equal weights changes nothing."
         )

@@ -1,4 +1,4 @@
-"""Batch-norm's running statistics that never travel: trainers learn them, and the server's net is tested without."""
+"""Batch-norm running statistics that are never sent: trainers learn them, the server's network is tested without."""
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Let the running statistics come along with the gradients; the server keeps their mean."""
+    """Send the running statistics with the gradients; the server keeps their mean."""
     return _trained(seed, with_buffers=True)
 
 
@@ -42,9 +42,7 @@ def _trained(seed: int, with_buffers: bool) -> ExhibitOutcome:
 
 
 def _learn(trainer: nn.Module, server: nn.Module, data: ImageSet, with_buffers: bool) -> None:
-    """Compute one gradient on the server's parameters and add the trainer's share of it (and of the statistics) at the
-    server.
-    """
+    """Compute one gradient on the server's parameters and add the trainer's share (and statistics) to the server."""
     with torch.no_grad():
         for mine, theirs in zip(trainer.parameters(), server.parameters(), strict=True):
             mine.copy_(theirs)
@@ -82,7 +80,6 @@ def invariant(outcome: ExhibitOutcome) -> None:
     apart = outcome.numbers["apart"]
     if apart > 0.5:
         raise Broken(
-            f"The server's running means are {apart:.2g} away from a trainer's: the statistics of batch-norm "
-            "must travel with the gradients, or the net "
-            "that is tested is another one than the one that was trained."
+            f"The server's running means must be within 0.5 of a trainer's; got {apart:.2g}. Send the batch-norm "
+            "statistics with the gradients; otherwise the tested network differs from the trained one."
         )

@@ -1,6 +1,4 @@
-"""A server that is called asynchronous and waits for all: no gradient is ever stale, and the slowest trainer sets the
-pace.
-"""
+"""A server called asynchronous that waits for all: no gradient is stale, and the slowest trainer sets the pace."""
 
 import threading
 import time
@@ -11,11 +9,11 @@ from engine.museum.threads import crowd
 
 TRAINERS, STEPS = 4, 20
 STEP_S, SLOW_S = 0.004, 0.016
-"""What a step takes; trainer1's is four times as long."""
+"""Duration of a step; trainer1's is four times as long."""
 
 
 class Server:
-    """A version that counts updates, and the staleness of each gradient: updates between its fetch and its push."""
+    """Counts updates, and records each gradient's staleness: the updates between its fetch and its push."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -24,13 +22,13 @@ class Server:
         self.pushed_at: list[float] = []
 
     def take(self, fetched: int) -> None:
-        """Note one gradient that was computed at version `fetched`."""
+        """Record one gradient computed at version `fetched`."""
         self.staleness.append(self.version - fetched)
         self.pushed_at.append(time.perf_counter())
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Collect a gradient of everyone, then update once: by its futures no thread waits, but every trainer does."""
+    """Collect a gradient from each trainer, then update once: futures block no thread, but every trainer waits."""
     server = Server()
     everyone = threading.Barrier(TRAINERS, action=lambda: setattr(server, "version", server.version + 1))
 
@@ -43,7 +41,7 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Apply each gradient when it comes."""
+    """Apply each gradient on arrival."""
     server = Server()
 
     def push(fetched: int) -> None:
@@ -71,10 +69,9 @@ def _trained(server: Server, push: Callable[[int], None]) -> ExhibitOutcome:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """Updates of others come between a fetch and its push."""
+    """Other trainers' updates occur between a fetch and its push."""
     if outcome.numbers["staleness"] == 0:
         raise Broken(
-            "No gradient was stale: where each is applied at once, N trainers must have a mean staleness near "
-            "N - 1. One that is always 0 belongs to "
-            "synchronous SGD, whatever it is called."
+            "Mean staleness of N asynchronous trainers must be near N - 1; got 0. A staleness that is always 0 means "
+            "synchronous SGD."
         )

@@ -1,4 +1,4 @@
-"""A loop over the workers round the loop over the epochs: every epoch is carried out once for each worker."""
+"""A loop over the workers around each epoch: every epoch runs once per worker."""
 
 import torch
 
@@ -8,7 +8,7 @@ TRAINERS, EPOCHS, SAMPLES = 4, 3, 1200
 
 
 class Count:
-    """Counts what is trained on; a round lets every trainer go through its part once, then averages."""
+    """Counts trained samples; in a round every trainer processes its part once, then weights are averaged."""
 
     def __init__(self) -> None:
         self.parts = torch.arange(SAMPLES).chunk(TRAINERS)
@@ -24,12 +24,12 @@ class Count:
         self.averages += 1
 
     def tell(self) -> None:
-        """Report the end of an epoch, as the program does."""
+        """Report the end of an epoch, like the published program."""
         self.epochs_told += 1
         self.series[self.epochs_told] = float(self.seen.float().mean())
 
     def outcome(self) -> ExhibitOutcome:
-        """Return what was told and what was done."""
+        """Return the reported and the actual counts."""
         return ExhibitOutcome(
             {
                 "passes": float(self.seen.float().mean()),
@@ -60,10 +60,10 @@ def right(seed: int) -> ExhibitOutcome:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """As many passes were made as are told."""
+    """The reported epochs equal the passes made."""
     passes, told = outcome.numbers["passes"], outcome.numbers["told"]
     if passes != told:
         raise Broken(
-            f"{told:.0f} epochs are told and {passes:.0f} passes over the data were made: accuracy must be "
-            "told beside the samples that were really seen."
+            f"Reported epochs must equal the passes over the data; got {told:.0f} epochs and {passes:.0f} passes. "
+            "Report accuracy with the samples actually processed."
         )

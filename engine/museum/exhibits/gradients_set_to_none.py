@@ -1,6 +1,4 @@
-"""A server that adds to gradients which its own optimizer has taken away: `zero_grad()` sets them to None since torch
-2.0.
-"""
+"""A server that adds to gradients which its optimizer has removed: `zero_grad()` sets them to None since torch 2.0."""
 
 from collections.abc import Callable
 
@@ -13,13 +11,13 @@ ROUNDS = 6
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Empty the sums by `zero_grad()`, as the published server does after each update."""
+    """Clear the sums with `zero_grad()`, like the published server after each update."""
     net, optimizer = _server(seed)
     return _updates(net, optimizer, lambda: optimizer.zero_grad())
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Keep the tensors and fill them with zeros; ours sums in one vector that lives as long as the server."""
+    """Keep the tensors and fill them with zeros; the engine sums into one vector for the server's lifetime."""
     net, optimizer = _server(seed)
     return _updates(net, optimizer, lambda: optimizer.zero_grad(set_to_none=False))
 
@@ -52,6 +50,6 @@ def invariant(outcome: ExhibitOutcome) -> None:
     made, rounds = outcome.numbers["updates"], outcome.numbers["rounds"]
     if made != rounds:
         raise Broken(
-            f"{made:.0f} of {rounds:.0f} rounds ended in an update: what a server sums gradients in must be "
-            "there in every round."
+            f"Every round must end in an update; {made:.0f} of {rounds:.0f} did. Keep the gradient tensors between "
+            "rounds."
         )

@@ -1,4 +1,4 @@
-"""Two shards, of which only the first is given its initialization: from the cut on, signals shrink."""
+"""Two shards, of which only the first is initialized: signals shrink after the cut."""
 
 import math
 
@@ -16,12 +16,12 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Make the whole net first, then cut it; or initialize every shard."""
+    """Build the whole network, then cut it; or initialize every shard."""
     return _signals(seed, shards=2)
 
 
 def _signals(seed: int, shards: int) -> ExhibitOutcome:
-    """Build a net in two shards; the picture is the deviation of each layer's weights, 1 where it is He's."""
+    """Build a network in two shards; the chart is each layer's weight deviation relative to He initialization."""
     torch.manual_seed(seed)
     layers = [nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1) for _ in range(LAYERS)]
     for layer in layers[: shards * LAYERS // 2]:
@@ -36,10 +36,10 @@ def _signals(seed: int, shards: int) -> ExhibitOutcome:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """Every shard has the first weights of the unsplit net."""
+    """Every shard starts with the weights of the unsplit network."""
     least = outcome.numbers["least"]
     if least < 0.9:
         raise Broken(
-            f"A layer's weights have {least:.2f} times the deviation of He's initialization: a cut net must "
-            "begin with the weights that the unsplit one would."
+            f"Each layer's weight deviation must be at least 0.9 of He initialization; got {least:.2f}. Initialize "
+            "every shard like the unsplit network."
         )

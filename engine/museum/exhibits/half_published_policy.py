@@ -1,4 +1,4 @@
-"""A policy that is published layer by layer into the one copy that collectors read."""
+"""A policy published layer by layer into the only copy that collectors read."""
 
 from collections.abc import Callable
 
@@ -11,21 +11,19 @@ LAYERS, SIZE, UPDATES = 4, 64, 10
 
 
 class Board:
-    """Two copies of the policy's layers [2, layers, size], each number the version that it belongs to, and the version
-    to read.
-    """
+    """Two copies of the policy's layers [2, layers, size], whose values are their version, and the version to read."""
 
     def __init__(self) -> None:
         self.copies = torch.zeros(2, LAYERS, SIZE)
         self.version = 0
 
     def take(self, place: int) -> Tensor:
-        """Return what a collector reads."""
+        """Return the copy that a collector reads."""
         return self.copies[place].clone()
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Write over the copy that is read."""
+    """Overwrite the copy that collectors read."""
 
     def publish(board: Board, version: int, meanwhile: Callable[[], None]) -> None:
         for layer in range(LAYERS):
@@ -37,7 +35,7 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Write into the other copy; its version, told last, makes it the one that is read."""
+    """Write into the unused copy, then switch readers to it by the version number."""
 
     def publish(board: Board, version: int, meanwhile: Callable[[], None]) -> None:
         for layer in range(LAYERS):
@@ -51,7 +49,7 @@ def right(seed: int) -> ExhibitOutcome:
 def _played(
     publish: Callable[[Board, int, Callable[[], None]], None], take: Callable[[Board], Tensor]
 ) -> ExhibitOutcome:
-    """Publish some versions; a collector begins a batch after each layer that was written, as it may at any moment."""
+    """Publish some versions; a collector starts a batch after each written layer, as it could at any moment."""
     board, series = Board(), dict[int, float]()
 
     def begin_batch() -> None:
@@ -65,10 +63,10 @@ def _played(
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """A batch has one policy."""
+    """A batch uses one policy."""
     mixed, batches = outcome.numbers["mixed"], outcome.numbers["batches"]
     if mixed:
         raise Broken(
-            f"{mixed:.0f} of {batches:.0f} batches began with layers of two policies: weights must be "
-            "published whole, in a copy that nobody reads yet."
+            f"Every batch must use one policy; {mixed:.0f} of {batches:.0f} mixed layers of two. Publish weights as "
+            "a whole, in a copy that is not being read."
         )

@@ -1,4 +1,4 @@
-"""Images read one by one through PIL and transforms, every epoch anew: as much work as the training step."""
+"""Images read one by one through PIL and transforms in every epoch: as much work as the training step."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,14 +19,14 @@ Batches = Iterator[tuple[Tensor, Tensor]]
 
 
 class Reads:
-    """Counts how often something is read."""
+    """Counts reads."""
 
     def __init__(self) -> None:
         self.count = 0
 
 
 class Counted(PilImages):
-    """Images that count how often one of them is asked for."""
+    """Images that count their accesses."""
 
     def __init__(self, pixels: PixelSet, reads: Reads) -> None:
         super().__init__(pixels.train_pixels, pixels.train_labels, pixels.mean, pixels.deviation)
@@ -38,12 +38,12 @@ class Counted(PilImages):
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Make an image of each array, an array of each image, and a batch of all."""
+    """Convert each array to an image and back, then collate a batch."""
     return _timed(seed, lambda reads: iter(DataLoader(Counted(read("digits"), reads), batch_size=BATCH, shuffle=True)))
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Hold the normalized set as one tensor, and gather each batch from it."""
+    """Keep the normalized data set as one tensor, and gather each batch from it."""
     data = load("digits")
 
     def batches(reads: Reads) -> Batches:
@@ -55,7 +55,7 @@ def right(seed: int) -> ExhibitOutcome:
 
 
 def _timed(seed: int, batches: Callable[[Reads], Batches]) -> ExhibitOutcome:
-    """Train for some batches; tell reading and training apart."""
+    """Train for some batches; time reading and training separately."""
     torch.manual_seed(seed)
     net, reads = mnist_net(seed), Reads()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
@@ -77,10 +77,10 @@ def _timed(seed: int, batches: Callable[[Reads], Batches]) -> ExhibitOutcome:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """A mini-batch is read at once."""
+    """A mini-batch takes one read."""
     reads, share = outcome.numbers["reads"], outcome.numbers["share"]
     if reads != 1:
         raise Broken(
-            f"A mini-batch is read in {reads:.0f} pieces, which took {share:.0f} % of a step here: it must be "
-            "one gather from a tensor in memory."
+            f"A mini-batch must take 1 read; got {reads:.0f}, which took {share:.0f} % of a step. Gather batches from "
+            "a tensor in memory."
         )

@@ -1,6 +1,4 @@
-"""The live weights as the reply: the transport reads them after the handler has returned, while the next updates are
-written into them.
-"""
+"""The live weights as the reply: the transport reads them after the handler returns, while updates are written."""
 
 import threading
 import time
@@ -16,7 +14,7 @@ PATIENCE_S, UPDATE_S = 10.0, 0.001
 
 
 class Server:
-    """Weights that a pusher adds 1 to, update after update, so that each weight is the version it belongs to."""
+    """Weights to which a pusher adds 1 per update, so that each weight equals its version."""
 
     def __init__(self) -> None:
         self.weights = torch.zeros(SIZE)
@@ -26,7 +24,7 @@ class Server:
         self.over = False
 
     def update_until_over(self) -> None:
-        """Be the other trainers: push one gradient after another."""
+        """Simulate the other trainers: push one gradient after another."""
         while not self.over:
             time.sleep(UPDATE_S)
             with self.moved:
@@ -72,9 +70,7 @@ def _fetched(handle: Callable[[Server], Tensor]) -> ExhibitOutcome:
 
 
 def _send(reply: Tensor, server: Server) -> Tensor:
-    """Send a reply as a transport does, piece by piece and after the handler has returned; an update comes
-    in between.
-    """
+    """Send a reply like a transport, in pieces and after the handler has returned, with an update in between."""
     received = torch.empty_like(reply)
     received[: SIZE // 2] = reply[: SIZE // 2]
     server.wait_for_an_update()
@@ -83,10 +79,10 @@ def _send(reply: Tensor, server: Server) -> Tensor:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """No fetched weights mix two versions."""
+    """No reply mixes two versions."""
     torn, fetches = outcome.numbers["torn"], outcome.numbers["fetches"]
     if torn:
         raise Broken(
-            f"{torn:.0f} of {fetches:.0f} fetched sets of weights mix versions: a reply must be a copy, made "
-            "under the lock that updates take."
+            f"Every reply must have one version; {torn:.0f} of {fetches:.0f} mix versions. Reply with a copy made "
+            "under the update lock."
         )

@@ -1,5 +1,5 @@
-"""Log-probabilities [N, T, 1] times returns [T, N]: the product is [N, T, N], and each observer's returns weigh every
-other's actions.
+"""Log-probabilities [N, T, 1] times returns [T, N]: the product is [N, T, N], so each observer's returns weight all
+others' actions.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Multiply them as they lie."""
+    """Multiply without aligning the shapes."""
 
     def loss(log_probabilities: Tensor, returns: Tensor) -> Tensor:
         return -(log_probabilities * returns).sum() / OBSERVERS
@@ -24,7 +24,7 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Lay both out [N, T] first."""
+    """Align both to [N, T] first."""
 
     def loss(log_probabilities: Tensor, returns: Tensor) -> Tensor:
         return -(log_probabilities.squeeze(-1) * returns.T).sum() / OBSERVERS
@@ -33,9 +33,7 @@ def right(seed: int) -> ExhibitOutcome:
 
 
 def _learned(seed: int, loss: Loss) -> ExhibitOutcome:
-    """Compute the gradient of one round, and how much observer1's actions are weighed by the returns of
-    each observer.
-    """
+    """Compute the gradient of one round, and the weight of each observer's returns on observer1's actions."""
     torch.manual_seed(seed)
     policy = nn.Sequential(nn.Linear(STATE, 16), nn.ReLU(), nn.Linear(16, 2))
     states, actions = torch.randn(OBSERVERS, STEPS, STATE), torch.randint(2, (OBSERVERS, STEPS, 1))
@@ -51,9 +49,7 @@ def _learned(seed: int, loss: Loss) -> ExhibitOutcome:
 
 
 def _weight_of(observer: int, returns: Tensor, loss: Loss) -> float:
-    """Return the part of the weight on observer1's actions that comes from the returns of an observer, in percent of
-    its own.
-    """
+    """Return the weight of an observer's returns on observer1's actions, in percent of its own."""
     log_probabilities = torch.zeros(OBSERVERS, STEPS, 1, requires_grad=True)
     alone = torch.zeros_like(returns)
     alone[:, observer] = returns[:, observer]
@@ -63,11 +59,10 @@ def _weight_of(observer: int, returns: Tensor, loss: Loss) -> float:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """No return weighs another observer's actions."""
+    """No return weights another observer's actions."""
     foreign = outcome.numbers["foreign"]
     if foreign:
         raise Broken(
-            f"Other observers' returns weigh observer1's actions with {foreign:.0f} % of the weight of its "
-            "own: it must be 0 %. Log-probabilities and "
-            "returns must have one shape before they are multiplied."
+            f"Weight of other observers' returns on observer1's actions must be 0 %; got {foreign:.0f} % of its own. "
+            "Give log-probabilities and returns the same shape before multiplying."
         )

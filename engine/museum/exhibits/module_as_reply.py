@@ -1,6 +1,4 @@
-"""A whole module as the reply: each round pickles every parameter and buffer by itself, with the names of the classes
-round them.
-"""
+"""A whole module as the reply: each round pickles every parameter and buffer individually, with the class names."""
 
 import pickle
 import time
@@ -24,13 +22,13 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Send one vector of all weights; its place in the net is known at both ends."""
+    """Send one vector of all weights; both ends know the layout."""
     flat = flat_weights(resnet("small_resnet", 30, seed))
     return _sent(lambda: flat.numpy(), dict.fromkeys(LAYERS.values(), 1.0))
 
 
 def _sent(reply: Callable[[], object], tensors: Mapping[int, float]) -> ExhibitOutcome:
-    """Pack and unpack the small net's reply as a message does; the fastest round counts."""
+    """Pack and unpack the small network's reply like a message; the fastest round counts."""
     spent, message = [], b""
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -41,15 +39,14 @@ def _sent(reply: Callable[[], object], tensors: Mapping[int, float]) -> ExhibitO
 
 
 def _tensors(name: ResNetName) -> int:
-    with torch.device("meta"):  # what is counted needs no numbers
+    with torch.device("meta"):  # counting needs no values
         return len(resnet(name, 30, 0).state_dict())
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """What travels each round is one tensor."""
+    """Each reply is one tensor."""
     tensors = outcome.numbers["tensors"]
     if tensors != 1:
         raise Broken(
-            f"{tensors:.0f} tensors and a module's classes travel with each reply: weights must travel as one "
-            "vector, whatever the net is made of."
+            f"A reply must be 1 tensor; got {tensors:.0f} and the module's classes. Send the weights as one vector."
         )

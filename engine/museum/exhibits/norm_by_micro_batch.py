@@ -1,4 +1,4 @@
-"""Batch-norm that sees micro-batches: the more of them, the further the gradient is from the unsplit net's."""
+"""Batch norm on micro-batches: the gradient error relative to the unsplit network grows with their number."""
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Normalize by statistics that do not depend on the cut."""
+    """Normalize by statistics that don't depend on the splits."""
     return _split(seed, frozen=True)
 
 
@@ -35,7 +35,7 @@ def _split(seed: int, frozen: bool) -> ExhibitOutcome:
 
 
 def _gradient(net: nn.Module, images: Tensor, targets: Tensor, splits: int) -> Tensor:
-    """Return the gradient of the batch, added up over its micro-batches."""
+    """Return the gradient of the batch, summed over its micro-batches."""
     net.zero_grad()
     for some, wanted in zip(images.tensor_split(splits), targets.tensor_split(splits), strict=True):
         (mse_loss(net(some), wanted) * len(some) / BATCH).backward()  # type: ignore[no-untyped-call]
@@ -43,10 +43,10 @@ def _gradient(net: nn.Module, images: Tensor, targets: Tensor, splits: int) -> T
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """The gradient is the unsplit net's, however the batch is cut."""
+    """The gradient equals the unsplit network's for any number of splits."""
     off = outcome.numbers["off"]
     if off > 0.001:
         raise Broken(
-            f"The gradient is up to {off:.2g} % off the unsplit net's: with batch-norm frozen it must be the "
-            "same to 0.001 % for every number of splits."
+            f"The gradient must match the unsplit network's to 0.001 % for every number of splits; the error is up to "
+            f"{off:.2g} %. Freeze the batch-norm statistics."
         )

@@ -1,4 +1,4 @@
-"""A plain optimizer beside distributed autograd: the gradients lie in the context, `.grad` stays empty, and each step
+"""A local optimizer with distributed autograd: the gradients are in the context, `.grad` stays empty, and a step
 changes nothing.
 """
 
@@ -13,27 +13,27 @@ from torch.nn.functional import mse_loss
 from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
-from engine.runtime.transport import rpc
+from engine.runtime.transport import rpc_group
 
 STEPS, PATIENCE_S, STEP_SIZE = 12, 20.0, 0.05
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Step an optimizer of the stage's own, which looks into `.grad`."""
+    """Step a local optimizer, which reads `.grad`."""
     net = _net(seed)
     optimizer = torch.optim.SGD(net.parameters(), lr=STEP_SIZE)
     return _trained(seed, net, lambda context: optimizer.step())
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Step the optimizer that is given the context; it is made once the group stands."""
+    """Step the distributed optimizer with the context; it is created once the group is ready."""
     net, made = _net(seed), list[Callable[[int], None]]()
 
     def step(context: int) -> None:
         if not made:
             made.append(
-                rpc.distributed_sgd(
-                    [rpc.reference_to(parameter) for parameter in net.parameters()], STEP_SIZE, 0.0
+                rpc_group.distributed_sgd(
+                    [rpc_group.reference_to(parameter) for parameter in net.parameters()], STEP_SIZE, 0.0
                 ).step
             )
         made[0](context)
@@ -46,11 +46,11 @@ def _trained(seed: int, net: nn.Module, step: Callable[[int], object]) -> Exhibi
     before, series = _weights(net), {}
     with TemporaryDirectory(prefix="parallab-") as folder:
         master = Rank(0, "master", 1, torch.device("cpu"), seed, MemoryRecorder(), Path(folder), lambda name: 0.0)
-        with rpc.joined(master, PATIENCE_S):
+        with rpc_group.joined(master, PATIENCE_S):
             for number in range(1, STEPS + 1):
-                with rpc.gradients() as context:
+                with rpc_group.gradients() as context:
                     loss = mse_loss(net(images), targets)
-                    rpc.backward(context, loss)
+                    rpc_group.backward(context, loss)
                     step(context)
                 series[number] = loss.item()
     return ExhibitOutcome({"moved": float((_weights(net) - before).norm()), "loss": series[STEPS]}, series)
@@ -68,4 +68,4 @@ def _weights(net: nn.Module) -> Tensor:
 def invariant(outcome: ExhibitOutcome) -> None:
     """A step changes the weights."""
     if outcome.numbers["moved"] == 0:
-        raise Broken(f"{STEPS} steps changed no weight: after a step the weights must differ from those before it.")
+        raise Broken(f"Each step must change the weights; {STEPS} steps changed none. Use the distributed optimizer.")

@@ -1,4 +1,4 @@
-"""A process that has put something on a multiprocessing queue can't end before somebody takes it."""
+"""A process that has put data on a multiprocessing queue can't exit until the data is read."""
 
 import multiprocessing
 import os
@@ -12,12 +12,12 @@ from engine.museum.outcome import Broken, ExhibitOutcome
 from engine.system.processes import die_with_parent
 
 SIZES = (1, 16, 256, 1024)
-"""KB put."""
+"""Batch sizes in KB."""
 WATCHED_S, START_S = 2.0, 20.0
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Put each batch on a `multiprocessing.Queue`; the learner has stopped and takes none."""
+    """Put each batch on a `multiprocessing.Queue`; the learner has stopped and reads none."""
     return _ended(lambda context: context.Queue(), lambda queue, size: queue.put(bytes(1024 * size)))
 
 
@@ -33,7 +33,7 @@ def _write(ring: torch.Tensor, size: int) -> None:
 
 
 def _ended(make: Callable[[Any], Any], put: Callable[[Any, int], None]) -> ExhibitOutcome:
-    """Start a collector for each size; it puts one batch and returns. Say how long its process is there after that."""
+    """Start a collector per size, which puts one batch and returns; measure the time until its process exits."""
     context, series, stuck = multiprocessing.get_context("fork"), {}, 0
     for size in SIZES:
         shared, done = make(context), context.Event()
@@ -56,11 +56,10 @@ def _collect(parent_pid: int, put: Callable[[Any, int], None], shared: Any, size
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """A collector whose work is done can end."""
+    """A collector that is done can exit."""
     stuck, processes = outcome.numbers["stuck"], outcome.numbers["processes"]
     if stuck:
         raise Broken(
-            f"{stuck:.0f} of {processes:.0f} collectors were still there {WATCHED_S:g} s after they had put "
-            "their batch: a process must be able to end "
-            "whatever nobody has read yet."
+            f"A process must be able to exit with unread data; {stuck:.0f} of {processes:.0f} collectors were still "
+            f"alive {WATCHED_S:g} s after putting their batch."
         )

@@ -1,4 +1,4 @@
-"""One seed for all observers: they all play the same episode as long as they act alike."""
+"""One seed for all observers: with equal actions they play the same episode."""
 
 from collections.abc import Callable
 
@@ -17,12 +17,12 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Seed each observer's environment from a stream of its own."""
+    """Seed each observer's environment from its own random stream."""
     return _begun(lambda observer: seed_of(SEED + seed, ENVIRONMENT, observer))
 
 
 def _begun(seed_for: Callable[[int], int]) -> ExhibitOutcome:
-    """Begin some episodes of CartPole in each observer; the picture is how far apart their first states are."""
+    """Start some CartPole episodes per observer; the chart is the distance of their initial states."""
     firsts = []
     for observer in range(1, OBSERVERS + 1):
         environment = make("CartPole-v1")
@@ -39,11 +39,10 @@ def _begun(seed_for: Callable[[int], int]) -> ExhibitOutcome:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """Every observer begins with an episode of its own."""
+    """Every observer starts with a different state."""
     different, observers = outcome.numbers["different"], outcome.numbers["observers"]
     if different != observers:
-        shared = "one first state" if different == 1 else f"{different:.0f} first states"
         raise Broken(
-            f"{observers:.0f} observers have {shared} between them: each must have a seed of its own, or N "
-            "observers see no more than one."
+            f"{observers:.0f} observers must have {observers:.0f} different initial states; got {different:.0f}. Give "
+            "each observer its own seed; otherwise N observers see no more than one."
         )

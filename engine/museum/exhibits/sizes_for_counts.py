@@ -1,4 +1,4 @@
-"""A batch cut by a number that is called splits and is a size: few splits are many micro-batches."""
+"""A batch cut by a split count that is used as a size: few splits make many micro-batches."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,19 +12,17 @@ BATCH, SPLITS, SIDE = 120, (1, 2, 4, 8), 24
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Hand the number to `split`, which takes the size of a piece."""
+    """Pass the number to `split`, which expects the size of a piece."""
     return _cut(seed, lambda images, splits: torch.split(images, splits))
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Cut into so many pieces."""
+    """Cut into this number of pieces."""
     return _cut(seed, lambda images, splits: images.tensor_split(splits))
 
 
 def _cut(seed: int, pieces: Callable[[Tensor, int], Sequence[Tensor]]) -> ExhibitOutcome:
-    """Cut one batch for each number of splits; with 1 of them, time the passes of a small net over the
-    micro-batches.
-    """
+    """Cut one batch for each number of splits; with 1 split, time a small network over the micro-batches."""
     torch.manual_seed(seed)
     images = torch.randn(BATCH, 3, SIDE, SIDE)
     net = nn.Sequential(
@@ -50,6 +48,6 @@ def invariant(outcome: ExhibitOutcome) -> None:
     found, asked = outcome.numbers["micro_batches"], outcome.numbers["asked"]
     if found != asked:
         raise Broken(
-            f"{asked:.0f} split gives {found:.0f} micro-batches: splits must be their number. Who cuts by size "
-            "reads the published times the wrong way round."
+            f"{asked:.0f} split must give {asked:.0f} micro-batch; got {found:.0f}. Cutting by size reverses the "
+            "conclusion from the published times."
         )

@@ -1,4 +1,4 @@
-"""One buffer of states for all steps: each step writes over what the backward pass of the last one still needs."""
+"""One buffer of states for all steps: each step overwrites data that the previous step's backward pass still needs."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,12 @@ OBSERVERS, STEPS, ROUNDS, STATE = 4, 8, 5, 4
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Give the policy the buffer itself."""
+    """Pass the buffer itself to the policy."""
     return _rounds(seed, lambda states: states)
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Give it a copy."""
+    """Pass a copy to the policy."""
     return _rounds(seed, lambda states: states.clone())
 
 
@@ -44,10 +44,10 @@ def _rounds(seed: int, given: Callable[[Tensor], Tensor]) -> ExhibitOutcome:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """Every round can be learned from."""
+    """Every round can be trained on."""
     learned, rounds = outcome.numbers["learned"], outcome.numbers["rounds"]
     if learned != rounds:
         raise Broken(
-            f"{learned:.0f} of {rounds:.0f} rounds could be learned from: what backward needs must stay as it "
-            "was when the action was chosen."
+            f"All {rounds:.0f} rounds must be usable for training; got {learned:.0f}. Keep the states that backward "
+            "needs unchanged."
         )

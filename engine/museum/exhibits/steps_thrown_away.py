@@ -1,6 +1,4 @@
-"""One counter of everyone's steps: who completes the batch hands in its own buffer, and all others' buffers are thrown
-away.
-"""
+"""One counter of all steps: who completes the batch submits its own buffer, and all others are discarded."""
 
 import threading
 from collections.abc import Callable
@@ -16,7 +14,7 @@ COLLECTORS, BATCH, STEPS = 4, 64, 256
 
 
 class Learner:
-    """What was learned from, and what was thrown away."""
+    """Counts steps used for training and steps collected."""
 
     def __init__(self) -> None:
         self.buffers: list[list[Tensor]] = [[] for _ in range(COLLECTORS)]
@@ -36,7 +34,7 @@ class Learner:
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Count the steps of all; the batch is the buffer of the one who makes the last step."""
+    """Count all steps together; the batch is the buffer of the collector that makes the last step."""
 
     def step(learner: Learner, place: int) -> None:
         learner.collect(place)
@@ -48,7 +46,7 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Let each collector fill a batch of its own, which waits in a queue until it is learned from."""
+    """Let each collector fill its own batch, which is queued until it is used for training."""
 
     def step(learner: Learner, place: int) -> None:
         learner.collect(place)
@@ -77,10 +75,10 @@ def _played(step: Callable[[Learner, int], None]) -> ExhibitOutcome:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """All steps that are played are learned from."""
+    """All played steps are used for training."""
     used = outcome.numbers["used"]
     if used != 100:
         raise Broken(
-            f"{used:.0f} % of the steps played were learned from: it must be 100 %. A collector's steps must "
-            "stay its own until its batch is full."
+            f"100 % of the played steps must be used for training; got {used:.0f} %. Keep each collector's steps until "
+            "its batch is full."
         )

@@ -1,4 +1,4 @@
-"""A test that stands before the average: it tests the global weights of the round before."""
+"""A test that runs before the average: it tests the global weights of the previous round."""
 
 from collections.abc import Callable
 
@@ -26,7 +26,7 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Average, then test what the run will keep."""
+    """Average, then test the weights that are kept."""
 
     def end(test: Callable[[], None], average: Callable[[], None]) -> None:
         average()
@@ -77,11 +77,10 @@ def _net() -> nn.Module:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """The score that is told is the score of the weights that are kept."""
+    """The reported score belongs to the weights that are kept."""
     reported, kept, apart = (outcome.numbers[key] for key in ("reported", "kept", "apart"))
     if apart:
         raise Broken(
-            f"The last test told {reported:.2f} %, of weights that are {apart:.2g} away from those kept, which "
-            f"reach {kept:.2f} %: a test must come after "
-            "the average that it is the test of."
+            f"The tested weights must be the kept ones; their distance is {apart:.2g}, with {reported:.2f} % reported "
+            f"and {kept:.2f} % kept. Test after the average."
         )

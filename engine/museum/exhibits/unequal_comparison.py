@@ -1,6 +1,4 @@
-"""Two methods compared after the same number of epochs, of which one makes four times the passes, gradients and
-updates.
-"""
+"""Two methods compared after the same number of epochs, though one makes four times the passes and updates."""
 
 import torch
 from torch import nn
@@ -13,22 +11,22 @@ from engine.museum.outcome import Broken, ExhibitOutcome
 
 TRAINERS, EPOCHS, BATCH = 4, 6, 64
 SMALL_STEP, LARGE_STEP = 0.01, 0.02
-"""Step sizes at a ratio of 1 to 2, as lr/(1 - momentum) has it in the two publications."""
+"""Step sizes at a ratio of 1 to 2, like lr/(1 - momentum) in the two publications."""
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Let each trainer of Hogwild! go through all data in an epoch, and those of the server through it together."""
+    """Give each Hogwild! trainer a full pass per epoch, and the server's trainers one shared pass."""
     return _compared(seed, passes_of_hogwild=TRAINERS)
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Give both the same passes over the data, and one step size."""
+    """Give both the same passes over the data and the same step size."""
     return _compared(seed, passes_of_hogwild=1, step=SMALL_STEP)
 
 
 def _compared(seed: int, passes_of_hogwild: int, step: float = LARGE_STEP) -> ExhibitOutcome:
-    """Train both, epoch by epoch; the picture is how far Hogwild! is ahead. (Its trainers take turns here: what is
-    compared is the amount of work.)
+    """Train both by epoch; the chart is the lead of Hogwild!. (Its trainers take turns here, since only the amount of
+    work matters.)
     """
     data = load("digits")
     torch.manual_seed(seed)
@@ -56,7 +54,7 @@ def _compared(seed: int, passes_of_hogwild: int, step: float = LARGE_STEP) -> Ex
 
 
 def _pass(net: nn.Module, data: ImageSet, step: float, gradients: int) -> int:
-    """Go through the data once, so many gradients averaged into an update; return the updates."""
+    """Make one pass over the data, averaging `gradients` gradients per update; return the number of updates."""
     optimizer = torch.optim.SGD(net.parameters(), lr=step)
     batches = torch.split(torch.randperm(data.size), BATCH)
     for number in range(0, len(batches), gradients):
@@ -73,10 +71,9 @@ def _net() -> nn.Module:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """Both were given as many passes over the data."""
+    """Both make the same number of passes over the data."""
     ours, theirs = outcome.numbers["passes"], outcome.numbers["passes_of_server"]
     if ours != theirs:
         raise Broken(
-            f"One method made {ours:.0f} passes over the data, the other {theirs:.0f}: accuracies must be "
-            "compared at the same number of passes."
+            f"Compared methods must make the same number of passes over the data; got {ours:.0f} and {theirs:.0f}."
         )

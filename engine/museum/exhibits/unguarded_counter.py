@@ -1,7 +1,6 @@
-"""A counter that several processes raise with nothing to guard it: read, add, write, and in between somebody else's
-count is lost.
+"""A counter that several processes increment without a lock: read, add, write; increments in between are lost.
 
-Where the scheduler switches is left to chance but once a round, when all have read before any writes.
+Scheduling is random, except once per round, when all processes read before any writes.
 """
 
 import subprocess
@@ -38,12 +37,12 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Count under a lock that all processes know."""
+    """Count under a lock shared by all processes."""
     return _counted("guarded")
 
 
 def _counted(how: str) -> ExhibitOutcome:
-    """Let four processes count their steps on one number in shared memory, round by round."""
+    """Let four processes count their steps in one shared number, by rounds."""
     with TemporaryDirectory(prefix="parallab-") as folder:
         path = Path(folder) / "counter"
         path.write_bytes(bytes(8))
@@ -69,7 +68,7 @@ def _counted(how: str) -> ExhibitOutcome:
 
 
 def _turn(collectors: list[subprocess.Popen[str]], word: str) -> None:
-    """Send a word to all and wait for what each answers."""
+    """Send a word to all processes and wait for each reply."""
     for collector in collectors:
         assert collector.stdin
         collector.stdin.write(f"{word}\n")
@@ -83,7 +82,4 @@ def invariant(outcome: ExhibitOutcome) -> None:
     """Every step is counted."""
     lost, steps = outcome.numbers["lost"], outcome.numbers["steps"]
     if lost:
-        raise Broken(
-            f"{lost:,.0f} of {steps:,.0f} steps were not counted: a number that several processes raise must "
-            "be raised under a lock."
-        )
+        raise Broken(f"Every step must be counted; {lost:,.0f} of {steps:,.0f} were lost. Increment it under a lock.")

@@ -1,4 +1,4 @@
-"""An update thread that waits for the next batch, and is not told that there will be none."""
+"""An update thread that waits for the next batch, without a signal that there will be none."""
 
 import threading
 import time
@@ -8,11 +8,11 @@ from engine.museum.outcome import Broken, ExhibitOutcome
 
 COLLECTORS, BATCHES, STEP_S = 2, 6, 0.02
 LOOK_S, SLOT_MS, AFTER, MOST = 0.02, 50, 10, 40
-"""The show goes on for 10 looks, 50 ms apart, after the run is over; for 40 while somebody is still there."""
+"""The exhibit polls 10 times, 50 ms apart, after the run is over; up to 40 times while a thread is alive."""
 
 
 class Board:
-    """What learner and collectors tell each other."""
+    """Events shared by learner and collectors."""
 
     def __init__(self) -> None:
         self.full = threading.Event()
@@ -20,7 +20,7 @@ class Board:
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Wait until a batch is there."""
+    """Wait for a batch."""
 
     def wait(board: Board) -> bool:
         board.full.wait()
@@ -30,7 +30,7 @@ def wrong(seed: int) -> ExhibitOutcome:
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Wait until a batch is there or the run is over, whichever comes first."""
+    """Wait for a batch or the end of the run, whichever comes first."""
 
     def wait(board: Board) -> bool:
         while not board.full.wait(LOOK_S):
@@ -42,7 +42,7 @@ def right(seed: int) -> ExhibitOutcome:
 
 
 def _watched(wait: Callable[[Board], bool]) -> ExhibitOutcome:
-    """Collect a few batches, then say that the run is over; the picture is how many threads are still there."""
+    """Collect a few batches, then end the run; the chart is the number of live threads."""
     board = Board()
 
     def learn() -> None:
@@ -77,10 +77,10 @@ def _watched(wait: Callable[[Board], bool]) -> ExhibitOutcome:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """Stopping ends everyone."""
+    """The end of the run ends all threads."""
     left = outcome.numbers["left"]
     if left:
         raise Broken(
-            f"{left:.0f} thread still waits for a batch after the run was over: whoever waits must also be "
-            "woken by the end, or look for it now and then."
+            f"All threads must exit when the run is over; {left:.0f} still waits for a batch. Signal the end to every "
+            "waiting thread, or poll for it."
         )

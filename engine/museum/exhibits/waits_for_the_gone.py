@@ -1,4 +1,4 @@
-"""A server that waits for every trainer and asks nobody whether they are still there."""
+"""A server that waits for every trainer without checking that they are alive."""
 
 import threading
 import time
@@ -11,11 +11,11 @@ from engine.museum.outcome import Broken, ExhibitOutcome
 TRAINERS, BATCHES, SHORT, STEP_S = 4, 8, 3, 0.02
 """Each trainer has 8 mini-batches, trainer1 only 3."""
 SLOT_MS, SLOTS, QUIET, MOST = 100, 10, 20, 100
-"""The show is watched for 1 s, and on while somebody waits and updates still come within 2 s of each other."""
+"""The exhibit runs for 1 s, and longer while a trainer waits and updates follow within 2 s of each other."""
 
 
 class Server:
-    """A batching server: the last gradient of a round answers everyone who waits."""
+    """A batching server: the last gradient of a round answers all waiting trainers."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -25,7 +25,7 @@ class Server:
         self.answer: Future[int] = Future()
 
     def push(self) -> "Future[int]":
-        """Take a gradient; return what its trainer waits for."""
+        """Accept a gradient; return the future that its trainer waits for."""
         with self.lock:
             self.arrived += 1
             answer = self.answer
@@ -33,13 +33,13 @@ class Server:
             return answer
 
     def leave(self) -> None:
-        """Count on one trainer less from here on."""
+        """Expect one trainer less from now on."""
         with self.lock:
             self.members -= 1
             self.update_if_complete()
 
     def update_if_complete(self) -> None:
-        """Apply the round once all members' gradients are in it; call under the lock."""
+        """Apply the round once all members' gradients have arrived; call under the lock."""
         if self.arrived and self.arrived >= self.members:
             self.updates, self.arrived = self.updates + 1, 0
             answer, self.answer = self.answer, Future()
@@ -47,12 +47,12 @@ class Server:
 
 
 def wrong(seed: int) -> ExhibitOutcome:
-    """Let a trainer that has no more batches go without a word."""
+    """Let a trainer that has no more batches leave without signing off."""
     return _watched(lambda server: None)
 
 
 def right(seed: int) -> ExhibitOutcome:
-    """Let it take its leave; one that dies is parted with by the server, within `timeout_s` and by name."""
+    """Let it sign off; the engine's server also drops a dead trainer after `timeout_s` and names it."""
     return _watched(lambda server: server.leave())
 
 
@@ -82,7 +82,7 @@ def _watched(go: Callable[[Server], None]) -> ExhibitOutcome:
 
 
 def _let_go(server: Server, threads: list[threading.Thread]) -> None:
-    """End the show for those who would wait for ever."""
+    """Release the trainers that would wait forever."""
     while any(thread.is_alive() for thread in threads):
         with server.lock:
             server.members = 1
@@ -91,11 +91,10 @@ def _let_go(server: Server, threads: list[threading.Thread]) -> None:
 
 
 def invariant(outcome: ExhibitOutcome) -> None:
-    """Nobody waits for one who has gone."""
+    """No trainer waits for one that has left."""
     waiting = outcome.numbers["waiting"]
     if waiting:
         raise Broken(
-            f"{waiting:.0f} trainers still waited when the show was ended, for a gradient of one that had "
-            "left: a round must shrink when a trainer leaves, "
-            "and a silent one must be parted with after timeout_s."
+            f"No trainer must wait for one that has left; {waiting:.0f} still waited at the end. Shrink the round when "
+            "a trainer leaves, and drop a silent one after timeout_s."
         )

@@ -1,4 +1,4 @@
-"""Binding a run to its cores: the worker, its fork server, and so every rank that is forked from them. Torch-free."""
+"""CPU affinity of a run: set for the worker and its fork server, and inherited by every forked rank. Torch-free."""
 
 import logging
 import os
@@ -11,11 +11,11 @@ log = logging.getLogger(__name__)
 
 
 def bind_session(cores: Collection[int]) -> None:
-    """Bind this process's session to some cores, by number; processes and threads that it starts from now on inherit
-    that.
+    """Bind this process's session to some cores, by number; processes and threads that it starts afterwards inherit the
+    binding.
 
-    Does nothing off Linux. A core that is gone since the claim is left out; where all are, the run keeps every core and
-    its log says so.
+    Does nothing off Linux. Cores that no longer exist are skipped; if none is left, the run keeps every core and its
+    log says so.
     """
     if not hasattr(os, "sched_setaffinity"):
         return
@@ -24,14 +24,14 @@ def bind_session(cores: Collection[int]) -> None:
             _bind(pid, cores)
     except OSError as error:
         log.warning(
-            "The run can't be bound to cores %s (%s); it may use all of them.",
+            "The run can't be bound to cores %s (%s); it may use all cores.",
             ", ".join(map(str, cores)),
             error.strerror,
         )
 
 
 def _bind(pid: int, cores: Iterable[int]) -> None:
-    """Bind each thread of a process; one that ends meanwhile needs no cores."""
+    """Bind each thread of a process; threads that end meanwhile are ignored."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             os.sched_setaffinity(int(task.name), cores)

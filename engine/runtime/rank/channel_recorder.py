@@ -1,6 +1,7 @@
-"""The recorder of a real rank: points wait in a bounded buffer, a thread of its own sends them to the worker.
+"""The recorder of a real rank: points wait in a bounded buffer, and a separate thread sends them to the worker.
 
-The training step only appends to a deque; when the buffer is full a point is counted as dropped, never waited for.
+The training step only appends to a deque; if the buffer is full, a point is counted as dropped and the step doesn't
+wait.
 """
 
 import threading
@@ -17,17 +18,19 @@ SPANS = 50_000
 FLUSH_S = 0.2
 EAGER_FLUSH_S = 0.05
 EXCHANGED_S = 0.5
-"""Seconds between two points of what was exchanged."""
+"""Seconds between points of exchanged data."""
 EXCHANGED, MB = "perf/exchanged", 1e6
 EAGER_S = 1.5
-"""So long after the start points are sent at the eager interval: someone waits for the first of them."""
+"""Seconds after the start during which points are sent at the eager interval, so that the first ones appear soon."""
 
 RawPoint = tuple[str, int, float, float, float | None]
 
 
 @dataclass
 class Flush:
-    """What a rank sends each `FLUSH_S`: new points, spans and histogram counts, totals of everything else."""
+    """Content of each message, sent every `FLUSH_S`: new points, spans and histogram counts, and totals of everything
+    else.
+    """
 
     points: list[RawPoint] = field(default_factory=list)
     phases: dict[str, float] = field(default_factory=dict)
@@ -40,7 +43,7 @@ class Flush:
 
 
 class _Phase:
-    """One phase's block; entering it stops the clock of the block round it."""
+    """One phase's block; entering it pauses the enclosing phase's clock."""
 
     __slots__ = ("name", "recorder")
 
@@ -62,7 +65,7 @@ class _Phase:
 
 
 class ChannelRecorder:
-    """A `Recorder` that hands what it is given to `send`, from a thread of its own, each `FLUSH_S`."""
+    """A `Recorder` that passes its records to `send`, from a separate thread, every `FLUSH_S`."""
 
     def __init__(self, send: Callable[[Flush], None], capacity: int = CAPACITY) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -89,10 +92,9 @@ class ChannelRecorder:
         self._thread.start()
 
     def start(self, zero: float, before_s: float = 0.0) -> None:
-        """Begin to count: `zero` is the moment (monotonic, s) at which all ranks were ready; what came before is
-        set-up.
+        """Start counting: `zero` is the time (monotonic, s) at which all ranks were ready; anything earlier is set-up.
 
-        Points of a resumed run count time from `before_s`, the training time of the run it goes on from.
+        Points of a resumed run count time from `before_s`, the training time of the run it resumes.
         """
         self._zero = zero
         self._before_s = before_s
@@ -143,8 +145,8 @@ class ChannelRecorder:
         self._progress_at = time.monotonic()
 
     def close(self, at: float | None = None) -> None:
-        """Add the phase `other` (the remainder of the execution time, which ended `at` or ends now) and send what is
-        left; `serve` is other threads' time.
+        """Add the phase `other` (the rest of the execution time, which ended `at` or ends now) and send the rest;
+        `serve` is other threads' time.
         """
         if self.since:
             elapsed = (time.monotonic() if at is None else at) - self._zero
@@ -164,11 +166,11 @@ class ChannelRecorder:
                 self._tell_exchanged()
             try:
                 self.flush()
-            except OSError:  # the worker has gone; the rank is about to be ended
+            except OSError:  # the worker has exited; this rank will be stopped
                 return
 
     def _tell_exchanged(self) -> None:
-        """Record what was exchanged so far, where that is more than the last time."""
+        """Record the data exchanged so far, if it has changed."""
         if self._exchanged != self._exchanged_told:
             self._exchanged_told, self._exchanged_at = self._exchanged, time.monotonic()
             time_s = self._exchanged_at - self._zero + self._before_s

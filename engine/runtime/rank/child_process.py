@@ -1,4 +1,4 @@
-"""A process that a rank starts anew for a while, as published code does, and that dies with it."""
+"""A new process that a rank starts for a while, as published code does; it dies with the rank."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ from engine.errors import RunFailed
 from engine.system.processes import describe_exit, die_with_parent
 
 LEAVE_S = 30.0
-"""So long a process may take to exit once it has said all."""
+"""Seconds that a process has to exit after its last message."""
 
 
 @contextmanager
 def spawned(name: str, function: Callable[..., None], *given: Any) -> Iterator[Iterator[Any]]:
-    """Call `function(send, *given)` in a process started by `spawn`; yield what it sends, as it comes.
+    """Call `function(send, *given)` in a process started by `spawn`; yield its messages as they arrive.
 
-    Raises RunFailed where the process ends otherwise than by returning; it never outlives the block, nor its rank.
+    Raises RunFailed if the process does not return normally; it never outlives the block or its rank.
     """
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
@@ -31,17 +31,17 @@ def spawned(name: str, function: Callable[..., None], *given: Any) -> Iterator[I
     process.start()
     theirs.close()
     try:
-        yield _said(ours)
+        yield _messages(ours)
         process.join(LEAVE_S)
         if process.exitcode != 0:
             how = "did not end" if process.exitcode is None else describe_exit(process.exitcode)
-            raise RunFailed(f"{name} {how} before its work was done; its log says more.")
+            raise RunFailed(f"{name} {how} before its work was done; see its log.")
     finally:
         process.kill()
         ours.close()
 
 
-def _said(channel: Connection) -> Iterator[Any]:
+def _messages(channel: Connection) -> Iterator[Any]:
     while True:
         try:
             yield channel.recv()

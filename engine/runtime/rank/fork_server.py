@@ -1,6 +1,4 @@
-"""The process that ranks are forked from, so that they start in milliseconds: it holds torch and dies with
-its worker.
-"""
+"""The process that ranks are forked from in milliseconds: it has torch loaded and dies with its worker."""
 
 import os
 import select
@@ -19,17 +17,13 @@ from engine.system.processes import MARK, describe_exit, mark, me
 PRELOAD = "engine.runtime.worker.preload"
 NAME = "fork server"
 EXIT_UNKNOWN = 255
-"""The exit code that multiprocessing gives a rank whose fork server died: only that server could have known the real
-one.
-"""
+"""The exit code that multiprocessing reports for a rank whose fork server died: only that server knew the real one."""
 EXIT_S = 2.0
-"""How long to wait for the end of a fork server whose pipes have closed: they close a moment before the process has
-exited.
-"""
+"""Seconds to wait for a fork server to exit after its pipes have closed: they close shortly before."""
 
 
 def start(hurry: bool = False) -> None:
-    """Start this process's fork server, which loads torch in the background; in a `hurry` nothing that only some
+    """Start this process's fork server, which loads torch in the background; in a `hurry` it skips what only some
     methods need.
 
     Its environment is fixed from here on, so the number of OpenMP threads is 1; each rank sets its own later.
@@ -52,7 +46,7 @@ def start(hurry: bool = False) -> None:
 
 
 def end_of_server(within_s: float = EXIT_S) -> str:
-    """Return how this process's fork server ended, as a sentence; empty where it still runs after `within_s`, or never
+    """Return how this process's fork server ended, as a sentence; empty if it still runs after `within_s`, or never
     ran.
 
     The server is not reaped: multiprocessing does that when it starts the next one.
@@ -67,8 +61,8 @@ def end_of_server(within_s: float = EXIT_S) -> str:
         if found:
             code = found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
             return (
-                f"The fork server (pid {pid}), the parent of all ranks, {describe_exit(code)} before their work "
-                "was done; the ranks were killed with it."
+                f"The fork server (pid {pid}), the parent of all ranks, {describe_exit(code)} before "
+                "their work was done; the ranks were killed with it."
             )
         if time.monotonic() >= deadline:
             return ""
@@ -78,12 +72,11 @@ def end_of_server(within_s: float = EXIT_S) -> str:
 
 @contextmanager
 def _huge_pages() -> Iterator[None]:
-    """Have processes started in the block ask for huge pages where malloc takes memory from the system (glibc from 2.35
-    on; others ignore it).
+    """Let processes started in the block use huge pages for malloc's memory (glibc 2.35 and newer; ignored elsewhere).
 
-    A vector of a hundred megabytes costs 25,000 page faults each time it is allocated, and a few dozen with huge pages:
-    ResNet-50's gradients and weights then travel over RPC in a quarter of the time. It is read at a program's start, so
-    ranks that are spawned do without.
+    A vector of 100 MB costs 25,000 page faults per allocation, and a few dozen with huge pages: ResNet-50's gradients
+    and weights then travel over RPC in a quarter of the time. The setting is read at a program's start, so spawned
+    ranks don't have it.
     """
     before = os.environ.get("GLIBC_TUNABLES")
     if "glibc.malloc.hugetlb" not in (before or ""):
@@ -99,7 +92,7 @@ def _huge_pages() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _State:
-    """What a process forked from the fork server says of it."""
+    """The answer of a process forked from the fork server."""
 
     pid: int
     loaded: bool
@@ -108,13 +101,13 @@ class _State:
 
 
 def wait_until_loaded() -> bool:
-    """Wait until the fork server serves, and return whether it had loaded all it should."""
+    """Wait until the fork server is ready, and return whether it has loaded all it should."""
     state = _state()
     return state is not None and state.loaded
 
 
 def network() -> Network:
-    """Wait until the fork server serves, and return the network that its ranks are on."""
+    """Wait until the fork server is ready, and return the network of its ranks."""
     state, outside = _state(), network_id()
     if state is None:
         return Network(outer_level(), outside, 0, "the fork server did not answer")
@@ -124,7 +117,7 @@ def network() -> Network:
 
 
 def _state() -> _State | None:
-    """Ask a process forked from the fork server; None where none came about."""
+    """Query a process forked from the fork server; None if it could not be started."""
     context = get_context("forkserver")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(theirs,))
@@ -134,7 +127,7 @@ def _state() -> _State | None:
         state: _State = ours.recv()
         process.join()
         return state
-    except (EOFError, OSError):  # the server has died; the ranks that it does not start say so
+    except (EOFError, OSError):  # the server has died; the ranks that it does not start will report it
         return None
     finally:
         ours.close()
@@ -147,10 +140,10 @@ def _answer(channel: Connection) -> None:
 
 
 def has_loaded() -> bool:
-    """Say whether this process was forked from a server that had loaded all it should."""
+    """Return whether this process was forked from a server that had loaded all it should."""
     return bool(getattr(sys.modules.get(PRELOAD), "LOADED", False))
 
 
 def run_is_waiting() -> bool:
-    """Say, in a worker, whether a run's id is there already: then only what that run needs is worth loading."""
+    """Return, in a worker, whether a run's id has already arrived, so that only that run's needs are loaded."""
     return bool(select.select([sys.stdin], [], [], 0)[0])

@@ -20,7 +20,7 @@ from engine.seeding import DROPOUT, place_of
 
 
 def _folder_for_now() -> Path:
-    """Return a new folder that goes when this process ends."""
+    """Return a new folder that is removed when this process ends."""
     folder = Path(mkdtemp(prefix="parallab-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -47,8 +47,8 @@ class LocalRanks:
         return (self.device,) * len(self.roles)
 
     def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
-        """Call `function(rank, *shared)` once per role; raise the first failure. No thread can be killed, so
-        `expendable` says nothing.
+        """Call `function(rank, *shared)` once per role; raise the first failure. Threads can't be killed, so
+        `expendable` has no effect.
         """
         self._barrier = threading.Barrier(len(self.roles))
         self._locks: dict[str, threading.Lock] = {}
@@ -89,7 +89,7 @@ class LocalRanks:
         try:
             function(rank, *shared)
         except threading.BrokenBarrierError:
-            pass  # another rank failed first, and its own error is kept
+            pass  # another rank failed first, and its error is kept
         except BaseException as failure:
             self._failures.append(failure)
             self._barrier.abort()

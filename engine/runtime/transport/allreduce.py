@@ -1,12 +1,11 @@
-"""A mean over all ranks, whatever carries it, and a roll by which the one who does not come is named.
+"""A mean over all ranks on any transport, and an attendance table that identifies the ranks that do not arrive.
 
-The worker makes a `Collective` and hands it to all ranks. In each of them:
+The worker makes a `Collective` and passes it to all ranks. In each of them:
 
     with collective.join(rank) as circle:
-        waited_s = circle.average(vector, "round 7")    # vector [size] is the mean of what all ranks brought, the same
-        for all
+        waited_s = circle.average(vector, "round 7")    # vector [size] is now the mean over all ranks
 
-The two carriers are gloo_allreduce.py (gloo) and server_allreduce.py (RPC and shared memory).
+The implementations are gloo_allreduce.py (gloo) and server_allreduce.py (RPC and shared memory).
 """
 
 import importlib
@@ -29,21 +28,20 @@ from engine.runtime.transport.request_reply import Exchange, Transport
 from engine.system.network_isolation import check_listening
 
 Average = Callable[[Tensor], None]
-"""Replaces a vector of the CPU by the mean over all ranks; raises PeerLost or RuntimeError where that fails or takes
-too long.
-"""
+"""Replaces a CPU vector by the mean over all ranks; raises PeerLost or RuntimeError if that fails or times out."""
 COUNT, PID, STAMPS = 0, 1, 2
-"""The roll's columns: meetings come to, process id, then when (ns) the rank came to the last even and the last odd one.
+"""Columns of the attendance table: barriers reached, process id, then the arrival time (ns) at the last even and the
+last odd one.
 """
 
 
 @dataclass(frozen=True)
 class Collective:
-    """All ranks of a run as a group that averages; travels to them as an argument of `Ranks.run`."""
+    """All ranks of a run as a group that averages; passed to them as an argument of `Ranks.run`."""
 
     transport: Transport
     size: int
-    """Numbers in one vector."""
+    """Size of one vector."""
     roles: tuple[str, ...]
     timeout_s: float
     roll: Tensor
@@ -52,9 +50,7 @@ class Collective:
 
     @classmethod
     def create(cls, transport: Transport, size: int, roles: tuple[str, ...], timeout_s: float) -> "Collective":
-        """Return a group ready to be handed to ranks; raises DataError where shared memory is too small for its
-        vectors.
-        """
+        """Return a group to pass to ranks; raises DataError if shared memory is too small for its vectors."""
         roll = torch.zeros(len(roles), 4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         exchange = None
         if transport != "gloo":
@@ -66,8 +62,8 @@ class Collective:
 
     @contextmanager
     def join(self, rank: Rank) -> Iterator["Circle"]:
-        """Be one of the group for the block. Ranks meet at a barrier first, so that a slow start counts
-        against nobody.
+        """Join the group for the block. Ranks meet at a barrier first, so that a slow start doesn't count as a
+        timeout.
         """
         rank.barrier("here")
         carrier = importlib.import_module(
@@ -78,22 +74,22 @@ class Collective:
 
 
 class Circle:
-    """One rank's place in the group."""
+    """One rank's membership in the group."""
 
     def __init__(self, collective: Collective, index: int, average: Average) -> None:
         self._collective = collective
         self._index = index
         self._average = average
-        self._roll = collective.roll.numpy()  # an element's access takes a tenth of the tensor's time
+        self._roll = collective.roll.numpy()  # element access takes a tenth of a tensor's time
         self._roll[index, PID] = os.getpid()
         self._count = 0
         self._staged = torch.empty(0)
 
     def average(self, vector: Tensor, what: str) -> float:
-        """Replace `vector` [size], on any device, by the mean over all ranks; return the seconds waited for the last to
-        come.
+        """Replace `vector` [size], on any device, by the mean over all ranks; return the seconds waited for the last
+        one.
 
-        Raises RunFailed that names who did not come to `what` in time, PeerLost where a rank is gone.
+        Raises RunFailed with the names of the ranks that did not reach `what` in time, PeerLost if a rank is gone.
         """
         with self.meeting(what):
             if vector.device.type == "cpu":
@@ -106,7 +102,7 @@ class Circle:
 
     @contextmanager
     def meeting(self, what: str) -> Iterator[None]:
-        """Sign the roll; where the block, in which all ranks do something together, fails, say who did not come to
+        """Record the arrival; if the block, a joint operation of all ranks, fails, name the ranks that did not reach
         `what`.
         """
         self._count += 1
@@ -119,19 +115,19 @@ class Circle:
             raise self._blame(what, (time.monotonic_ns() - began) / 1e9, error) from error
 
     def waited_s(self) -> float:
-        """Return how long after this rank the last one came to the meeting just held."""
+        """Return the seconds between this rank's arrival and the last one's at the latest barrier."""
         return self.latest_s() - float(self._roll[self._index, STAMPS + self._count % 2]) / 1e9
 
     def latest_s(self) -> float:
-        """Return the moment (monotonic, s) at which the last rank came to the meeting just held.
+        """Return the time (monotonic, s) at which the last rank reached the latest barrier.
 
-        Nobody can sign two meetings on before this rank has come to the next one, so the stamps still stand.
+        No rank can record two barriers ahead of this one, so the stamps are still valid.
         """
         return float(self._roll[:, STAMPS + self._count % 2].max()) / 1e9
 
     def _blame(self, what: str, after_s: float, error: Exception) -> RunFailed:
         if after_s < 0.9 * self._collective.timeout_s:
-            return PeerLost(f"The average of {what} broke off: {str(error).splitlines()[0]}")
+            return PeerLost(f"The average of {what} failed: {str(error).splitlines()[0]}")
         limit = f"within {self._collective.timeout_s:g} s"
         missing = [
             role for role, row in zip(self._collective.roles, self._roll, strict=True) if row[COUNT] < self._count
@@ -142,19 +138,21 @@ class Circle:
         if missing:
             why = " It is stopped." if set(missing) <= set(stopped) else " If it is only slow, raise timeout_s."
             return RunFailed(
-                f"{' and '.join(missing)} did not come to the average of {what} {limit}, while others waited.{why}"
+                f"{' and '.join(missing)} did not reach the average of {what} {limit}, while others waited.{why}"
             )
         if stopped:
-            return RunFailed(f"{' and '.join(stopped)} did not go on in the average of {what} {limit}: it is stopped.")
+            return RunFailed(
+                f"{' and '.join(stopped)} did not continue in the average of {what} {limit}: it is stopped."
+            )
         return RunFailed(
-            f"The average of {what} did not come about {limit}, although all had come to it: "
+            f"The average of {what} was not completed {limit}, although all ranks had reached it: "
             f"{str(error).splitlines()[0]}"
         )
 
 
 def gone_round(vector_bytes: int, ranks: int) -> int:
-    """Return the bytes that each rank sends where a vector of so many is averaged round a ring: every part goes round
-    twice, but for one rank.
+    """Return the bytes that each rank sends in a ring all-reduce of a vector: every part goes round twice, except for
+    one rank.
     """
     return 2 * (ranks - 1) * vector_bytes // ranks
 
@@ -171,7 +169,7 @@ def _is_stopped(pid: int) -> bool:
 
 @contextmanager
 def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) -> Iterator[None]:
-    """Be a member of torch's own group of all ranks for the block, which DistributedDataParallel works with."""
+    """Join torch's own group of all ranks for the block, as DistributedDataParallel requires."""
     check_listening()
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     distributed.init_process_group(
@@ -182,4 +180,4 @@ def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) 
         timeout=timedelta(seconds=timeout_s),
     )
     yield
-    distributed.destroy_process_group()  # after a failure the process ends at once: to leave would wait for the others
+    distributed.destroy_process_group()  # after a failure the process exits at once: leaving would wait for the others

@@ -1,5 +1,5 @@
-"""Who of a server's clients has closed its line: a server that went first would cut off the last answers on
-their way.
+"""Track which of a server's clients have closed their connection: a server that exits first would cut off its last
+answers.
 """
 
 import time
@@ -13,12 +13,12 @@ from torch import Tensor
 from engine.runtime.rank.rank import Rank
 
 GOODBYE_S = 2.0
-"""So long a server that has ended waits for clients to close their lines; one that is stopped never does."""
+"""Seconds that a finished server waits for clients to close their connections; a stopped one never does."""
 
 
 @dataclass(frozen=True)
 class Goodbyes:
-    """The clients, by rank index; travels to the ranks as an argument of `Ranks.run`."""
+    """The clients, by rank index; passed to the ranks as an argument of `Ranks.run`."""
 
     clients: tuple[int, ...]
     said: Tensor = field(default_factory=lambda: torch.zeros(0))
@@ -26,19 +26,19 @@ class Goodbyes:
 
     @classmethod
     def create(cls, clients: tuple[int, ...]) -> "Goodbyes":
-        """Return a list on which nobody has left."""
+        """Return a list without departures."""
         return cls(clients, torch.zeros(len(clients), dtype=torch.uint8).share_memory_())  # type: ignore[no-untyped-call]
 
     @contextmanager
     def at_exit(self, rank: Rank) -> Iterator[None]:
-        """Say, when the block has ended, that this client has left."""
+        """Mark this client as departed at the end of the block."""
         try:
             yield
         finally:
             self.said[self.clients.index(rank.index)] = 1
 
     def wait(self, rank: Rank) -> None:
-        """Wait a moment until every client has left or is gone."""
+        """Wait briefly until every client has left or is gone."""
         deadline = time.monotonic() + GOODBYE_S
         while time.monotonic() < deadline:
             said, gone = self.said.tolist(), rank.gone()

@@ -1,4 +1,4 @@
-"""The exchange over gloo: one group of two ranks for each client, so that one death breaks no other's line."""
+"""The exchange over gloo: one group of two ranks per client, so that a death breaks no other connection."""
 
 import os
 import threading
@@ -18,13 +18,12 @@ from engine.runtime.transport.request_reply import START_S, Answer, Exchange, Re
 from engine.system.network_isolation import check_listening
 
 LONG = timedelta(days=7)
-"""A server waits for the next question as long as the run lasts: a slow client is the method's matter, not the line's.
-"""
+"""A server waits for the next request as long as the run lasts: slow clients are handled by the method."""
 SERVER, CLIENT = 0, 1
 
 
 def _pair(rank: Rank, exchange: Exchange, client: int, me: int, timeout: timedelta) -> Any:
-    """Return the group of the server and one client; both ends call this, and it waits for the other."""
+    """Return the group of the server and one client; both ends call this and wait for each other."""
     check_listening()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store: Any = PrefixStore(f"line{client}", store_of(rank, "lines"))
@@ -33,7 +32,7 @@ def _pair(rank: Rank, exchange: Exchange, client: int, me: int, timeout: timedel
 
 
 class GlooLine:
-    """A client's line: a head of numbers and a vector each way."""
+    """A client's connection: a header of numbers and a vector each way."""
 
     def __init__(self, exchange: Exchange, group: Any, count: Callable[[int], None]) -> None:
         self.outgoing = torch.zeros(exchange.size)
@@ -66,8 +65,8 @@ class GlooLine:
 
 
 class _Desk:
-    """The server's end of one line: a thread that reads a question, hands it on, and sends the answer when there is
-    one.
+    """The server's end of one connection: a thread that reads a request, passes it on, and sends the answer when there
+    is one.
     """
 
     def __init__(self, exchange: Exchange, group: Any, service: Service, client: int) -> None:
@@ -94,7 +93,7 @@ class _Desk:
                 if self._answer[-1]:
                     self._group.send([self._reply], CLIENT, 3).wait()
         except BaseException:
-            return  # the client has left or died, or the handler failed, which the service keeps
+            return  # the client has left or died, or the handler failed, which the service records
 
     def _respond(self, answer: Answer, vector: Tensor | None) -> None:
         if vector is not None:
@@ -105,7 +104,7 @@ class _Desk:
 
 @contextmanager
 def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
-    """Answer the exchange's questions for the block: a thread for each client."""
+    """Answer the exchange's requests for the block: one thread per client."""
     groups: list[Any] = []
 
     def open_lines() -> None:
@@ -115,7 +114,7 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
 
     opening = threading.Thread(
         target=open_lines, daemon=True
-    )  # a server that is a client too must be free to open the other end
+    )  # a server that is also a client must be free to open the other end
     opening.start()
     if rank.index not in exchange.clients:
         opening.join()
@@ -124,7 +123,7 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
 
 @contextmanager
 def connect(exchange: Exchange, rank: Rank) -> Iterator[GlooLine]:
-    """Open this rank's line for the block."""
+    """Open this rank's connection for the block."""
     yield GlooLine(
         exchange,
         _pair(rank, exchange, rank.index, CLIENT, timedelta(seconds=exchange.patience_s)),

@@ -1,4 +1,4 @@
-"""The mean by gloo: vectors go round all ranks, none of which is a server."""
+"""The mean over gloo: a ring all-reduce without a server."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from engine.system.network_isolation import check_listening
 
 @contextmanager
 def averaging(collective: Collective, rank: Rank) -> Iterator[Average]:
-    """Yield what averages a vector over all ranks, for the block."""
+    """Yield the function that averages a vector over all ranks, for the block."""
     check_listening()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     patience = timedelta(seconds=collective.timeout_s)

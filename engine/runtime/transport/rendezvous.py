@@ -1,6 +1,6 @@
-"""Where ranks find each other: torch's file stores in the run's folder, whatever characters its path holds.
+"""Rendezvous of ranks: torch's file stores in the run's folder, for any characters in its path.
 
-torch takes the path of a `file://` address as it stands there: it cuts it at `?` and `#`. Ours is quoted.
+torch doesn't decode the path of a `file://` address and cuts it at `?` and `#`, so ours is quoted.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
-"""Questions and answers between ranks, each with one vector: what a server and its clients say, whatever carries it.
+"""Requests and answers between a server rank and its clients, each with one vector, on any transport.
 
-The worker makes an `Exchange` and hands it to all ranks. In the serving rank:
+The worker makes an `Exchange` and passes it to all ranks. In the serving rank:
 
     with exchange.serve(rank, handler) as service:
-        while ...: service.check()          # raises what a handler raised; sleep, test, look after members
+        while ...: service.check()          # raises a handler's failure; sleep, test, monitor members
 
 In each client (the serving rank may be one too, inside its `serve` block):
 
@@ -11,9 +11,9 @@ In each client (the serving rank may be one too, inside its `serve` block):
         line.outgoing.copy_(...)            # float32 [size]
         answer = line.ask(Request(rank.index, PUSH, step))      # blocks; the answer's vector is in line.incoming
 
-`handler(request, vector, respond)` is called for each question, from several threads at once, and never has to block
-one: it may keep `respond` and call it later, from any thread, with an answer and the vector to send. The vector is read
-before `respond` returns.
+`handler(request, vector, respond)` is called for each request, from several threads at once, and must not block: it may
+keep `respond` and call it later, from any thread, with an answer and the vector to send. The vector is read before
+`respond` returns.
 """
 
 import importlib
@@ -33,11 +33,11 @@ Transport = Literal["rpc", "gloo", "shared_memory"]
 Wire = Literal["float32", "bf16"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 START_S = 60.0
-"""So long ranks wait for each other when lines are opened."""
+"""Timeout for ranks when connections open."""
 
 
 class Request(NamedTuple):
-    """What a client asks; all whole numbers, their meaning is the method's."""
+    """A client's request: integers, whose meaning the method defines."""
 
     client: int
     kind: int
@@ -47,9 +47,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the server says beside the vector; `held_ns` is filled in by the exchange: how long the answer was kept
-    back.
-    """
+    """The server's answer besides the vector; `held_ns` is set by the exchange: how long the answer was delayed."""
 
     version: int = 0
     staleness: int = 0
@@ -63,30 +61,30 @@ Handler = Callable[[Request, Tensor | None, Respond], None]
 
 
 class ClientLink(Protocol):
-    """A client's line to the server. `outgoing` and `incoming` are float32 [size]; with shared memory both ends see the
-    same ones.
+    """A client's connection to the server. `outgoing` and `incoming` are float32 [size]; with shared memory both ends
+    share them.
     """
 
     outgoing: Tensor
     incoming: Tensor
 
     def ask(self, request: Request, *, send: bool = True) -> Answer:
-        """Send the request (with `outgoing` where `send`) and wait for the answer; its vector, if any, is in `incoming`
+        """Send the request (with `outgoing` if `send`) and wait for the answer; its vector, if any, is in `incoming`
         then.
 
-        Raises PeerLost where the server is gone or says nothing for `Exchange.patience_s`.
+        Raises PeerLost if the server is gone or does not answer within `Exchange.patience_s`.
         """
 
 
 class Service:
-    """The server's side: keeps the first failure of a handler for the rank's own thread."""
+    """The server's side: keeps the first failure of a handler for the rank's main thread."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._failure: BaseException | None = None
 
     def handle(self, request: Request, vector: Tensor | None, send: Callable[[Answer, Tensor | None], None]) -> None:
-        """Call the handler; what it responds goes to `send` with the time for which it was held. A failure is kept and
+        """Call the handler; its answer goes to `send` with the time for which it was held. A failure is recorded and
         raised.
         """
         arrived = time.monotonic_ns()
@@ -101,26 +99,27 @@ class Service:
             raise
 
     def check(self) -> None:
-        """Raise the first failure of a handler, if there was one."""
+        """Raise the first failure of a handler, if any."""
         if self._failure is not None:
             raise self._failure
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """One server and its clients, by rank index; travels to the ranks as an argument of `Ranks.run`."""
+    """One server and its clients, by rank index; passed to the ranks as an argument of `Ranks.run`."""
 
     transport: Transport
     size: int
-    """Numbers in one vector."""
+    """Size of one vector."""
     server: int
     server_role: str
     clients: tuple[int, ...]
     patience_s: float = 130.0
-    """So long a client waits for an answer."""
+    """Timeout of a client for an answer."""
     wire: Wire = "float32"
     server_device: str = "cpu"
-    """Where the server's vectors are; over RPC those of clients on GPUs go to it directly, all else by way of the CPU.
+    """The device of the server's vectors; over RPC GPU clients send to it directly, everything else goes through the
+    CPU.
     """
     goodbyes: Goodbyes = field(default_factory=lambda: Goodbyes(()))
     boards: Tensor | None = None
@@ -139,9 +138,7 @@ class Exchange:
         wire: Wire = "float32",
         server_device: str = "cpu",
     ) -> "Exchange":
-        """Return an exchange ready to be handed to ranks; raises DataError where shared memory is too small for its
-        vectors.
-        """
+        """Return an exchange to pass to ranks; raises DataError if shared memory is too small for its vectors."""
         boards = None
         if transport == "shared_memory":
             from engine.data.shared_tensors import check_room, shared_zeros
@@ -163,17 +160,17 @@ class Exchange:
 
     @property
     def client_device(self) -> torch.device:
-        """Where the server's answers leave from: its GPU where RPC carries them directly, the CPU otherwise."""
+        """The device that the server sends from: its GPU if RPC sends from it directly, the CPU otherwise."""
         return torch.device(self.server_device if self.transport == "rpc" else "cpu")
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of one vector on its way."""
+        """Bytes of one vector in transit."""
         return self.size * self.wire_type.itemsize
 
     def counting(self, rank: Rank) -> Callable[[int], None]:
-        """Return what a client's line tells how many vectors went with a question and its answer; those that the server
-        sends to itself go nowhere.
+        """Return the function that counts the vectors of a request and its answer; vectors of the server to itself are
+        not counted.
         """
         if rank.index == self.server:
             return lambda vectors: None
@@ -182,12 +179,12 @@ class Exchange:
 
     @property
     def wire_type(self) -> torch.dtype:
-        """The type of numbers on their way."""
+        """The data type in transit."""
         return TYPES[self.wire]
 
     @contextmanager
     def serve(self, rank: Rank, handler: Handler) -> Iterator[Service]:
-        """Answer questions while the block lasts; at its end, wait a moment until the clients have heard their last
+        """Answer requests for the block; at its end, wait briefly until the clients have received their last
         answers.
         """
         service = Service(handler)
@@ -197,10 +194,10 @@ class Exchange:
 
     @contextmanager
     def connect(self, rank: Rank) -> Iterator[ClientLink]:
-        """Open this rank's line to the server for the block."""
+        """Open this rank's connection to the server for the block."""
         with self.goodbyes.at_exit(rank), self._carrier().connect(self, rank) as line:
             yield line
 
     def _carrier(self) -> Any:
-        """Return the module that carries this transport: rpc, gloo or shared_memory."""
+        """Return the module that implements this transport: rpc, gloo or shared_memory."""
         return importlib.import_module(f"engine.runtime.transport.{self.transport}")

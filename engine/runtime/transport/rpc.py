@@ -1,191 +1,25 @@
-"""All of torch.distributed.rpc: join, ask, serve, leave, each with a deadline. TensorPipe is in maintenance mode, so
-nothing else may call it.
+"""The exchange over RPC (engine/runtime/transport/rpc_group.py), one call per request."""
 
-Ranks meet through a file and talk over the loopback interface alone: RPC runs whatever function it is sent.
-"""
-
-import os
-import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed import autograd, rpc
+from torch.distributed import rpc
 from torch.futures import Future
 
-from engine.errors import PeerLost, RunFailed
+from engine.errors import PeerLost
 from engine.runtime.rank.rank import Rank
-from engine.runtime.transport import rendezvous
-from engine.runtime.transport.request_reply import START_S, Answer, Exchange, Request, Service
-from engine.system.network_isolation import check_listening
-from engine.system.open_files import raise_open_files
-
-THREADS, THREADS_FOR_SMALL = 2, 1
-"""Threads that handle calls, and complete those of our own. Handlers never wait, and more threads only fight for
-Python's lock: for large vectors, copied without that lock, 2 take a third more pushes than 4; for small ones 1 takes a
-third more than 2. A handler that waits for a call needs 2.
-"""
-PUBLISHED_THREADS = 16
-"""What torch gives a process that asks for nothing, as the tutorial of batched REINFORCE does."""
-SHUTDOWN_S = 5.0
-_joined = 0
-DeviceMaps = dict[str, dict[torch.device, torch.device]]
-"""By role: which device of ours goes to which of theirs; without an entry, only tensors of the CPU may travel."""
-
-
-@contextmanager
-def joined(
-    rank: Rank, patience_s: float, device_maps: DeviceMaps | None = None, threads: int = THREADS
-) -> Iterator[None]:
-    """Be a member of the run's RPC group, under the rank's role, for the block; may be nested. Raises RunFailed where
-    others do not come.
-
-    A call waits `patience_s` for its answer.
-
-    On the way out a rank leaves when all that still live have come to leave, and within `SHUTDOWN_S` whatever the
-    others do.
-    """
-    global _joined
-    if _joined == 0:
-        check_listening()
-        _within(
-            START_S,
-            lambda: _join(rank, patience_s, device_maps or {}, threads),
-            f"{rank.role} did not find all {rank.world} ranks by RPC within {START_S:.0f} s.",
-        )
-    _joined += 1
-    try:
-        yield
-    finally:
-        _joined -= 1
-        if _joined == 0:
-            _leave(rank)
-
-
-def _join(rank: Rank, patience_s: float, device_maps: DeviceMaps, threads: int) -> None:
-    os.environ["TP_SOCKET_IFNAME"] = os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    raise_open_files()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that TensorPipe is in maintenance mode
-        options = rpc.TensorPipeRpcBackendOptions(
-            num_worker_threads=threads,
-            rpc_timeout=patience_s,
-            init_method=rendezvous.address(rank, "rpc"),
-            device_maps=device_maps,  # type: ignore[arg-type]
-        )
-        rpc.init_rpc(rank.role, rank=rank.index, world_size=rank.world, rpc_backend_options=options)  # type: ignore[no-untyped-call]
-
-
-def _leave(rank: Rank) -> None:
-    def leave() -> None:
-        rpc.shutdown(graceful=False)
-
-    _attempt(SHUTDOWN_S, leave)
-
-
-def _within(seconds: float, act: Callable[[], None], sentence: str) -> None:
-    """Call `act` and raise its failure, or RunFailed with `sentence` where it takes longer."""
-    failures: list[BaseException] = []
-
-    def attempt() -> None:
-        try:
-            act()
-        except BaseException as failure:
-            failures.append(failure)
-
-    if not _attempt(seconds, attempt):
-        raise RunFailed(sentence)
-    if failures:
-        raise RunFailed(f"{sentence.rstrip('.')}: {failures[0]}.") from failures[0]
-
-
-def _attempt(seconds: float, act: Callable[[], None]) -> bool:
-    """Call `act` in a thread; return whether it ended in time. What hangs past that ends with the process."""
-    thread = threading.Thread(target=act, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return not thread.is_alive()
-
-
-def call(role: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `function` in the rank of that role and wait for its result; raises PeerLost where that rank is gone."""
-    try:
-        return rpc.rpc_sync(role, function, args=arguments)
-    except RuntimeError as error:
-        raise PeerLost(f"{role} did not answer: {str(error).splitlines()[0]}") from error
-
-
-def call_async(role: str, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-    """Call `function` in the rank of that role and return a future of its result."""
-    future: Future[Any] = rpc.rpc_async(role, function, args=arguments)
-    return future
-
-
-def result_of(role: str, future: Future[Any]) -> Any:
-    """Wait for what a call of that role returned; raises PeerLost where that rank is gone."""
-    try:
-        return future.wait()
-    except RuntimeError as error:
-        raise PeerLost(f"{role} did not answer: {str(error).splitlines()[0]}") from error
-
-
-def reference_to(value: object) -> Any:
-    """Return a remote reference (RRef) to an object of this rank, as the tutorials pass them about."""
-    return rpc.RRef(value)
-
-
-def remote(role: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call `function` in the rank of that role and return a remote reference (RRef) to its result at once."""
-    return rpc.remote(role, function, args=arguments)
-
-
-@contextmanager
-def gradients() -> Iterator[int]:
-    """Record, for the block, what remote calls compute of each other's results; yields the number by which all ranks
-    know it.
-    """
-    with autograd.context() as number:
-        yield number
-
-
-def backward(number: int, loss: Tensor) -> None:
-    """Compute the gradients of `loss` in all ranks that had a part in it; each keeps its own, by that number. Raises
-    PeerLost.
-    """
-    try:
-        autograd.backward(number, [loss])  # type: ignore[attr-defined]
-    except RuntimeError as error:
-        raise PeerLost(f"The backward broke off: {str(error).splitlines()[0]}") from error
-
-
-def distributed_sgd(parameters: list[Any], learning_rate: float, momentum: float) -> Any:
-    """Return torch's optimizer of parameters that lie in other ranks, given as references; `step(number)` makes each
-    rank take its step.
-    """
-    from torch.distributed.optim import DistributedOptimizer  # it takes a second to import
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it is deprecated
-        return DistributedOptimizer(torch.optim.SGD, parameters, lr=learning_rate, momentum=momentum)  # type: ignore[no-untyped-call]
-
-
-def answered_later(function: Callable[..., Future[Any]]) -> Callable[..., Future[Any]]:
-    """Make a function, when called by RPC, answer with what its future is given, and no thread wait for it."""
-    marked: Callable[..., Future[Any]] = rpc.functions.async_execution(function)  # type: ignore[no-untyped-call]
-    return marked
-
-
-# ---- the exchange over RPC -----------------------------------------------------------------------------------------
+from engine.runtime.transport.request_reply import Answer, Exchange, Request, Service
+from engine.runtime.transport.rpc_group import THREADS, THREADS_FOR_SMALL, answered_later, joined
 
 SMALL = 4096
-"""Vectors of up to so many float32 numbers travel inside the message as bytes: a tensor's own way costs several times
-what it carries.
+"""Vectors of up to this many float32 values are sent inside the message as bytes: sending them as tensors costs several
+times more.
 """
 _served: list["_Served"] = []
-"""What this process serves; filled before any client can ask."""
+"""The service of this process; set before any client can send a request."""
 
 
 class _Served:
@@ -198,8 +32,8 @@ class _Served:
         self._copy: Tensor | None = None
 
     def packed(self, version: int, vector: Tensor) -> Tensor | bytes:
-        """Return a copy that nobody writes to: TensorPipe reads it after the handler has returned. Those who wait for
-        one version share one.
+        """Return an immutable copy: TensorPipe reads it after the handler has returned. Waiters for one version share
+        one copy.
         """
         if self._small:
             return vector.numpy().tobytes()
@@ -219,9 +53,7 @@ def _threads(exchange: Exchange) -> int:
 
 @answered_later
 def _receive(request: tuple[int, ...], vector: Tensor | bytes | None) -> Future[Any]:
-    """Hand a question to the service; its future is answered when the handler responds, and no thread waits
-    for that.
-    """
+    """Pass a request to the service; its future completes when the handler responds, and no thread waits."""
     future: Future[Any] = Future()
     served = _served[0]
 
@@ -239,7 +71,7 @@ def _receive(request: tuple[int, ...], vector: Tensor | bytes | None) -> Future[
 
 
 class RpcLine:
-    """A client's line: one RPC a question."""
+    """A client's connection: one RPC per request."""
 
     def __init__(self, exchange: Exchange, device: torch.device, count: Callable[[int], None]) -> None:
         self.outgoing = torch.zeros(exchange.size, device=device)
@@ -270,7 +102,7 @@ class RpcLine:
 
 @contextmanager
 def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
-    """Answer the exchange's questions by RPC for the block."""
+    """Answer the exchange's requests by RPC for the block."""
     _served[:] = [_Served(service, exchange)]
     try:
         with joined(rank, exchange.patience_s, threads=_threads(exchange)):
@@ -281,8 +113,8 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
 
 @contextmanager
 def connect(exchange: Exchange, rank: Rank) -> Iterator[RpcLine]:
-    """Open this rank's line for the block; its vectors are on the rank's GPU where the server has one too, on the CPU
-    otherwise.
+    """Open this rank's connection for the block; its vectors are on the rank's GPU if the server has one too, on the
+    CPU otherwise.
     """
     theirs = torch.device(exchange.server_device)
     direct = rank.device.type == theirs.type == "cuda"

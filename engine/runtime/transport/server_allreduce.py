@@ -1,4 +1,4 @@
-"""The mean by one of the ranks: all send it their vectors, and get the mean back when the last has come."""
+"""The mean on one of the ranks: all send it their vectors and get the mean back when the last one has arrived."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from engine.runtime.transport.request_reply import Answer, Request, Respond
 
 
 class Mean:
-    """The server's handler: keeps each vector apart, so that the mean is the same whoever comes first."""
+    """The server's handler: keeps the vectors separate, so that the mean doesn't depend on the order of arrival."""
 
     def __init__(self, ranks: int, size: int) -> None:
         self._vectors = torch.zeros(ranks, size)
@@ -40,7 +40,7 @@ class Mean:
 
 @contextmanager
 def averaging(collective: Collective, rank: Rank) -> Iterator[Average]:
-    """Yield what averages a vector over all ranks, for the block; rank 0 serves, and asks like all others."""
+    """Yield the function that averages a vector over all ranks, for the block; rank 0 serves and is also a client."""
     exchange = collective.exchange
     assert exchange is not None
     with ExitStack() as open_:

@@ -1,6 +1,6 @@
-"""The exchange through memory that both ends share: vectors never move, a socket of the run's folder rings the bell.
+"""The exchange through shared memory: vectors are not sent, and a socket in the run's folder signals each request.
 
-A line breaks when its process dies, as the kernel closes the socket then.
+A connection breaks when its process dies, because the kernel closes the socket.
 """
 
 import os
@@ -22,12 +22,12 @@ from engine.runtime.transport.request_reply import START_S, Answer, Exchange, Re
 
 HEAD = struct.Struct("<6q")
 OUT, IN = 0, 1
-"""Which of a client's two vectors is which."""
+"""Indices of a client's two vectors."""
 
 
 @contextmanager
 def _address(folder: Path) -> Iterator[str]:
-    """Yield the bell's path, short enough for a socket (108 bytes) however deep the folder lies."""
+    """Yield the socket's path, short enough (108 bytes) for any depth of the folder."""
     path = folder / "bell"
     if len(os.fsencode(path)) < 100 or not Path("/proc/self/fd").is_dir():
         yield str(path)
@@ -40,7 +40,7 @@ def _address(folder: Path) -> Iterator[str]:
 
 
 class SharedLine:
-    """A client's line: `outgoing` and `incoming` are the memory that the server reads and writes (copies of it where
+    """A client's connection: `outgoing` and `incoming` are the memory that the server reads and writes (copies of it if
     the wire is bf16).
     """
 
@@ -71,13 +71,13 @@ class SharedLine:
 def _read(bell: socket.socket) -> bytes:
     found = bell.recv(HEAD.size, socket.MSG_WAITALL)
     if len(found) < HEAD.size:
-        raise EOFError("its line is closed")
+        raise EOFError("its connection is closed")
     return found
 
 
 @contextmanager
 def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
-    """Answer the exchange's questions for the block: one thread for all clients."""
+    """Answer the exchange's requests for the block: one thread for all clients."""
     with socket.socket(socket.AF_UNIX) as door, _address(rank.folder) as path:
         (rank.folder / "bell").unlink(missing_ok=True)
         door.bind(path)
@@ -119,7 +119,7 @@ def _answer_all(exchange: Exchange, door: socket.socket, closed: socket.socket, 
 
 
 class _Closed(Exception):
-    """The service ends."""
+    """The service is ending."""
 
 
 def _answer(exchange: Exchange, bell: socket.socket, service: Service) -> None:
@@ -130,18 +130,18 @@ def _answer(exchange: Exchange, bell: socket.socket, service: Service) -> None:
     def send(answer: Answer, vector: Tensor | None) -> None:
         if vector is not None:
             board[IN].copy_(vector)
-        with suppress(OSError):  # it died while it waited
+        with suppress(OSError):  # it died while waiting
             bell.sendall(HEAD.pack(*answer, vector is not None))
 
     try:
         service.handle(Request(*request), board[OUT] if sent else None, send)
     except BaseException as failure:
-        raise _Closed from failure  # the service keeps it; this client hears that its line is closed
+        raise _Closed from failure  # the service records it; this client sees a closed connection
 
 
 @contextmanager
 def connect(exchange: Exchange, rank: Rank) -> Iterator[SharedLine]:
-    """Open this rank's line for the block; waits for the server to open its door."""
+    """Open this rank's connection for the block; waits until the server listens."""
     deadline = time.monotonic() + START_S
     with _address(rank.folder) as path:
         while True:
@@ -153,7 +153,9 @@ def connect(exchange: Exchange, rank: Rank) -> Iterator[SharedLine]:
             except OSError as error:
                 bell.close()
                 if time.monotonic() > deadline:
-                    raise PeerLost(f"{exchange.server_role} did not open its lines within {START_S:.0f} s.") from error
+                    raise PeerLost(
+                        f"{exchange.server_role} did not open its connections within {START_S:.0f} s."
+                    ) from error
                 time.sleep(0.005)
     with bell:
         yield SharedLine(exchange, rank.index, bell, exchange.counting(rank))

@@ -1,7 +1,7 @@
-"""Checkpoints of a run: what training needs to go on, written aside and renamed, so that the last good one always
-stands whole.
+"""Checkpoints of a run: its training state, written to a temporary file and renamed, so that the last good one is
+always complete.
 
-Beside `checkpoint.pt` lies `checkpoint.json`, which says without torch where the training was.
+Next to `checkpoint.pt`, `checkpoint.json` describes the training position without torch.
 """
 
 import json
@@ -20,11 +20,11 @@ ABOUT = "checkpoint.json"
 
 
 class Checkpoints:
-    """Saves a run's state each `every_s` seconds (0: never); for the one rank that holds the state.
+    """Saves a run's state every `every_s` seconds (0: never), in the rank that holds the state.
 
     Use: `if checkpoints.due(): checkpoints.save({...}, step=step, passes=passes, time_s=training_time)`. A checkpoint
-    stands for every point that its rank has recorded: `flush` (the recorder's) sends them before there is one, or a
-    resumed run would go on beyond points that died with the rank.
+    includes every point that its rank has recorded: `flush` (the recorder's) sends them first, or a resumed run would
+    continue past points that died with the rank.
     """
 
     def __init__(self, folder: Path, every_s: float, flush: Callable[[], None]) -> None:
@@ -34,14 +34,14 @@ class Checkpoints:
         self._saved_at = time.monotonic()
 
     def due(self) -> bool:
-        """Say whether it is time for the next one."""
+        """Return whether the next checkpoint is due."""
         return self._every_s > 0 and time.monotonic() - self._saved_at >= self._every_s
 
     def save(self, state: Mapping[str, Any], *, step: int, passes: float, time_s: float) -> bool:
-        """Write `state` (tensors and plain values); return False, and keep the one before, where a tensor of it is not
+        """Write `state` (tensors and plain values); return False, and keep the previous one, if a tensor of it is not
         finite.
 
-        `time_s` is the training time that the state stands for.
+        `time_s` is the training time of the state.
         """
         self._saved_at = time.monotonic()
         if not all(_finite(value) for value in state.values()):
@@ -50,20 +50,18 @@ class Checkpoints:
         torch.save(dict(state), tensors)
         about.write_text(json.dumps({"step": step, "passes": passes, "time_s": time_s, "saved_at": now()}))
         self._flush()
-        tensors.replace(
-            self._folder / TENSORS
-        )  # both at once, as far as that goes: one beside the other's predecessor is a checkpoint of no step
+        tensors.replace(self._folder / TENSORS)  # rename both together: a mix of two checkpoints would match no step
         about.replace(self._folder / ABOUT)
         return True
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Return the state that a run saved; raises DataError where the file is missing or damaged."""
+    """Return the state saved by a run; raises DataError if the file is missing or damaged."""
     try:
         state: dict[str, Any] = torch.load(path, weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise DataError(
-            f"The checkpoint {path.name} can't be read ({error}). Launch the run anew instead of resuming it."
+            f"The checkpoint {path.name} can't be read ({error}). Launch a new run instead of resuming this one."
         ) from error
     return state
 

@@ -1,8 +1,8 @@
-"""The versions of the code: of this process, of the worker that began a run, and on the disk; an upgrade makes them
+"""The versions of the code: of this process, of the worker that started a run, and on disk; an upgrade makes them
 differ. Torch-free.
 
-Ranks find functions by their modules' names, and a spawned process reads those modules anew. So a worker whose code was
-replaced can go on with what it has loaded, and can begin nothing.
+Ranks find functions by their modules' names, and a spawned process reads those modules again. So a worker whose code
+was replaced can finish its run with the loaded code, but can't start one.
 """
 
 import re
@@ -13,7 +13,7 @@ from engine.store.records import Run
 
 
 def version_on_disk() -> str:
-    """Return the version that a process started now would be of; this process's own while that can't be read."""
+    """Return the version that a new process would have; this process's own if that can't be read."""
     try:
         found = re.search(r'^__version__ = "(.+)"$', (ROOT / "engine" / "__init__.py").read_text(), re.M)
     except OSError:
@@ -22,25 +22,25 @@ def version_on_disk() -> str:
 
 
 def is_replaced() -> bool:
-    """Say whether code of another version took the place of what this process was started from."""
+    """Return whether another version has replaced the code that this process was started from."""
     return version_on_disk() != __version__
 
 
 def told_of_replacement(cause: str) -> str:
-    """Return why a run failed, and that this process's code was replaced meanwhile where that is so."""
+    """Return the cause of a failure, with a note if this process's code was replaced meanwhile."""
     if not is_replaced():
         return cause
     return (
-        f"{cause} Its code, of version {__version__}, was replaced by version {version_on_disk()} while it was on, "
-        "which may be why: retry or resume it."
+        f"{cause} Its code (version {__version__}) was replaced by version {version_on_disk()} during "
+        "the run, which may be the reason: retry or resume it."
     )
 
 
 def begun_by(run: Run) -> str:
-    """Return the version that the run's worker is of; empty before it has begun."""
+    """Return the version of the run's worker; empty before it has started."""
     return str(run.environment.get("parallab", ""))
 
 
 def is_of_another_version(run: Run) -> bool:
-    """Say whether the worker of a run that has begun is of another version than what lies on the disk."""
+    """Return whether the worker of a started run has another version than the code on disk."""
     return begun_by(run) not in ("", version_on_disk())

@@ -1,5 +1,4 @@
-"""A log of what the store has taken, line by line after each transaction returned: what a crash may not take back, for
-those who test that.
+"""A log of committed writes, one line after each transaction, to test that a crash loses none.
 
 Off unless `PARALLAB_COMMITS` names a file.
 """
@@ -25,16 +24,16 @@ Curve = tuple[str, int | None]
 
 @dataclass(frozen=True)
 class Committed:
-    """How far one curve was when the store had last taken some of it."""
+    """The last committed state of one curve."""
 
     count: int
     step: int
     value: str
-    """The value as text, in which a NaN equals a NaN."""
+    """The value as text, in which NaN equals NaN."""
 
 
 class CommitLog:
-    """A sink that passes all on to another one and logs each write that returned."""
+    """A sink that forwards everything to another one and logs each write that returned."""
 
     def __init__(self, sink: Sink, run_id: int, path: Path) -> None:
         self._sink = sink
@@ -50,6 +49,9 @@ class CommitLog:
 
     def running(self, startup_time_s: float) -> None:
         self._sink.running(startup_time_s)
+
+    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
+        self._sink.other_programs(programs)
 
     def event(self, kind: str, detail: str) -> None:
         self._sink.event(kind, detail)
@@ -76,9 +78,7 @@ class CommitLog:
 
 
 def committed(path: Path) -> dict[int, dict[Curve, Committed]]:
-    """Return how far each curve of each run was when its worker last wrote; a line that a kill cut short is
-    left out.
-    """
+    """Return the last committed position of each curve of each run; a truncated last line is skipped."""
     found: dict[int, dict[Curve, Committed]] = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -90,7 +90,7 @@ def committed(path: Path) -> dict[int, dict[Curve, Committed]]:
 
 
 def lost(reader: Reader, run_id: int, curves: dict[Curve, Committed]) -> list[str]:
-    """Return which of a run's committed points its store no longer holds, in words."""
+    """Return the committed points of a run that are missing from its store, in words."""
     stored = {
         (one.metric, one.rank): one for one in reader.curves.series(run_id, sorted({metric for metric, _ in curves}))
     }
@@ -108,7 +108,7 @@ def lost(reader: Reader, run_id: int, curves: dict[Curve, Committed]) -> list[st
 
 
 def points(curves: Iterable[Committed]) -> int:
-    """Return how many points were committed."""
+    """Return the number of committed points."""
     return sum(curve.count for curve in curves)
 
 

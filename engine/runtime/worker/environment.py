@@ -1,5 +1,5 @@
-"""What a run ran on and with: commit, versions, CPU, GPUs, host; stored with it so that figures can be
-trusted later.
+"""The environment of a run: commit, versions, CPU, GPUs, host; stored with the run so that figures can be verified
+later.
 """
 
 import platform
@@ -51,7 +51,7 @@ def _version(package: str) -> str:
 
 
 def _commit() -> str:
-    """Return the project's commit, with `+changes` where files differ from it; empty outside a checkout."""
+    """Return the project's commit, with `+changes` if files differ from it; empty outside a checkout."""
     try:
         found = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+changes"],

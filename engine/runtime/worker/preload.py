@@ -1,7 +1,7 @@
-"""What the fork server imports before it forks a rank, and nobody else: it leaves the machine's network, dies with its
-worker, and holds torch and the methods.
+"""Imports of the fork server only, before it forks a rank: it leaves the machine's network, dies with its worker, and
+loads torch and the methods.
 
-Multiprocessing ignores a preload that fails: `LOADED` says that this one reached its end, and each rank reports it.
+Multiprocessing ignores a preload that fails: `LOADED` marks that this one completed, and each rank reports it.
 """
 
 import os
@@ -28,7 +28,7 @@ _parameter = torch.nn.Parameter(torch.zeros(1))
 _parameter.grad = torch.zeros(1)
 _optimizer = torch.optim.SGD(
     [_parameter], lr=0.1, momentum=0.5
-)  # the first optimizer imports a second's worth of torch
+)  # the first optimizer imports torch modules for a second
 _optimizer.step()
 _optimizer.zero_grad()
 for _name in EXPERIMENTS:

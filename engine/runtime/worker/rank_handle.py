@@ -1,4 +1,4 @@
-"""One rank as its worker knows it: the process, the channel, what was last heard."""
+"""One rank as its worker sees it: the process, the channel, the last messages."""
 
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -7,13 +7,13 @@ from multiprocessing.process import BaseProcess
 from engine.errors import RankFailed
 from engine.recorder import Point
 from engine.runtime.rank.channel_recorder import Flush
-from engine.runtime.rank.rank import RankPlan
+from engine.runtime.rank.process import RankPlan
 from engine.store.records import RankBatch, RankRow, RankState
 
 
 @dataclass
 class RankHandle:
-    """One rank as the worker knows it."""
+    """One rank as the worker sees it."""
 
     plan: RankPlan
     process: BaseProcess
@@ -30,9 +30,9 @@ class RankHandle:
     failure: RankFailed | None = None
     failed_at: float = 0.0
     echo: bool = False
-    """Whether its failure is only that it lost another rank."""
+    """Whether its failure is only the loss of another rank."""
     exit_is_known: bool = True
-    """False where the fork server, which alone could tell, died first."""
+    """False if the fork server, the only process that could report it, died first."""
     memory_mb: float | None = None
     cpu_percent: float | None = None
 
@@ -45,7 +45,7 @@ class RankHandle:
         return self.process.pid or 0
 
     def row(self) -> RankRow:
-        """Return the rank as the store keeps it."""
+        """Return the rank as stored."""
         return RankRow(
             self.plan.index,
             self.role,
@@ -60,7 +60,7 @@ class RankHandle:
         )
 
     def take(self) -> RankBatch | None:
-        """Return what the rank sent since the last call as one batch, or None when that was nothing."""
+        """Return everything that the rank sent since the last call as one batch, or None."""
         if not self.inbox:
             return None
         flushes, self.inbox = self.inbox, []

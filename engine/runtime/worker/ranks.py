@@ -1,6 +1,6 @@
-"""The ranks of one run from the worker's side: start them together, end them all whatever happens.
+"""The ranks of one run from the worker's side: start them together, stop them all in any case.
 
-`method.run(config, ranks)` calls `ranks.run(function, ...)`; the first failure is the one raised.
+`method.run(config, ranks)` calls `ranks.run(function, ...)`; the first failure is raised.
 """
 
 import os
@@ -18,24 +18,28 @@ from engine.home import DATA
 from engine.registry import server_roles
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.local_ranks import LocalRanks
-from engine.runtime.rank.rank import Rank, RankPlan, rank_main
+from engine.runtime.rank.process import RankPlan, rank_main
+from engine.runtime.rank.rank import Rank
+from engine.runtime.rank.sealed_call import Sealed, call_inside
+from engine.runtime.worker.disturbance import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
-from engine.runtime.worker.rank_monitor import RankMonitor, StopRequested
+from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.sink import Sink
+from engine.runtime.worker.stop_request import StopRequested
 from engine.seeding import place_of
-from engine.system.network_isolation import ListenRule, Sealed, call_inside, rule_of
+from engine.system.network_isolation import ListenRule, rule_of
 from engine.system.processes import end_processes
 from engine.system.run_files import remove_meeting_files
 
 __all__ = ["LocalRanks", "Rank", "Ranks", "StopRequested"]
 
 GRACE_S = 2.0
-"""What a rank has to end by itself after SIGTERM."""
+"""Seconds that a rank has to exit after SIGTERM."""
 
 
 @dataclass
 class Ranks:
-    """How a run's ranks are to be started, and after `run` what they took."""
+    """How to start a run's ranks, and after `run` the measured times."""
 
     roles: Sequence[str]
     devices: Sequence[str]
@@ -47,26 +51,28 @@ class Ranks:
     visible_gpus: str = ""
     stop_requested: Callable[[], bool] = lambda: False
     began: float = field(default_factory=time.monotonic)
-    """The moment (monotonic, s) at which the worker took the run; start-up counts from here."""
+    """The time (monotonic, s) at which the worker accepted the run; start-up counts from here."""
     resume_from: Path | None = None
-    """The checkpoint that this run goes on from."""
+    """The checkpoint that this run resumes."""
     time_before_s: float = 0.0
-    """The training time that the checkpoint stands for; a resumed run's points count from there."""
+    """The training time of the checkpoint; a resumed run's points count from there."""
     host_network_refused: str = ""
-    """Why ranks may not listen on the machine's network where they can have none of their own; empty where they may."""
+    """Why ranks may not listen on the machine's network if they can't have their own; empty if they may."""
     servers: Collection[str] = field(default_factory=server_roles)
-    """The roles that serve the others; those of all experiments unless told."""
+    """The roles that serve the others; by default those of all experiments."""
+    disturbance: Disturbance | None = None
+    """Counts what others take from the run."""
     execution_time_s: float | None = None
     members: list[RankHandle] = field(default_factory=list)
 
     def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
         """Call `function(rank, *shared)` in one process per role and wait for all.
 
-        `function` stands at a module's top level; `shared` is pickled, tensors in shared memory go by handle (under 50
-        of them). Ranks whose roles are `expendable` may be killed and the others go on (`rank.gone()` tells them), as
-        long as one of them is left; one that outstays all others is ended. What a rank raises is a failure, whoever it
-        is. Raises RankFailed with the first failure, StopRequested when the run was asked to stop; no rank is left
-        alive either way.
+        `function` must be at a module's top level; `shared` is pickled, tensors in shared memory are passed by handle
+        (at most 49). Ranks whose roles are `expendable` may die while the others continue (`rank.gone()` lists them),
+        as long as one of them is left; one that outlasts all others is stopped. An exception in any rank is a failure.
+        Raises RankFailed with the first failure, StopRequested if a stop was requested; either way no rank is left
+        alive.
         """
         if self.stop_requested():
             raise StopRequested("The run was asked to stop.")
@@ -94,9 +100,10 @@ class Ranks:
                 departed,
                 expendable,
                 self.time_before_s,
+                self.disturbance,
             )
             watch.until_done()
-            self.execution_time_s = watch.execution_time_s
+            self.execution_time_s = watch.progress.execution_time_s
         finally:
             self._end_all(watch)
 
@@ -133,11 +140,11 @@ class Ranks:
             if sentence := "" if plan.parent_pid else fork_server.end_of_server():
                 raise RankFailed(fork_server.NAME, sentence) from error
             raise
-        theirs.close()  # so that our end reads end-of-file when the rank has gone
+        theirs.close()  # so that our end reads end-of-file when the rank has exited
         return RankHandle(plan, process, ours)
 
     def _end_all(self, watch: RankMonitor | None) -> None:
-        """End whoever still lives and say so in the store; runs on every way out."""
+        """Stop all live ranks and record that in the store; runs on every exit path."""
         left = end_processes(
             [member.pid for member in self.members if member.process.exitcode is None or not member.exit_is_known],
             GRACE_S,
@@ -151,6 +158,6 @@ class Ranks:
                 member.state = "ended"
         self.sink.ranks([member.row() for member in self.members])
         if left:
-            self.sink.event("rank outlived kill", f"These pids are still there: {', '.join(map(str, left))}.")
+            self.sink.event("rank outlived kill", f"These pids are still running: {', '.join(map(str, left))}.")
         else:
             remove_meeting_files(self.folder)

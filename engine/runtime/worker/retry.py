@@ -1,4 +1,4 @@
-"""The last writes of a run are worth a wait: a store that is busy or full may be neither a minute later."""
+"""Retries for the last writes of a run, in case the store is busy or full only for a while."""
 
 import logging
 import time
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def patiently(write: Callable[[], T], for_s: float = PATIENCE_S, pause_s: float = PAUSE_S) -> T:
-    """Return what `write` returns, tried again for `for_s` seconds while the store is busy or full; raises the last
+    """Return the result of `write`, retried for `for_s` seconds while the store is busy or full; raises the last
     StoreBusy or StoreFull.
     """
     deadline = time.monotonic() + for_s
@@ -26,5 +26,5 @@ def patiently(write: Callable[[], T], for_s: float = PATIENCE_S, pause_s: float 
         except (StoreBusy, StoreFull) as error:
             if time.monotonic() >= deadline:
                 raise
-            log.warning("%s Trying again.", error)
+            log.warning("%s Retrying.", error)
             time.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""Where a worker's records go: one interface, and the sink that writes the store."""
+"""The destination of a worker's records: an interface, and the sink that writes to the store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """What a worker tells the world of its run; each call is whole or not at all."""
+    """A worker's reports on its run; each call is atomic."""
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
-        """Say how each rank stands."""
+        """Report the state of each rank."""
 
     def network(self, network: Network) -> None:
-        """Say what the ranks listen on."""
+        """Report the network that the ranks listen on."""
 
     def running(self, startup_time_s: float) -> None:
-        """Say that all ranks are ready."""
+        """Report that all ranks are ready."""
 
     def write(
         self,
@@ -32,10 +32,13 @@ class Sink(Protocol):
         progress: tuple[int, int, str],
         samples: Sequence[MachineSample],
     ) -> None:
-        """Keep what ranks recorded, the run's own points, its progress and the machine's numbers."""
+        """Store the ranks' records, the run's own points, its progress and the machine's numbers."""
+
+    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
+        """Report the programs that ran beside the run, with the cores that each used on average."""
 
     def event(self, kind: str, detail: str) -> None:
-        """Keep what happened, and when."""
+        """Store an event and its time."""
 
 
 class StoreSink:
@@ -71,6 +74,9 @@ class StoreSink:
     ) -> None:
         self._store.worker.write(self._run_id, batches, run_points=run_points, progress=progress, samples=samples)
 
+    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
+        self._store.worker.note_environment(self._run_id, "other_programs", [[*each] for each in programs])
+
     def event(self, kind: str, detail: str) -> None:
         self._store.runs.add_event(self._run_id, kind, "worker", detail)
 
@@ -87,6 +93,7 @@ class MemorySink:
     events: list[tuple[str, str]] = field(default_factory=list)
     startup_time_s: float | None = None
     level: str = ""
+    programs: list[tuple[str, float]] = field(default_factory=list)
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self.rows |= {row.rank: row for row in rows}
@@ -109,11 +116,14 @@ class MemorySink:
         self.progress = progress
         self.samples += samples
 
+    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
+        self.programs += programs
+
     def event(self, kind: str, detail: str) -> None:
         self.events.append((kind, detail))
 
     def values(self, metric: str, rank: int | None = None) -> list[float]:
-        """Return one metric's values as they came, of one rank or of all."""
+        """Return one metric's values in order, of one rank or of all."""
         return [
             point.value
             for batch in self.batches

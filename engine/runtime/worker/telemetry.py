@@ -1,4 +1,4 @@
-"""What the machine does while a run is on: CPU, memory and GPU, of the host and of each rank."""
+"""The machine during a run: CPU, memory and GPU, of the host and of each rank."""
 
 import time
 from collections.abc import Sequence
@@ -25,14 +25,14 @@ class Telemetry:
                 continue
         self._latest: dict[int, tuple[float, float]] = {}
         self._sampled_at = 0.0
-        psutil.cpu_percent()  # the first call only sets the mark that the next one counts from
+        psutil.cpu_percent()  # the first call only sets the reference for the next one
 
     def due(self) -> bool:
-        """Say whether it is time for a sample."""
+        """Return whether a sample is due."""
         return time.monotonic() - self._sampled_at >= EVERY_S
 
     def sample(self) -> list[MachineSample]:
-        """Return host and GPU numbers of this moment, and note those of each rank for `of`."""
+        """Return current host and GPU numbers, and store those of each rank for `of`."""
         self._sampled_at = time.monotonic()
         at = now()
         memory = psutil.virtual_memory()
@@ -47,7 +47,7 @@ class Telemetry:
                     self._latest[pid] = (process.memory_info().rss / MB, process.cpu_percent())
             except psutil.Error:
                 continue
-        for index, load in gpu_load().items():
+        for index, load in gpu_load(self._processes).items():
             values += [(f"gpu{index}", name, value) for name, value in load.items()]
         return [MachineSample(at, source, name, float(value)) for source, name, value in values]
 

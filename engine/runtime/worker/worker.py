@@ -1,7 +1,7 @@
 """The worker: one process, one run, from the claim to a final status with its cause.
 
-It starts as a spare that loads torch and its fork server, then waits on standard input for the id of a run.
-It is the only writer of that run's measurements.
+It starts as a spare that loads torch and its fork server, then waits on standard input for the id of a run. It is the
+only writer of that run's measurements.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 from engine import __version__, seeding
 from engine.config import Config
@@ -28,17 +27,19 @@ from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
 from engine.runtime.worker.code_version import is_replaced, told_of_replacement, version_on_disk
 from engine.runtime.worker.commit_log import VARIABLE, CommitLog
+from engine.runtime.worker.disturbance import Disturbance
 from engine.runtime.worker.environment import environment
-from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.retry import patiently
 from engine.runtime.worker.sink import Sink, StoreSink
-from engine.runtime.worker.stop_reason import stop_reason
+from engine.runtime.worker.stop_request import StopRequested, StopSwitch, stop_reason
 from engine.store import Store
 from engine.store.records import Run, Status
 from engine.system.checkpoint_state import take_checkpoint
 from engine.system.liveness_lock import announce, lives
 from engine.system.log_files import close_up
 from engine.system.logs import log_to_stdout
+from engine.system.machine import machine
 from engine.system.out_of_memory import limit_met, memory_cause, words_of
 from engine.system.processes import me, uptime_s
 
@@ -47,30 +48,10 @@ log = logging.getLogger(__name__)
 READY = b"ready\n"
 
 
-class StopSwitch:
-    """Turns SIGTERM into a question that the watch loop asks, or into an exception while no rank runs yet."""
-
-    def __init__(self) -> None:
-        self.requested = False
-        self.interruptible = False
-        signal.signal(signal.SIGTERM, self._on)
-
-    def _on(self, number: int, frame: FrameType | None) -> None:
-        self.requested = True
-        if self.interruptible:
-            self.interruptible = False
-            raise StopRequested("The run was asked to stop.")
-
-    def asked(self) -> bool:
-        """Say whether to stop; asked by the watch loop, so from the first call on no exception is thrown into it."""
-        self.interruptible = False
-        return self.requested
-
-
 def main() -> None:
-    """Prepare, wait for a run's id on standard input, carry it out; end quietly where none comes."""
+    """Prepare, wait for a run's id on standard input, execute the run; exit quietly if none arrives."""
     options = argparse.ArgumentParser(
-        prog="python -m engine.worker", description="Carry out one run (started by the runner)."
+        prog="python -m engine.worker", description="Execute one run (started by the runner)."
     )
     options.add_argument("--home", required=True, type=Path)
     home = Home(options.parse_args().home)
@@ -81,39 +62,42 @@ def main() -> None:
         _warm_up()
     with Store.open(home) as store:
         surroundings = environment()
-        with suppress(BrokenPipeError):  # the run was handed over while this worker was still loading
+        with suppress(BrokenPipeError):  # the run arrived while this worker was still loading
             os.write(sys.stdout.fileno(), READY)
         line = sys.stdin.readline().strip()
         if line and is_replaced():
             store.claims.requeue(
                 int(line),
-                f"The worker is of version {__version__} and the code on the disk of version {version_on_disk()}, so "
-                f"it can't begin the run, which waits for a worker of version {version_on_disk()}.",
+                (
+                    f"The worker has version {__version__} and the code on disk has version "
+                    f"{version_on_disk()}, so it can't start the run, which waits for a worker of version "
+                    f"{version_on_disk()}."
+                ),
             )
         elif line:
             carry_out(store, home, int(line), surroundings, StopSwitch())
 
 
 def _warm_up() -> None:
-    """Load what any run may need before a person waits for it; a data set whose reader is broken fails only the runs
-    that need it.
+    """Load what any run may need before a person waits for it; a data set with a broken reader fails only the runs that
+    need it.
     """
     try:
         preload()
         import torchvision.models.resnet  # noqa: F401
     except Exception:
         log.exception(
-            "what reads data sets, or torchvision, could not be imported; the doctor command says what is missing"
+            "torchvision or a data set reader could not be imported; see the doctor command for missing packages"
         )
     if not fork_server.wait_until_loaded():
         log.warning(
-            "The fork server did not load all it should; ranks start slowly. `python -m engine doctor` says "
-            "what is missing."
+            "The fork server did not load completely; ranks start slowly. See `python -m engine "
+            "doctor` for missing packages."
         )
 
 
 def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, object], switch: StopSwitch) -> None:
-    """Take the run, execute its method, and leave a status and a cause whatever happens."""
+    """Take the run, execute its method, and always record a status and a cause."""
     began = time.monotonic()
     run = store.worker.begin(run_id, me(), surroundings, uptime_s())
     folder = home.run_folder(run_id)
@@ -124,13 +108,13 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     ranks: list[Ranks] = []
     status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
     if status == "failed" and (now := store.read.runs.one(run_id)).stop_requested_by:
-        status, cause = "cancelled", stop_reason(now)  # it was to end, whatever became of its ranks on the way
+        status, cause = "cancelled", stop_reason(now)  # it was to stop anyway, whatever happened to its ranks meanwhile
     if status == "failed":
         cause = told_of_replacement(cause)
     took = ranks[0].execution_time_s if ranks else None
     _close_up_logs(folder / "logs")
     if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):
-        return  # it looks whether all of the run is gone before it says so
+        return  # it checks that no process of the run is left before reporting
     patiently(lambda: store.claims.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
 
 
@@ -153,21 +137,29 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
         _sink(store, run.id),
         config.start_method,
         _visible(run),
-        switch.asked,
+        switch.is_requested,
         began,
         *_resumed(run, folder, store),
         store.read.quotas.why_no_listening("host"),
         config.server_roles,
+        _disturbance(run),
     )
     made.append(ranks)
     noted = _note_data(config, run, store)
     method(run.experiment)(config, ranks)
-    if not noted:  # it was downloaded on the way
+    if not noted:  # it was downloaded meanwhile
         _note_data(config, run, store)
 
 
+def _disturbance(run: Run) -> Disturbance:
+    """Return the counter of what others take from the run's cores: its own if it is bound to them, else all."""
+    if run.cores and not run.terms.oversubscribe:
+        return Disturbance(len(run.cores), run.cores)
+    return Disturbance(max(1, run.demand.cores), machine().core_ids)
+
+
 def _note_data(config: Config, run: Run, store: Store) -> bool:
-    """Write down which files the run learns from; False where they are not there yet."""
+    """Record the files that the run is trained on; False if they don't exist yet."""
     if config.trains_on is None or not (files := files_used(config.trains_on, store.db.home)):
         return False
     store.worker.note_environment(run.id, "data_files", dict(files))
@@ -180,9 +172,7 @@ def _sink(store: Store, run_id: int) -> Sink:
 
 
 def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
-    """Take over what the run that this one resumes has left: its curves, and the checkpoint, returned with the training
-    time up to it.
-    """
+    """Copy the curves of the run that this one resumes; return its checkpoint and the training time up to it."""
     if run.parent_id is None or not run.resumes:
         return None, 0.0
     if other_rule := seeding.why_not_resumable(store.read.runs.one(run.parent_id).seeding):
@@ -190,7 +180,7 @@ def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
     taken = take_checkpoint(store.db.home.run_folder(run.parent_id), folder)
     if taken is None:
         raise NoCheckpoint(
-            f"The checkpoint of run {run.parent_id}, which this run resumes, is no longer there. Launch the run anew."
+            f"The checkpoint of run {run.parent_id}, which this run resumes, no longer exists. Launch a new run."
         )
     path, found = taken
     store.worker.go_on_from_parent(run.id, step=found.step, time_s=found.time_s)
@@ -198,7 +188,7 @@ def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
 
 
 def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[Status, str, str]:
-    """Run `execute` and turn the way it ended into status, cause and the text behind the cause."""
+    """Run `execute` and turn its end into status, cause and error details."""
     try:
         execute()
     except StopRequested:
@@ -215,7 +205,7 @@ def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[St
             f"The worker raised {type(failure).__name__}: {failure}{f'.{cause}' if cause else ''}",
             traceback.format_exc(),
         )
-    return "finished", "All ranks ended their work.", ""
+    return "finished", "Completed successfully", ""
 
 
 def _stopped(run: Run) -> tuple[Status, str, str]:
@@ -223,7 +213,10 @@ def _stopped(run: Run) -> tuple[Status, str, str]:
         return "cancelled", stop_reason(run), ""
     return (
         "failed",
-        "The worker got SIGTERM from outside the console, as at a shutdown of the machine. Launch the run again.",
+        (
+            "The worker received SIGTERM from outside the console, for example at a system shutdown. "
+            "Launch the run again."
+        ),
         "",
     )
 
@@ -233,7 +226,7 @@ def _visible(run: Run) -> str:
 
 
 def _devices(config: Config, run: Run) -> list[str]:
-    """Place ranks round-robin over the run's GPUs, or all on the CPU where it has none."""
+    """Place ranks round-robin over the run's GPUs, or all on the CPU if it has none."""
     count = min(len(run.gpus), config.max_gpus)
     if config.device == "mps":
         return ["mps"] * len(config.roles)
@@ -241,17 +234,17 @@ def _devices(config: Config, run: Run) -> list[str]:
 
 
 def _close_up_logs(folder: Path) -> None:
-    """Write the long logs of the ranks, which are gone, anew; this process goes on writing its own."""
+    """Compact the long logs of the ranks, which have exited; this process continues to write its own."""
     for path in folder.glob("*.log"):
         if path.name != "worker.log":
             try:
                 close_up(path)
             except OSError as error:
-                log.warning("the log %s could not be written anew: %s", path.name, error)
+                log.warning("could not compact the log %s: %s", path.name, error)
 
 
 def _write_own_log(path: Path) -> None:
-    """Send this process's output to the run's folder from here on."""
+    """Redirect this process's output to the run's folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for descriptor in (1, 2):

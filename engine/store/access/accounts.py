@@ -1,11 +1,12 @@
-"""Accounts as rows and records, and the changes to one that several commands make."""
+"""Accounts as rows and records, and the account changes that several commands share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.access.rules import Role
 from engine.errors import ConfigError, Problem, UnknownName
-from engine.store.connection import Row, WriteConnection
+from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.timestamps import now
 
 PERSON = (
@@ -14,22 +15,38 @@ PERSON = (
 )
 
 
+ACCOUNT = (
+    "name",
+    "role",
+    "role_from",
+    "password",
+    "email",
+    "issuer",
+    "subject",
+    "created_at",
+    "created_by",
+    "disabled_at",
+)
+Account = Mapping[str, Any]
+"""A row of a person, with the columns of `ACCOUNT`."""
+
+
 @dataclass(frozen=True)
 class Person:
-    """Somebody with an account."""
+    """A person with an account."""
 
     id: int
     name: str
     role: Role
     role_from: Literal["admin", "provider"]
-    """Who gave the role: an admin, or the provider, which gives it anew at each sign-in."""
+    """Source of the role: an admin, or the provider, which updates it at each sign-in."""
     email: str
     issuer: str | None
-    """The OpenID provider that knows the person, None where none does."""
+    """The person's OpenID provider, or None."""
     created_at: str
     created_by: str
     disabled_at: str | None
-    """Since when they are shut out."""
+    """Time when the account was disabled, or None."""
     has_password: bool
 
     @property
@@ -37,35 +54,49 @@ class Person:
         return self.disabled_at is None
 
 
+class PeopleReader:
+    """Queries about people."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def everyone(self) -> list[Person]:
+        """Return everyone with an account by name, including disabled accounts."""
+        return [as_person(row) for row in self.db.rows(f"{PERSON} ORDER BY name")]
+
+    def accounts(self) -> list[Account]:
+        """Return all accounts with their password hashes, for a store that replaces this one."""
+        return [dict(row) for row in self.db.rows(f"SELECT {', '.join(ACCOUNT)} FROM people ORDER BY id")]
+
+    def one(self, name: str) -> Person:
+        """Return one person, ignoring case; raises UnknownName."""
+        row = self.db.row(f"{PERSON} WHERE name = ?", [name])
+        if row is None:
+            raise UnknownName("person", name, [each.name for each in self.everyone()], "name")
+        return as_person(row)
+
+
 class AccountChanges:
-    """Changes to one account inside a change of somebody else's command."""
+    """Changes to one account within another command's change."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
+        self._people = PeopleReader(db)
 
     def change(self, name: str, sql: str, *values: Any) -> Person:
-        """Change a person, inside a change that an admin less may not end."""
-        person = self.person(name)
+        """Change a person, within a change that must leave at least one admin."""
+        person = self._people.one(name)
         self.db.connection.execute(sql, [*values, person.id])
         if not self.db.row("SELECT 1 FROM people WHERE role = 'admin' AND disabled_at IS NULL"):
             raise ConfigError(
-                [Problem("name", f"{person.name} is the only admin of this lab; make somebody else one first.")]
+                [Problem("name", f"{person.name} is the only admin of this lab; make another person an admin first.")]
             )
-        return self.person(person.name)
+        return self._people.one(person.name)
 
     def end_sign_ins(self, person_id: int, by: str, but_key: str = "") -> int:
-        """Sign somebody out everywhere, but for the sign-in `but_key`; return of how many browsers."""
+        """End all sessions of a person except `but_key`; return their number."""
         sql = "UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE person_id = ? AND ended_at IS NULL AND key <> ?"
         return self.db.connection.execute(sql, [now(), by, person_id, but_key]).rowcount
-
-    def person(self, name: str) -> Person:
-        """Return one person; raises UnknownName."""
-        row = self.db.row(f"{PERSON} WHERE name = ?", [name])
-        if row is None:
-            raise UnknownName(
-                "person", name, [str(each["name"]) for each in self.db.rows("SELECT name FROM people")], "name"
-            )
-        return as_person(row)
 
 
 def as_person(row: Row) -> Person:

@@ -1,8 +1,6 @@
-"""The mark of a lab that has accounts: a file beside the store, so that a store that was emptied, lost or replaced
-never opens the lab again.
+"""The marker file of a lab with accounts: an emptied, lost or replaced store never opens the lab again.
 
-It is on the disk before the first account is committed: a crash between the two leaves a lab that is closed, not one
-that is open.
+It is written before the first account is committed, so a crash between the two leaves the lab closed, not open.
 """
 
 import os
@@ -17,12 +15,12 @@ _ABOUT = (
 
 
 def is_marked(home: Home) -> bool:
-    """Return whether the home belongs to a lab that has accounts."""
+    """Return whether the home belongs to a lab with accounts."""
     return os.path.lexists(home.accounts)
 
 
 def mark(home: Home) -> None:
-    """Mark the home as one of a lab that has accounts, and wait until the disk has it; raises StoreError."""
+    """Write the marker file and wait until it is on disk; raises StoreError."""
     try:
         with os.fdopen(os.open(home.accounts, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(_ABOUT)
@@ -37,6 +35,6 @@ def mark(home: Home) -> None:
         return
     except OSError as error:
         raise StoreError(
-            f"{home.accounts} can't be written: {error.strerror}. Check who owns {home.path}, and that its "
-            "disk has room."
+            f"{home.accounts} can't be written: {error.strerror}. Check the owner of {home.path} and the free disk "
+            "space."
         ) from error

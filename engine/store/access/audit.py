@@ -1,4 +1,4 @@
-"""The audit log as it is read: every command that anyone gave, done or refused, with who, when and what."""
+"""Queries of the audit log: every command, done or refused, with person, time and target."""
 
 import json
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from engine.store.connection import Connection
 
 @dataclass(frozen=True)
 class Entry:
-    """One command that was given."""
+    """One command in the audit log."""
 
     id: int
     at: str
     who: str
     role: str
-    """What they were then: a role, anyone (in a lab without accounts), program, or nobody."""
+    """Role at that time: a role, anyone (in a lab without accounts), program, or nobody."""
     command: str
     kind: str
     targets: tuple[int | str, ...]
     detail: str
     refused: str
-    """Why it was refused, empty where it was done."""
+    """Reason of the refusal; empty if the command was done."""
 
 
 class AuditReader:
-    """The question about the audit log."""
+    """Queries of the audit log."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -39,8 +39,8 @@ class AuditReader:
         before: int | None = None,
         limit: int = 100,
     ) -> list[Entry]:
-        """Return entries, the newest first: of one person, of one command, after a moment, only refused ones, and those
-        before an id, each where asked.
+        """Return entries, newest first, optionally of one person, of one command, after a time, only refused ones, or
+        before an id.
         """
         sql = (
             "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command = ?2) AND at > ?3 "

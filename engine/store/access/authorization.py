@@ -1,7 +1,7 @@
-"""What stands before every command of the store: the rule for whoever gives it, and the audit log's row about it, in
-the command's own transaction.
+"""Authorization and audit log: check the rule for every command of the store, and write its audit row in the command's
+transaction.
 
-A method that people can give is decorated with `command`; a test holds that none is without.
+Methods that people can call are decorated with `command`; a test verifies that none is missing.
 """
 
 import json
@@ -28,9 +28,7 @@ _OWNERS = {
     ),
     "person": "SELECT coalesce((SELECT name FROM people WHERE name = value), value) FROM json_each(?)",
 }
-"""How the owners of a command's targets are found, by what kind they are; what is not there has none, and the command
-itself says so.
-"""
+"""Queries for the owners of a command's targets, by kind; missing targets have none, and the command reports them."""
 DETAIL_LENGTH = 500
 _SILENT = frozenset(
     {
@@ -51,18 +49,18 @@ _SILENT = frozenset(
         "once",
     }
 )
-"""Arguments that the audit log does not repeat: long ones, which stand elsewhere, and secrets."""
+"""Arguments omitted from the audit log: long ones, which are stored elsewhere, and secrets."""
 
 
 class Authorization:
-    """The checks in front of a command, and the audit log's rows about it."""
+    """Permission checks of commands, and their audit rows."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
         self._access = AccessReader(db)
 
     def check(self, name: str, by: str, kind: str, targets: Sequence[object]) -> str:
-        """Return as what somebody gives a command, in the audit log's words; raises Forbidden."""
+        """Return the caller's role in the audit log's terms; raises Forbidden."""
         owners = (
             list(dict.fromkeys(str(row[0]) for row in self.db.rows(_OWNERS[kind], [_written(targets)]))) if kind else []
         )
@@ -74,7 +72,7 @@ class Authorization:
     def audit(
         self, name: str, by: str, role: str, kind: str, targets: Sequence[object], detail: str, refused: str = ""
     ) -> None:
-        """Add a row about a command, done or refused, to the audit log."""
+        """Add an audit row for a command, done or refused."""
         self.db.connection.execute(
             (
                 "INSERT INTO audit (at, who, role, command, kind, targets, detail, refused) VALUES (?, ?, ?, ?, ?, "
@@ -84,20 +82,20 @@ class Authorization:
         )
 
     def refuse(self, name: str, by: str, kind: str, targets: Sequence[object], detail: str, refused: str) -> None:
-        """Keep that a command was refused; what it had begun is gone by now."""
+        """Record a refused command, after its changes were rolled back."""
         with self.db.change():
             self.audit(name, by, _as(self._access.standing(by)), kind, targets, detail, refused)
 
 
 class AccessCommands:
-    """The rule for commands that are carried out elsewhere than in the store's tables."""
+    """Authorization of commands that act outside the store's tables."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
     def permit(self, name: str, *, by: str, detail: str = "") -> None:
-        """Let a command pass that is carried out elsewhere than in this store's tables, and keep that in the audit log;
-        raises Forbidden.
+        """Authorize a command that acts outside this store's tables, and record it in the audit log; raises
+        Forbidden.
         """
         authorization = Authorization(self.db)
         try:
@@ -131,18 +129,18 @@ _MAKING = (
     "add person",
     "add channel",
 )
-"""Commands whose answer is the ids of what they made. A new token is none: its answer is a secret."""
+"""Commands that return the ids of new objects. A new token is excluded: its result is a secret."""
 
 
 def command(
     name: Name, of: str = "", targets: Targets | None = None
 ) -> Callable[[Callable[Concatenate[G, P], T]], Callable[Concatenate[G, P], T]]:
-    """Make a method of the store a command: who it is `by` (or its `owner`) has to be allowed, and the audit log keeps
-    it, done or refused.
+    """Turn a method of the store into a command: check that the person in `by` (or `owner`) is permitted, and record it
+    in the audit log, done or refused.
 
-    `of` is the kind of what it is done to (run, sweep, view, person …): its first argument, one id or several, or what
-    `targets` makes of the store and all arguments. None where it makes something new. A name that depends on the
-    arguments is a function of them. Rule, change and log are one transaction.
+    `of` is the kind of its targets (run, sweep, view, person …): its first argument, one id or several, or the result
+    of `targets` for the store and all arguments. Without targets the command creates something. A `name` that depends
+    on the arguments is a function of them. Check, change and audit row are one transaction.
     """
     if isinstance(name, str) and name not in COMMANDS:
         raise KeyError(f"The command '{name}' has no rule in engine/access/rules.py.")
@@ -187,14 +185,14 @@ def _as(standing: PersonStanding) -> str:
 
 
 def what(kind: str, targets: Sequence[object]) -> str:
-    """Return the targets of a command in words, such as 'Run 12' or 'One of 3 runs'."""
+    """Return the targets of a command as text, such as 'Run 12' or 'One of these 3 runs'."""
     if not kind or not targets:
         return ""
     return f"{kind.capitalize()} {targets[0]}" if len(targets) == 1 else f"One of these {len(targets)} {kind}s"
 
 
 def _several(value: object) -> list[object]:
-    """Return an id, or several, as a list; of a table of new ids by old ones the new ones."""
+    """Return one or several ids as a list; for a mapping of old to new ids, the new ones."""
     if isinstance(value, Mapping):
         return list(value.values())
     if isinstance(value, Collection) and not isinstance(value, str):
@@ -217,5 +215,7 @@ def _written(targets: Sequence[object]) -> str:
 
 
 def storable(text: str) -> str:
-    """Return the text with what UTF-8 can't write (half characters out of file names and broken output) replaced."""
+    """Return the text with characters that UTF-8 can't encode (lone surrogates from file names and broken output)
+    replaced.
+    """
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,6 +1,6 @@
-"""When each person last looked at the Home page, and from when on what ended is new to them.
+"""Each person's last visit of the Home page, and the time from which ended runs are new to them.
 
-Looks that lie less than half an hour apart are one visit: who comes back from a run, or loads the page again, finds the
+Page views less than half an hour apart are one visit, so that reloading the page, or returning from a run, shows the
 same news.
 """
 
@@ -11,36 +11,38 @@ from engine.store.timestamps import now, seconds_since
 
 VISIT_S = 1_800.0
 FIRST_S = 86_400.0
-"""To a person who has not looked before, what ended within the last day is new."""
+"""For a person without an earlier visit, runs that ended within this time are new."""
 _LOOK = "SELECT looked_at, new_since FROM looks WHERE person = ?"
 
 
 class VisitReader:
-    """The question about looks."""
+    """Queries of visits."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def new_since(self, person: str | None = None) -> str:
-        """Return from when on what ended is new to a person who looks now; to nobody known the last day is."""
+        """Return the time from which ended runs are new to a person who visits now; one day ago for unknown
+        visitors.
+        """
         return _since(self.db.row(_LOOK, [person]))
 
 
 class VisitCommands:
-    """The commands about looks."""
+    """Commands of visits."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
     def note(self, person: str) -> str:
-        """Note that a person looks now, and return from when on what ended is new to them."""
+        """Record a visit, and return the time from which ended runs are new to the person."""
         with self.db.change() as connection:
             since = _since(connection.execute(_LOOK, [person]).fetchone())
             self._write(person, since)
         return since
 
     def mark_seen(self, person: str) -> str:
-        """Let nothing that ended before this moment be new to a person; return the moment."""
+        """Mark everything that ended so far as seen; return the current time."""
         at = now()
         with self.db.change():
             self._write(person, at)

@@ -1,5 +1,5 @@
-"""Accounts of people whom an OpenID provider vouches for: found again, linked to one that an admin made, or
-made anew.
+"""Accounts of people authenticated by an OpenID provider: found, linked to an account created by an admin, or
+created.
 """
 
 from itertools import count
@@ -20,11 +20,11 @@ _NAMES = (
     "views UNION SELECT name FROM people"
 )
 _AS = "program"
-"""As what the audit log keeps a provider."""
+"""Actor name of a provider in the audit log."""
 
 
 class OidcCommands:
-    """What a provider's word writes; that it is the provider's was proved before (app/auth/oidc_routes.py)."""
+    """Commands of an OpenID sign-in; app/auth/oidc_routes.py has verified the provider's token."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -33,12 +33,12 @@ class OidcCommands:
         self._authorization = Authorization(db)
 
     def known_by_provider(self, issuer: str, subject: str, name: str, email: str, role: Role | None) -> Person:
-        """Return the person that a provider has just vouched for; one that it names for the first time gets an account.
+        """Return the person that a provider has authenticated; a new identity gets an account.
 
-        An `email` is one that the provider has verified: whom an admin added under it is that person. With a `role`
-        (from the provider's groups) the person has that one from now on, unless an admin gave them theirs. Raises
-        SignInRefused for somebody without a role, who is then signed out everywhere, somebody who is shut out, an
-        address that is another's here, and in a lab that has no admin yet, unless the provider names this one.
+        `email` must be verified by the provider: it links an account that an admin created with that address. With a
+        `role` (from the provider's groups) the person gets that role, unless an admin set theirs. Raises SignInRefused
+        for a person without a role, who is then signed out everywhere, a disabled account, an address of another
+        person, and in a lab without an admin, unless this person is one.
         """
         refusal = ""
         with self.db.change():
@@ -46,8 +46,8 @@ class OidcCommands:
                 raise SignInRefused(LOST)
             if role != "admin" and not self._has_admin():
                 raise SignInRefused(
-                    "This lab has no admin yet. Whoever runs it adds one: python -m engine users add NAME "
-                    "--role admin --email ADDRESS"
+                    "This lab has no admin yet. Its operator adds one with: python -m engine users add NAME --role "
+                    "admin --email ADDRESS"
                 )
             found = self.db.row("SELECT id FROM people WHERE issuer = ? AND subject = ?", [issuer, subject])
             person_id = found["id"] if found else self._linked(issuer, subject, email)
@@ -55,7 +55,7 @@ class OidcCommands:
                 return self._welcome(issuer, subject, name, email, role)
             person = self._with_id(person_id)
             if not person.active:
-                raise SignInRefused(f"{person.name} is shut out of this lab. An admin can let you in again.")
+                raise SignInRefused(f"The account {person.name} is disabled. An admin can enable it.")
             if role != person.role and person.role_from == "provider" and self._has_admin(beside=person.id):
                 refusal = self._follow(person, issuer, role)
             if not refusal:
@@ -64,29 +64,27 @@ class OidcCommands:
 
     @command("unlink", "person")
     def unlink(self, name: str, *, by: str) -> Person:
-        """Let the provider's identity that a person signs in with be theirs no more, and end where they are
-        signed in.
-        """
+        """Remove the provider's identity from an account and end its sessions."""
         person = self._accounts.change(name, "UPDATE people SET issuer = NULL, subject = NULL WHERE id = ?")
         self._accounts.end_sign_ins(person.id, by)
         return person
 
     def _follow(self, person: Person, issuer: str, role: Role | None) -> str:
-        """Give a person the role that the provider names now, inside a change; without one sign them out everywhere and
-        return the refusal.
+        """Apply the provider's role within a change; without a role, end the person's sessions and return the
+        refusal.
         """
         if role is None:
             self._accounts.end_sign_ins(person.id, issuer)
             return (
-                f"{person.name} may not use this lab any more: the provider names no group of theirs that has a "
-                "role here. Ask an admin for one."
+                f"{person.name} no longer has access to this lab: none of their groups at the provider has a role. "
+                "Ask an admin for a role."
             )
         self.db.connection.execute("UPDATE people SET role = ? WHERE id = ?", [role, person.id])
         self._authorization.audit("set role", issuer, _AS, "person", [person.name], f"role={role}")
         return ""
 
     def _linked(self, issuer: str, subject: str, email: str) -> int | None:
-        """Link the account that an admin made under a verified address, inside a change; None where there is none."""
+        """Link the account that an admin created with a verified address, within a change; None if there is none."""
         rows = (
             self.db.rows("SELECT id, name, issuer, subject FROM people WHERE email = ? COLLATE NOCASE", [email])
             if email
@@ -96,28 +94,28 @@ class OidcCommands:
             return None
         if len(rows) > 1:
             raise SignInRefused(
-                f"{len(rows)} accounts of this lab have the address {email}, so none of them is known to be "
-                "yours. Ask an admin."
+                f"{len(rows)} accounts of this lab have the e-mail address {email}, so yours can't be identified. "
+                "Ask an admin."
             )
         if rows[0]["subject"] is not None:
             raise SignInRefused(
-                f"The account {rows[0]['name']} has the address {email}, but signs in at {rows[0]['issuer']} "
-                "as somebody else."
-                " An admin can change that: python -m engine users unlink NAME"
+                f"The account {rows[0]['name']} has the e-mail address {email}, but is linked to another identity "
+                f"at {rows[0]['issuer']}. An admin can unlink it: python -m engine users unlink NAME"
             )
         self.db.connection.execute(
             "UPDATE people SET issuer = ?, subject = ? WHERE id = ?", [issuer, subject, rows[0]["id"]]
         )
-        self._authorization.audit("sign in", issuer, _AS, "person", [rows[0]["name"]], "linked by the verified address")
+        self._authorization.audit(
+            "sign in", issuer, _AS, "person", [rows[0]["name"]], "linked by verified e-mail address"
+        )
         return int(rows[0]["id"])
 
     def _welcome(self, issuer: str, subject: str, name: str, email: str, role: Role | None) -> Person:
-        """Give somebody whom a provider names for the first time an account, inside a change."""
+        """Create an account for a new identity, within a change."""
         if role is None:
             raise SignInRefused(
-                f"{name or email or 'You'} may not use this lab yet: the provider names no group that has a "
-                "role here, and no verified address"
-                " of somebody whom an admin added. Ask an admin to add you."
+                f"{name or email or 'You'} has no access to this lab yet: no group from the provider has a role, "
+                "and no account matches a verified e-mail address. Ask an admin to add you."
             )
         kept = self._free_name(name, email)
         sql = (
@@ -130,8 +128,8 @@ class OidcCommands:
         return self._with_id(made)
 
     def _free_name(self, name: str, email: str) -> str:
-        """Return a name for a new account like the provider's: never one that has things here, since people choose what
-        they are called there.
+        """Return a name for a new account based on the provider's, but never one that owns objects here, because people
+        choose their names at a provider.
         """
         base = name[:NAME_LENGTH].strip() or email.partition("@")[0][:NAME_LENGTH].strip() or "Somebody"
         taken = {looks(str(row[0])) for row in self.db.rows(_NAMES)} | {looks(each) for each in RESERVED}

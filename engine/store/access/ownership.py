@@ -1,4 +1,4 @@
-"""What each person has in the lab: runs, whether they are on, and when the person was last there."""
+"""What each person owns in the lab: runs, live runs, and the time of the last access."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ SELECT name, max(at) AS at FROM (
 
 @dataclass(frozen=True)
 class Holding:
-    """What one owner has."""
+    """The runs of one owner."""
 
     runs: int
     on: int
@@ -28,21 +28,21 @@ class Holding:
 
 
 class OwnershipReader:
-    """The questions about what people have; owners without an account are among the answers."""
+    """Queries of ownership, including owners without an account."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def holdings(self) -> dict[str, Holding]:
-        """Return what each owner has."""
+        """Return the holdings of each owner."""
         return {row["owner"]: Holding(row["runs"], row["are_on"], row["wait"]) for row in self.db.rows(_HELD)}
 
     def last_seen(self) -> dict[str, str]:
-        """Return when each person's browsers or scripts last asked for something, to a few minutes; without those who
-        never did.
+        """Return the last request of each person's browsers and scripts, accurate to a few minutes; people without
+        requests are omitted.
         """
         return {row["name"]: row["at"] for row in self.db.rows(_SEEN)}
 
     def owner_of_each(self) -> dict[int, str]:
-        """Return whose each run is."""
+        """Return the owner of each run."""
         return {row["id"]: row["owner"] for row in self.db.rows("SELECT id, owner FROM runs")}

@@ -1,6 +1,4 @@
-"""What each person's runs hold of the lab at this moment, and the check of their limits that stands in every command
-that queues runs.
-"""
+"""Usage of the lab by each person's runs, and the quota check in every command that queues runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,40 +26,39 @@ _DISK = (
     " LEFT JOIN origins ON origins.run_id = runs.id WHERE ?1 IS NULL OR coalesce(imported_by, runs.owner) = ?1 "
     "GROUP BY 1"
 )
-ASK = "or ask an admin of this lab for more."
+ASK = "or ask an admin for a higher quota."
 HOST_NETWORK_REFUSED = (
-    "Ranks of this run would listen on the machine's network, where any user of the machine can run commands "
-    "as the runner's user, "
-    "and this lab has accounts. Choose transport shared_memory or another experiment, let the machine make "
-    "network namespaces "
-    f"(python -m engine doctor says what stops it), or ask an admin to accept the risk: {ALLOW_HOST_NETWORK}"
+    "This run's ranks would listen on the machine's network, where any local user could run commands as the "
+    "runner's user; a lab with accounts refuses that. Choose transport shared_memory or another experiment, enable "
+    "network namespaces (python -m engine doctor shows what prevents them), or ask an admin to accept the risk: "
+    f"{ALLOW_HOST_NETWORK}"
 )
 
 
 @dataclass(frozen=True)
 class Held:
-    """What one person's runs hold."""
+    """Usage of one person's runs."""
 
     person: str
     running: int = 0
-    """Runs that are on."""
+    """Number of live runs."""
     queued: int = 0
     cores: int = 0
     gpus: int = 0
     disk_bytes: int = 0
-    """Of folders and store, as the runner last measured them; runs that the person imported count too."""
+    """Bytes of folders and store, as last measured by the runner; includes runs that the person imported."""
 
 
 class QuotaReader:
-    """The questions about what people hold, and what the lab allows."""
+    """Queries of usage and of the lab's quotas."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
         self._access = AccessReader(db)
 
     def why_no_listening(self, level: str | None = None) -> str:
-        """Return why ranks may not listen on a network of that level (default: the runner's, as it last said); empty
-        where they may.
+        """Return why ranks may not listen on a network of this level (default: the runner's last reported level); empty
+        if they may.
         """
         if level is None:
             runner = self.db.row("SELECT network FROM runner")
@@ -74,11 +71,11 @@ class QuotaReader:
             return HOST_NETWORK_REFUSED
 
     def held(self, person: str) -> Held:
-        """Return what one person holds."""
+        """Return the usage of one person."""
         return self._held(str(person)).get(person, Held(person))
 
     def all_held(self) -> list[Held]:
-        """Return what everyone holds who holds something, by name."""
+        """Return the usage of everyone with usage, by name."""
         return [held for _, held in sorted(self._held(None).items())]
 
     def _held(self, person: str | None) -> dict[str, Held]:
@@ -89,18 +86,17 @@ class QuotaReader:
 
 
 class QuotaChecks:
-    """Checks of people's limits inside a change that queues runs."""
+    """Quota checks within a change that queues runs."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
         self._quotas = QuotaReader(db)
 
     def require(self, owner: str, demands: Sequence[Demand], wanted_s: float | None = None) -> None:
-        """Raise LimitReached where so many runs more are not to be queued, inside a change; parts of Parallab are held
-        to no limit here.
+        """Raise LimitReached if these additional runs may not be queued, within a change; parts of Parallab have no
+        quota.
 
-        `wanted_s` is the time limit that was asked for; None where it is an older run's, which is cut to what is
-        allowed.
+        `wanted_s` is the requested time limit; None for that of an older run, which is reduced to the quota.
         """
         if isinstance(owner, Program):
             return
@@ -113,10 +109,10 @@ class QuotaChecks:
             raise LimitReached(sentence)
 
     def cut(self, terms: Terms, owner: str) -> Terms:
-        """Return the terms with a time limit that is at most the owner's; one without gets that.
+        """Return the terms with a time limit of at most the owner's quota, which is also the default.
 
-        Limits that can't be read bound nothing here: they stop whoever launches before this, and the runner, which
-        queues lost runs anew, must go on.
+        Unreadable quotas are ignored here: launches fail earlier, and the runner, which retries lost runs, must
+        continue.
         """
         try:
             most = limits(self.db.home).of(owner).max_run_time_s
@@ -128,15 +124,10 @@ class QuotaChecks:
 
 
 def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wanted_s: float | None = None) -> str:
-    """Return why a person may not queue so many runs more, with what they hold, the limit and the cure; empty where
-    they may.
-    """
+    """Return why a person may not queue these additional runs, with usage, quota and cure; empty if they may."""
     most_s = mine.max_run_time_s
     if most_s is not None and wanted_s is not None and wanted_s > most_s:
-        return (
-            f"max_run_time_s is {wanted_s:,g} s, and {person}'s runs may be on for {most_s:,g} s at most. Give at "
-            f"most that, {ASK}"
-        )
+        return f"max_run_time_s must be at most {most_s:,g} s (quota of {person}); got {wanted_s:,g} s. Lower it, {ASK}"
     for kind, cure, asked, most in (
         (
             "CPU cores",
@@ -148,33 +139,32 @@ def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wa
     ):
         if most is not None and asked > most:
             return (
-                f"The run asks for {asked:,} {kind}, and {person} may hold {most:,} at a time, so it would never "
-                f"start. {cure}, {ASK}"
+                f"The run needs {asked:,} {kind} but the quota of {person} is {most:,}, so it would never start. "
+                f"{cure}, {ASK}"
             )
     most_queued = mine.max_queued_per_person
     if most_queued is not None and held.queued + len(demands) > most_queued:
         more = "another one" if len(demands) == 1 else f"{len(demands):,} more"
         return (
-            f"{person} holds {held.queued:,} of {most_queued:,} queued runs, so {more} can't be queued. "
-            f"Wait until some have started, cancel some, queue fewer, {ASK}"
+            f"Quota of {person}: {held.queued:,} of {most_queued:,} queued runs; {more} can't be queued. Wait "
+            f"until some start, cancel some, queue fewer, {ASK}"
         )
     return over_disk(mine, person, held)
 
 
 def over_disk(mine: Limits, person: str, held: Held, more_bytes: int = 0) -> str:
-    """Return why a person may have nothing more, or not so many bytes more, kept; empty where they may."""
+    """Return why a person may not store more, or `more_bytes` more; empty if they may."""
     if mine.max_disk_gb is None or held.disk_bytes + more_bytes < mine.max_disk_gb * GB:
         return ""
     if held.disk_bytes < mine.max_disk_gb * GB:
         return (
-            f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, and this "
-            f"would take about {more_bytes / GB:,.3g} GB more. "
-            "Import fewer runs, ask an admin of this lab to thin or delete old runs (the gc command), or for more."
+            f"Disk quota of {person}: {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB used, and this import "
+            f"needs about {more_bytes / GB:,.3g} GB more. Import fewer runs, or ask an admin to thin or delete old "
+            "runs (the gc command) or to raise the quota."
         )
     return (
-        f"{person}'s runs take {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk, so no more can "
-        "be kept. "
-        f"Ask an admin of this lab to thin or delete old runs (the gc command), or for more."
+        f"Disk quota of {person} exceeded: {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB used. Ask an "
+        "admin to thin or delete old runs (the gc command) or to raise the quota."
     )
 
 

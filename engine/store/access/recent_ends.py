@@ -1,4 +1,4 @@
-"""What has ended since a moment, the runs of a sweep together; and a mark that changes when anything more has."""
+"""Runs that ended since a time, grouped by sweep, and a marker that changes when more have ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ _MARK = (
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that has ended, or (with `sweep_id`) those of a sweep that have."""
+    """An ended run, or (with `sweep_id`) the ended runs of a sweep."""
 
     sweep_id: int | None
     run_id: int
-    """The run; of a sweep the newest of them."""
+    """The run; for a sweep its newest run."""
     statuses: Mapping[Status, int]
-    """How many ended how; ends of none are left out."""
+    """Number of runs per status; statuses without runs are omitted."""
     ended_at: str
-    """When the last of them ended."""
+    """Time of the last end."""
 
 
 class RecentEndReader:
-    """The questions about what is new. Runs that were archived are news to nobody."""
+    """Queries of recent ends. Archived runs are excluded."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def since(self, since: str, *, limit: int = 8) -> list[Ended]:
-        """Return what ended later than a moment, the newest first."""
+        """Return everything that ended after a time, newest first."""
         of_each = f"SELECT sweep_id, max(id) AS run_id, max(ended_at) AS ended_at, {_COUNTS}"
         sql = f"{of_each} {_SINCE} GROUP BY coalesce(sweep_id, -id) ORDER BY 3 DESC, 2 DESC LIMIT ?"
         return [
@@ -43,14 +43,12 @@ class RecentEndReader:
         ]
 
     def count_since(self, since: str) -> dict[Status, int]:
-        """Return how many runs ended later than a moment, by how they ended."""
+        """Return the number of runs that ended after a time, by status."""
         row = self.db.row(f"SELECT {_COUNTS} {_SINCE}", [since])
         return _statuses(row) if row else {}
 
     def mark(self) -> tuple[str, int, int]:
-        """Return what changes when a run ends, is deleted, or goes to the archive or back; it costs no look at the runs
-        themselves.
-        """
+        """Return a value that changes when a run ends, is deleted, archived or unarchived, without reading the runs."""
         row = self.db.row(_MARK)
         return (str(row["newest"] or ""), row["runs"], row["archived"]) if row else ("", 0, 0)
 

@@ -1,4 +1,4 @@
-"""Sign-ins: what a browser shows, of which only the SHA-256 is kept, and whom it stands for."""
+"""Sessions of browsers: the store has only the SHA-256 of each secret, and the session's person."""
 
 import hashlib
 import secrets
@@ -14,30 +14,30 @@ from engine.store.timestamps import in_seconds, now, seconds_since
 Scope = Literal["read", "launch"]
 Way = Literal["password", "provider"]
 LASTS_S = 7 * 24 * 3600.0
-"""A sign-in ends so long after it began, whatever happens."""
+"""Maximum age of a session."""
 IDLE_S = 12 * 3600.0
-"""And so long after it was last used."""
+"""Maximum idle time of a session."""
 SEEN_EVERY_S = 300.0
-"""Its use is noted so often at most: a look is no reason to write."""
-NOBODY = "That name and password do not belong together, or nobody has that name."
+"""Minimum interval between recorded uses, to limit writes."""
+NOBODY = "Incorrect user name or password."
 STRANGER = "someone"
-"""Whom the audit log names where nobody has the name that was typed; no account can have this one."""
+"""Actor name in the audit log for unknown names; no account can have it."""
 _LIVE = "ended_at IS NULL AND people.disabled_at IS NULL"
 
 
 @dataclass(frozen=True)
 class SignedIn:
-    """Whom a sign-in or a token stands for at this moment."""
+    """The current person of a session or a token."""
 
     name: str
     role: Role
     scope: Scope | None = None
-    """What a token may be used for; None for a browser."""
+    """Scope of a token; None for a browser."""
 
 
 @dataclass(frozen=True)
 class SignIn:
-    """One browser that somebody is signed in on."""
+    """One browser session of a person."""
 
     key: str
     way: Way
@@ -47,15 +47,13 @@ class SignIn:
 
 
 class SignInReader:
-    """The questions about sign-ins."""
+    """Queries of sessions."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def signed_in(self, key: str) -> SignedIn | None:
-        """Return whom the sign-in with that key stands for; None where it was ended, is too old or was idle too long,
-        or its person is shut out.
-        """
+        """Return the person of the session with this key; None if it ended or expired, or the account is disabled."""
         sql = (
             "SELECT name, role, seen_at, expires_at FROM sign_ins JOIN people ON people.id = person_id WHERE key "
             f"= ? AND {_LIVE}"
@@ -66,13 +64,13 @@ class SignInReader:
         return SignedIn(row["name"], row["role"])
 
     def has_passwords(self) -> bool:
-        """Say whether anybody can sign in with a password."""
+        """Return whether anybody can sign in with a password."""
         return (
             self.db.row("SELECT 1 FROM people WHERE password IS NOT NULL AND disabled_at IS NULL LIMIT 1") is not None
         )
 
     def of(self, name: str) -> list[SignIn]:
-        """Return the browsers that somebody is signed in on, the one used last first."""
+        """Return a person's sessions, most recently used first."""
         sql = (
             "SELECT key, way, browser, began_at, seen_at FROM sign_ins JOIN people ON people.id = person_id WHERE "
             f"name = ? AND expires_at > ? AND {_LIVE}"
@@ -81,31 +79,30 @@ class SignInReader:
         return [each for each in found if seconds_since(each.seen_at) <= IDLE_S]
 
     def password_of(self, name: str) -> tuple[str, str | None]:
-        """Return the name as it is kept and the hash of its password; without a hash where nobody active has that name
-        or no password is set.
+        """Return the stored name and the password hash; no hash for an unknown name, a disabled account or an account
+        without a password.
         """
         row = self.db.row("SELECT name, password FROM people WHERE name = ? AND disabled_at IS NULL", [name])
         return (row["name"], row["password"]) if row else (name, None)
 
 
 class SignInCommands:
-    """What signing in and out writes; who someone is was proved before (engine/commands/sign_in.py)."""
+    """Commands of signing in and out; engine/commands/sign_in.py has authenticated the person."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
         self._authorization = Authorization(db)
 
     def begin(self, name: str, way: Way, *, browser: str = "") -> str:
-        """Let a browser in as a person and return the secret that its cookie is to hold: always a new one, so that none
-        can be fixed beforehand.
+        """Start a session and return the secret for its cookie, always a new one to prevent session fixation.
 
-        Raises SignInRefused where nobody active has that name.
+        Raises SignInRefused for an unknown or disabled name.
         """
         secret = secrets.token_urlsafe(32)
         with self.db.change() as connection:
             row = self.db.row("SELECT id, role FROM people WHERE name = ? AND disabled_at IS NULL", [name])
             if row is None:
-                raise SignInRefused("This sign-in has ended. Sign in again.")
+                raise SignInRefused("Your session has ended. Sign in again.")
             sql = (
                 "INSERT INTO sign_ins (key, person_id, way, browser, began_at, seen_at, expires_at) VALUES (?, ?, "
                 "?, ?, ?, ?, ?)"
@@ -116,10 +113,8 @@ class SignInCommands:
         return secret
 
     def refuse(self, name: str, why: str, *, address: str = "") -> None:
-        """Keep that a sign-in failed, and from where. Nothing that was typed is kept, but the name of somebody who has
-        an account.
-
-        People do type their password where the name belongs.
+        """Record a failed sign-in and its address. No input is recorded except the name of an existing account, because
+        people type passwords into name fields.
         """
         with self.db.change():
             row = self.db.row("SELECT name FROM people WHERE name = ?", [name])
@@ -134,12 +129,12 @@ class SignInCommands:
             )
 
     def renew_password(self, name: str, stored: str) -> None:
-        """Keep the hash of the same password made with today's parameters."""
+        """Store the hash of the same password with current parameters."""
         with self.db.change() as connection:
             connection.execute("UPDATE people SET password = ? WHERE name = ?", [stored, name])
 
     def end(self, key: str) -> Way | None:
-        """End a sign-in for good and return the way that it came in; None where it had ended or never was."""
+        """End a session permanently and return its sign-in method; None if it had ended or never existed."""
         way: Way | None = None
         with self.db.change() as connection:
             row = self.db.row(
@@ -158,7 +153,7 @@ class SignInCommands:
         return way
 
     def note_use(self, key: str) -> None:
-        """Note that a sign-in or a token is in use; writes nothing where that was noted a moment ago."""
+        """Record that a session or a token is in use; writes nothing if that was recorded recently."""
         before = in_seconds(-SEEN_EVERY_S)
         if self.db.row(
             (
@@ -173,5 +168,5 @@ class SignInCommands:
 
 
 def key_of(secret: str) -> str:
-    """Return what is kept of a secret of 256 bits: its SHA-256 in hexadecimal digits."""
+    """Return the stored key of a 256-bit secret: its SHA-256 in hexadecimal digits."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,4 +1,4 @@
-"""Who somebody is to this lab: an admin, a member, a viewer, a part of Parallab, or nobody."""
+"""A person's standing in this lab: admin, member, viewer, a part of Parallab, or nobody."""
 
 from engine.access.rules import LOST, PersonStanding, Program
 from engine.errors import StoreError
@@ -7,14 +7,14 @@ from engine.store.connection import Connection
 
 
 class AccessReader:
-    """Questions about what a person may do, and whether this lab has accounts."""
+    """Queries of permissions, and of whether this lab has accounts."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def standing(self, name: str) -> PersonStanding:
-        """Return what a person may do at this moment; in a lab without accounts that is everything, as it is for a part
-        of Parallab.
+        """Return a person's current standing; in a lab without accounts, and for parts of Parallab, everything is
+        permitted.
         """
         if isinstance(name, Program):
             return PersonStanding(name, "admin", open=True)
@@ -28,12 +28,10 @@ class AccessReader:
         return PersonStanding(name, row["role"] if row and row["name"] == name else None)
 
     def has_people(self) -> bool:
-        """Say whether the lab has accounts, so that rules hold and the console asks for a sign-in."""
+        """Return whether the lab has accounts, so that rules apply and the console requires a sign-in."""
         return self.db.row("SELECT 1 FROM people LIMIT 1") is not None
 
     def require_accounts(self) -> None:
-        """Raise StoreError where the lab has accounts and this store holds none: it was emptied, deleted or
-        replaced.
-        """
+        """Raise StoreError if the lab has accounts but this store has none: it was emptied, deleted or replaced."""
         if not self.has_people() and is_marked(self.db.home):
             raise StoreError(LOST)

@@ -1,4 +1,4 @@
-"""Tokens: what a script shows instead of a password, of which only the SHA-256 is kept, and whom it stands for."""
+"""API tokens of scripts: the store has only the SHA-256 of each token, and its person."""
 
 import secrets
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from engine.store.timestamps import in_seconds, now
 
 TOKEN_DAYS, MOST_TOKENS = 365, 50
 TOKEN_MARK = "plab_"
-"""What a token begins with, so that it is known where it turns up by accident."""
+"""Prefix of every token, so that leaked ones are recognizable."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """What a person's script shows."""
+    """A token of a person's script."""
 
     id: int
     name: str
@@ -29,15 +29,13 @@ class Token:
 
 
 class TokenReader:
-    """The questions about tokens."""
+    """Queries of tokens."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def holder(self, token: str) -> SignedIn | None:
-        """Return whom a script's token stands for; None where it was taken back or is too old, or its person is shut
-        out.
-        """
+        """Return the person of a token; None if it was revoked or expired, or the account is disabled."""
         sql = (
             "SELECT people.name, role, scope, expires_at FROM tokens JOIN people ON people.id = person_id"
             " WHERE key = ? AND revoked_at IS NULL AND people.disabled_at IS NULL"
@@ -46,7 +44,7 @@ class TokenReader:
         return SignedIn(row["name"], row["role"], row["scope"]) if row and row["expires_at"] > now() else None
 
     def of(self, name: str) -> list[Token]:
-        """Return a person's tokens, those that were taken back among them, newest first."""
+        """Return a person's tokens, including revoked ones, newest first."""
         sql = (
             "SELECT tokens.id, tokens.name, scope, made_at, expires_at, used_at, revoked_at FROM tokens JOIN "
             "people ON people.id = person_id"
@@ -55,42 +53,36 @@ class TokenReader:
 
 
 class TokenCommands:
-    """The commands about tokens."""
+    """Commands of tokens."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
     @command("make token", "person")
     def make(self, person: str, name: str, scope: Scope, *, by: str, days: int = 90) -> str:
-        """Return a new token that stands for a person; it is shown this once. Raises ConfigError for a name, scope or
-        number of days that does not do.
+        """Return a new token of a person, which is shown only once. Raises ConfigError for an invalid name, scope or
+        number of days.
         """
         name = " ".join(name.split())
         if not 0 < len(name) <= 60:
             raise ConfigError(
-                [
-                    Problem(
-                        "name", f"A token needs a name of 1 to 60 characters that says what it is for, got {len(name)}."
-                    )
-                ]
+                [Problem("name", f"A token name must have 1 to 60 characters; got {len(name)}. Name its purpose.")]
             )
         if scope not in ("read", "launch"):
-            raise ConfigError([Problem("scope", f"The scope of a token is read or launch, got '{scope}'.")])
+            raise ConfigError([Problem("scope", f"scope must be read or launch; got '{scope}'.")])
         if not 1 <= days <= TOKEN_DAYS:
-            raise ConfigError([Problem("days", f"A token lasts 1 to {TOKEN_DAYS} days, got {days}.")])
+            raise ConfigError([Problem("days", f"A token must expire after 1 to {TOKEN_DAYS} days; got {days}.")])
         row = self.db.row("SELECT id, name, role FROM people WHERE name = ? AND disabled_at IS NULL", [person])
         if row is None:
-            raise ConfigError(
-                [Problem("person", f"Nobody named '{person}' has an account here, so no token can stand for them.")]
-            )
+            raise ConfigError([Problem("person", f"'{person}' has no account, so no token can be created for them.")])
         if scope == "launch" and ROLES.index(row["role"]) < ROLES.index("member"):
             raise ConfigError(
                 [
                     Problem(
                         "scope",
                         (
-                            f"{row['name']} is a viewer and may not launch, so no token of theirs may. Make one "
-                            "with the scope read."
+                            f"{row['name']} is a viewer and can't launch runs, so neither can their tokens. Create "
+                            "a token with scope read."
                         ),
                     )
                 ]
@@ -101,7 +93,7 @@ class TokenCommands:
         )[0]
         if there >= MOST_TOKENS:
             raise ConfigError(
-                [Problem("name", f"{row['name']} has {there} tokens, and may have {MOST_TOKENS}. Revoke one first.")]
+                [Problem("name", f"{row['name']} has {there} tokens; the limit is {MOST_TOKENS}. Revoke one first.")]
             )
         token = TOKEN_MARK + secrets.token_urlsafe(32)
         sql = "INSERT INTO tokens (key, person_id, name, scope, made_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)"
@@ -110,6 +102,6 @@ class TokenCommands:
 
     @command("revoke token", "token")
     def revoke(self, token_id: int, *, by: str) -> bool:
-        """Take a token back for good; False where it is not there or was taken back already."""
+        """Revoke a token permanently; False if it does not exist or was already revoked."""
         sql = "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
         return self.db.connection.execute(sql, [now(), token_id]).rowcount > 0

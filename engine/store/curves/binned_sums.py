@@ -1,8 +1,7 @@
-"""A long curve added up in cells along one of its axes, by the store itself: what comes back are the cells, not the
-points.
+"""Sum a long curve in cells along one of its axes within the store: the result is cells, not points.
 
-A curve's axis never goes back, so a cell is a range of ids. Its first point is found in the bucket that its edge falls
-into.
+A curve's axis never decreases, so a cell is a range of ids. Its first point is found in the bucket that contains its
+edge.
 """
 
 from collections.abc import Sequence
@@ -31,7 +30,7 @@ _BEFORE = "SELECT {axis}, value FROM points WHERE metric_id = ? AND id < ? ORDER
 
 @dataclass(frozen=True)
 class Marks:
-    """Where a curve's buckets begin along an axis, and where the curve ends; ascending."""
+    """Starts of a curve's buckets along an axis, and the curve's end; ascending."""
 
     metric_id: int
     ids: tuple[int, ...]
@@ -39,26 +38,24 @@ class Marks:
     last_id: int
     end: float
     positive: float | None
-    """Where its first point above 0 lies."""
+    """Position of the first point above 0."""
 
 
 @dataclass(frozen=True)
 class BinnedCell:
-    """What a curve has in one cell; an empty one has the last point before it, where there is one: where that lies, and
-    its value (None: not finite).
+    """A curve's values in one cell; an empty cell has the last point before it, if any: its position and value (None:
+    not finite).
     """
 
     total: float
-    """The sum of its finite values."""
+    """Sum of the finite values."""
     finite: int
     points: int
     before: tuple[float, float | None] | None = None
 
 
 def marks(reader: Connection, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
-    """Return the marks of a curve, None where it has none: too short, thinned, without a place on the axis, or with one
-    that goes back.
-    """
+    """Return the marks of a curve; None if it is too short, thinned, or its axis is missing or decreases."""
     found = reader.row(_METRIC, [run_id, metric, -1 if rank is None else rank])
     if found is None or found["thinned"]:
         return None
@@ -81,12 +78,12 @@ def marks(reader: Connection, run_id: int, metric: str, rank: int | None, axis: 
 
 
 def positions(reader: Connection, known: Marks, axis: Axis, low: float, most: int) -> int:
-    """Return at how many places from `low` on a curve has points, `most` where there are more."""
+    """Return the number of distinct positions of a curve from `low`, at most `most`."""
     return int(reader.rows(_POSITIONS.format(axis=axis), [known.metric_id, low, most])[0][0])
 
 
 def cells(reader: Connection, known: Marks, axis: Axis, edges: Sequence[float]) -> list[BinnedCell]:
-    """Return a curve's cells between ascending edges; a cell holds its low edge and, if it is the last one, its high
+    """Return a curve's cells between ascending edges; a cell includes its low edge and, if it is the last one, its high
     edge.
     """
     connection = reader.connection

@@ -1,6 +1,4 @@
-"""Fewer points of the same shape: first, last, least and greatest of each bucket; a pure function with no
-chance in it.
-"""
+"""Down-sampling: first, last, minimum and maximum of each bucket; a pure, deterministic function."""
 
 from collections.abc import Sequence
 
@@ -12,12 +10,11 @@ from engine.store.schema.minmax_buckets import CORNERS, bucket_size
 def kept(values: Sequence[float] | np.ndarray, max_points: int) -> list[int]:
     """Return the positions, in order, of at most `max_points` (at least 5) values that draw the same curve.
 
-    A bucket is 2^k neighbours counted from the start, so appending a value changes the last bucket alone, or joins
-    buckets two by two: a point that was left out never comes back. A NaN is never least or greatest; an infinity may
-    be.
+    A bucket has 2^k consecutive values from the start, so appending a value changes only the last bucket, or merges
+    buckets in pairs: a dropped point never returns. A NaN is never minimum or maximum; an infinity may be.
     """
     if max_points < CORNERS + 1:
-        raise ValueError(f"max_points must be at least {CORNERS + 1}, got {max_points}.")
+        raise ValueError(f"max_points must be at least {CORNERS + 1}; got {max_points}.")
     count = len(values)
     if count <= max_points:
         return list(range(count))
@@ -37,5 +34,7 @@ def kept(values: Sequence[float] | np.ndarray, max_points: int) -> list[int]:
 
 
 def _buckets(array: np.ndarray, size: int, filler: float) -> np.ndarray:
-    """Return the values with one bucket a row, the last one filled up with what is never chosen before a real value."""
+    """Return the values with one bucket per row, the last one padded with values that are never preferred to a real
+    one.
+    """
     return np.pad(array, (0, -len(array) % size), constant_values=filler).reshape(-1, size)

@@ -1,6 +1,4 @@
-"""Bands: what is recorded once an episode, over all ranks, in a bounded number of bins with mean and spread; no episode
-is left out.
-"""
+"""Bands of per-episode metrics over all ranks: a bounded number of bins with mean and spread; every episode counts."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -8,29 +6,29 @@ from dataclasses import replace
 
 from engine.store.connection import Connection
 from engine.store.curve_records import Band, Bin
+from engine.store.curves.heatmap import FINITE_POINTS
 
 BINS = 64
-"""At most so many bins; when there are more, they join two by two, each then of twice as many values."""
+"""Maximum number of bins; beyond it, pairs are merged."""
 RUNNING = 100
-"""The running mean is over so many values: the count over which gymnasium's registry calls an environment solved."""
+"""Window of the running mean: the number of episodes in gymnasium's definition of a solved environment."""
 
 _NEW = (
     "SELECT id, step, time_s, value FROM points WHERE metric_id IN (SELECT id FROM metrics WHERE run_id = ? "
     "AND name = ?) "
     "AND id > ? AND value IS NOT NULL ORDER BY id"
 )
-_TOTAL = "SELECT sum(count) FROM metrics WHERE run_id = ? AND name = ?"
 
 
 def count_band(reader: Connection, run_id: int, metric: str, before: Band | None = None) -> Band | None:
-    """Return the band of a metric; None where the run has no finite point of it.
+    """Return the band of a metric; None if the run has no finite point of it.
 
-    Values of all ranks stand in the order recorded. Only points newer than `before`, an earlier answer, are read; where
-    it does not fit the run, all are.
+    Values of all ranks are in recording order. Only points newer than `before`, an earlier result, are read; all are
+    read if it does not match the run.
     """
     nothing = Band(metric, (), 1, (), 0)
     with reader.snapshot():
-        total = reader.rows(_TOTAL, [run_id, metric])[0][0] or 0
+        total = reader.rows(FINITE_POINTS, [run_id, metric])[0][0] or 0
         found = _with_new(reader, run_id, before or nothing)
         if found.total != total:
             found = _with_new(reader, run_id, nothing)
@@ -58,7 +56,7 @@ def _paired(bins: Sequence[Bin]) -> list[Bin]:
 
 
 def joined(first: Bin, second: Bin) -> Bin:
-    """Return two neighbours as one (Chan, Golub and LeVeque's way of joining means and squares)."""
+    """Return two adjacent bins as one (Chan, Golub and LeVeque's method for means and squares)."""
     count = first.count + second.count
     share, shift = second.count / count, second.mean - first.mean
     return Bin(

@@ -1,4 +1,4 @@
-"""Every point of a run, a page at a time: what leaves as a stream, however long the run was."""
+"""Every point of a run in pages, for streams of any length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _PAGE = (
 
 @dataclass(frozen=True)
 class Recording:
-    """What one rank (None: the whole run) recorded of one metric."""
+    """One metric recorded by one rank (None: the whole run)."""
 
     id: int
     metric: str
@@ -28,7 +28,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class PointRow:
-    """One point; `id` grows along a recording."""
+    """One point; `id` increases along a recording."""
 
     id: int
     step: int
@@ -38,17 +38,17 @@ class PointRow:
 
 
 class PointReader:
-    """The questions of whoever wants all points."""
+    """Queries of all points."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def recordings(self, run_id: int, metrics: Sequence[str] = ()) -> list[Recording]:
-        """Return what a run recorded, by metric and rank; of some metrics alone where they are named."""
+        """Return the recordings of a run by metric and rank, optionally of some metrics only."""
         return [Recording(*row) for row in self.db.rows(_SERIES, [run_id]) if not metrics or row["name"] in metrics]
 
     def page(self, recording_id: int, *, after: int = 0, limit: int = 10_000) -> list[PointRow]:
-        """Return the next points of a recording behind the point `after`, at most `limit`; none at its end."""
+        """Return up to `limit` points of a recording after the point `after`; none at its end."""
         return [
             PointRow(id, step, time_s, passes, float(value))
             for id, step, time_s, passes, value in self.db.rows(_PAGE, [recording_id, after, limit])

@@ -1,4 +1,4 @@
-"""Heat: every point of a metric counted into a bounded grid of time by value; nothing is sampled, nothing guessed."""
+"""Heat maps: every point of a metric is counted in a bounded grid of time by value, without sampling."""
 
 import math
 from collections import Counter
@@ -16,7 +16,7 @@ _CELLS = (
     f"SELECT CAST(time_s / ? AS INTEGER), CAST((value - ?) / ? AS INTEGER), count(*) FROM points WHERE {_NEW} "
     "GROUP BY 1, 2"
 )
-_TOTAL = "SELECT sum(count) FROM metrics WHERE run_id = ? AND name = ?"
+FINITE_POINTS = "SELECT sum(count) FROM metrics WHERE run_id = ? AND name = ?"
 
 
 def count_heat(
@@ -27,16 +27,16 @@ def count_heat(
     columns: int = COLUMNS,
     rows: int = ROWS,
 ) -> Heat | None:
-    """Return the grid of a metric in at most `columns` by `rows` cells (rows at least 2); None where the run has no
-    finite point of it.
+    """Return the grid of a metric in at most `columns` by `rows` cells (rows at least 2); None if the run has no finite
+    point of it.
 
-    A cell is 2^k s wide and 2^k high (at least 1) and lies at a multiple of its size: while a run goes on, cells stay
-    or join two by two. So only points newer than `before`, an earlier answer, need counting; where it does not fit the
-    run, all are counted.
+    A cell is 2^k s wide and 2^k high (at least 1) and aligned to a multiple of its size: during a run, cells stay or
+    merge in pairs. So only points newer than `before`, an earlier result, are counted; all are counted if it does not
+    match the run.
     """
     nothing = Heat(metric, _FINEST_S, 1.0, {}, 0)
     with reader.snapshot():
-        total = reader.rows(_TOTAL, [run_id, metric])[0][0] or 0
+        total = reader.rows(FINITE_POINTS, [run_id, metric])[0][0] or 0
         found = _with_new(reader, run_id, before or nothing, columns, rows)
         if sum(found.counts.values()) != total:
             found = _with_new(reader, run_id, nothing, columns, rows)
@@ -44,7 +44,7 @@ def count_heat(
 
 
 def _with_new(reader: Connection, run_id: int, known: Heat, columns: int, rows: int) -> Heat:
-    """Return the heat with the points that are newer than it."""
+    """Return the heat map including newer points."""
     new = [run_id, known.metric, known.last_id]
     last_id, end, low, high = reader.rows(_BOUNDS, new)[0]
     if last_id is None:
@@ -61,7 +61,7 @@ def _with_new(reader: Connection, run_id: int, known: Heat, columns: int, rows: 
 
 
 def _joined(known: Heat, width: float, height: float, new: dict[tuple[int, int], int]) -> dict[tuple[int, int], int]:
-    """Return the counts of `known` in cells of another size, with the new ones added."""
+    """Return the counts of `known` in cells of another size, plus the new ones."""
     across, up = round(width / known.column_s), round(height / known.row)
     counts = Counter(new)
     for (column, row), count in known.counts.items():
@@ -70,7 +70,7 @@ def _joined(known: Heat, width: float, height: float, new: dict[tuple[int, int],
 
 
 def _size(last: Callable[[float], int], most: int, least: float) -> float:
-    """Return the least power of two, `least` or more, by which the last cell's number stays below `most`."""
+    """Return the smallest power of two, at least `least`, for which the last cell's index is below `most`."""
     size = least
     while last(size) >= most:
         size *= 2

@@ -1,4 +1,6 @@
-"""How points come in: each goes to its metric's rows, and the metric's summary row keeps up in the same transaction."""
+"""Writing points: each is added to its metric's rows, and the metric's summary row is updated in the same
+transaction.
+"""
 
 import math
 import sqlite3
@@ -23,7 +25,7 @@ ON CONFLICT (run_id, name, coalesce(rank, -1)) DO UPDATE SET
 RETURNING id, count + nonfinite
 """
 POINT_BYTES = 48
-"""What a point takes in the file, its share of pages included: measured over 20 million."""
+"""Bytes per point in the file, including its share of pages: measured over 20 million."""
 _POINT = "INSERT INTO points (metric_id, id, step, time_s, passes, value, nonfinite) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _NEXT = "UPDATE runs SET last_point_id = last_point_id + ? WHERE id = ? RETURNING last_point_id"
 
@@ -31,7 +33,7 @@ _NEXT = "UPDATE runs SET last_point_id = last_point_id + ? WHERE id = ? RETURNIN
 def write_points(
     connection: sqlite3.Connection, run_id: int, recorded: Iterable[tuple[int | None, Sequence[Point]]]
 ) -> None:
-    """Keep points of some ranks (None: of the whole run), inside a change."""
+    """Store points of some ranks (None: of the whole run), within a change."""
     by_metric: dict[tuple[int | None, str], list[Point]] = {}
     for rank, points in recorded:
         for point in points:
@@ -56,7 +58,7 @@ def write_points(
 def _summary(
     points: Sequence[Point],
 ) -> tuple[int, int, float | None, int | None, float | None, float | None, float | None]:
-    """Return count, nonfinite, last, last_step, low, high, mean of some points."""
+    """Return count, nonfinite, last, last_step, low, high and mean of some points."""
     finite = [p for p in points if math.isfinite(p.value)]
     if not finite:
         return 0, len(points), None, None, None, None, None
@@ -68,7 +70,7 @@ def _summary(
 
 
 def _kept(value: float) -> tuple[float | None, str | None]:
-    """Return a value and its marker as the points table holds them: SQLite would turn NaN into NULL."""
+    """Return a value and its marker for the points table: SQLite would convert NaN to NULL."""
     if math.isfinite(value):
         return value, None
     return None, "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"

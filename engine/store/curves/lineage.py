@@ -1,11 +1,10 @@
-"""A resumed run takes over its parent's curves up to the checkpoint, so that whoever reads it sees one run from its
-beginning.
-"""
+"""A resumed run copies its parent's curves up to the checkpoint, so that readers see one continuous run."""
 
 import sqlite3
 from typing import Any
 
-from engine.metrics import HISTOGRAMS, METRICS
+from engine.histograms import HISTOGRAMS
+from engine.metrics import METRICS
 from engine.store.schema.minmax_buckets import rebuild
 
 _ENDS = ", ".join(f"'{name}'" for name, known in METRICS.items() if not known.live)
@@ -13,8 +12,8 @@ _WITHIN = (
     f"old.run_id = :parent AND old.name NOT IN ({_ENDS}) AND p.time_s <= :time_s AND (old.rank IS NULL OR p.step "
     "<= :step)"
 )
-"""What the checkpoint stands for; a metric of the whole run counts another kind of step, so time alone tells, and
-numbers of a run's end stay its own.
+"""Condition on the points that the checkpoint covers; a metric of the whole run counts other steps, so only time
+decides, and a run's final numbers are excluded.
 """
 
 _STATEMENTS = (
@@ -42,10 +41,10 @@ _HISTOGRAM = """INSERT INTO histograms (run_id, rank, name, bucket, count)
 
 
 def take_over(connection: sqlite3.Connection, child: int, parent: int, *, step: int, time_s: float) -> None:
-    """Copy the parent's points up to a step and a time into a run that has none yet, with their summaries.
+    """Copy the parent's points up to a step and a time into a run without points, with their summaries.
 
-    Points keep their ids, which count through a run. A histogram can't be cut at a time, so those whose numbers a
-    metric holds one by one are counted anew from it.
+    Points keep their ids, which increase through a run. A histogram can't be cut at a time, so histograms whose values
+    a metric records one by one are recounted from it.
     """
     bounds: dict[str, Any] = {"child": child, "parent": parent, "step": step, "time_s": time_s}
     for statement in _STATEMENTS:

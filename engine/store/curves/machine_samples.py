@@ -1,4 +1,6 @@
-"""The machine's numbers of the last hour, sampled by the runner; what is older is deleted as new ones come."""
+"""Measurements of the machine over the last hour, sampled by the runner; older ones are deleted when new ones
+arrive.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -7,24 +9,24 @@ from engine.store.connection import Connection, WriteConnection
 from engine.store.curve_records import MachineSample
 
 KEPT_S = 3_660.0
-"""Age at which a sample is deleted: an hour, and a minute so that a chart of an hour has no gap at its left end."""
+"""Age at which a sample is deleted: an hour, plus a minute so that a chart of an hour has no gap at its left end."""
 
 
 class MachineReader:
-    """The questions about the samples of the last hour."""
+    """Queries of the samples of the last hour."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def samples(self) -> list[MachineSample]:
-        """Return what the runner sampled of the machine over the last hour, oldest first."""
+        """Return the runner's samples of the last hour, oldest first."""
         return [
             MachineSample(*row)
             for row in self.db.rows("SELECT at, source, name, value FROM machine_samples ORDER BY at, source, name")
         ]
 
     def latest(self) -> list[MachineSample]:
-        """Return what the runner sampled at the newest moment alone."""
+        """Return the newest sample of each measurement."""
         sql = (
             "SELECT at, source, name, value FROM machine_samples WHERE at = (SELECT max(at) FROM machine_samples) "
             "ORDER BY source, name"
@@ -32,19 +34,19 @@ class MachineReader:
         return [MachineSample(*row) for row in self.db.rows(sql)]
 
     def newest(self) -> str:
-        """Return the moment of the newest of them, empty where there is none."""
+        """Return the time of the newest sample, empty if there is none."""
         row = self.db.row("SELECT max(at) AS at FROM machine_samples")
         return str(row["at"] or "") if row else ""
 
 
 class MachineCommands:
-    """The runner's side of the samples."""
+    """The runner's commands for samples."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
     def add(self, found: Sequence[MachineSample]) -> None:
-        """Keep some samples, and delete those that are too old or from the future."""
+        """Store samples, and delete those that are too old or in the future."""
         if not found:
             return
         with self.db.change() as connection:

@@ -1,6 +1,4 @@
-"""What is asked of several runs at once: their list entries, their environments, and whole columns of
-points as arrays.
-"""
+"""Queries of several runs at once: list entries, environments, and columns of points as arrays."""
 
 import json
 from collections.abc import Sequence
@@ -26,14 +24,14 @@ _COLUMNS = (
     "coalesce(rank, -1) = ?) ORDER BY id"
 )
 _INFINITE = "9e999"
-"""SQLite reads it as infinity: what stands for a number that is not there, or not finite."""
+"""Placeholder for missing or non-finite numbers; SQLite reads it as infinity."""
 _MAY_LACK = ("passes", "value")
 
 
 @dataclass(frozen=True)
 class RecordedMetric:
-    """That a rank (None: the whole run) of a run has points of a metric, how many, and how many of them are
-    not finite.
+    """A metric with points of a rank (None: the whole run) of a run: their number, and the number of non-finite
+    ones.
     """
 
     run_id: int
@@ -44,42 +42,42 @@ class RecordedMetric:
 
 
 class MultiRunReader:
-    """The questions of the page that compares runs."""
+    """Queries of the Compare page."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def environments(self, run_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-        """Return the environment of each run, empty where its worker has not written it yet."""
+        """Return the environment of each run, empty if its worker has not written it yet."""
         rows = self.db.rows(f"SELECT id, environment FROM runs WHERE id {_AMONG}", [json.dumps(list(run_ids))])
         return {row["id"]: json.loads(row["environment"]) for row in rows}
 
     def recorded(self, run_ids: Sequence[int], metrics: Sequence[str]) -> list[RecordedMetric]:
-        """Return which ranks of the runs have points of the metrics, by run, metric and rank, the whole run's first."""
+        """Return the ranks of the runs with points of the metrics, by run, metric and rank, the whole run's first."""
         return [
             RecordedMetric(*row)
             for row in self.db.rows(_RECORDED, [json.dumps(list(run_ids)), json.dumps(list(metrics))])
         ]
 
     def marks(self, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
-        """Return where a long curve's buckets begin along an axis, None where that can't be told."""
+        """Return the starts of a long curve's buckets along an axis; None if unknown."""
         return marks(self.db, run_id, metric, rank, axis)
 
     def positions(self, known: Marks, axis: Axis, low: float, most: int) -> int:
-        """Return at how many places from `low` on a long curve has points, `most` where there are more."""
+        """Return the number of distinct positions of a long curve from `low`, at most `most`."""
         return positions(self.db, known, axis, low, most)
 
     def cells(self, known: Marks, axis: Axis, edges: Sequence[float]) -> list[BinnedCell]:
-        """Return a long curve added up in the cells between ascending edges."""
+        """Return a long curve summed in the cells between ascending edges."""
         return cells(self.db, known, axis, edges)
 
     def columns(
         self, run_id: int, metric: str, rank: int | None, names: Sequence[Column]
     ) -> "dict[Column, np.ndarray[Any, Any]]":
-        """Return whole columns of one metric's points in the order recorded, as arrays of float64; empty ones where
-        there are none.
+        """Return complete columns of one metric's points in recording order, as arrays of float64; empty without
+        points.
 
-        A value that is NaN or infinite, and passes that are not known, come as infinity.
+        Non-finite values and unknown passes are infinity.
         """
         import numpy as np  # it takes 0.1 s to import; the command line and the runner need none of it
 

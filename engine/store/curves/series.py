@@ -1,6 +1,4 @@
-"""Curves: all points of some metrics, what is new of them, or what draws the same picture of a stretch with fewer
-points.
-"""
+"""Curves: all points of some metrics, their new points, or a down-sampled range."""
 
 import json
 from bisect import bisect_left, bisect_right
@@ -39,7 +37,7 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Stretch:
-    """A part of a curve along one of its axes; both ends belong to it."""
+    """A range of a curve along one of its axes, including both ends."""
 
     axis: Axis
     low: float
@@ -48,7 +46,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class _Part:
-    """Neighbours in a metric, whole buckets: their first and last id and bucket."""
+    """Consecutive complete buckets of a metric: their first and last id and bucket."""
 
     first_id: int
     last_id: int
@@ -57,7 +55,7 @@ class _Part:
 
 
 class CurveReader:
-    """The questions of charts about one run."""
+    """Queries of charts about one run."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -71,12 +69,12 @@ class CurveReader:
         max_points: int | None = None,
         within: Stretch | None = None,
     ) -> list[Series]:
-        """Return the points of some metrics whose id is above `after_id`, at most `max_points` (at least 5) a series
-        where asked.
+        """Return the points of some metrics with ids above `after_id`, optionally at most `max_points` (at least 5) per
+        series.
 
-        `within` asks for a stretch alone, with its neighbour at each side, down-sampled by itself, so that a zoom shows
-        more. Ids count through the run's points, so the highest one seen in any series asks for what is new in all. A
-        series with nothing new is there with no points. The whole run's come before its ranks'.
+        `within` selects a range, with one neighbour at each side, down-sampled separately, so that a zoom shows more
+        detail. Ids increase through the run's points, so the highest id in any series is the `after_id` of the next
+        query. A series without new points is included, empty. The whole run's series come before its ranks'.
         """
         with self.db.snapshot():
             found = self.db.rows(_METRICS.format(", ".join("?" * len(metrics))), [run_id, *metrics])
@@ -101,7 +99,7 @@ class CurveReader:
         return _trimmed(rows, within, _COLUMNS[within.axis]) if within else rows
 
     def _part(self, metric_id: int, buckets: int, within: Stretch) -> _Part:
-        """Return the buckets that hold a stretch, found by halving: along a curve an axis never goes back."""
+        """Return the buckets that contain a range, found by bisection: a curve's axis never decreases."""
 
         def edge(bucket: int) -> tuple[Any, ...]:
             return self.db.tuples(_EDGE.format(within.axis), [metric_id, bucket])[0]
@@ -114,8 +112,8 @@ class CurveReader:
         return _Part(edge(first)[0], edge(last)[1], first, last)
 
     def _from_corners(self, metric_id: int, part: _Part, count: int, max_points: int) -> Rows | None:
-        """Return what is kept of a long part, from the corners of its buckets; None where it is so short that its
-        points must be looked at.
+        """Return the down-sampled points of a long part, from its buckets' extremes; None if it is so short that its
+        points must be read.
         """
         if bucket_size(count, max(1, max_points // (CORNERS + 1))) < SIZE:
             return None
@@ -132,7 +130,7 @@ class CurveReader:
         return self._of_ids(metric_id, ids)
 
     def _from_all(self, run_id: int, metric: Row, max_points: int) -> Rows:
-        """Return what is kept of all points, of which those read lately are not read again."""
+        """Return the down-sampled points of a complete curve, using the cache of recently read points."""
         from engine.store.curves import (
             downsample,  # NumPy takes 0.1 s to import; the command line and the runner need none of it
             series_cache,
@@ -146,8 +144,8 @@ class CurveReader:
         return self._of_ids(metric["id"], line.ids[downsample.kept(line.values, max_points)].tolist())
 
     def _from_points(self, metric_id: int, part: _Part, max_points: int | None, within: Stretch | None) -> Rows:
-        """Return the rows of a part, or those that down-sampling keeps; of a long one only ids and values are read
-        whole.
+        """Return the rows of a part, down-sampled if necessary; of a long one only ids and values are read
+        completely.
         """
         between = [metric_id, part.first_id, part.last_id]
         if max_points is None:
@@ -171,17 +169,16 @@ class CurveReader:
         )
 
     def heat(self, run_id: int, metric: str, before: Heat | None = None) -> Heat | None:
-        """Return how the points of a metric lie in time and value, over all ranks; None where the run has none.
+        """Return the heat map of a metric over all ranks; None if the run has no points of it.
 
-        `before`, an earlier answer, saves counting its points again.
+        `before`, an earlier result, avoids counting its points again.
         """
         return count_heat(self.db, run_id, metric, before)
 
     def band(self, run_id: int, metric: str, before: Band | None = None) -> Band | None:
-        """Return mean and spread of a metric that is recorded once an episode, over all ranks; None where the run has
-        none.
+        """Return mean and spread of a per-episode metric over all ranks; None if the run has no points of it.
 
-        `before`, an earlier answer, saves reading its points again.
+        `before`, an earlier result, avoids reading its points again.
         """
         return count_band(self.db, run_id, metric, before)
 
@@ -193,6 +190,6 @@ def _series(metric: Row, rows: Rows) -> Series:
 
 
 def _trimmed(rows: Rows, within: Stretch, column: int) -> Rows:
-    """Return the rows of a stretch, told by one column, with the neighbour at each side, to which its lines go."""
+    """Return the rows of a range of one column, with one neighbour at each side for the connecting lines."""
     at = list(accumulate((row[column] or 0.0 for row in rows), max))
     return rows[max(0, bisect_left(at, within.low) - 1) : bisect_right(at, within.high) + 1]

@@ -1,7 +1,7 @@
-"""Ids and values of the curves that were drawn lately: of one that grows, only what is new is read to draw it again.
+"""Cache of ids and values of recently drawn curves: only new points of a growing curve are read.
 
-Points of a run are only ever added, so what was read of a curve once is the beginning of whatever it is later. One that
-retention thinned has no place here.
+Points of a run are only added, so cached points are always a prefix of the curve. Curves thinned by retention are not
+cached.
 """
 
 import sqlite3
@@ -19,14 +19,14 @@ _KINDS = np.dtype([("id", np.int64), ("value", np.float64)])
 
 @dataclass(frozen=True)
 class CachedCurve:
-    """Points in the order recorded: arrays of int64 and of float64, of one length."""
+    """Points in recording order: arrays of int64 and float64, of equal length."""
 
     ids: np.ndarray
     values: np.ndarray
 
     @property
     def nbytes(self) -> int:
-        """What both arrays take."""
+        """Size of both arrays."""
         return self.ids.nbytes + self.values.nbytes
 
 
@@ -35,8 +35,8 @@ _lock = threading.Lock()
 
 
 def line(cursor: sqlite3.Cursor, curve: Hashable, metric_id: int, total: int) -> CachedCurve:
-    """Return all points of a curve that the cursor's snapshot holds, `total` by its summary; `curve` names it among all
-    of all stores, for good.
+    """Return all points of a curve in the cursor's snapshot, `total` by its summary; `curve` is a globally unique cache
+    key.
     """
     with _lock:
         known = _lines.get(curve)
@@ -51,14 +51,14 @@ def line(cursor: sqlite3.Cursor, curve: Hashable, metric_id: int, total: int) ->
 
 
 def forget() -> None:
-    """Drop all that is kept."""
+    """Clear the cache."""
     with _lock:
         _lines.clear()
 
 
 def _continued(cursor: sqlite3.Cursor, known: CachedCurve, metric_id: int, total: int) -> CachedCurve | None:
-    """Return a line with what came after it, or the part of it that was there yet; None where it is not how the curve
-    begins.
+    """Return a cached line extended by later points, or the part in the snapshot; None if it is not a prefix of the
+    curve.
     """
     ids, values = known.ids[:total], known.values[:total]  # the snapshot may be older than what another has read
     again = _read(cursor, metric_id, int(ids[-1]))

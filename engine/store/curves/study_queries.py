@@ -1,6 +1,4 @@
-"""What is asked of many runs at once: what they ran on, how their ranks spent their time, and where they stood when.
-Each is one short read.
-"""
+"""Queries of many runs at once: hardware, time per phase, and test results. Each is one short read."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -10,33 +8,33 @@ from typing import Literal
 from engine.store.connection import Connection
 
 MOST_POINTS = 20_000
-"""Points of one answer of `tested`; what tests record is far less."""
+"""Maximum number of points of `tested`; tests record far fewer."""
 _RUNS = "(SELECT value FROM json_each(?))"
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What one run ran on, and how much it did."""
+    """Hardware and amount of work of one run."""
 
     host: str
     cpu: str
     cores: int
-    """Cores of the machine; 0 where the run never came to say."""
+    """Cores of the machine; 0 if the run did not report them."""
     gpus: tuple[str, ...]
-    """The machine's GPUs by name."""
+    """GPUs of the machine, by name."""
     commit: str
     threads_per_rank: int
     devices: tuple[tuple[str, str], ...]
-    """Role and device of each rank, in the order of ranks."""
+    """Role and device of each rank, in rank order."""
     work: int
-    """Units of work done, over all ranks; 0 where none were counted."""
+    """Units of work done, over all ranks; 0 if none were counted."""
     unit: str
-    """What work is counted in, such as samples."""
+    """Unit of work, such as samples."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """One value of a metric on its way."""
+    """One value of a metric during a run."""
 
     run_id: int
     name: str
@@ -47,13 +45,13 @@ class Tested:
 
 
 class StudyReader:
-    """The questions about many runs."""
+    """Queries of many runs."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def surroundings(self, run_ids: Collection[int]) -> dict[int, Surroundings]:
-        """Return what each run ran on; runs that are gone are left out."""
+        """Return the hardware of each run; deleted runs are omitted."""
         sql = (
             "SELECT runs.id, runs.environment, runs.threads_per_rank, coalesce(progress.done, 0) AS done, "
             "coalesce(progress.unit, '') AS unit,"
@@ -78,7 +76,7 @@ class StudyReader:
         return found
 
     def phases_of(self, run_ids: Collection[int]) -> dict[int, dict[str, dict[str, float]]]:
-        """Return the seconds of each run by role and phase, roles in the order of ranks."""
+        """Return the seconds of each run by role and phase, roles in rank order."""
         sql = (
             "SELECT phases.run_id, coalesce(ranks.role, 'rank ' || phases.rank), phases.name, phases.seconds "
             "FROM phases"
@@ -91,9 +89,7 @@ class StudyReader:
         return found
 
     def histograms_of(self, run_ids: Collection[int], name: str) -> dict[int, dict[str, dict[int, int]]]:
-        """Return the counts of one histogram by run, role (in the order of ranks) and bucket; runs that recorded none
-        are left out.
-        """
+        """Return the counts of one histogram by run, role (in rank order) and bucket; runs without it are omitted."""
         sql = (
             "SELECT histograms.run_id, coalesce(ranks.role, 'rank ' || histograms.rank), histograms.bucket, "
             "histograms.count FROM histograms"
@@ -107,8 +103,8 @@ class StudyReader:
         return found
 
     def tested(self, run_ids: Collection[int], names: Collection[str]) -> list[Tested]:
-        """Return the finite values of metrics that are recorded now and then, such as test/accuracy, in the order
-        recorded; at most MOST_POINTS.
+        """Return the finite values of metrics that are recorded occasionally, such as test/accuracy, in recording
+        order; at most MOST_POINTS.
         """
         sql = (
             "SELECT metrics.run_id, metrics.name, points.step, points.time_s, points.passes, points.value FROM metrics"
@@ -126,7 +122,7 @@ class StudyReader:
         """Return the step and the time (seconds since all ranks were ready) at which each run first had a metric at
         `target` or better.
 
-        Runs that never had are left out. A metric whose extreme falls short is not looked through.
+        Runs that never did are omitted. Metrics whose extreme does not reach it are not scanned.
         """
         extreme, sign = ("high", ">=") if better == "max" else ("low", "<=")
         sql = (

@@ -1,4 +1,4 @@
-"""Checks of what an import brings: what the tables' own rules let through, and SQLite's errors in sentences."""
+"""Validation of imported rows beyond the tables' own constraints, and error messages for SQLite's errors."""
 
 import json
 import sqlite3
@@ -39,35 +39,32 @@ _OUT_OF_RANGE = (
 
 
 def check_run(connection: sqlite3.Connection, run_id: int) -> None:
-    """Raise ImportRefused for what the tables' own rules let through but no store would write."""
+    """Raise ImportRefused for rows that satisfy the tables' constraints but that no store would write."""
     for sql, what in (
-        (_NEITHER, "a point of metric '{}' has neither a value nor a marker for one that is not finite"),
-        (_UNLIKE, "the summary of metric '{}' does not say what its points do"),
-        (_UNLIKE_LAST, "the summary of metric '{}' does not end where its points do"),
+        (_NEITHER, "a point of metric '{}' has neither a value nor a marker for a non-finite value"),
+        (_UNLIKE, "the summary of metric '{}' doesn't match its points"),
+        (_UNLIKE_LAST, "the summary of metric '{}' doesn't end at its last point"),
         (_OUT_OF_RANGE, "histogram '{}' has a count or a bucket out of range"),
     ):
         if found := connection.execute(sql, [run_id]).fetchone():
-            raise ImportRefused(
-                f"It is damaged or was changed by hand: {what.format(found[0])}. Have it exported again."
-            )
+            raise ImportRefused(f"The file is damaged or was edited: {what.format(found[0])}. Export it again.")
 
 
 @contextmanager
 def refusing(where: str) -> Iterator[None]:
-    """Turn what SQLite says about values of a file into a sentence about the file."""
+    """Convert SQLite's errors about values of a file to import errors."""
     try:
         yield
     except (json.JSONDecodeError, RecursionError) as error:
         raise ImportRefused(
-            f"It is damaged or was changed by hand: {where} holds text that is no JSON ({error}). Have it "
-            "exported again."
+            f"The file is damaged or was edited: {where} contains invalid JSON ({error}). Export it again."
         ) from error
     except (KeyError, TypeError) as error:
         raise ImportRefused(
-            f"It is damaged or was changed by hand: {where} refers to {error}, which it does not hold. Have it "
-            "exported again."
+            f"The file is damaged or was edited: {where} refers to {error}, which is missing. Export it again."
         ) from error
     except _WRONG_VALUES as error:
         raise ImportRefused(
-            f"It is damaged or was changed by hand: {where} holds what a store can't ({error}). Have it exported again."
+            f"The file is damaged or was edited: {where} contains values that the store can't hold ({error}). "
+            "Export it again."
         ) from error

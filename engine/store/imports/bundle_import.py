@@ -1,7 +1,6 @@
-"""How runs of another store come in: their rows under new ids, all in one transaction, checked before it is kept.
+"""Import of runs from another store: their rows get new ids, in one validated transaction.
 
-The tables themselves refuse what has the wrong type; what they can't know (times, summaries, numbers out of range) is
-looked at here.
+The tables reject wrong types; times, summaries and ranges are checked here.
 """
 
 import sqlite3
@@ -23,9 +22,9 @@ from engine.store.store import Store
 from engine.store.timestamps import now
 
 IMPORTED = "imported"
-"""The kind of event that says where a run comes from."""
+"""Kind of the event that states a run's origin."""
 MOST_CURVES = 20_000
-"""Metrics of one run, those of its ranks counted one by one."""
+"""Maximum number of metrics of one run, counted per rank."""
 
 _ORIGIN = (
     "INSERT INTO origins (run_id, kind, host, original_id, owner, fingerprint, file, imported_at, imported_by) "
@@ -42,7 +41,7 @@ _COUNTED = (
 
 @contextmanager
 def arriving(store: Store, origins: Mapping[int, Origin]) -> Iterator[sqlite3.Connection]:
-    """Hold one transaction in which the runs of a file are written, and end it with where each of them comes from."""
+    """Hold one transaction in which the runs of a file are written, and finish it with their origins."""
     with store.db.change() as connection:
         with refusing("a row"):
             yield connection
@@ -53,7 +52,7 @@ def arriving(store: Store, origins: Mapping[int, Origin]) -> Iterator[sqlite3.Co
 
 
 def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> None:
-    """Write where a run comes from; raises ImportRefused where it came meanwhile by another hand."""
+    """Write a run's origin; raises ImportRefused if it was imported concurrently."""
     told = (
         origin.kind,
         origin.host,
@@ -66,18 +65,17 @@ def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> 
     )
     if connection.execute(_ORIGIN, [run_id, *told]).rowcount == 0:
         raise ImportRefused(
-            f"{origin.file} is being imported by someone else at this moment: its runs are here now. Nothing "
-            "was written a second time."
+            f"{origin.file} was imported by another process at the same time, and its runs are already here. "
+            "Nothing was written twice."
         )
 
 
 def admit(
     store: Store, parts: Iterable[TableRows], ids: Mapping[int, int | None], origins: Mapping[int, Origin]
 ) -> tuple[int, ...]:
-    """Write the rows of some runs under the ids that `ids` gives them, and return the sweeps that they came to; None
-    leaves a run out.
+    """Write the rows of some runs under the ids in `ids`, and return their sweeps; runs with id None are skipped.
 
-    Raises ImportRefused, and nothing is written.
+    Raises ImportRefused, in which case nothing is written.
     """
     owner = owner_here(store, origins)
     standing = store.read.access.standing(owner or "")
@@ -106,8 +104,8 @@ def _write(
     part = _without(part, NO_LONGER.get(part.table, ()))
     if unknown := set(part.columns) - set(columns_of(connection, part.table)):
         raise ImportRefused(
-            f"It was made by a newer Parallab: its table '{part.table}' has a column '{min(unknown)}'. Update "
-            "this checkout."
+            f"The file was made by a newer version of Parallab: its table '{part.table}' has a column "
+            f"'{min(unknown)}'. Update Parallab."
         )
     if part.table == "origins":
         return
@@ -130,15 +128,15 @@ def _write(
 
 
 def owner_here(store: Store, origins: Mapping[int, Origin]) -> str | None:
-    """Return whose runs those of a file are here: of whoever brings them. None in a lab without accounts, where a name,
-    there and here, proves nothing.
+    """Return the owner of imported runs: the importing person. None in a lab without accounts, where names prove
+    nothing.
     """
     bringer = next((origin.imported_by for origin in origins.values()), None)
     return bringer if store.read.access.has_people() else None
 
 
 def _owned(part: TableRows, owner: str | None) -> TableRows:
-    """Return rows of runs and sweeps as somebody's; their origin goes on to say whose they were."""
+    """Return rows of runs and sweeps with a new owner; their origin still has the original one."""
     if owner is None or part.table not in ("runs", "sweeps") or "owner" not in part.columns:
         return part
     at = part.columns.index("owner")
@@ -156,9 +154,7 @@ def _without(part: TableRows, names: Sequence[str]) -> TableRows:
 
 
 def _shortened(connection: sqlite3.Connection, part: TableRows, ids: Mapping[int, int | None]) -> Iterator[list[Any]]:
-    """Yield the rows of runs with as much of their configs as a row holds; the whole of a longer one is kept beside
-    them.
-    """
+    """Yield the rows of runs with as much of their configs as a row holds; longer configs are stored separately."""
     at_id, at_config = part.columns.index("id"), part.columns.index("config")
     for row in part.rows:
         values = list(row)
@@ -171,9 +167,7 @@ def _shortened(connection: sqlite3.Connection, part: TableRows, ids: Mapping[int
 def _numbered(
     connection: sqlite3.Connection, part: TableRows, ids: Mapping[int, int | None], metrics: dict[int, int | None]
 ) -> Iterator[list[Any]]:
-    """Yield the rows of the metrics with their ids here, and remember these; a metric of a run that is left out goes to
-    None.
-    """
+    """Yield the rows of the metrics with their new ids, and remember these; metrics of skipped runs map to None."""
     (highest,) = connection.execute("SELECT coalesce(max(id), 0) FROM metrics").fetchone()
     at = {name: position for position, name in enumerate(part.columns)}
     of_runs: Counter[int] = Counter()
@@ -184,8 +178,7 @@ def _numbered(
         of_runs[row[at["run_id"]]] += 1
         if of_runs[row[at["run_id"]]] > MOST_CURVES:
             raise ImportRefused(
-                f"Its run {row[at['run_id']]} has more than {MOST_CURVES:,} metrics, those of its ranks "
-                "counted one by one."
+                f"Run {row[at['run_id']]} in the file exceeds the limit of {MOST_CURVES:,} metrics, counted per rank."
             )
         highest += 1
         metrics[old] = None if run_id is None else highest
@@ -202,8 +195,8 @@ def _insert(
     renumber: Mapping[str, Callable[[Any], int | None]],
     made: Mapping[str, str],
 ) -> None:
-    """Insert the rows with their keys renumbered; a row whose key goes to None is left out, but for a parent or a
-    sweep, which then is unknown.
+    """Insert the rows with renumbered keys; a row whose key maps to None is skipped, except that a parent or a sweep
+    becomes unknown.
     """
     marks = ", ".join(["?"] * len(part.columns) + list(made.values()))
     sql = f"INSERT INTO {part.table} ({', '.join([*part.columns, *made])}) VALUES ({marks})"
@@ -225,5 +218,5 @@ def _renumbered(row: Sequence[Any], keys: Sequence[tuple[int, Callable[[Any], in
 
 
 def origin_of(old: Origin, file: str, by: str) -> Origin:
-    """Return an origin as of now: the same run, brought by another file."""
+    """Return an updated origin: the same run, imported from another file."""
     return Origin(old.kind, old.host, old.original_id, old.owner, old.fingerprint, file, now(), by)

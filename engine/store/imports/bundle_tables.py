@@ -1,7 +1,7 @@
-"""What of a run goes into a bundle: which tables and columns, and their rows as plain values.
+"""Content of a bundle: its tables and columns, and their rows as plain values.
 
-A run leaves without what only means something in its own store: its place in the queue, its processes, its change
-token, and that it is the baseline there. With it goes the sweep that it is part of, as that was planned.
+Data that is meaningful only in one store is omitted: a run's place in the queue, its processes, its change token, and
+its baseline mark. The plan of the run's sweep is included.
 """
 
 import json
@@ -17,7 +17,7 @@ TABLES = (
     *("sweeps", "runs", "origins", "progress", "ranks", "metrics", "points", "phases", "spans", "histograms"),
     *("machine_metrics", "logs", "events", "tags", "notes"),
 )
-"""In the order in which they are written and read: a row comes after what it refers to."""
+"""In the order of writing and reading: a row follows the rows that it refers to."""
 _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries"),
@@ -50,9 +50,9 @@ SWEEP = (
     "figure",
     "fingerprint",
 )
-"""What travels of a sweep; not whether it is paused, since none of its runs that travel waits."""
+"""Columns of a sweep in a bundle; not whether it is paused, because exported runs have ended."""
 NO_LONGER = {"runs": ("pinned_by",)}
-"""Columns that older bundles hold, and that nobody takes in."""
+"""Columns of older bundles that are ignored."""
 _OF_POINTS = "metric_id IN (SELECT id FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)))"
 _ORDER = {
     "spans": "id",
@@ -66,7 +66,7 @@ _ORDER = {
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of one table; `rows` can be gone through once."""
+    """The rows of one table; `rows` can be iterated once."""
 
     table: str
     columns: tuple[str, ...]
@@ -74,7 +74,7 @@ class TableRows:
 
 
 def columns_of(connection: sqlite3.Connection, table: str) -> tuple[str, ...]:
-    """Return the columns of a table that travel."""
+    """Return the columns of a table that a bundle includes."""
     if table == "sweeps":
         return SWEEP
     left_out = _LEFT_OUT.get(table, ())
@@ -107,7 +107,7 @@ def parts_of(reader: Reader, run_ids: Sequence[int]) -> Iterator[TableRows]:
 
 
 def _sweeps(reader: Reader, run_ids: str) -> Iterator[Sequence[Any]]:
-    """Yield the sweeps that some runs (ids as JSON) are part of, each with what it is known by elsewhere."""
+    """Yield the sweeps of some runs (ids as JSON), each with its fingerprint."""
     sql = (
         "SELECT * FROM sweeps WHERE id IN (SELECT sweep_id FROM runs WHERE id IN (SELECT value FROM json_each(?))) "
         "ORDER BY id"

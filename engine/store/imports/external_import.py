@@ -1,5 +1,5 @@
-"""How runs that another program recorded come in: as finished runs with curves of the whole run, all of a file's in one
-transaction.
+"""Import of runs recorded by another program, as finished runs with curves of the whole run; one transaction per
+file.
 """
 
 import json
@@ -20,10 +20,10 @@ from engine.store.store import Store
 from engine.store.timestamps import now
 
 IMPORTED_EXPERIMENT = "imported"
-"""The experiment of runs whose own program named none; it is in no registry."""
+"""Experiment of runs whose program recorded none; it is not in the registry."""
 
 BATCH = 50_000
-"""Points that are held in memory at a time while a run is written."""
+"""Number of points held in memory while a run is written."""
 _RUN = (
     "INSERT INTO runs (id, experiment, name, owner, status, cause, config, environment, cores, gpus, ranks, "
     "threads_per_rank, created_at, started_at,"
@@ -34,17 +34,17 @@ _RUN = (
 
 @dataclass(frozen=True)
 class ExternalRun:
-    """A run as another program recorded it; times are the store's texts."""
+    """A run recorded by another program; times are in the store's format."""
 
     kind: Kind
     original_id: str
     fingerprint: str
     points: Iterable[Point]
-    """Gone through once."""
+    """Can be iterated once."""
     created_at: str
     ended_at: str
     seconds: float
-    """From its first moment to its last."""
+    """Duration from its first to its last time."""
     experiment: str = IMPORTED_EXPERIMENT
     name: str = ""
     owner: str = "unknown"
@@ -59,12 +59,12 @@ class ExternalRun:
 
     @property
     def size_bytes(self) -> int:
-        """About what the run takes in the store."""
+        """Approximate size of the run in the store."""
         return POINT_BYTES * self.point_count + len(json.dumps(self.config))
 
 
 def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) -> list[int]:
-    """Write the runs and return their ids, all or none; raises ImportRefused where one of them is here already."""
+    """Write the runs and return their ids, all or none; raises ImportRefused if one of them exists already."""
     ids = reserve(store, len(runs))
     origins = {
         run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by)

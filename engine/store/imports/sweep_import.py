@@ -1,6 +1,4 @@
-"""How sweeps of another store come in: a new one, or the runs join the one that is here already and whose grid then
-holds their values too.
-"""
+"""Import of sweeps: create a new sweep, or add the runs to the existing one and extend its grid by their values."""
 
 import json
 import sqlite3
@@ -16,9 +14,9 @@ _INSERT = f"INSERT INTO sweeps ({', '.join(_MADE)}) VALUES ({', '.join('?' * len
 
 
 class ArrivingSweeps:
-    """The sweeps of a bundle within the transaction that imports it; one that no new run is part of is left out.
+    """The sweeps of a bundle within the transaction that imports it; sweeps without new runs are skipped.
 
-    `may_join` says whether runs may be added to a sweep of that owner.
+    `may_join` returns whether runs may be added to a sweep of an owner.
     """
 
     def __init__(self, connection: sqlite3.Connection, may_join: Callable[[str], bool]) -> None:
@@ -28,13 +26,13 @@ class ArrivingSweeps:
         self._here: dict[int, int] = {}
 
     def hold(self, part: TableRows) -> None:
-        """Take the rows of the bundle."""
+        """Store the rows of the bundle."""
         for row in part.rows:
             told = dict(zip(part.columns, row, strict=True))
             self._rows[told["id"]] = told
 
     def here(self, old: int | None) -> int | None:
-        """Return the id here of the sweep that has the id `old` in the bundle, None for None; raises KeyError,
+        """Return the local id of the sweep with id `old` in the bundle, None for None; raises KeyError,
         ImportRefused.
         """
         if old is None:
@@ -45,7 +43,7 @@ class ArrivingSweeps:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The sweeps here that runs came to."""
+        """Local ids of the sweeps that got runs."""
         return tuple(sorted(set(self._here.values())))
 
     def _join(self, told: Mapping[str, Any]) -> int:
@@ -56,7 +54,7 @@ class ArrivingSweeps:
             return made
         if not self._may_join(found["owner"]):
             raise ImportRefused(
-                f"Its sweep {told['id']} is sweep {found['id']} here, which is {found['owner']}'s. Ask "
+                f"Sweep {told['id']} of the file is sweep {found['id']} here, owned by {found['owner']}. Ask "
                 f"{found['owner']} or an admin to import it."
             )
         grid, draw = _joined(found, told)
@@ -64,7 +62,7 @@ class ArrivingSweeps:
         return int(found["id"])
 
     def _known(self, told: Mapping[str, Any]) -> sqlite3.Row | None:
-        """Return the sweep here that is this one: imported before, or launched here and come back."""
+        """Return the identical local sweep: imported before, or launched here and re-imported."""
         sql = (
             "SELECT * FROM sweeps WHERE fingerprint = ?1 OR (fingerprint = '' AND created_at = ?2 AND experiment = ?3)"
         )
@@ -75,9 +73,7 @@ class ArrivingSweeps:
 
 
 def _joined(here: sqlite3.Row, told: Mapping[str, Any]) -> tuple[str, str]:
-    """Return grid and draw that hold the values of both, as JSON; raises ImportRefused where they can't be
-    one sweep.
-    """
+    """Return the merged grid and draw as JSON; raises ImportRefused if they can't be one sweep."""
     ours, theirs = json.loads(here["grid"]), json.loads(told["grid"])
     draws = [json.loads(text) for text in (here["draw"], told["draw"]) if text]
     if (
@@ -87,8 +83,8 @@ def _joined(here: sqlite3.Row, told: Mapping[str, Any]) -> tuple[str, str]:
         or (draws and _plan(draws[0]) != _plan(draws[1]))
     ):
         raise ImportRefused(
-            f"Its sweep {told['id']} is sweep {here['id']} here by its fingerprint, and yet of another plan: "
-            "it was changed by hand. Have it exported again."
+            f"Sweep {told['id']} of the file has the fingerprint of sweep {here['id']} here but a different plan, "
+            "so it was edited. Export it again."
         )
     grid = {field: list(dict.fromkeys([*values, *theirs[field]])) for field, values in ours.items()}
     drawn = json.dumps(draws[0] | {"count": max(draw["count"] for draw in draws)}) if draws else ""

@@ -1,4 +1,4 @@
-"""Whole copies of the store: made while others write to it, and examined before one takes its place."""
+"""Complete copies of the store: made during writes, and validated before they replace a store."""
 
 import sqlite3
 import time
@@ -21,13 +21,13 @@ PAUSE_S = 0.002
 def copy_store(
     home: Home, target: Path, *, step_pages: int = STEP_PAGES, pause_s: float = PAUSE_S, timeout_s: float = 30.0
 ) -> int:
-    """Write the store as it stands at this moment into the new file `target`; return how many runs it holds.
+    """Write a snapshot of the store to the new file `target`; return its number of runs.
 
-    The copy is taken within one read transaction: writers go on, and none of them makes it begin again. It is one file
-    without a write-ahead log. Raises StoreError where there is no store, or no room for the copy.
+    The copy is made within one read transaction: writers continue and never restart it. It is one file without a
+    write-ahead log. Raises StoreError if there is no store or no space for the copy.
     """
     if not home.database.exists():
-        raise StoreError(f"There is no store in {home.path} to copy: no run was launched there yet.")
+        raise StoreError(f"{home.path} has no store to back up: no run has been launched yet.")
     make_private(target)
     with (
         ReadConnection.open(home, timeout_s) as source,
@@ -42,37 +42,37 @@ def copy_store(
 
 
 def examine_copy(path: Path) -> int:
-    """Return how many runs a copy holds; raises StoreError where it is none of ours or damaged, StoreTooNew where its
-    schema is.
+    """Return the number of runs of a copy; raises StoreError for a foreign or damaged file, StoreTooNew for a newer
+    schema.
     """
     with _opened(path) as copy:
         if not applied(copy, path) & known():
             raise StoreError(
-                f"{path} is an SQLite database, but no store of Parallab. Name a file that the backup command made."
+                f"{path} is an SQLite database but not a Parallab store. Choose a file made by the backup command."
             )
         problems = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
         problems += [
-            f"a row of {row[0]} refers to a row of {row[2]} that is not there"
+            f"a row of {row[0]} refers to a missing row of {row[2]}"
             for row in copy.execute("PRAGMA foreign_key_check").fetchmany(3)
         ]
         if problems:
-            raise StoreError(f"{path} is damaged: {'; '.join(problems)}. Take another backup.")
+            raise StoreError(f"{path} is damaged: {'; '.join(problems)}. Use another backup.")
         return int(copy.execute("SELECT count(*) FROM runs").fetchone()[0])
 
 
 def run_ids(path: Path) -> set[int]:
-    """Return the ids of the runs that a copy holds."""
+    """Return the ids of the runs in a copy."""
     with _opened(path) as copy:
         return {row[0] for row in copy.execute("SELECT id FROM runs")}
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a file that nobody writes to, leaving nothing beside it."""
+    """Open a file that nobody writes to, without creating further files."""
     if not path.is_file():
-        raise StoreError(f"There is no file {path}. `python -m engine backup --list` shows which backups there are.")
+        raise StoreError(f"File {path} doesn't exist. `python -m engine backup --list` shows all backups.")
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as connection:
             yield connection
     except sqlite3.DatabaseError as error:
-        raise StoreError(f"{path} can't be read as an SQLite database ({error}). Take another backup.") from error
+        raise StoreError(f"{path} can't be read as an SQLite database ({error}). Use another backup.") from error

@@ -1,4 +1,4 @@
-"""Tries in a folder what the store needs of a file system, before anything of worth lies there."""
+"""Check that a folder's file system supports the store, before it contains data."""
 
 import sqlite3
 import subprocess
@@ -20,9 +20,9 @@ except sqlite3.OperationalError as error:
 
 
 def probe(folder: Path) -> str:
-    """Return why SQLite's write-ahead log does not work in `folder`, empty where it does.
+    """Return why SQLite's write-ahead log does not work in `folder`; empty if it does.
 
-    Another process must read what was committed and must find the lock of the first one held.
+    Another process must read committed data and find the first one's lock held.
     """
     try:
         with tempfile.TemporaryDirectory(prefix=".probe-", dir=folder) as inside:
@@ -35,7 +35,7 @@ def _try_in(path: Path) -> str:
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         mode = database.execute("PRAGMA journal_mode=WAL").fetchone()[0]
         if mode != "wal":
-            return f"it offers the journal mode '{mode}' where a write-ahead log was asked for"
+            return f"requested journal mode 'wal', got '{mode}'"
         database.execute("CREATE TABLE probe (value INTEGER)")
         database.execute("INSERT INTO probe VALUES (1)")
         database.execute("BEGIN IMMEDIATE")
@@ -45,7 +45,7 @@ def _try_in(path: Path) -> str:
         database.execute("ROLLBACK")
     if ended.stdout.split() != ["1", "held"]:
         return (
-            "a second process should read one row and find the lock held, but it answered: "
+            "a second process should read one row and find the lock held, but reported: "
             f"{(ended.stdout or ended.stderr).strip()}"
         )
     return ""

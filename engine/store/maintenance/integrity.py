@@ -1,4 +1,4 @@
-"""What a store can have wrong, each kind found by one question, and the change that puts it right."""
+"""Integrity checks of a store: one query per kind of problem, and the change that fixes it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ SELECT m.id FROM metrics AS m WHERE m.thinned = 0 AND m.count + m.nonfinite > 0 
 
 @dataclass(frozen=True)
 class Unlike:
-    """A summary that does not say what its metric's points do."""
+    """A summary that does not match its metric's points."""
 
     metric_id: int
     run_id: int
@@ -50,12 +50,12 @@ class Unlike:
 
 
 def damage(store: Store | Reader) -> list[str]:
-    """Return what SQLite finds wrong with the file, at most ten lines; empty for a sound one."""
+    """Return the errors of SQLite's integrity check, at most ten lines; empty for an intact file."""
     return [str(row[0]) for row in store.db.rows("PRAGMA integrity_check(10)") if row[0] != "ok"]
 
 
 def strangers(store: Store | Reader) -> list[tuple[str, str, int]]:
-    """Return (table, table referred to, how many) of rows that refer to a row that is not there."""
+    """Return (table, referenced table, count) of rows that refer to a missing row."""
     found: dict[tuple[str, str], int] = {}
     for row in store.db.rows("PRAGMA foreign_key_check"):
         found[row[0], row[2]] = found.get((row[0], row[2]), 0) + 1
@@ -63,8 +63,8 @@ def strangers(store: Store | Reader) -> list[tuple[str, str, int]]:
 
 
 def remove_strangers(store: Store) -> None:
-    """Delete rows that refer to a row that is not there, as that row's end should have; a link to a run or sweep that
-    is gone is cut.
+    """Delete rows that refer to a missing row, as deleting that row would have; links to a missing run or sweep are set
+    to NULL.
     """
     with store.db.change() as connection:
         for table, rowid, other, key in [tuple(row) for row in connection.execute("PRAGMA foreign_key_check")]:
@@ -81,8 +81,8 @@ def remove_strangers(store: Store) -> None:
 
 
 def unlike_summaries(store: Store | Reader) -> list[Unlike]:
-    """Return the summaries of runs without a worker that disagree with their points in count, last, low or high; one
-    look at every point.
+    """Return the summaries of runs without a worker that disagree with their points in count, last, low or high; reads
+    every point.
     """
     found = []
     for row in store.db.rows(_COUNTED.format(", ".join(f"'{status}'" for status in ALIVE))):
@@ -102,7 +102,7 @@ def unlike_summaries(store: Store | Reader) -> list[Unlike]:
 
 
 def mend_summaries(store: Store, unlike: Sequence[Unlike]) -> None:
-    """Write summaries, and the corners of their curves, anew from the points, one a transaction."""
+    """Recompute summaries, and the bucket extremes of their curves, from the points, one per transaction."""
     for each in unlike:
         with store.db.change() as connection:
             connection.execute(_FROM_POINTS, {"id": each.metric_id})
@@ -112,24 +112,24 @@ def mend_summaries(store: Store, unlike: Sequence[Unlike]) -> None:
 
 
 def unlike_corners(store: Store | Reader) -> list[int]:
-    """Return the metrics whose corners do not cover their points."""
+    """Return the metrics whose bucket extremes do not cover their points."""
     return [row[0] for row in store.db.rows(_UNLIKE_BUCKETS)]
 
 
 def mend_corners(store: Store, metric_ids: Sequence[int]) -> None:
-    """Write the corners of curves anew, one a transaction."""
+    """Recompute the bucket extremes of curves, one per transaction."""
     for metric_id in metric_ids:
         with store.db.change() as connection:
             rebuild(connection, metric_id)
 
 
 def behind(store: Store | Reader) -> list[int]:
-    """Return the runs that count fewer points than they have, so that their next one would be refused."""
+    """Return the runs that count fewer points than they have, so that their next point would be refused."""
     return [row[0] for row in store.db.rows(_BEHIND)]
 
 
 def mend_behind(store: Store, run_ids: Sequence[int]) -> None:
-    """Let runs count on from their last point."""
+    """Let runs continue counting from their last point."""
     sql = (
         "UPDATE runs SET last_point_id = (SELECT max(p.id) FROM points AS p JOIN metrics ON metrics.id = "
         "p.metric_id WHERE metrics.run_id = runs.id)"
@@ -139,12 +139,12 @@ def mend_behind(store: Store, run_ids: Sequence[int]) -> None:
 
 
 def logs_of(store: Store | Reader) -> dict[int, int]:
-    """Return how many logs each run that has begun names."""
+    """Return the number of logs of each run that has begun."""
     return {row[0]: row[1] for row in store.db.rows("SELECT run_id, count(*) FROM logs GROUP BY run_id")}
 
 
 def forget_logs(store: Store, run_id: int) -> None:
-    """Name no logs of a run any more: its folder is gone."""
+    """Remove the logs of a run whose folder is missing from the store."""
     with store.db.change() as connection:
         connection.execute("DELETE FROM logs WHERE run_id = ?", [run_id])
         store.db.touch(run_id)
@@ -152,7 +152,7 @@ def forget_logs(store: Store, run_id: int) -> None:
 
 @dataclass(frozen=True)
 class Stint:
-    """When a process was of a run: from the run's begin to its end, None while it goes on."""
+    """When a process belonged to a run: from the run's begin to its end, None for a live run."""
 
     run_id: int
     begun_at: str
@@ -161,7 +161,7 @@ class Stint:
 
 
 def stints_of_pids(store: Store | Reader, boot_id: str) -> dict[int, list[Stint]]:
-    """Return by pid when it named the worker or a rank of a run in this boot of the machine, oldest first."""
+    """Return by pid when it was the worker or a rank of a run in this boot of the machine, oldest first."""
     worker = "worker_boot_id, worker_pid, worker_started_ticks, worker_pid_namespace"
     sql = (
         f"SELECT worker_pid AS pid, id, begun_at, ended_at, {worker} FROM runs WHERE worker_boot_id = ?1 AND "

@@ -1,6 +1,6 @@
-"""Retention: old curves thinned to their corners, older runs deleted, in transactions so short that nobody waits.
+"""Retention: thin old curves and delete older runs, in short transactions.
 
-Nothing calls this but the gc command: what was recorded stays until a person says otherwise.
+Only the gc command uses it: recorded data is kept until a person decides otherwise.
 """
 
 import json
@@ -14,7 +14,7 @@ from engine.store.records import ENDED
 from engine.store.store import Store
 
 CHUNK = 10_000
-"""Rows that one transaction deletes at most."""
+"""Maximum number of rows that one transaction deletes."""
 VACUUM_PAGES = 2_000
 
 _ENDED = ", ".join(f"'{status}'" for status in ENDED)
@@ -24,8 +24,8 @@ AND runs.starred_by IS NULL AND runs.pinned_by IS NULL AND NOT EXISTS (SELECT 1 
 AND NOT EXISTS (SELECT 1 FROM runs AS child WHERE child.parent_id = runs.id AND child.status NOT IN ({_ENDED}))
 AND NOT EXISTS (SELECT 1 FROM runs AS peer WHERE peer.sweep_id = runs.sweep_id AND peer.status NOT IN ({_ENDED}))
 """
-"""Ended long enough ago, without a star, a pin or a tag, not gone on from by a run that is on, and of no sweep that
-goes on.
+"""Condition: ended long enough ago, without a star, a pin or a tag, not resumed by a live run, and not in an active
+sweep.
 """
 _LONG = f"""
 SELECT metrics.id, metrics.run_id, count + nonfinite - thinned AS points FROM metrics JOIN runs
@@ -40,38 +40,37 @@ SELECT runs.id, (SELECT coalesce(sum(count + nonfinite - thinned), 0) FROM metri
 
 @dataclass(frozen=True)
 class Thinning:
-    """A metric's curve that is longer than an old one should be."""
+    """A metric's curve that exceeds the limit of old curves."""
 
     metric_id: int
     run_id: int
     points: int
-    """Points stored now."""
+    """Number of stored points."""
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """A run older than runs are kept."""
+    """A run older than the retention period."""
 
     run_id: int
     points: int
 
 
 def to_thin(reader: Reader, days: float, most: int) -> list[Thinning]:
-    """Return the curves of more than `most` points whose run ended more than `days` ago and that nothing protects."""
+    """Return the unprotected curves of more than `most` points whose run ended more than `days` ago."""
     return [Thinning(*row) for row in reader.db.rows(_LONG, [most, _before(days)])]
 
 
 def to_delete(reader: Reader, days: float) -> list[Deletion]:
-    """Return the runs that ended more than `days` ago and that nothing protects."""
+    """Return the unprotected runs that ended more than `days` ago."""
     return [Deletion(*row) for row in reader.db.rows(_SIZES, [_before(days)])]
 
 
 def thin(store: Store, curve: Thinning, most: int) -> int:
-    """Leave first, last, least and greatest of each stretch of a curve, at most `most` points and its last finite one;
-    return how many went.
+    """Keep the first, last, minimum and maximum point of each bucket of a curve, at most `most` points and its last
+    finite one; return the number of deleted points.
 
-    Killed half-way it leaves a curve that is in order and that the next call thins on. The summary row keeps what it
-    said.
+    If it is killed half-way the curve is consistent and the next call continues. The summary row is unchanged.
     """
     rows = store.db.rows(
         "SELECT id, coalesce(value, nonfinite), value FROM points WHERE metric_id = ? ORDER BY id", [curve.metric_id]
@@ -93,8 +92,8 @@ def thin(store: Store, curve: Thinning, most: int) -> int:
 
 
 def delete(store: Store, run_id: int, days: float) -> bool:
-    """Delete a run with all its rows; False, and nothing deleted, where something has come to protect it. Its folder is
-    the caller's.
+    """Delete a run with all its rows; False, and nothing deleted, if it has become protected. The caller deletes its
+    folder.
     """
     if not _is_free(store, run_id, days):
         return False
@@ -127,8 +126,8 @@ def delete(store: Store, run_id: int, days: float) -> bool:
 
 
 def give_back(store: Store) -> Iterator[int]:
-    """Return free pages of the file to the disk, some at a time; yield the bytes each time. Yields nothing where the
-    file can't shrink.
+    """Return free pages of the file to the disk in steps; yield the bytes of each. Yields nothing if the file can't
+    shrink.
     """
     size = int(store.db.rows("PRAGMA page_size")[0][0])
     while (free := int(store.db.rows("PRAGMA freelist_count")[0][0])) and int(

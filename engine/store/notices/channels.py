@@ -1,5 +1,5 @@
-"""Channels: where people are told that something of theirs has ended, and whom this lab writes to at all. An address is
-a secret and leaves by one door.
+"""Notification channels, and the hosts that messages may go to. An address is secret and leaves this module in one
+place only.
 """
 
 from dataclasses import dataclass
@@ -25,21 +25,21 @@ Ends = Literal["all", "bad"]
 Reach = Literal["runs", "wholes"]
 ENDS: tuple[Ends, ...] = get_args(Ends)
 REACHES: tuple[Reach, ...] = get_args(Reach)
-END_WORDS: dict[Ends, str] = {"all": "every end", "bad": "only bad ends (failed, lost, or ended by somebody else)"}
-REACH_WORDS: dict[Reach, str] = {"runs": "single runs, sweeps and duels", "wholes": "sweeps and duels alone"}
+END_WORDS: dict[Ends, str] = {"all": "every end", "bad": "failures only (failed, lost, or cancelled by another person)"}
+REACH_WORDS: dict[Reach, str] = {"runs": "single runs, sweeps and duels", "wholes": "sweeps and duels only"}
 MOST_CHANNELS = 10
-"""So many channels a person may have."""
+"""Maximum number of channels per person."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """One place where a person is told, without its secret."""
+    """A notification channel of a person, without its secret."""
 
     id: int
     owner: str
     kind: Kind
     shown: str
-    """As much of its address as may be seen."""
+    """The part of its address that may be shown."""
     ends: Ends
     reach: Reach
     created_at: str
@@ -49,7 +49,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class ListedReceiver:
-    """A receiver with who allowed it."""
+    """A permitted receiver, and who permitted it."""
 
     receiver: Receiver
     added_at: str
@@ -57,33 +57,33 @@ class ListedReceiver:
 
 
 class ChannelReader:
-    """The questions about channels and receivers."""
+    """Queries of channels and receivers."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def receivers(self) -> frozenset[Receiver]:
-        """Return whom messages may go to."""
+        """Return the permitted receivers."""
         return frozenset(each.receiver for each in self.listed_receivers())
 
     def listed_receivers(self) -> list[ListedReceiver]:
-        """Return whom messages may go to, and who allowed it."""
+        """Return the permitted receivers, and who permitted each."""
         sql = "SELECT kind, host, port, added_at, added_by FROM receivers ORDER BY kind DESC, host, port"
         return [ListedReceiver(Receiver(row[0], row[1], row[2]), row[3], row[4]) for row in self.db.rows(sql)]
 
     def account_address(self, name: str) -> str | None:
-        """Return the e-mail address of a person's account, empty where it has none; None in a lab without accounts.
-        Raises ConfigError for nobody's name.
+        """Return the e-mail address of a person's account, empty if it has none; None in a lab without accounts. Raises
+        ConfigError for an unknown name.
         """
         if self.db.row("SELECT 1 FROM people LIMIT 1") is None:
             return None
         row = self.db.row("SELECT email FROM people WHERE name = ? AND disabled_at IS NULL", [name])
         if row is None:
-            _refuse(f"{name} has no account in this lab, or is shut out, so nothing is sent there.")
+            _refuse(f"{name} has no enabled account in this lab, so no notifications are sent to them.")
         return str(row["email"])
 
     def of(self, owner: str | None = None) -> list[Channel]:
-        """Return the channels of a person, or of everybody, oldest first."""
+        """Return the channels of a person, or of everyone, oldest first."""
         return [
             _as_channel(row)
             for row in self.db.rows("SELECT * FROM channels WHERE owner = coalesce(?, owner) ORDER BY id", [owner])
@@ -91,7 +91,7 @@ class ChannelReader:
 
 
 class ChannelCommands:
-    """The commands about channels and receivers; each raises ConfigError for a channel that is not there."""
+    """Commands of channels and receivers; each raises ConfigError for an unknown channel."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -99,17 +99,17 @@ class ChannelCommands:
 
     @command("add channel")
     def add(self, kind: Kind, address: str, *, owner: str, ends: Ends = "all", reach: Reach = "runs") -> int:
-        """Have somebody told of what of theirs ends from now on, and return the channel's number.
+        """Create a channel for later ends of a person's runs, and return its number.
 
-        Of e-mail the address is left empty where it is that of the person's own account. Raises ConfigError for an
-        address that messages may not go to.
+        For e-mail an empty address means that of the person's account. Raises ConfigError for an address that is not
+        permitted.
         """
         _check(kind, ends, reach)
         address = self._checked_address(kind, address, owner)
         if len(self.db.rows("SELECT 1 FROM channels WHERE owner = ?", [owner])) >= MOST_CHANNELS:
-            _refuse(f"{owner} has {MOST_CHANNELS} channels, which is the most. Delete one that is not needed.")
+            _refuse(f"{owner} has {MOST_CHANNELS} channels, the maximum. Delete one first.")
         if self.db.row("SELECT 1 FROM channels WHERE owner = ? AND kind = ? AND address = ?", [owner, kind, address]):
-            _refuse(f"{owner} has a channel to {shortened(kind, address)} already. Change that one.")
+            _refuse(f"{owner} already has a channel to {shortened(kind, address)}. Edit that one.")
         sql = "INSERT INTO channels (owner, kind, address, ends, reach, created_at) VALUES (?, ?, ?, ?, ?, ?)"
         made = self.db.connection.execute(sql, [owner, kind, address, ends, reach, now()]).lastrowid
         assert made is not None
@@ -117,24 +117,21 @@ class ChannelCommands:
 
     @command("set channel", "channel")
     def change(self, channel_id: int, *, ends: Ends, reach: Reach, by: str) -> None:
-        """Have a channel tell of other ends from now on; raises ConfigError for one that is not there."""
+        """Change which ends a channel reports from now on; raises ConfigError for an unknown channel."""
         row = self._channel(channel_id)
         _check(row["kind"], ends, reach)
         self.db.connection.execute("UPDATE channels SET ends = ?, reach = ? WHERE id = ?", [ends, reach, channel_id])
 
     @command("pause channel", "channel")
     def pause(self, channel_id: int, *, by: str) -> None:
-        """Have a channel tell nothing until it is let go on; what ends meanwhile is not told later. Asking twice
-        changes nothing.
-        """
+        """Pause a channel; ends during the pause are never reported. Repeating it changes nothing."""
         self._channel(channel_id)
-        sql = "UPDATE channels SET paused_at = ?, paused_because = ? WHERE id = ? AND paused_at IS NULL"
-        self.db.connection.execute(sql, [now(), f"Paused by {by}.", channel_id])
+        pause_channel(self.db, channel_id, f"Paused by {by}.")
 
     @command("pause channel", "channel")
     def resume(self, channel_id: int, *, by: str) -> None:
-        """Have a paused channel tell again, beginning with what was on its way when it stopped. Raises ConfigError
-        where its address may no longer be used.
+        """Resume a paused channel, starting with the messages that were queued when it was paused. Raises ConfigError
+        if its address is no longer permitted.
         """
         row = self._channel(channel_id)
         self._checked_address(row["kind"], row["address"], row["owner"])
@@ -150,24 +147,24 @@ class ChannelCommands:
 
     @command("delete channel", "channel")
     def delete(self, channel_id: int, *, by: str) -> None:
-        """Delete a channel with its address and what was to be sent there."""
+        """Delete a channel with its address and queued messages."""
         self._channel(channel_id)
         self.db.connection.execute("DELETE FROM channels WHERE id = ?", [channel_id])
 
     @command("test channel", "channel")
     def test(self, channel_id: int, *, by: str) -> int:
-        """Have the runner send a test message and return the message's number. Raises WrongStatus where the channel is
-        paused or one is on its way.
+        """Queue a test message and return its number. Raises WrongStatus if the channel is paused or a test message is
+        already queued.
         """
         row = self._channel(channel_id)
         if row["paused_at"]:
-            raise WrongStatus(f"Channel {channel_id} is paused, so nothing is sent there. Let it go on first.")
+            raise WrongStatus(f"Channel {channel_id} is paused. Resume it first.")
         under_way = (
             "SELECT 1 FROM outbox WHERE channel_id = ? AND kind = 'test' AND delivered_at IS NULL AND failed_at IS NULL"
         )
         if self.db.row(under_way, [channel_id]):
             raise WrongStatus(
-                f"A test message to channel {channel_id} is on its way. Wait for it; the runner sends it."
+                f"A test message to channel {channel_id} is already queued. Wait until the runner sends it."
             )
         sql = (
             "INSERT INTO outbox (key, channel_id, kind, made_at, due_at) VALUES (lower(hex(randomblob(16))), ?, "
@@ -179,8 +176,8 @@ class ChannelCommands:
 
     @command("set receivers")
     def allow_receiver(self, kind: ReceiverKind, host: str, *, by: str) -> Receiver:
-        """Let messages go to a host, or e-mail to a domain; one that is listed already stays as it is. Raises
-        ConfigError for what is no host.
+        """Permit messages to a host, or e-mail to a domain; an existing entry is unchanged. Raises ConfigError for an
+        invalid host.
         """
         found = read_receiver(kind, host)
         sql = "INSERT OR IGNORE INTO receivers (kind, host, port, added_at, added_by) VALUES (?, ?, ?, ?, ?)"
@@ -189,15 +186,15 @@ class ChannelCommands:
 
     @command("set receivers")
     def refuse_receiver(self, kind: ReceiverKind, host: str, *, by: str) -> bool:
-        """Let no message go to a host or domain any more; False where it was not listed. Channels that go there pause
-        at their next message.
+        """Remove a host or domain from the permitted ones; False if it was not listed. Channels to it pause at their
+        next message.
         """
         found = read_receiver(kind, host)
         sql = "DELETE FROM receivers WHERE kind = ? AND host = ? AND port = ?"
         return self.db.connection.execute(sql, [found.kind, found.host, found.port]).rowcount > 0
 
     def _checked_address(self, kind: Kind, address: str, owner: str) -> str:
-        """Return an address as it is kept."""
+        """Return the stored form of an address."""
         if kind != "email":
             checked_webhook(kind, address.strip(), self._channels.receivers())
             return address.strip()
@@ -208,14 +205,20 @@ class ChannelCommands:
     def _channel(self, channel_id: int) -> Row:
         row = self.db.row("SELECT * FROM channels WHERE id = ?", [channel_id])
         if row is None:
-            _refuse(f"No channel has the number {channel_id}. `python -m engine notify list` shows yours.")
+            _refuse(f"Channel {channel_id} doesn't exist. `python -m engine notify list` shows your channels.")
         return row
+
+
+def pause_channel(db: WriteConnection, channel_id: int, why: str) -> None:
+    """Pause a channel, within a change; a paused one keeps its reason."""
+    sql = "UPDATE channels SET paused_at = ?, paused_because = ? WHERE id = ? AND paused_at IS NULL"
+    db.connection.execute(sql, [now(), why, channel_id])
 
 
 def _check(kind: str, ends: str, reach: str) -> None:
     for name, value, known in (("kind", kind, KINDS), ("ends", ends, ENDS), ("reach", reach, REACHES)):
         if value not in known:
-            raise ConfigError([Problem(name, f"{name} must be one of {', '.join(known)}, got '{value}'.")])
+            raise ConfigError([Problem(name, f"{name} must be one of {', '.join(known)}; got '{value}'.")])
 
 
 def _as_channel(row: Row) -> Channel:

@@ -1,27 +1,24 @@
-"""What the runner does with the outbox: takes what is due under a lease, and writes down what became of
-each message.
-"""
+"""The runner's side of the outbox: lease due messages, and record the result of each attempt."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from engine.access.receivers import Kind
 from engine.store.connection import WriteConnection
+from engine.store.notices.channels import pause_channel
 from engine.store.notices.outbox import NoticeKind
 from engine.store.timestamps import in_seconds, now, seconds_since
 
 LEASE_S = 300.0
-"""So long a message is one process's to send; longer than any attempt takes. Where that process is gone, the next one
-need not wait.
-"""
+"""Duration of a lease, longer than any attempt. Leases of dead processes are released earlier."""
 GIVE_UP_S = 24 * 3600.0
-"""A message that could not be sent within so long since the end is given up."""
+"""Age at which an undelivered message is given up."""
 LEAST_ATTEMPTS = 5
-"""And not before so many attempts: where no runner was alive for days, the first one may well fail by accident."""
+"""Minimum number of attempts before that: after days without a runner, the first attempt may fail by chance."""
 MOST_FAILURES = 3
-"""So many given up one after another, and the channel pauses."""
+"""Number of consecutive undelivered messages after which the channel pauses."""
 KEPT_DAYS = 30
-"""Messages are kept so long, for their owner to look at."""
+"""Days that messages are kept for their owner."""
 _WAITS = "delivered_at IS NULL AND failed_at IS NULL"
 _DUE = (
     f"SELECT min(outbox.id) FROM outbox JOIN channels ON channels.id = channel_id WHERE {_WAITS} AND due_at <= "
@@ -34,7 +31,7 @@ _DUE = (
 
 @dataclass(frozen=True)
 class Due:
-    """A message to be sent now, with the secret of where."""
+    """A message to send now, with its secret address."""
 
     id: int
     key: str
@@ -44,7 +41,7 @@ class Due:
     duel_id: int | None
     made_at: str
     attempts: int
-    """This one among them."""
+    """Number of attempts, including this one."""
     channel_id: int
     channel_kind: Kind
     owner: str
@@ -52,19 +49,17 @@ class Due:
 
 
 class DeliveryCommands:
-    """The runner's side of the outbox."""
+    """The runner's commands of the outbox."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
     def has_due(self) -> bool:
-        """Say whether something is to be sent now; a look that writes nothing."""
+        """Return whether a message is due; writes nothing."""
         return self.db.row(_DUE, [now(), 1]) is not None
 
     def take_due(self, lease: str, *, limit: int = 8) -> list[Due]:
-        """Take the oldest message that is due of each of some channels, so that nobody else sends it while `lease` (a
-        process) does.
-        """
+        """Lease the oldest due message of each of some channels to the process `lease`."""
         with self.db.change() as connection:
             found = [row[0] for row in self.db.rows(_DUE, [now(), limit])]
             for each in found:
@@ -75,9 +70,7 @@ class DeliveryCommands:
             return [self._due(each) for each in found]
 
     def free_leases(self, alive: Collection[str]) -> int:
-        """Let messages that a process was sending when it died be sent by another at once; `alive` are the leases that
-        stand.
-        """
+        """Release the leases of dead processes; `alive` are the leases of live ones."""
         with self.db.change() as connection:
             gone = [
                 row["lease"]
@@ -92,13 +85,13 @@ class DeliveryCommands:
             )
 
     def leases(self) -> list[str]:
-        """Return the processes that are sending, or were when they died."""
+        """Return the processes with leases, live or dead."""
         return [
             row["lease"] for row in self.db.rows(f"SELECT DISTINCT lease FROM outbox WHERE {_WAITS} AND lease <> ''")
         ]
 
     def note_delivered(self, due: Due, lease: str) -> None:
-        """Write down that a receiver has its message."""
+        """Record that a message was delivered."""
         with self.db.change() as connection:
             sql = (
                 "UPDATE outbox SET delivered_at = ?, lease = '', last_error = '' WHERE id = ? AND lease = ? AND "
@@ -111,8 +104,8 @@ class DeliveryCommands:
             )
 
     def note_failed(self, due: Due, lease: str, why: str, wait_s: float) -> None:
-        """Write down why an attempt failed; the next one is in `wait_s`, also of what else waits for that channel, or
-        none where it waited too long.
+        """Record a failed attempt; the channel's next attempt is in `wait_s`, or none if the message has waited too
+        long.
         """
         with self.db.change() as connection:
             given_up = due.attempts >= LEAST_ATTEMPTS and seconds_since(due.made_at) + wait_s > GIVE_UP_S
@@ -130,21 +123,18 @@ class DeliveryCommands:
                 connection.execute("UPDATE channels SET failures = failures + 1 WHERE id = ?", [due.channel_id])
                 row = connection.execute("SELECT failures FROM channels WHERE id = ?", [due.channel_id]).fetchone()
                 if row and row[0] >= MOST_FAILURES:
-                    self._pause(
+                    pause_channel(
+                        self.db,
                         due.channel_id,
-                        f"{row[0]} messages one after another could not be sent within a day. The last time: {why}",
+                        f"{row[0]} consecutive messages could not be delivered within a day. Last error: {why}",
                     )
 
     def note_refused(self, due: Due, lease: str, why: str) -> None:
-        """Write down that a receiver wants no such message, ever: it is given up, and its channel pauses."""
+        """Record a permanent refusal: the message is given up and its channel pauses."""
         with self.db.change() as connection:
             sql = f"UPDATE outbox SET last_error = ?, failed_at = ?, lease = '' WHERE id = ? AND lease = ? AND {_WAITS}"
             if connection.execute(sql, [why, now(), due.id, lease]).rowcount:
-                self._pause(due.channel_id, why)
-
-    def _pause(self, channel_id: int, why: str) -> None:
-        sql = "UPDATE channels SET paused_at = ?, paused_because = ? WHERE id = ? AND paused_at IS NULL"
-        self.db.connection.execute(sql, [now(), why, channel_id])
+                pause_channel(self.db, due.channel_id, why)
 
     def _due(self, message_id: int) -> Due:
         same = "id key kind run_id sweep_id duel_id made_at attempts channel_id"

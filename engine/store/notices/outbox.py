@@ -1,8 +1,7 @@
-"""What is to be told, kept from the moment it happens until its receiver has it: a row is written in the transaction
-that ends a run.
+"""The outbox: messages are rows, written in the transaction that ends a run, and kept until they are delivered.
 
-Runs of a sweep or a duel are told of once, when the whole has ended, and at the first that ends badly; a lost run that
-is tried again by itself is told of at the end of its chain.
+Runs of a sweep or a duel are reported once, when all have ended, and at the first failure; an automatically retried
+lost run is reported at the end of its chain.
 """
 
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ _OF: dict[Whole, str] = {
     "sweep": "sweep_id = ?",
     "duel": "sweep_id IN (SELECT sweep_id FROM duel_sweeps WHERE duel_id = ?)",
 }
-"""A condition on runs: they are part of a whole."""
+"""Condition on runs: they are part of a sweep or duel."""
 _TO_CHANNELS = (
     "INSERT INTO outbox (key, channel_id, kind, run_id, sweep_id, duel_id, made_at, due_at)"
     " SELECT lower(hex(randomblob(16))), id, :kind, :run_id, :sweep_id, :duel_id, :now, :now FROM channels"
@@ -40,12 +39,12 @@ _NOT_TWICE = (
     " (SELECT coalesce(max(whole.id), 0) FROM outbox AS whole WHERE whole.channel_id = channels.id AND "
     "whole.kind = '{of}' AND whole.{of}_id = :{of}_id))"
 )
-"""A first failure is told once until the whole has ended; where it is tried again there can be another."""
+"""A first failure is reported once until all runs have ended; after a retry it can be reported again."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """A message as its owner sees it."""
+    """A message as shown to its owner."""
 
     id: int
     channel_id: int
@@ -67,7 +66,7 @@ class Sent:
 
     @property
     def state(self) -> str:
-        """How it stands, in a word or two."""
+        """Its state in a word or two."""
         if self.delivered_at:
             return "arrived"
         return (
@@ -80,13 +79,13 @@ class Sent:
 
 
 class OutboxReader:
-    """The question about messages."""
+    """Queries of messages."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def sent(self, owner: str | None = None, *, limit: int = 20) -> list[Sent]:
-        """Return the newest messages to the channels of a person, or of everybody, newest first."""
+        """Return the newest messages to the channels of a person, or of everyone, newest first."""
         same = "id channel_id kind run_id sweep_id duel_id made_at attempts due_at delivered_at failed_at last_error"
         columns = ", ".join(f"outbox.{name}" for name in same.split())
         sql = (
@@ -97,14 +96,14 @@ class OutboxReader:
 
 
 class NoticeWriter:
-    """Writes whom to tell of an end, inside the change that makes it."""
+    """Writes messages within the change that ends a run."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
     def tell_stuck_duel(self, duel_id: int) -> bool:
-        """Tell once of a duel whose runs that tune have all ended without its going on; False where it goes on, or was
-        told of since.
+        """Report once a duel whose tuning runs have all ended without a next stage; False if it continues, or was
+        reported already.
         """
         with self.db.change():
             row = self.db.row("SELECT owner, stage FROM duels WHERE id = ?", [duel_id])
@@ -119,7 +118,7 @@ class NoticeWriter:
             return self._put("duel", row["owner"], bad=True, duel_id=duel_id) > 0
 
     def tell_end(self, run_id: int) -> None:
-        """Put down whom to tell that a run has ended, inside the change that ended it."""
+        """Write the messages about a run's end, within the change that ends it."""
         if self.db.row("SELECT 1 FROM channels LIMIT 1") is None:
             return
         row = self.db.row(_RUN, [run_id])
@@ -151,7 +150,7 @@ class NoticeWriter:
         duel_id: int | None = None,
         only_once: Whole | None = None,
     ) -> int:
-        """Write a message for each of a person's channels that tells of this; return how many."""
+        """Write a message for each matching channel of a person; return their number."""
         values = {
             "kind": kind,
             "owner": owner,
@@ -166,7 +165,7 @@ class NoticeWriter:
         ).rowcount
 
     def _is_on(self, whole: Whole, whole_id: int) -> bool:
-        """Say whether a run of it has not ended; the newest ends last as a rule, so the look begins there."""
+        """Return whether any of its runs has not ended; checks the newest first, which usually ends last."""
         return (
             self.db.row(
                 f"SELECT 1 FROM runs WHERE {_OF[whole]} AND status NOT IN ({_ENDED}) ORDER BY id DESC LIMIT 1",
@@ -176,11 +175,11 @@ class NoticeWriter:
         )
 
     def _is_judged(self, duel_id: int) -> bool:
-        """Say whether all that a duel needs was launched; before that the referee says what becomes of it."""
+        """Return whether all stages of a duel were launched; before that the referee decides how it continues."""
         return self.db.row("SELECT 1 FROM duels WHERE id = ? AND stage = 'judging'", [duel_id]) is not None
 
     def _has_failed(self, whole: Whole, whole_id: int) -> bool:
-        """Say whether the newest try of a cell ended badly."""
+        """Return whether the newest run of a cell failed."""
         newest = f"SELECT max(id) FROM runs WHERE {_OF[whole]} GROUP BY sweep_id, config"
         return (
             self.db.row(f"SELECT 1 FROM runs WHERE id IN ({newest}) AND status IN ({_BAD}) LIMIT 1", [whole_id])
@@ -189,5 +188,5 @@ class NoticeWriter:
 
 
 def _is_bad(run: Row) -> bool:
-    """Say whether a single run ended otherwise than well or as its owner asked."""
+    """Return whether a single run ended unsuccessfully, other than by its owner's cancel."""
     return run["status"] in BAD_ENDS or (run["status"] == "cancelled" and run["stop_requested_by"] != run["owner"])

@@ -1,4 +1,4 @@
-"""What the runner does: register, claim a run of the queue for one worker, put back, end."""
+"""The runner's commands of runs: register, claim a queued run for a worker, requeue, end."""
 
 import json
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from engine.store.sweeps.failures import SweepFailures
 from engine.store.timestamps import now
 
 TIME_LIMIT = "its time limit"
-"""Who asked for the end of a run that reached its time limit."""
+"""Actor name for the end of a run that reached its time limit."""
 
 
 class ClaimCommands:
-    """What the runner writes about a run from its claim to its end."""
+    """The runner's commands of a run from its claim to its end."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -28,7 +28,7 @@ class ClaimCommands:
         self._notices = NoticeWriter(db)
 
     def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = ()) -> bool:
-        """Give a queued run to a worker, with its GPUs and CPU cores by number; False where it is no longer queued, or
+        """Assign a queued run to a worker, with its GPUs and CPU cores by number; False if it is no longer queued, or
         on hold.
         """
         with self.db.change() as connection:
@@ -55,7 +55,7 @@ class ClaimCommands:
         return True
 
     def requeue(self, run_id: int, why: str) -> bool:
-        """Put back a claimed run that its worker never began; False where it has."""
+        """Return a claimed run to the queue if its worker never began it; False if it has."""
         with self.db.change() as connection:
             cursor = connection.execute(
                 "UPDATE runs SET status = 'queued', claimed_at = NULL, gpu_ids = '[]', core_ids = '[]',"
@@ -70,7 +70,7 @@ class ClaimCommands:
         return True
 
     def refuse(self, run_id: int, cause: str) -> bool:
-        """Fail a queued run that can never be placed; False where it is no longer queued."""
+        """Fail a queued run that can never be placed; False if it is no longer queued."""
         return self._to_end(run_id, ("queued",), "failed", cause, "", None, "runner")
 
     def end(
@@ -83,11 +83,11 @@ class ClaimCommands:
         execution_time_s: float | None = None,
         who: str = "runner",
     ) -> bool:
-        """Give a live run its last status and cause; False, and nothing written, where it has ended already."""
+        """Set the final status and cause of a live run; False, and nothing written, if it has already ended."""
         return self._to_end(run_id, ALIVE, status, cause, error, execution_time_s, who)
 
     def stop_at_limit(self, run_id: int) -> bool:
-        """Ask for the end of a run that reached its time limit; False where it ends already."""
+        """Request the end of a run that reached its time limit; False if it is already ending."""
         with self.db.change() as connection:
             status = self._changes.status(run_id)
             if status not in ("starting", "running"):
@@ -97,11 +97,11 @@ class ClaimCommands:
         return True
 
     def lose(self, run_id: int, cause: str, *, resumes: bool) -> int | None:
-        """End a live run as lost and, in the same transaction, queue it anew where it has retries left; return that
-        run's id.
+        """End a live run as lost and, in the same transaction, retry it if it has retries left; return the new run's
+        id.
 
-        The new run goes on from this one's checkpoint where it `resumes`, else it begins anew. Where the run has ended
-        already, nothing is written.
+        The new run continues from this one's checkpoint if it `resumes`, otherwise it starts over. If the run has
+        already ended, nothing is written.
         """
         with self.db.change():
             run = self._runs.one(run_id)
@@ -149,7 +149,7 @@ class ClaimCommands:
         who: str,
     ) -> bool:
         if status not in ENDED:
-            raise ValueError(f"A run ends as one of {', '.join(ENDED)}, got '{status}'.")
+            raise ValueError(f"status must be one of {', '.join(ENDED)}; got '{status}'.")
         with self.db.change():
             return self._end(run_id, allowed, status, cause, error, execution_time_s, who)
 
@@ -163,7 +163,7 @@ class ClaimCommands:
         execution_time_s: float | None,
         who: str,
     ) -> bool:
-        """Write a run's end, inside a change; False where its status is none of those allowed."""
+        """Write a run's end, within a change; False if its status is not among those allowed."""
         if self._changes.status(run_id) not in allowed:
             return False
         self.db.connection.execute(

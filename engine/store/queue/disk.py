@@ -1,5 +1,5 @@
-"""How much disk each run takes: its folder, as the runner measured it, its points and its texts in the store. What
-people hold is summed up from these rows.
+"""Disk usage of each run: its folder, as measured by the runner, its points and its texts in the store. A person's
+usage is the sum of these rows.
 """
 
 from collections.abc import Sequence
@@ -24,30 +24,30 @@ _NOTE = (
 
 @dataclass(frozen=True)
 class Changed:
-    """A run that was written to since it was last measured."""
+    """A run written to since its last measurement."""
 
     run_id: int
     version: int
-    """Its change token then."""
+    """Its change token at that time."""
 
 
 class DiskCommands:
-    """The runner's side of what runs take on the disk."""
+    """The runner's commands of disk usage."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
     def unmeasured(self, most: int) -> list[Changed]:
-        """Return runs that were written to since the last measurement, the longest ago first.
+        """Return runs written to since the last measurement, the least recently written first.
 
-        Change tokens only grow, and runs are measured in their order: whatever has a token above the highest measured
-        one has to be looked at.
+        Change tokens only grow, and runs are measured in their order: runs with a token above the highest measured one
+        are unmeasured.
         """
         return [Changed(row["id"], row["version"]) for row in self.db.rows(_CHANGED, [most])]
 
     def note(self, measured: Sequence[tuple[Changed, int]]) -> None:
-        """Keep the bytes that the folders of some runs take; the tokens are those from before they were measured, so
-        that nothing written since is missed.
+        """Store the measured bytes of some runs' folders; the tokens are those from before the measurement, so that
+        later writes are not missed.
         """
         with self.db.change() as connection:
             connection.executemany(_NOTE, [(run.run_id, run.version, size) for run, size in measured])

@@ -1,4 +1,4 @@
-"""The process that serves the store: who it is, that it lives, and the processes of its runs."""
+"""The process that serves the store: its identity, its heartbeat, and the processes of its runs."""
 
 import json
 from collections.abc import Collection
@@ -10,29 +10,29 @@ from engine.store.timestamps import now
 
 
 class RunnerReader:
-    """The questions about the process that serves the store, and about its workers."""
+    """Queries of the runner and its workers."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def current(self) -> RunnerRow | None:
-        """Return the runner as last heard of, or None where none is registered."""
+        """Return the last known state of the runner, or None if none is registered."""
         row = self.db.row("SELECT * FROM runner")
         return as_runner(row) if row else None
 
     def process(self) -> ProcessIdentity | None:
-        """Return the runner that registered last and has not signed off; it may be long dead."""
-        row = self.db.row("SELECT * FROM runner")
-        return as_runner(row).process if row else None
+        """Return the runner that registered last and has not signed off; it may be dead."""
+        found = self.current()
+        return found.process if found else None
 
     def rank_pids(self, run_id: int) -> list[int]:
-        """Return the process ids that the run's ranks had."""
+        """Return the process ids of the run's ranks."""
         return [
             row["pid"] for row in self.db.rows("SELECT pid FROM ranks WHERE run_id = ? AND pid IS NOT NULL", [run_id])
         ]
 
     def workers(self, boot_id: str, pids: Collection[int]) -> list[tuple[int, str | None, ProcessIdentity]]:
-        """Return id, end (None while it goes on) and worker of the runs whose worker had one of these pids in this boot
+        """Return id, end (None for a live run) and worker of the runs whose worker had one of these pids in this boot
         of the machine, oldest first.
         """
         sql = (
@@ -46,14 +46,14 @@ class RunnerReader:
 
 
 class RunnerCommands:
-    """What the runner writes about itself."""
+    """Commands of the runner about itself."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
 
     def register(self, process: ProcessIdentity, *, cores: int, gpus: int, network: str = "") -> None:
-        """Name the process that serves this store; it replaces any before it. `network` is what ranks listen on
-        (engine.system.network_isolation.Level).
+        """Register this process as the store's runner, replacing any other. `network` is the network that ranks listen
+        on (engine.system.network_isolation.Level).
         """
         with self.db.change() as connection:
             connection.execute(
@@ -74,18 +74,18 @@ class RunnerCommands:
             )
 
     def beat(self, *, warm: bool) -> bool:
-        """Say that the runner lives; return whether it was asked to stop."""
+        """Write a heartbeat; return whether the runner was asked to stop."""
         with self.db.change() as connection:
             connection.execute("UPDATE runner SET heartbeat_at = ?, warm = ?", [now(), warm])
             row = connection.execute("SELECT stopping FROM runner").fetchone()
         return bool(row and row["stopping"])
 
     def ask_to_stop(self) -> None:
-        """Ask the runner to end once its runs have ended."""
+        """Ask the runner to stop after its runs have ended."""
         with self.db.change() as connection:
             connection.execute("UPDATE runner SET stopping = 1")
 
     def remove(self) -> None:
-        """Say that no runner serves this store."""
+        """Unregister the runner."""
         with self.db.change() as connection:
             connection.execute("DELETE FROM runner")

@@ -1,7 +1,7 @@
-"""What people put on runs: names, notes, tags, stars, the archive, an experiment's baseline. Each command is
-one transaction with its events.
+"""Annotations of runs: names, notes, tags, stars, the archive, an experiment's baseline. Each command is one
+transaction with its events.
 
-The archive only puts runs out of sight; retention leaves runs with a star, a tag or a pin alone.
+Archived runs are only hidden; retention exempts runs with a star, a tag or a pin.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from engine.store.timestamps import now
 
 
 class AnnotationCommands:
-    """The commands of pages and command line."""
+    """Annotation commands of pages and command line."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -25,69 +25,67 @@ class AnnotationCommands:
 
     @command("tag", "run")
     def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
-        """Tag a run; a tag that it has already changes nothing. Raises ConfigError for one that is empty or
-        too long.
-        """
+        """Add a tag to a run; an existing tag changes nothing. Raises ConfigError for an empty or too long tag."""
         tag = checked_tag(tag)
         self._edit(run_id, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [run_id, tag])
 
     @command("untag", "run")
     def remove_tag(self, run_id: int, tag: str, *, by: str) -> None:
-        """Take a tag off a run; one that it does not have changes nothing."""
+        """Remove a tag from a run; a missing tag changes nothing."""
         self._edit(
             run_id, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag.strip()]
         )
 
     @command("note", "run")
     def set_note(self, run_id: int, text: str, *, by: str) -> None:
-        """Write the run's note anew; raises ConfigError for one that is too long."""
+        """Replace the run's note; raises ConfigError for a too long one."""
         sql = "INSERT OR REPLACE INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)"
         self._edit(run_id, "noted", by, "", sql, [run_id, checked_text("note", text, NOTE_LENGTH), by, now()])
 
     @command("rename", "run")
     def rename(self, run_id: int, name: str, *, by: str) -> None:
-        """Give the run another name; raises ConfigError for one that is too long."""
+        """Rename the run; raises ConfigError for a too long name."""
         name = checked_name(name)
         self._edit(run_id, "renamed", by, name, "UPDATE runs SET name = ? WHERE id = ?", [name, run_id])
 
     @command("tag", "run")
     def tag(self, run_ids: Sequence[int], tag: str, *, by: str) -> list[int]:
-        """Tag runs; return those that did not have the tag. Raises ConfigError for a tag that is empty or too long."""
+        """Add a tag to runs; return those that did not have it. Raises ConfigError for an empty or too long tag."""
         tag = checked_tag(tag)
         return self._mark(run_ids, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?1, ?2)", tag)
 
     @command("untag", "run")
     def untag(self, run_ids: Sequence[int], tag: str, *, by: str) -> list[int]:
-        """Take a tag off runs; return those that had it."""
+        """Remove a tag from runs; return those that had it."""
         return self._mark(
             run_ids, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ?1 AND tag = ?2", tag.strip()
         )
 
     @command("star", "run")
     def star(self, run_ids: Sequence[int], *, by: str) -> list[int]:
-        """Give runs a star, one for the whole lab; return those that had none."""
+        """Star runs, with one star for the whole lab; return those that had none."""
         return self._mark(
             run_ids, "starred", by, "", "UPDATE runs SET starred_by = ?2 WHERE id = ?1 AND starred_by IS NULL", by
         )
 
     @command("unstar", "run")
     def unstar(self, run_ids: Sequence[int], *, by: str) -> list[int]:
-        """Take the star off runs, whoever gave it; return those that had one."""
+        """Unstar runs, whoever starred them; return those that had a star."""
         return self._mark(
             run_ids, "unstarred", by, "", "UPDATE runs SET starred_by = NULL WHERE id = ?1 AND starred_by IS NOT NULL"
         )
 
     @command("archive", "run")
     def archive(self, run_ids: Sequence[int], *, by: str) -> list[int]:
-        """Put runs out of the tables, where filters still find them; return those that were not. Raises WrongStatus for
-        one that has not ended.
+        """Archive runs: tables hide them, filters still find them; return those that were not archived. Raises
+        WrongStatus for a run that has not ended.
         """
         sql = "UPDATE runs SET archived_by = ?2 WHERE id = ?1 AND archived_by IS NULL"
         return self._mark(run_ids, "archived", by, "", sql, by, only_ended=True)
 
     @command("unarchive", "run")
     def unarchive(self, run_ids: Sequence[int], *, by: str) -> list[int]:
-        """Put runs back into the tables; return those that were archived."""
+        """Unarchive runs; return those that were archived."""
         return self._mark(
             run_ids,
             "unarchived",
@@ -98,9 +96,7 @@ class AnnotationCommands:
 
     @command("pin", "run", lambda store, given: [given["run_id"], *store._baseline_beside(given["run_id"])])
     def pin(self, run_id: int, *, by: str) -> int | None:
-        """Make a run its experiment's baseline, which others are compared with; return the run that was it before, if
-        another was.
-        """
+        """Pin a run as its experiment's baseline; return the previous baseline, if any."""
         with self.db.change():
             self._changes.status(run_id)
             if self._is_pinned(run_id):
@@ -115,13 +111,13 @@ class AnnotationCommands:
 
     @command("unpin", "run")
     def unpin(self, run_id: int, *, by: str) -> list[int]:
-        """Let a run be no baseline any more; return it where it was one."""
+        """Unpin a baseline; return the run if it was one."""
         return self._mark(
             [run_id], "unpinned", by, "", "UPDATE runs SET pinned_by = NULL WHERE id = ?1 AND pinned_by IS NOT NULL"
         )
 
     def _baseline_beside(self, run_id: int) -> list[int]:
-        """Return the other run that is the baseline of a run's experiment, if one is."""
+        """Return the other run that is the baseline of a run's experiment, if any."""
         sql = (
             "SELECT id FROM runs WHERE experiment = (SELECT experiment FROM runs WHERE id = ?1) AND pinned_by IS "
             "NOT NULL AND id <> ?1"
@@ -134,7 +130,7 @@ class AnnotationCommands:
     def _mark(
         self, run_ids: Sequence[int], kind: str, by: str, detail: str, sql: str, *values: Any, only_ended: bool = False
     ) -> list[int]:
-        """Change each run by `sql` (?1: its id); return those that it changed."""
+        """Change each run by `sql` (?1: its id); return the changed ones."""
         with self.db.change():
             for run_id in run_ids:
                 if (status := self._changes.status(run_id)) not in ENDED and only_ended:

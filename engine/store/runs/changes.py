@@ -1,6 +1,6 @@
-"""Changes to one run that several commands make: queue it, cancel it, keep an event.
+"""Changes to one run that several commands share: queue, cancel, record an event.
 
-All of it is inside the change of a command, which has asked before who may.
+They run within the change of a command, which has checked permissions.
 """
 
 import json
@@ -20,7 +20,7 @@ from engine.store.timestamps import now
 
 
 class RunChanges:
-    """Changes to one run inside a change of somebody else's command; nothing here asks who may."""
+    """Changes to one run within another command's change; permissions are not checked here."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -29,6 +29,7 @@ class RunChanges:
         self._authorization = Authorization(db)
 
     def status(self, run_id: int) -> Status:
+        """Return the status of a run within this change; raises NoSuchRun."""
         found: Row | None = self.db.connection.execute("SELECT status FROM runs WHERE id = ?", [run_id]).fetchone()
         if found is None:
             raise self.db.no_such_run(run_id)
@@ -36,6 +37,7 @@ class RunChanges:
         return status
 
     def note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
+        """Record an event, within a change."""
         self.db.connection.execute(
             "INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)",
             [run_id, now(), kind, who, storable(detail)],
@@ -57,11 +59,10 @@ class RunChanges:
         attempt: int = 0,
         data_folder: str | None = None,
     ) -> int:
-        """Put one run at the end of the queue, inside a change; its time limit is at most what its owner's limits
-        allow.
+        """Append one run to the queue, within a change; its time limit is at most its owner's quota.
 
-        Its data folder is the one given, else the one that this process's environment names, else its parent's. No
-        request can name one.
+        Its data folder is the given one, otherwise that of this process's environment, otherwise its parent's. No
+        network request can set it.
         """
         terms = self._quota_checks.cut(terms, owner)
         data_folder = data_folder or named_data() or self._data_folder(parent_id)
@@ -100,17 +101,16 @@ class RunChanges:
         return row["data_folder"] if row else None
 
     def cancel(self, run_id: int, status: Status, by: str, kind: StopKind = "cancel", detail: str = "") -> Status:
-        """Cancel a run that is queued, or let a live one be stopping, inside a change; return its new status.
+        """Cancel a queued run, or set a live one to stopping, within a change; return its new status.
 
-        One that is stopping stays as it is, but for a force that was not asked for yet.
+        A stopping run is unchanged, except for a first force.
         """
         if status == "stopping":
             if kind == "force":
                 self._force(run_id, by)
             return status
         if status == "queued":
-            sql = "UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?"
-            self.db.connection.execute(sql, [f"Cancelled by {by}.", now(), run_id])
+            self.mark_cancelled(run_id, f"Cancelled by {by}.")
         else:
             self.db.connection.execute("UPDATE runs SET status = 'stopping' WHERE id = ?", [run_id])
         self.db.connection.execute(
@@ -124,6 +124,11 @@ class RunChanges:
             self._notices.tell_end(run_id)
         return new
 
+    def mark_cancelled(self, run_id: int, cause: str) -> None:
+        """End a queued run, within a change; the caller writes the event and the change token."""
+        sql = "UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?"
+        self.db.connection.execute(sql, [cause, now(), run_id])
+
     def _force(self, run_id: int, by: str) -> None:
         sql = "UPDATE runs SET stop_kind = 'force', stop_requested_by = ? WHERE id = ? AND stop_kind <> 'force'"
         if self.db.connection.execute(sql, [by, run_id]).rowcount:
@@ -131,6 +136,6 @@ class RunChanges:
             self.db.touch(run_id)
 
     def may_prefer(self, terms: Terms, by: str) -> None:
-        """Raise Forbidden where runs are to pass others and the person may not let them."""
+        """Raise Forbidden if runs would pass others and the person may not do that."""
         if terms.priority == PRIORITIES[-1]:
             self._authorization.check("prefer", by, "", [])

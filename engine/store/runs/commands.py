@@ -1,4 +1,4 @@
-"""What people do to runs: launch and cancel. Each command is one short transaction with its event."""
+"""Launch and cancel of runs. Each command is one short transaction with its event."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ NOTE_LENGTH = 20_000
 
 
 class RunCommands:
-    """The commands about runs."""
+    """Commands of runs."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -45,12 +45,11 @@ class RunCommands:
         terms: Terms = USUAL,
         once: LaunchKey | None = None,
     ) -> int:
-        """Queue a run and return its id; `parent_id` names the run that it resumes, or without `resumes` repeats from
-        the start.
+        """Queue a run and return its id; `parent_id` is the run that it resumes, or without `resumes` repeats from the
+        start.
 
-        One that repeats a run of a sweep belongs to that sweep too. A key given `once` before launches nothing: its run
-        is returned. Raises NoSuchRun for a parent that is not there, ConfigError for a key that launched something
-        else, LimitReached.
+        A repeat of a sweep's run belongs to that sweep too. A key that was used before launches nothing: its run is
+        returned. Raises NoSuchRun for an unknown parent, ConfigError for a key of another launch, LimitReached.
         """
         with self.db.change():
             if once and (there := self._keys.launched_under(once, owner)) is not None:
@@ -88,19 +87,19 @@ class RunCommands:
 
     @command("cancel", "run")
     def cancel(self, run_id: int, *, by: str, force: bool = False) -> Status:
-        """Ask for the run's end: a queued one is cancelled at once, a live one is stopping. Returns the new status.
+        """Request the run's end: a queued one is cancelled at once, a live one is stopping. Returns the new status.
 
-        With `force` its processes are killed without being asked first, also where it is stopping already.
-        Raises NoSuchRun, WrongStatus where it has ended. Asking twice changes nothing.
+        `force` kills its processes at once, also for a stopping run. Raises NoSuchRun, WrongStatus if it has ended.
+        Repeating it changes nothing.
         """
         with self.db.change():
             status = self._changes.status(run_id)
             if status in ENDED:
-                raise WrongStatus(f"Run {run_id} can't be cancelled: it is {status} already.")
+                raise WrongStatus(f"Run {run_id} can't be cancelled: it is already {status}.")
             return self._changes.cancel(run_id, status, by, "force" if force else "cancel")
 
     def add_event(self, run_id: int, kind: str, who: str, detail: str = "") -> None:
-        """Keep what happened to a run."""
+        """Record an event of a run."""
         with self.db.change():
             self.db.touch(run_id)
             self._changes.note_event(run_id, kind, who, detail)
@@ -111,23 +110,23 @@ def _known(run_id: int | None) -> list[object]:
 
 
 def checked_tag(tag: str) -> str:
-    """Return a tag without blanks round it; raises ConfigError where it is empty or too long."""
+    """Return a tag without surrounding spaces; raises ConfigError for an empty or too long one."""
     tag = checked_text("tag", tag, TAG_LENGTH)
     if not tag:
-        raise ConfigError([Problem("tag", f"tag must have 1 to {TAG_LENGTH} characters, got ''.")])
+        raise ConfigError([Problem("tag", f"tag must have 1 to {TAG_LENGTH} characters; got ''.")])
     return tag
 
 
 def checked_name(text: str) -> str:
-    """Return the name of a run, sweep or duel without blanks round it; raises ConfigError where it is too long."""
+    """Return the name of a run, sweep or duel without surrounding spaces; raises ConfigError for a too long one."""
     return checked_text("name", text, NAME_LENGTH)
 
 
 def checked_text(field: str, text: str, most: int) -> str:
-    """Return the text without blanks round it; raises ConfigError where it is too long."""
+    """Return the text without surrounding spaces; raises ConfigError for a too long one."""
     text = storable(text).strip()
     if len(text) > most:
         raise ConfigError(
-            [Problem(field, f"{field} must have at most {most:,} characters, got {len(text):,}. Shorten it.")]
+            [Problem(field, f"{field} must have at most {most:,} characters; got {len(text):,}. Shorten it.")]
         )
     return text

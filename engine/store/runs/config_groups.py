@@ -1,5 +1,5 @@
-"""Runs that share a config but for the seed, and draw by one rule, as a group; and a metric's value at a step, the one
-thing here that reads points.
+"""Groups of runs with the same config except the seed and the same seeding rule; and a metric's value at a step, the
+only query here that reads points.
 """
 
 import json
@@ -31,29 +31,27 @@ SELECT metrics.run_id, metrics.rank, (
     ORDER BY points.id DESC LIMIT 1) AS value
 FROM metrics WHERE metrics.run_id IN (SELECT value FROM json_each(?2)) AND metrics.name = ?3 AND metrics.last_step >= ?1
 """
-"""Of each rank that got so far the last finite value up to a step, looked for among the points of the step's bucket and
-of the one before it.
-"""
+"""For each rank, the last finite value up to a step, found in the step's bucket and the one before it."""
 
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs of one experiment that draw by one rule and whose configs differ in the seed alone."""
+    """Runs of one experiment with the same seeding rule whose configs differ only in the seed."""
 
     experiment: str
     preset: str | None
     config: Mapping[str, Any]
-    """What they share; without the seed."""
+    """Common config, without the seed."""
     run_ids: tuple[int, ...]
-    """All of them, oldest first."""
+    """All runs, oldest first."""
     finished: tuple[int, ...]
-    """Those whose numbers count."""
+    """Finished runs, whose numbers count."""
     seeding: int = SEEDING
-    """The rule that all of them draw random numbers by."""
+    """Common seeding rule."""
 
 
 class GroupReader:
-    """The questions of tables that show a group of runs in a row."""
+    """Queries of tables with one row per group."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -69,7 +67,7 @@ class GroupReader:
         limit: int = 500,
         offset: int = 0,
     ) -> list[RunGroup]:
-        """Return the groups of all runs that match, those with the newest run first; an order is by the mean over a
+        """Return the groups of all matching runs, those with the newest run first, or ordered by the mean over a
         group's finished runs.
         """
         where, values = where_of(statuses, search=search, matching=matching, archived=archived)
@@ -96,14 +94,14 @@ class GroupReader:
         matching: Filter | None = None,
         archived: bool | None = None,
     ) -> int:
-        """Return how many groups the runs that match make."""
+        """Return the number of groups of the matching runs."""
         where, values = where_of(statuses, search=search, matching=matching, archived=archived)
         row = self.db.row(f"SELECT count(DISTINCT {_KEY}) AS n FROM runs {where}", values)
         return int(row["n"]) if row else 0
 
     def values_at(self, run_ids: Sequence[int], metric: str, step: int) -> dict[int, float]:
-        """Return a metric's last finite value up to a step, for each run that recorded it up to there: the whole run's,
-        else the mean over ranks.
+        """Return a metric's last finite value up to a step for each run that reached it: the whole run's, otherwise the
+        mean over ranks.
         """
         whole: dict[int, float] = {}
         ranks: dict[int, list[float]] = {}
@@ -125,8 +123,8 @@ class GroupReader:
 
 
 def _by(order: SortOrder) -> str:
-    """Return how groups are sorted: by what was measured as the mean over their finished runs, else by the greatest of
-    all.
+    """Return the sort key of groups: for measured fields the mean over finished runs, otherwise the maximum of all
+    runs.
     """
     measured = order.field.source == "metric" or order.field.kind == "seconds"
     mean = "avg(sort) FILTER (WHERE status = 'finished')" if measured else "max(sort)"

@@ -1,6 +1,4 @@
-"""How much there is of everything, for whoever asks every few seconds: only what is new since the last
-answer is read.
-"""
+"""Counts of the store for frequent queries: only data newer than the last result is read."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,7 +28,7 @@ _SIGNED_IN = (
 
 @dataclass(frozen=True)
 class CountedRun:
-    """One run, as far as it is counted."""
+    """One run, as counted."""
 
     experiment: str
     status: Status
@@ -39,36 +37,36 @@ class CountedRun:
 
 @dataclass(frozen=True)
 class StoreCounts:
-    """Counts of one store at one moment; what only ever grows counts on from the answer before."""
+    """Counts of one store at one time; increasing counts continue from the previous result."""
 
     runs: Mapping[int, CountedRun] = field(default_factory=dict)
     by_status: Mapping[tuple[str, Status], int] = field(default_factory=dict)
-    """How many runs there are of each experiment and status."""
+    """Number of runs per experiment and status."""
     version: int = 0
-    """The change token up to which runs were read."""
+    """Change token up to which runs were read."""
     points: int = 0
-    """Points written; those of runs that were deleted since the first answer still count."""
+    """Points written; points of runs deleted since the first result still count."""
     commands: Mapping[tuple[str, bool], int] = field(default_factory=dict)
-    """How often each command was given, by its name and whether it was refused."""
+    """Number of commands, by name and whether they were refused."""
     newest_command: int = 0
     held: int = 0
-    """Runs of the queue that are on hold."""
+    """Queued runs on hold."""
     oldest_wait_s: float = 0.0
-    """How long the oldest run that is not on hold has waited."""
+    """Waiting time of the oldest run that is not on hold."""
     cores_held: int = 0
     gpus_held: int = 0
     signed_in: int = 0
-    """Browsers that somebody is signed in on."""
+    """Number of active sessions."""
 
 
 class CounterReader:
-    """The question how much there is."""
+    """Query of the counts."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def tally(self, before: StoreCounts | None = None) -> StoreCounts:
-        """Return the counts of now; `before`, an earlier answer about the same store, saves reading what it knows."""
+        """Return the current counts; `before`, an earlier result for the same store, avoids reading known data."""
         before = before or StoreCounts()
         with self.db.snapshot():
             runs, changed = self._runs_since(before)
@@ -91,10 +89,10 @@ class CounterReader:
             )
 
     def _runs_since(self, before: StoreCounts) -> tuple[Mapping[int, CountedRun], Sequence[Row]]:
-        """Return all runs, and the rows that were read for it: those that changed, or all where some were deleted.
+        """Return all runs, and the rows that were read: changed ones, or all if some were deleted.
 
-        A token comes again where the run that had the newest one was deleted; so the newest one known is asked for
-        again, and the count then differs.
+        A token is reused if the run with the newest one was deleted; therefore the newest known one is queried again,
+        and a different count reveals it.
         """
         changed = self.db.rows(_RUNS, [before.version])
         runs = {**before.runs, **_counted(changed)}
@@ -114,7 +112,7 @@ def _counted(rows: Sequence[Row]) -> dict[int, CountedRun]:
 def _by_status(
     before: StoreCounts, runs: Mapping[int, CountedRun], changed: Sequence[Row]
 ) -> Mapping[tuple[str, Status], int]:
-    """Return how many runs have which experiment and status: of few changes from the counts before, of many anew."""
+    """Return the number of runs per experiment and status: updated for few changes, recomputed for many."""
     if len(changed) == len(runs):
         return Counter((run.experiment, run.status) for run in runs.values())
     counts = Counter(before.by_status)

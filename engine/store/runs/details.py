@@ -1,4 +1,4 @@
-"""What pages and the command line ask of one run: each question is one short read."""
+"""Queries of one run for pages and the command line; each is one short read."""
 
 from engine.recorder import Span
 from engine.store.connection import Connection
@@ -16,13 +16,13 @@ SELECT batch FROM found WHERE batch IS NOT NULL
 
 
 class RunDetails:
-    """The questions about what one run recorded beside its curves."""
+    """Queries of one run's data except its curves."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def summaries(self, run_id: int) -> list[Summary]:
-        """Return each metric of a run in a row, the whole run's before its ranks'."""
+        """Return one row per metric of a run, the whole run's before its ranks'."""
         return [
             as_summary(row)
             for row in self.db.rows(
@@ -31,9 +31,7 @@ class RunDetails:
         ]
 
     def counts_passes(self, run_id: int) -> bool:
-        """Say whether the run's points know how many passes over the data they stand at; the first of each metric
-        tells.
-        """
+        """Return whether the run's points have passes over the data, judged by the first point of each metric."""
         first = "(SELECT passes FROM points WHERE metric_id = metrics.id ORDER BY id LIMIT 1)"
         return (
             self.db.row(f"SELECT 1 FROM metrics WHERE run_id = ? AND {first} IS NOT NULL LIMIT 1", [run_id]) is not None
@@ -57,7 +55,7 @@ class RunDetails:
         ]
 
     def events(self, run_id: int) -> list[Event]:
-        """Return what happened to a run, oldest first."""
+        """Return the events of a run, oldest first."""
         return [
             Event(*row)
             for row in self.db.rows("SELECT at, kind, who, detail FROM events WHERE run_id = ? ORDER BY id", [run_id])
@@ -81,17 +79,15 @@ class RunDetails:
         ]
 
     def has_spans(self, run_id: int) -> bool:
-        """Say whether any rank of a run has recorded a span."""
+        """Return whether any rank of a run has recorded a span."""
         return self.db.row("SELECT 1 FROM spans WHERE run_id = ? LIMIT 1", [run_id]) is not None
 
     def recorded_batches(self, run_id: int, splits: int) -> list[int]:
-        """Return the batches of `splits` micro-batches of which spans are kept, in order; each costs one look into an
-        index.
-        """
+        """Return the batches of `splits` micro-batches with stored spans, in order; each costs one index lookup."""
         return [row["batch"] for row in self.db.rows(_BATCHES, [run_id, splits])]
 
     def batch_spans(self, run_id: int, batch: int, splits: int, limit: int = 20_000) -> list[Span]:
-        """Return the spans of one batch of `splits` micro-batches, the first `limit` in the order of their starts."""
+        """Return the first `limit` spans of one batch of `splits` micro-batches, ordered by start."""
         within = [run_id, batch * splits, (batch + 1) * splits, limit]
         return [
             Span(*row)
@@ -101,7 +97,7 @@ class RunDetails:
         ]
 
     def has_histograms(self, run_id: int) -> bool:
-        """Say whether any rank of a run has recorded a histogram."""
+        """Return whether any rank of a run has recorded a histogram."""
         return self.db.row("SELECT 1 FROM histograms WHERE run_id = ? LIMIT 1", [run_id]) is not None
 
     def histograms(self, run_id: int) -> dict[tuple[int, str], dict[int, int]]:
@@ -113,8 +109,12 @@ class RunDetails:
             found.setdefault((row["rank"], row["name"]), {})[row["bucket"]] = row["count"]
         return found
 
+    def has_machine_samples(self, run_id: int) -> bool:
+        """Return whether the machine was sampled during a run."""
+        return self.db.row("SELECT 1 FROM machine_metrics WHERE run_id = ? LIMIT 1", [run_id]) is not None
+
     def machine(self, run_id: int, after: str = "") -> list[MachineSample]:
-        """Return the machine's numbers during a run, those later than `after`."""
+        """Return the machine's measurements during a run, those later than `after`."""
         sql = (
             "SELECT at, source, name, coalesce(value, 'nan') FROM machine_metrics WHERE run_id = ? AND at > ? "
             "ORDER BY at, id"

@@ -1,4 +1,4 @@
-"""What runs are in words, times and flags, for columns beside their numbers."""
+"""Text, time and flag fields of runs, for columns next to their numbers."""
 
 import json
 from collections.abc import Sequence
@@ -14,38 +14,38 @@ _TAGS = "(SELECT group_concat(tag, ', ') FROM (SELECT tag FROM tags WHERE tags.r
 
 
 class FieldReader:
-    """The questions about fields of runs: their names, and their values for many runs."""
+    """Queries of fields of runs: their names, and their values for many runs."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def names(self) -> Names:
-        """Return the settings, metrics and experiments that the store's runs have, beside those of this version."""
+        """Return the settings, metrics and experiments of the store's runs and of this version."""
         with self.db.snapshot():
             settings = [row[0] for row in self.db.rows("SELECT DISTINCT key FROM runs, json_each(runs.config)")]
             experiments = frozenset(row[0] for row in self.db.rows("SELECT DISTINCT experiment FROM runs"))
             return Names.usual() | Names(dict.fromkeys(settings, "any"), frozenset(self.metric_names()), experiments)
 
     def metric_names(self) -> list[str]:
-        """Return the names of all metrics that any run has recorded."""
+        """Return the names of all recorded metrics."""
         return [row[0] for row in self.db.rows("SELECT DISTINCT name FROM metrics ORDER BY name")]
 
     def filter(self, text: str) -> Filter:
-        """Return the filter that a text stands for, which may name what only this store has. Raises FilterError."""
+        """Parse a filter, which may use names that only this store has. Raises FilterError."""
         try:
             return read_filter(text)
         except FilterError:
             return read_filter(text, self.names())
 
     def order(self, text: str) -> SortOrder:
-        """Return the order that a text stands for, such as `-test/accuracy.best`. Raises FilterError."""
+        """Parse an order, such as `-test/accuracy.best`. Raises FilterError."""
         try:
             return read_order(text)
         except FilterError:
             return read_order(text, self.names())
 
     def values(self, run_ids: Sequence[int], field: Field) -> dict[int, float]:
-        """Return a field that is a number for each of the runs that has it; a metric's from the summary rows alone."""
+        """Return a numeric field for each run that has it; a metric's from the summary rows only."""
         number, bound = number_of(field)
         sql = f"SELECT runs.id, {number} AS number FROM runs WHERE runs.id IN (SELECT value FROM json_each(?))"
         return {
@@ -55,7 +55,7 @@ class FieldReader:
         }
 
     def values_of(self, run_ids: Sequence[int], fields: Sequence[Field]) -> dict[Field, dict[int, float]]:
-        """Return several fields that are numbers, as `values` does, those of one metric in one question."""
+        """Return several numeric fields like `values`, with one query for those of the same metric."""
         found: dict[Field, dict[int, float]] = {field: {} for field in fields}
         ids = json.dumps(list(run_ids))
         for name in dict.fromkeys(field.name for field in fields if field.source == "metric"):
@@ -75,9 +75,7 @@ class FieldReader:
         return found | {field: self.values(run_ids, field) for field in fields if field.source != "metric"}
 
     def texts(self, run_ids: Sequence[int], fields: Sequence[Field]) -> dict[Field, dict[int, Text]]:
-        """Return fields that every run has and that are no numbers: a time as the store writes it, a flag as a bool;
-        what a run lacks is left out.
-        """
+        """Return non-numeric fields of runs: times in the store's format, flags as bool; missing values are omitted."""
         if not fields:
             return {}
         parts = ", ".join(_TAGS if field.kind == "tags" else number_of(field)[0] for field in fields)

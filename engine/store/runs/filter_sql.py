@@ -1,5 +1,5 @@
-"""From a filter to a condition on `runs`: SQL is made of this module's own words alone, every word and number of a
-person is bound to a `?`.
+"""Convert a filter to a condition on `runs`: the SQL contains only this module's own words; all user input is bound to
+a `?`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _JSON_TYPES: dict[type, str] = {str: "('text')", int: "('integer', 'real')", flo
 
 
 def condition(filter: Filter) -> Sql:
-    """Return the condition that a filter's runs fulfil, with the values to bind; it is 1 or 0, never NULL."""
+    """Return the condition of a filter, with the values to bind; it is 1 or 0, never NULL."""
     return _node(filter.tree)
 
 
@@ -68,7 +68,7 @@ def _setting(field: Field, op: str, value: Value) -> Sql:
 
 
 def _moment(sql: str, op: str, moment: Moment) -> Sql:
-    """Compare with a whole day: after it is after its last moment, from it on from its first."""
+    """Compare with a whole day: later means after its last moment, from means from its first."""
     if op == "==":
         return f"{sql} BETWEEN ? AND ?", [moment.first, moment.last]
     return f"{sql} {_OPS[op]} ?", [moment.first if op in ("<", ">=") else moment.last]

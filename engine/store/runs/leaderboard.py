@@ -1,5 +1,5 @@
-"""The best finished run of an experiment on each of its tasks, with the other seeds of its config. Reads summary rows
-alone, never a point.
+"""The best finished run of an experiment on each of its tasks, with the other seeds of the same config. Reads only
+summary rows.
 """
 
 import json
@@ -30,31 +30,31 @@ FROM ranked JOIN runs ON runs.id = ranked.id WHERE ranked.place = 1 ORDER BY ran
 
 @dataclass(frozen=True)
 class LeaderboardEntry:
-    """The best run of one task, the oldest where several are equal."""
+    """The best run of one task, the oldest of equal ones."""
 
     experiment: str
     task: tuple[Any, ...]
-    """The values of the settings that say what was worked on."""
+    """Values of the settings that define the task."""
     value: float
     run_id: int
     owner: str
     preset: str | None
     name: str
     seeds: int
-    """How many seeds of its config have finished by the same rule of drawing, its own among them."""
+    """Number of finished seeds of the same config with the same seeding rule, including its own."""
     mean: float
-    """The mean over these runs."""
+    """Mean over these runs."""
 
 
 class LeaderboardReader:
-    """The question of who is ahead."""
+    """Query of the best runs."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def bests(self, experiment: str, result: Result) -> list[LeaderboardEntry]:
-        """Return the best run on each task of an experiment, by task; archived runs, and tasks with nothing to learn,
-        are left out.
+        """Return the best run per task of an experiment; archived runs, and tasks with nothing to learn, are
+        excluded.
         """
         number, bound = number_of(Field("metric", result.metric, "number", result.of))
         task, values = _task(result)
@@ -81,7 +81,7 @@ class LeaderboardReader:
 
 
 def _task(result: Result) -> tuple[str, list[str]]:
-    """Return the JSON list of the settings that say what was worked on, as SQL with the values to bind."""
+    """Return the JSON list of the settings that define the task, as SQL with the values to bind."""
     usual = f"json_array({', '.join('json_extract(runs.config, ?)' for _ in result.task)})"
     values = [f'$."{name}"' for name in result.task]
     cases, own = "", list[str]()

@@ -1,5 +1,5 @@
-"""A metric's one number of a run, from the summary rows alone: the whole run's where it has one, else over
-its ranks.
+"""A metric's single number of a run, from the summary rows only: the whole run's if recorded, otherwise over its
+ranks.
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ OF: dict[str, str] = {
     "mean": "coalesce(max(mean) FILTER (WHERE rank IS NULL), sum(mean * count) / sum(count))",
     "count": "coalesce(max(count) FILTER (WHERE rank IS NULL), sum(count))",
 }
-"""Over the summary rows of one metric of one run: the mean over its ranks (last, and mean by count), the extreme (min,
-max), or the sum (count).
+"""Aggregates over the summary rows of one metric of one run: mean over ranks (last, and mean weighted by count),
+extreme (min, max), or sum (count).
 """
 
 _RUNS = {
@@ -37,15 +37,13 @@ _RUNS = {
     **{name: f"coalesce(runs.{name}, '')" for name in ("experiment", "preset", "name", "owner", "status", "cause")},
     "note": "coalesce((SELECT text FROM notes WHERE notes.run_id = runs.id), '')",
 }
-"""What every run has, by the words of the filter language."""
+"""Columns of every run, by their names in the filter language."""
 
 Sql = tuple[str, list[Any]]
 
 
 def number_of(field: Field) -> Sql:
-    """Return the field of a run as an expression over `runs`, NULL where the run lacks it; a setting that is no number
-    is NULL too.
-    """
+    """Return the field of a run as an expression over `runs`, NULL if it is missing or not a number."""
     if field.source == "run":
         return _RUNS[field.name], []
     if field.source == "config":
@@ -61,7 +59,7 @@ def number_of(field: Field) -> Sql:
 
 
 def order_of(order: SortOrder | None) -> Sql:
-    """Return what follows ORDER BY: the newest first, where nothing else is asked or two are equal."""
+    """Return the ORDER BY terms: newest first by default and for equal values."""
     if order is None:
         return "runs.id DESC", []
     sql, values = sorted_by(order.field)
@@ -69,15 +67,15 @@ def order_of(order: SortOrder | None) -> Sql:
 
 
 def sorted_by(field: Field) -> Sql:
-    """Return what runs are sorted by: as `number_of`, but a setting whatever it holds."""
+    """Return the sort expression of runs: like `number_of`, but a setting of any type."""
     return ("json_extract(runs.config, ?)", [path(field)]) if field.source == "config" else number_of(field)
 
 
 def side(name: str, of: Of) -> str:
-    """Return which of `OF` stands for one of a metric's values: its best is its greatest or its least."""
+    """Return the aggregate of `OF` for one of a metric's values: its best is its maximum or minimum."""
     return (metric(name).better or "max") if of == "best" else of
 
 
 def path(field: Field) -> str:
-    """Return where a setting stands in a config's JSON; its name has been read as a word, so it holds no quote."""
+    """Return the JSON path of a setting in a config; its name was parsed as a word, so it contains no quotes."""
     return f'$."{field.name}"'

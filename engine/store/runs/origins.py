@@ -1,4 +1,4 @@
-"""Where imported runs come from, and by what a run is known again in whatever store it comes to."""
+"""Origins of imported runs, and fingerprints that identify a run in any store."""
 
 import json
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ Kind = Literal["parallab", "tensorboard", "mlflow"]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a run was recorded, and how it came here."""
+    """Where a run was recorded, and how it was imported."""
 
     kind: Kind
     host: str
-    """The machine that it ran on, empty where nobody wrote it down."""
+    """Its machine; empty if unknown."""
     original_id: str
     owner: str
     fingerprint: str
@@ -27,25 +27,25 @@ class Origin:
 
     @property
     def words(self) -> str:
-        """Return where the run comes from as one reads it."""
+        """Return the origin as text."""
         where = f" on {self.host}" if self.host else ""
         program = {"parallab": "run", "tensorboard": "TensorBoard's", "mlflow": "MLflow's run"}[self.kind]
         return f"{program} {self.original_id} of {self.owner}{where}, from {self.file}"
 
 
 class OriginReader:
-    """The questions about imports."""
+    """Queries of imports."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def of(self, run_id: int) -> Origin | None:
-        """Return where a run comes from; None for one that was launched here."""
+        """Return the origin of a run; None for a local run."""
         row = self.db.row("SELECT * FROM origins WHERE run_id = ?", [run_id])
         return as_origin(row) if row else None
 
     def run_of(self, fingerprint: str) -> int | None:
-        """Return the imported run that has a fingerprint, None where there is none."""
+        """Return the imported run with a fingerprint, None if there is none."""
         row = self.db.row("SELECT run_id FROM origins WHERE fingerprint = ?", [fingerprint])
         return int(row["run_id"]) if row else None
 
@@ -61,14 +61,14 @@ def as_origin(row: Row) -> Origin:
 
 
 def fingerprint(kind: Kind, *told: object) -> str:
-    """Return what a run is known by: a digest of whatever tells it from any other run."""
+    """Return a fingerprint: a digest of everything that distinguishes a run from any other."""
     return sha256(
         json.dumps([kind, *told], sort_keys=True, default=str).encode("utf-8", "backslashreplace")
     ).hexdigest()
 
 
 def fingerprint_of(run: Mapping[str, Any]) -> str:
-    """Return what a run of ours is known by, from its row's id, experiment, created_at, config and environment (both as
+    """Return the fingerprint of a local run, from its row's id, experiment, created_at, config and environment (both as
     values).
     """
     return fingerprint(
@@ -77,8 +77,8 @@ def fingerprint_of(run: Mapping[str, Any]) -> str:
 
 
 def fingerprint_of_sweep(sweep: Mapping[str, Any] | Row) -> str:
-    """Return what a sweep is known by, from its row: what came with it where it was imported, else what its launch
-    wrote and nothing changes.
+    """Return the fingerprint of a sweep from its row: the imported one, otherwise a digest of the constant fields of
+    its launch.
     """
     return sweep["fingerprint"] or fingerprint(
         "parallab", "sweep", sweep["id"], sweep["experiment"], sweep["created_at"], sweep["owner"]

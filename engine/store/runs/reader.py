@@ -1,5 +1,7 @@
-"""Lists of runs: filtered, searched, each with last and best of its metrics. Never reads a metric point, whatever the
-length of a run.
+"""Lists of runs: filtered, searched, with last and best values of their metrics. Never reads metric points.
+
+The table of runs reads these while it is sorted or unfolded, else `engine/store/sweeps/folds.py`; grouped by seed, it
+reads `config_groups.py`.
 """
 
 import json
@@ -17,7 +19,7 @@ NUMBERS = f"""
 SELECT run_id, name, {OF["last"]} AS last, {OF["min"]} AS low, {OF["max"]} AS high, {OF["mean"]} AS mean
 FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, name
 """
-"""The whole run's number where it has one, else what stands for its ranks (`numbers.OF`)."""
+"""The whole run's number if recorded, otherwise the aggregate over its ranks (`numbers.OF`)."""
 
 _Numbers = tuple[dict[str, float], dict[str, float], dict[str, float]]
 
@@ -31,7 +33,7 @@ SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id F
 
 
 class RunReader:
-    """The questions about runs: one by its id, or a list of those that match."""
+    """Queries of runs: one by id, or a list of matching ones."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -58,10 +60,10 @@ class RunReader:
         limit: int = 500,
         offset: int = 0,
     ) -> list[RunRow]:
-        """Return runs, newest first or in another order; those older than run `before` where asked.
+        """Return runs, newest first or in another order, optionally only those older than run `before`.
 
-        Each word of `search` has to be in the name, owner, experiment, preset, a tag or the note, or be the id.
-        `archived` asks for archived runs alone (True) or leaves them out (False); by default both are there.
+        Each word of `search` must occur in the name, owner, experiment, preset, a tag or the note, or be the id.
+        `archived` selects only archived runs (True) or excludes them (False); by default both are included.
         """
         where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived, before)
         by, bound = order_of(order)
@@ -73,7 +75,7 @@ class RunReader:
             return self._rows_of([row["id"] for row in found])
 
     def some(self, run_ids: Sequence[int]) -> list[RunRow]:
-        """Return the runs of these ids that are there, in this order."""
+        """Return the existing runs of these ids, in this order."""
         with self.db.snapshot():
             return self._rows_of(run_ids)
 
@@ -88,7 +90,7 @@ class RunReader:
             }
 
     def entry(self, run_id: int) -> RunRow:
-        """Return one run as a list shows it; raises NoSuchRun."""
+        """Return one run as in a list; raises NoSuchRun."""
         with self.db.snapshot():
             row = self.db.row(f"{RUN_ROW} WHERE runs.id = ?", [run_id])
             if row is None:
@@ -106,27 +108,27 @@ class RunReader:
         matching: Filter | None = None,
         archived: bool | None = None,
     ) -> int:
-        """Return how many runs match."""
+        """Return the number of matching runs."""
         where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived)
         row = self.db.row(f"SELECT count(*) AS n FROM runs {where}", values)
         return int(row["n"]) if row else 0
 
     def ids_of(self, matching: Filter) -> list[int]:
-        """Return the ids of all runs that a filter finds, oldest first."""
+        """Return the ids of all runs that match a filter, oldest first."""
         where, values = where_of(matching=matching)
         return [row["id"] for row in self.db.rows(f"SELECT runs.id FROM runs {where} ORDER BY runs.id", values)]
 
     def began_at(self) -> str | None:
-        """Return when the oldest run was queued; None where there is none."""
+        """Return the queueing time of the oldest run; None without runs."""
         row = self.db.row("SELECT created_at FROM runs ORDER BY id LIMIT 1")
         return str(row["created_at"]) if row else None
 
     def owners(self) -> list[str]:
-        """Return the names that own runs."""
+        """Return the owners of runs."""
         return [row["owner"] for row in self.db.rows("SELECT DISTINCT owner FROM runs ORDER BY owner")]
 
     def experiments(self) -> list[str]:
-        """Return the experiments that runs are of, those that no registry has among them."""
+        """Return the experiments of runs, including unregistered ones."""
         return [row["experiment"] for row in self.db.rows("SELECT DISTINCT experiment FROM runs ORDER BY experiment")]
 
     def token(self, run_id: int | None = None) -> int:
@@ -152,14 +154,12 @@ class RunReader:
         ]
 
     def chain(self, run_id: int) -> list[tuple[int, Status]]:
-        """Return the run with all those that it goes back to and all that go back to it, oldest first, each with its
-        status.
-        """
+        """Return the run with its ancestors and descendants, oldest first, each with its status."""
         with self.db.told():
             return [(row["id"], row["status"]) for row in self.db.connection.execute(_CHAIN, {"run": run_id})]
 
     def config(self, run_id: int) -> dict[str, Any] | None:
-        """Return a config that is longer than a run's row holds, whatever its length; None for any other."""
+        """Return a config that exceeds the run's row, of any length; None for any other."""
         row = self.db.row("SELECT config FROM long_configs WHERE run_id = ?", [run_id])
         return dict(json.loads(row["config"])) if row else None
 
@@ -168,7 +168,7 @@ class RunReader:
         return {row["id"]: row["status"] for row in self.db.rows("SELECT id, status FROM runs")}
 
     def _rows_of(self, run_ids: Sequence[int]) -> list[RunRow]:
-        """Return the runs of these ids that are there, in this order, inside a snapshot."""
+        """Return the existing runs of these ids, in this order, within a snapshot."""
         rows = self.db.rows(f"{RUN_ROW} WHERE runs.id IN (SELECT value FROM json_each(?))", [json.dumps(list(run_ids))])
         by_id = {run.id: run for run in self.with_numbers(rows)}
         return [by_id[run_id] for run_id in run_ids if run_id in by_id]
@@ -202,7 +202,7 @@ def where_of(
     archived: bool | None = None,
     before: int | None = None,
 ) -> Sql:
-    """Return the WHERE of all that is asked of runs, empty where nothing is."""
+    """Return the WHERE clause of all conditions, empty without conditions."""
     parts: list[str] = []
     values: list[Any] = []
     if statuses is not None:
@@ -224,9 +224,7 @@ def where_of(
 
 
 def _has(word: str) -> Sql:
-    """Return the condition that a run has a word somewhere in its texts, taken as it stands: % and _ are no
-    patterns.
-    """
+    """Return the condition that a run's texts contain a word literally: % and _ are not patterns."""
     like = "%" + word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
     texts = [f"{text} LIKE ? ESCAPE '\\'" for text in ("runs.name", "runs.owner", "runs.experiment", "runs.preset")]
     texts += [

@@ -1,4 +1,4 @@
-"""From rows to records: the one place that knows which column fills which field."""
+"""Convert rows to records: the only place that maps columns to fields."""
 
 import json
 import sqlite3
@@ -39,15 +39,15 @@ RUN_ROW = (
     f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, progress.done, progress.total, {_TAGS}"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
-"""A list leaves out the columns that can be long: environment, error, and the whole of a long config."""
+"""Lists exclude the columns that can be long: environment, error, and the complete long config."""
 NOT_PAUSED = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id AND sweeps.held)"
-"""A condition on runs: no paused sweep holds them back."""
+"""Condition on runs: not held by a paused sweep."""
 NOT_HELD = f"held_by IS NULL AND {NOT_PAUSED}"
-"""A condition on runs: neither a person nor a paused sweep holds them back."""
+"""Condition on runs: not held by a person or a paused sweep."""
 
 
 def as_terms(row: sqlite3.Row) -> Terms:
-    """Return what a run was launched with beside its config, from its row."""
+    """Return a run's launch options, from its row."""
     return Terms(PRIORITIES[row["priority"]], bool(row["oversubscribe"]), row["max_run_time_s"], row["max_retries"])
 
 
@@ -131,12 +131,12 @@ def as_runner(row: sqlite3.Row) -> RunnerRow:
 
 
 def best_of(name: str, low: float | None, high: float | None) -> float | None:
-    """Return which of a metric's extremes is the better one, None where neither is."""
+    """Return which of a metric's extremes is better, None if neither is."""
     return {"max": high, "min": low, None: None}[metric(name).better]
 
 
 def _time_left_s(row: sqlite3.Row, share: float) -> float | None:
-    """Return the time that the rest takes at the pace so far, None where there is no pace yet."""
+    """Return the estimated remaining time at the current pace, None before there is one."""
     if row["status"] != "running" or not row["started_at"] or share <= 0:
         return None
     return float(row["time_before_s"] + seconds_since(row["started_at"])) * (1 - share) / share

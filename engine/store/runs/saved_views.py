@@ -1,4 +1,4 @@
-"""Saved views: the address of a page under a name, kept for the whole lab. Only its owner changes or deletes one."""
+"""Saved views: the URL of a page under a name, for the whole lab. Only its owner changes or deletes one."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ NAME_LENGTH, QUERY_LENGTH = 80, 4_000
 
 @dataclass(frozen=True)
 class SavedView:
-    """One page as somebody left it."""
+    """A saved page."""
 
     id: int
     name: str
@@ -21,18 +21,18 @@ class SavedView:
     page: str
     """Its path without the slash, such as compare."""
     query: str
-    """What stands behind the question mark of its address."""
+    """Query string of its URL."""
     saved_at: str
 
 
 class ViewReader:
-    """The questions about saved views."""
+    """Queries of saved views."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def find(self, *, page: str | None = None, owner: str | None = None, limit: int = 100) -> list[SavedView]:
-        """Return saved views, those of a page or an owner alone where asked, by name."""
+        """Return saved views by name, optionally only those of a page or an owner."""
         sql = (
             "SELECT id, name, owner, page, query, saved_at FROM views WHERE page = coalesce(?, page) AND owner "
             "= coalesce(?, owner)"
@@ -42,7 +42,7 @@ class ViewReader:
 
 
 class ViewCommands:
-    """The commands about saved views."""
+    """Commands of saved views."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -50,10 +50,10 @@ class ViewCommands:
 
     @command("save view")
     def save(self, name: str, page: str, query: str, *, owner: str) -> int:
-        """Keep a page's query under a name and return the view's id; one that the owner has under that name is written
-        anew.
+        """Save a page's query under a name and return the view's id; an existing view of the owner with that name is
+        replaced.
 
-        Raises ConfigError for a name or query that is empty or too long.
+        Raises ConfigError for an empty or too long name or query.
         """
         name = _checked("name", " ".join(name.split()), NAME_LENGTH)
         _checked("query", query, QUERY_LENGTH)
@@ -67,8 +67,8 @@ class ViewCommands:
 
     @command("rename view", "view")
     def rename(self, view_id: int, name: str, *, by: str) -> bool:
-        """Give a view another name; False where it is gone. Raises ConfigError where it is somebody else's, or the name
-        does not do or is taken.
+        """Rename a view; False if it does not exist. Raises ConfigError for another person's view, or a name that is
+        invalid or taken.
         """
         name = _checked("name", " ".join(name.split()), NAME_LENGTH)
         with self.db.change() as connection:
@@ -82,10 +82,7 @@ class ViewCommands:
                     [
                         Problem(
                             "name",
-                            (
-                                f"{who} a view of that page named '{name}' already. Choose another name, or delete "
-                                "that one."
-                            ),
+                            (f"{who} a view of this page named '{name}'. Choose another name or delete that view."),
                         )
                     ]
                 )
@@ -94,7 +91,7 @@ class ViewCommands:
 
     @command("delete view", "view")
     def delete(self, view_id: int, *, by: str) -> bool:
-        """Delete a view; False where it is gone already. Raises ConfigError where it is somebody else's."""
+        """Delete a view; False if it does not exist. Raises ConfigError for another person's view."""
         with self.db.change() as connection:
             if self._own(view_id, by, "delete") is None:
                 return False
@@ -102,8 +99,8 @@ class ViewCommands:
             return True
 
     def _own(self, view_id: int, by: str, verb: str) -> Row | None:
-        """Return a view's row, None where it is gone; raises ConfigError where it is somebody else's and nobody has a
-        role that could allow it.
+        """Return a view's row, None if it does not exist; raises ConfigError for another person's view in a lab without
+        roles.
         """
         row: Row | None = self.db.connection.execute(
             "SELECT name, owner, page FROM views WHERE id = ?", [view_id]
@@ -113,7 +110,7 @@ class ViewCommands:
                 [
                     Problem(
                         "owner",
-                        f"The view '{row['name']}' is of {row['owner']}, who alone can {verb} it; you are {by}.",
+                        f"Only {row['owner']}, the owner of the view '{row['name']}', can {verb} it; you are {by}.",
                     )
                 ]
             )
@@ -123,6 +120,6 @@ class ViewCommands:
 def _checked(field: str, text: str, most: int) -> str:
     if not 0 < len(text) <= most:
         raise ConfigError(
-            [Problem(field, f"The {field} of a saved view must have 1 to {most:,} characters, got {len(text):,}.")]
+            [Problem(field, f"The {field} of a saved view must have 1 to {most:,} characters; got {len(text):,}.")]
         )
     return text

@@ -1,7 +1,7 @@
-"""Configs that are longer than a list should carry: the run's row holds a part of them, a table of their own all.
+"""Storage of long configs: the run's row has a part, a separate table everything.
 
-Whatever reads many rows (lists, groups, filters) meets the part alone. In it `LEFT_OUT` stands for the settings that
-are not there, with a digest of them, so that two configs that differ are never taken for one.
+Queries of many rows (lists, groups, filters) read only the part. Its entry `LEFT_OUT` represents the missing settings,
+with a digest of them, so that different configs never appear equal.
 """
 
 import json
@@ -11,29 +11,29 @@ from hashlib import sha256
 from typing import Any
 
 MOST_LISTED = 16 << 10
-"""Characters of a config in a run's row; one of ours has a tenth of that."""
+"""Maximum number of characters of a config in a run's row; our own configs have a tenth of that."""
 LONGEST_LISTED = 1_000
-"""Of one setting there."""
+"""Maximum number of characters of one setting there."""
 MOST_WHOLE = 4 << 20
-"""Bytes up to which a run is read with all of its config; imports of older versions may have left longer ones."""
+"""Maximum size in bytes of a config that is read with its run; imports of older versions may have longer ones."""
 LEFT_OUT = "(left out)"
 ALWAYS = "seed"
 WHOLE = (
     f"(SELECT CASE WHEN bytes <= {MOST_WHOLE} THEN config END FROM long_configs WHERE long_configs.run_id = runs.id)"
 )
-"""The whole config of a run; NULL where its row has it, or where it is too long to be read with the run."""
+"""The complete config of a run; NULL if its row has it, or if it is too long to be read with the run."""
 TEXT_BYTES = (
     "(length(CAST(config AS BLOB)) + length(CAST(environment AS BLOB)) + length(CAST(error AS BLOB))"
     " + coalesce((SELECT bytes FROM long_configs WHERE long_configs.run_id = runs.id), 0))"
 )
-"""About what the texts of a run take in the store."""
+"""Approximate size of a run's texts in the store."""
 _PIECE = 1 << 20
 _ON_ITS_PAGE = "the run's page and GET /runs/{id} have all"
 _BY_COMMAND = "python -m engine show ID --json prints all"
 
 
 def listed(text: str) -> str:
-    """Return what of a config (JSON) a run's row holds: the same text where that is short enough."""
+    """Return the part of a config (JSON) for a run's row: the same text if it is short enough."""
     if len(text) <= MOST_LISTED:
         return text
     config = json.loads(text)
@@ -43,7 +43,7 @@ def listed(text: str) -> str:
 
 
 def keep_whole(connection: sqlite3.Connection, run_id: int, text: str) -> None:
-    """Keep a config that a run's row does not hold, inside a change; the row may come later in it."""
+    """Store a config that exceeds a run's row, within a change; the row may follow later in it."""
     if len(text) > MOST_LISTED:
         connection.execute(
             "INSERT INTO long_configs (run_id, bytes, config) VALUES (?, ?, ?)",
@@ -52,9 +52,7 @@ def keep_whole(connection: sqlite3.Connection, run_id: int, text: str) -> None:
 
 
 def move_out(connection: sqlite3.Connection, run_id: int) -> None:
-    """Leave the part of a config in its run's row, where that holds a longer one; reads no more than a piece of it at a
-    time.
-    """
+    """Shorten the config in a run's row if it is too long; reads it in pieces."""
     with connection.blobopen("runs", "config", run_id, readonly=True) as held:
         size = len(held)
         if size <= MOST_LISTED:
@@ -80,14 +78,14 @@ def move_out(connection: sqlite3.Connection, run_id: int) -> None:
 
 
 def _part(config: Mapping[str, Any], count: int, digest: str, where: str) -> str:
-    """Return as JSON the settings that fit a row, and how many of `count` do not."""
+    """Return as JSON the settings that fit a row, and the number of missing ones of `count`."""
     beyond = _beyond(config)
     shown = {name: value for name, value in config.items() if name not in beyond}
     return json.dumps({**shown, LEFT_OUT: f"{max(1, count - len(shown)):,} settings ({digest[:12]}); {where}"})
 
 
 def _beyond(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that do not fit a row; the seed, which tells the runs of a group apart, always does."""
+    """Return the settings that do not fit a row; the seed, which distinguishes the runs of a group, always fits."""
     beyond: dict[str, Any] = {}
     room = MOST_LISTED - 500
     for name in sorted(config, key=lambda name: name != ALWAYS):
@@ -100,7 +98,7 @@ def _beyond(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _begin_of(text: str) -> dict[str, Any]:
-    """Return the settings that the beginning of a JSON object holds whole."""
+    """Return the settings that are complete in the beginning of a JSON object."""
     decoder, found = json.JSONDecoder(), dict[str, Any]()
     at = text.find("{") + 1
     try:
@@ -115,7 +113,7 @@ def _begin_of(text: str) -> dict[str, Any]:
 
 
 def _next(text: str, at: int) -> int:
-    """Return where the next name or value begins."""
+    """Return the start of the next name or value."""
     while at < len(text) and text[at] in " \t\r\n,:":
         at += 1
     return at

@@ -1,6 +1,4 @@
-"""docs/schema.md, written from the tables as they are: `python -m engine.store.schema.docs` after each change of the
-schema.
-"""
+"""Write docs/schema.md from the tables: run `python -m engine.store.schema.docs` after each change of the schema."""
 
 import re
 import sqlite3
@@ -16,20 +14,22 @@ from engine.store.schema.sqlite_library import Database, step_names
 
 PAGE = ROOT / "docs" / "schema.md"
 
-_HEAD = """# The store's schema
+_HEAD = """# Schema
 
-One SQLite file, `parallab.db`, in write-ahead mode. Times are UTC texts of ISO 8601 with milliseconds and a Z. Only
-`engine/store` reads or writes it; everyone else speaks its records (`engine/store/records.py`). The schema is a list of
-steps ({steps}); a store with a step that the code does not know is refused.
+This page describes the tables of the store.
 
-This page is written from the tables themselves by `python -m engine.store.schema.docs`,
-and a test holds it against them.
+The store is one SQLite file, `parallab.db`, in write-ahead mode. Times are UTC texts in ISO 8601 with milliseconds
+and a Z.
+Only `engine/store` accesses it; other code uses its records (`engine/store/records.py`). The schema is a list of
+steps ({steps}); a store with an unknown step is refused.
+
+`python -m engine.store.schema.docs` writes this page from the tables, and a test compares them.
 """
 
 
 @dataclass(frozen=True)
 class ColumnDoc:
-    """One column of a table in words, or (no name) a rule of the whole table."""
+    """Description of one column of a table, or (without a name) of a constraint."""
 
     name: str
     kind: str
@@ -37,9 +37,7 @@ class ColumnDoc:
 
 
 def page() -> str:
-    """Return the text of docs/schema.md for the schema of this version; raises KeyError for a column that
-    has no words.
-    """
+    """Return the content of docs/schema.md for this version; raises KeyError for a column without a description."""
     with closing(sqlite3.connect(":memory:")) as connection:
         steps.apply(Database(connection))
         tables = [
@@ -59,7 +57,7 @@ def page() -> str:
 
 
 def _table(connection: sqlite3.Connection, name: str) -> str:
-    """Return one table's part: its columns as they are, with the words of the step that made them."""
+    """Return the section of one table: its actual columns, with the descriptions of the steps that created them."""
     sql = next(text for text in (*TABLES, *LATER_TABLES) if text.startswith(f"CREATE TABLE {name} "))
     first, last = sql.splitlines()[0], sql.splitlines()[-1]
     said = {line.name: line for line in _lines(sql)}
@@ -74,7 +72,7 @@ def _table(connection: sqlite3.Connection, name: str) -> str:
         [
             f"## {name}\n",
             f"{words[:1].upper()}{words[1:]}. (`{facts}`)\n",
-            "| column | type | what it holds |",
+            "| Column | Type | Content |",
             "|---|---|---|",
             *rows,
             "",
@@ -83,7 +81,7 @@ def _table(connection: sqlite3.Connection, name: str) -> str:
 
 
 def _lines(sql: str) -> Iterator[ColumnDoc]:
-    """Yield what the lines of a CREATE TABLE say."""
+    """Yield the descriptions in the lines of a CREATE TABLE."""
     for line in sql.splitlines()[1:-1]:
         code, _, words = line.partition("--")
         code = code.strip().rstrip(",")

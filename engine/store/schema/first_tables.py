@@ -1,5 +1,5 @@
-"""The tables of the first version, with their indexes and rules. Never edit them: they shipped, and what came later is
-a step in schema.py.
+"""Tables, indexes and triggers of the first version. Never edit them: they shipped, and later changes are steps in
+migrations.py.
 """
 
 _RUNS = """CREATE TABLE runs ( -- one execution of one config

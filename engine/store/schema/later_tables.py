@@ -1,4 +1,4 @@
-"""The tables and columns that later steps of the schema added, each with its words: docs/schema.md is written from them."""
+"""Tables and columns added by later schema steps, with descriptions: the source of docs/schema.md."""
 
 from engine.store.schema.notice_tables import NOTICE_TABLES
 
@@ -160,44 +160,37 @@ LATER_TABLES = (
     ),
     *NOTICE_TABLES,
 )
-"""Tables that later steps add."""
+"""Tables added by later steps."""
 LATER: dict[str, str] = {
-    "runs.time_before_s": "the training time of the runs that it goes on from",
-    "metrics.thinned": "points that the gc command took away; all that stands beside it is of the points before that",
-    "runs.priority": "0 low, 1 normal, 2 high: a higher one goes first",
-    "runs.place": "the order within a priority, the least first",
-    "runs.held_by": "who keeps it from starting while it is queued, none where it may",
-    "runs.oversubscribe": "1 where it may start on cores that other runs hold; it is bound to none then",
-    "runs.core_ids": "CPU cores that the runner gave, a JSON list",
-    "runs.starred_by": "who gave it a star, none where nobody did",
-    "runs.pinned_by": "who made it its experiment's baseline, none where it is not",
-    "runs.archived_by": "who put it out of the tables, none where it is in them",
-    "runs.seeding": (
-        "the rule that its ranks draw random numbers by (engine/seeding.py): 1 seed + rank, 2 a stream for each "
-        "purpose and rank"
-    ),
-    "sweeps.held": "1 while it is paused: its queued runs stay where they are",
-    "sweeps.exclusive": "1 where each of its runs has the machine to itself",
-    "sweeps.stop_after": "so many cells may end badly, then its queued runs are cancelled; none for no such limit",
+    "runs.time_before_s": "training time of the runs that it resumes",
+    "metrics.thinned": "points removed by the gc command; all other columns are about the points before that",
+    "runs.priority": "0 low, 1 normal, 2 high: higher ones start first",
+    "runs.place": "order within a priority, lowest first",
+    "runs.held_by": "person who holds it in the queue; null if it is not held",
+    "runs.oversubscribe": "1 if it may share cores with other runs; it is then bound to none",
+    "runs.core_ids": "allocated CPU cores, a JSON list",
+    "runs.starred_by": "person who starred it, or null",
+    "runs.pinned_by": "person who pinned it as its experiment's baseline, or null",
+    "runs.archived_by": "person who archived it, or null",
+    "runs.seeding": ("seeding rule of its ranks (engine/seeding.py): 1 seed + rank, 2 a stream per purpose and rank"),
+    "sweeps.held": "1 while it is paused: its queued runs are held",
+    "sweeps.exclusive": "1 if each of its runs runs alone on the machine",
+    "sweeps.stop_after": "number of failed cells after which its queued runs are cancelled; null for no limit",
     "sweeps.draw": "count, seed and ranges of a random draw, as JSON; empty for a grid",
-    "runs.stop_kind": "how its end was asked for: cancel, force or time limit; empty where it was not",
-    "runs.max_run_time_s": "seconds that it may be on, none for no limit",
-    "runs.max_retries": "how often it is queued anew where it is lost",
-    "runs.attempt": "how many runs before it in its chain were lost and queued anew by the runner",
-    "runs.resumes": "1 where it goes on from its parent's checkpoint, 0 where it repeats its parent from the start",
-    "runs.begun_uptime_s": "the machine's uptime when its worker took it, which no change of the clock moves",
-    "runs.worker_pid_namespace": "the PID namespace that its worker's pid counts in; none where that was not recorded",
-    "runner.pid_namespace": "the PID namespace that its pid counts in; none where that was not recorded",
+    "runs.stop_kind": "how its end was requested: cancel, force or time limit; empty if it was not",
+    "runs.max_run_time_s": "run time limit in seconds; null for no limit",
+    "runs.max_retries": "number of automatic retries if it is lost",
+    "runs.attempt": "number of lost runs before it in its chain that the runner retried",
+    "runs.resumes": "1 if it continues from its parent's checkpoint, 0 if it repeats its parent from the start",
+    "runs.begun_uptime_s": "machine uptime when its worker began it, independent of clock changes",
+    "runs.worker_pid_namespace": "PID namespace of its worker's pid; null if it was not recorded",
+    "runner.pid_namespace": "PID namespace of its pid; null if it was not recorded",
     "runs.data_folder": (
-        "the data folder that the environment of whoever launched it named (PARALLAB_DATA); none where it named "
-        "none: the runner's then"
+        "data set folder from the launching process's environment (PARALLAB_DATA); null for the runner's"
     ),
-    "sweeps.figure": "the published figure that it was launched as, with its size, such as hogwild/full; empty for none",
-    "disk.text_bytes": "what its config, its environment and its error take in the store",
-    "sweeps.fingerprint": (
-        "what tells one that was imported from any other sweep, the same in every store; empty for one that was "
-        "launched here"
-    ),
-    "runner.network": "what ranks listen on: namespace, container or host; empty where the runner did not say",
+    "sweeps.figure": "published figure that it reproduces, with its size, such as hogwild/full; empty for none",
+    "disk.text_bytes": "bytes of its config, its environment and its error in the store",
+    "sweeps.fingerprint": ("fingerprint of an imported sweep, the same in every store; empty for a local one"),
+    "runner.network": "network that ranks listen on: namespace, container or host; empty if unknown",
 }
-"""Words of the columns that later steps add, by 'table.column'."""
+"""Descriptions of columns added by later steps, by 'table.column'."""

@@ -1,8 +1,8 @@
-"""The corners of each 256 neighbours of a metric, kept as its points come in, so that a curve of any length is drawn
-from few rows.
+"""Extremes ("corners") of every 256 consecutive points of a metric, stored as its points arrive, so that a curve of any
+length is drawn from few rows.
 
-A bucket of 2^k times as many points has its corners among those of the small ones: joining them gives what a look at
-all points would.
+The corners of a bucket of 2^k times as many points are among those of the small ones: merging them gives the result of
+reading all points.
 """
 
 import math
@@ -12,10 +12,10 @@ from itertools import groupby
 
 SIZE = 256
 CORNERS = 4
-"""Points kept of a bucket: first, last, least, greatest; one more, its first NaN, where the series has any."""
+"""Points kept per bucket: first, last, minimum, maximum; plus the first NaN if there is one."""
 
 Corners = tuple[int, int, float | None, int | None, float | None, int | None, int | None]
-"""Of some neighbours: the ids of the first and last, the least value and its id, the greatest and its id, the id of the
+"""For consecutive points: the ids of the first and last, the minimum and its id, the maximum and its id, the id of the
 first NaN.
 """
 
@@ -36,8 +36,8 @@ _VALUES = "SELECT id, coalesce(value, nonfinite) FROM points WHERE metric_id = ?
 def keep_corners(
     connection: sqlite3.Connection, metric_id: int, before: int, points: Iterable[tuple[int, float]]
 ) -> None:
-    """Keep the corners of new points, given as (id, value) in their order, of a metric that had `before` points, inside
-    a change.
+    """Store the corners of new points, given as (id, value) in order, of a metric that had `before` points, within a
+    change.
     """
     placed = enumerate(points, before)
     cut = groupby(placed, key=lambda each: each[0] // SIZE)
@@ -47,7 +47,7 @@ def keep_corners(
 
 
 def rebuild(connection: sqlite3.Connection, metric_id: int) -> None:
-    """Write a metric's corners anew from its points, inside a change."""
+    """Recompute a metric's corners from its points, within a change."""
     connection.execute("DELETE FROM buckets WHERE metric_id = ?", [metric_id])
     values = connection.execute(_VALUES, [metric_id])
     keep_corners(connection, metric_id, 0, ((row[0], float(row[1])) for row in values))
@@ -62,7 +62,7 @@ def _corners(points: Sequence[tuple[int, float]]) -> Corners:
 
 
 def bucket_size(count: int, buckets: int) -> int:
-    """Return the least power of two that cuts `count` values into at most `buckets` buckets."""
+    """Return the smallest power of two that divides `count` values into at most `buckets` buckets."""
     size = 1
     while -(-count // size) > buckets:
         size *= 2
@@ -86,7 +86,7 @@ def joined(rows: Iterable[tuple[int, *Corners]], times: int) -> Iterator[Corners
 
 
 def _both(one: Corners, other: Corners) -> Corners:
-    """Return the corners of two neighbours together; of equal values the earlier one's."""
+    """Return the merged corners of two adjacent buckets; of equal values the earlier one's."""
     first, _, low, low_id, high, high_id, nan_id = one
     _, last, other_low, other_low_id, other_high, other_high_id, other_nan = other
     if low is None or (other_low is not None and other_low < low):

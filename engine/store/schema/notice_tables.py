@@ -1,6 +1,4 @@
-"""The tables of notices: where people want to be told, what is to be told them, and whom this lab writes to at all.
-Words as in schema.py.
-"""
+"""Tables of notifications: channels, messages and permitted receivers. Descriptions as in first_tables.py."""
 
 _CHANNELS = """CREATE TABLE channels ( -- where people are told that something of theirs has ended
     id INTEGER PRIMARY KEY, -- its number
@@ -52,4 +50,4 @@ NOTICE_INDEXES = (
     ),
 )
 FIRST_RECEIVERS = ("hooks.slack.com", "discord.com")
-"""The hosts that a new lab's webhooks may go to."""
+"""Permitted webhook hosts of a new lab."""

@@ -1,5 +1,5 @@
-"""sqlite-utils without pandas, which it imports wherever that is installed: half a second of every process's start, for
-frames that nobody here writes; and the one private field of it that we read.
+"""sqlite-utils without pandas, which it would import if installed, at half a second per process start, for unused data
+frames; and the one private field that we read.
 """
 
 import sys
@@ -17,9 +17,9 @@ finally:
 __all__ = ["STEPS_FIELD", "Database", "Migrations", "step_names"]
 
 STEPS_FIELD = "_migrations"
-"""Where sqlite-utils keeps the steps of a `Migrations`, in order. It is private: a test guards it."""
+"""Private attribute with the steps of sqlite-utils' `Migrations`, in order; a test guards it."""
 
 
 def step_names(steps: Migrations) -> list[str]:
-    """Return the names of all steps, in the order that they are applied."""
+    """Return the names of all steps, in the order of application."""
     return [str(step.name) for step in getattr(steps, STEPS_FIELD)]

@@ -1,4 +1,4 @@
-"""Which steps of the schema a store has, and bringing it up to date."""
+"""Schema steps of a store, and its migration."""
 
 import sqlite3
 from pathlib import Path
@@ -9,9 +9,7 @@ from engine.store.schema.sqlite_library import Database, step_names
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Apply all steps that a store lacks in one transaction: whoever reads meanwhile sees the schema before or after,
-    never between.
-    """
+    """Apply all missing steps in one transaction: readers see the schema before or after, never between."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         steps.apply(Database(connection))
@@ -22,9 +20,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def applied(connection: sqlite3.Connection, path: Path) -> set[str]:
-    """Return the names of the steps that a store has; raises StoreTooNew where it has one that this version does not
-    know.
-    """
+    """Return the names of a store's steps; raises StoreTooNew for an unknown one."""
     table = steps.migrations_table
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchone() is None:
         return set()
@@ -33,8 +29,8 @@ def applied(connection: sqlite3.Connection, path: Path) -> set[str]:
     }
     if ahead := sorted(found - known()):
         raise StoreTooNew(
-            f"The store {path} was written by a newer Parallab (it has the schema step '{ahead[0]}'). Update "
-            "this checkout, or name another PARALLAB_HOME."
+            f"The store {path} was written by a newer version of Parallab (it has the schema step '{ahead[0]}'). "
+            "Update Parallab, or set PARALLAB_HOME to another folder."
         )
     return found
 

@@ -1,6 +1,4 @@
-"""What people do to sweeps: launch, pause, extend, try again, end. Each command is one transaction, whatever the number
-of runs.
-"""
+"""Commands of sweeps: launch, pause, extend, retry, cancel. Each is one transaction, for any number of runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,16 +11,21 @@ from engine.launch_options import USUAL, Terms
 from engine.store.access.authorization import command
 from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import Row, WriteConnection
-from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Demand, Status
+from engine.store.records import BAD_ENDS, DISTURBED_ABOVE, ENDED, RETRIED, RETRIES, Demand, Status
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.rows import as_terms
 from engine.store.sweeps.failures import NEWEST_OF_CELLS, queued_of
 from engine.store.timestamps import now
 
+_DISTURBED = (
+    "SELECT metrics.run_id FROM metrics JOIN runs ON runs.id = metrics.run_id WHERE runs.sweep_id = ? AND "
+    "runs.status = 'finished' AND metrics.rank IS NULL AND metrics.name = 'perf/disturbance' AND metrics.last > ?"
+)
+
 
 @dataclass(frozen=True)
 class NewRun:
-    """One run of a sweep, before it has a number."""
+    """One run of a sweep, without an id."""
 
     config: Mapping[str, Any]
     demand: Demand
@@ -30,7 +33,7 @@ class NewRun:
 
 
 class SweepCommands:
-    """The commands about whole sweeps."""
+    """Commands of whole sweeps."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -53,10 +56,10 @@ class SweepCommands:
         terms: Terms = USUAL,
         figure: str = "",
     ) -> int:
-        """Queue the runs of a sweep in their order and return the sweep's id; all of them are queued, or none.
+        """Queue the runs of a sweep in order and return the sweep's id; all of them are queued, or none.
 
-        `grid` names the fields that vary, the seed among them, with their values; the rest is as in `Sweep`. Raises
-        ConfigError where there is no run, LimitReached.
+        `grid` maps the varied fields, including the seed, to their values; other arguments are as in `Sweep`. Raises
+        ConfigError without runs, LimitReached.
         """
         if not runs:
             raise ConfigError([Problem("", "A sweep needs at least one run.")])
@@ -102,20 +105,16 @@ class SweepCommands:
         by: str,
         draw: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Give a sweep a larger grid than it had `before` and queue the runs of its new cells; return their ids.
+        """Replace a sweep's grid `before` by a larger one and queue the runs of its new cells; return their ids.
 
-        Raises NoSuchSweep, ConfigError where there is no new run, WrongStatus where someone else has extended it
-        meanwhile.
+        Raises NoSuchSweep, ConfigError without new runs, WrongStatus if another person has extended it meanwhile.
         """
         if not runs:
             raise ConfigError(
                 [
                     Problem(
                         "",
-                        (
-                            "There is nothing to add: every one of these runs is part of the sweep already. Give "
-                            "values that are new."
-                        ),
+                        ("Nothing to add: the sweep already contains all of these runs. Give new values."),
                     )
                 ]
             )
@@ -124,8 +123,7 @@ class SweepCommands:
             sweep = self._sweep_row(sweep_id)
             if sweep["grid"] != _text(before):
                 raise WrongStatus(
-                    f"Sweep {sweep_id} has been extended by someone else meanwhile. Look at what it has now, "
-                    "and extend it again."
+                    f"Sweep {sweep_id} was extended by another person meanwhile. Check its runs and try again."
                 )
             connection.execute(
                 "UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?",
@@ -149,62 +147,79 @@ class SweepCommands:
 
     @command("pause sweep", "sweep")
     def hold(self, sweep_id: int, *, by: str) -> list[int]:
-        """Pause a sweep: its queued runs keep their places and are passed over, live ones go on. Returns the queued
+        """Pause a sweep: its queued runs keep their places and are skipped, live ones continue. Returns the queued
         runs.
 
-        Raises NoSuchSweep, WrongStatus where none of its runs is queued. Asking twice changes nothing.
+        Raises NoSuchSweep, WrongStatus without queued runs. Repeating it changes nothing.
         """
         with self.db.change():
             is_held, queued = bool(self._sweep_row(sweep_id)["held"]), queued_of(self.db, sweep_id)
             if not queued:
-                raise WrongStatus(f"Sweep {sweep_id} can't be paused: none of its runs is queued any more.")
+                raise WrongStatus(f"Sweep {sweep_id} can't be paused: it has no queued runs.")
             return queued if is_held else self._set_held(sweep_id, queued, True, by)
 
     @command("go on with sweep", "sweep")
     def release(self, sweep_id: int, *, by: str) -> list[int]:
-        """Let a paused sweep go on; return its queued runs. Raises NoSuchSweep, WrongStatus where it is not paused."""
+        """Resume a paused sweep; return its queued runs. Raises NoSuchSweep, WrongStatus if it is not paused."""
         with self.db.change():
             if not self._sweep_row(sweep_id)["held"]:
-                raise WrongStatus(f"Sweep {sweep_id} is not paused, so there is nothing to let go on.")
+                raise WrongStatus(f"Sweep {sweep_id} is not paused.")
             return self._set_held(sweep_id, queued_of(self.db, sweep_id), False, by)
 
     @command("retry sweep", "sweep")
     def retry(self, sweep_id: int, *, by: str, statuses: Sequence[Status] = BAD_ENDS) -> dict[int, int]:
         """Queue another run of each cell whose newest run ended in one of `statuses`; return each new run by the one it
-        tries again.
+        retries.
 
-        Raises NoSuchSweep, WrongStatus where no cell is like that.
+        Raises NoSuchSweep, WrongStatus without such a cell.
         """
         with self.db.change():
             self._sweep_row(sweep_id)
             again = [row for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id]) if row["status"] in statuses]
             if not again:
                 raise WrongStatus(
-                    f"Sweep {sweep_id} has no cell to try again: the newest run of none is {' or '.join(statuses)}."
+                    f"Sweep {sweep_id} has no cell to retry: no cell's newest run is {' or '.join(statuses)}."
                 )
             self._quota_checks.require(by, [_demand(row) for row in again])
             return {row["id"]: self._repeat(row, by) for row in again}
 
+    @command("retry sweep", "sweep")
+    def remeasure(self, sweep_id: int, *, by: str) -> dict[int, int]:
+        """Queue another run of each cell whose newest run was disturbed, alone on the machine; return each new run by
+        the one that it repeats. The sweep becomes exclusive.
+
+        Raises NoSuchSweep, WrongStatus without such a cell.
+        """
+        with self.db.change() as connection:
+            self._sweep_row(sweep_id)
+            disturbed = {row["run_id"] for row in self.db.rows(_DISTURBED, [sweep_id, 100 * DISTURBED_ABOVE])}
+            again = [row for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id]) if row["id"] in disturbed]
+            if not again:
+                raise WrongStatus(f"Sweep {sweep_id} has no run to measure again: no cell's newest run was disturbed.")
+            self._quota_checks.require(by, [_demand(row) for row in again])
+            connection.execute("UPDATE sweeps SET exclusive = 1 WHERE id = ?", [sweep_id])
+            return {row["id"]: self._repeat(row, by) for row in again}
+
     @command("cancel sweep", "sweep")
     def cancel(self, sweep_id: int, *, by: str, force: bool = False) -> dict[int, Status]:
-        """Ask for the end of all runs of a sweep: queued ones are cancelled at once, live ones are stopping. Returns
+        """Request the end of all runs of a sweep: queued ones are cancelled at once, live ones are stopping. Returns
         each one's new status.
 
-        Runs that have ended stay as they are and are not named. Raises NoSuchSweep, WrongStatus where all have ended.
+        Ended runs are unchanged and omitted. Raises NoSuchSweep, WrongStatus if all have ended.
         """
         with self.db.change():
             self._sweep_row(sweep_id)
             found = self.db.rows("SELECT id, status FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
             left: dict[int, Status] = {row["id"]: row["status"] for row in found if row["status"] not in ENDED}
             if not left:
-                raise WrongStatus(f"Sweep {sweep_id} can't be cancelled: all its {len(found)} runs have ended already.")
+                raise WrongStatus(f"Sweep {sweep_id} can't be cancelled: all {len(found)} runs have ended.")
             return {
                 run_id: self._changes.cancel(run_id, status, by, "force" if force else "cancel")
                 for run_id, status in left.items()
             }
 
     def _repeat(self, row: Row, by: str) -> int:
-        """Queue another run of a run's cell, which begins from the start, inside a change."""
+        """Queue another run of a run's cell from the start, within a change."""
         self._changes.may_prefer(as_terms(row), by)
         new = self._changes.queue(
             row["experiment"],

@@ -1,4 +1,4 @@
-"""What people, and the runner for them, do to duels: launch one, and launch its second stage."""
+"""Commands of duels, by people and the runner: launch one, and launch its second stage."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from engine.store.timestamps import now
 
 @dataclass(frozen=True)
 class NewDuelRun:
-    """One run of a duel before it has a number; its strategy by name and place."""
+    """One run of a duel without an id; its strategy by name and index."""
 
     strategy: int
     strategy_name: str
@@ -29,7 +29,7 @@ class NewDuelRun:
 
 
 class DuelCommands:
-    """The commands about duels; each is one transaction."""
+    """Commands of duels; each is one transaction."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
@@ -47,8 +47,8 @@ class DuelCommands:
         exclusive: bool,
         terms: Terms,
     ) -> int:
-        """Keep a duel and queue the runs that tune, in their order; return its id. Raises LimitReached; the runs that
-        are judged come whatever it says.
+        """Store a duel and queue its tuning runs in order; return its id. Raises LimitReached; the judged runs are
+        exempt.
         """
         with self.db.change() as connection:
             self._changes.may_prefer(terms, owner)
@@ -60,8 +60,8 @@ class DuelCommands:
         return duel_id
 
     def judge(self, duel_id: int, runs: Sequence[NewDuelRun], *, exclusive: bool) -> bool:
-        """Queue the runs that are judged, in their order and on the terms of those that tuned; False, and nothing
-        written, where that was done already.
+        """Queue the judged runs in order, with the launch options of the tuning runs; False, and nothing written, if
+        that was already done.
 
         Raises NoSuchDuel.
         """
@@ -89,7 +89,7 @@ class DuelCommands:
         terms: Terms,
         data_folder: str | None,
     ) -> None:
-        """Make a sweep for each strategy and queue all runs in the order given, so that strategies take turns; inside a
+        """Create a sweep per strategy and queue all runs in the given order, so that strategies take turns; within a
         change.
         """
         sweeps: dict[int, int] = {}

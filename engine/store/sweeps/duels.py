@@ -1,6 +1,4 @@
-"""Duels as the store keeps them: a plan as JSON, and the sweeps that carry it out, one a strategy and stage; their
-questions and commands.
-"""
+"""Duels in the store: a plan as JSON, and its sweeps, one per strategy and stage."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -28,7 +26,7 @@ _FURTHEST = (
 
 @dataclass(frozen=True)
 class DuelSweep:
-    """One sweep of a duel: a strategy, by its place, in one stage."""
+    """One sweep of a duel: a strategy, by index, in one stage."""
 
     strategy: int
     stage: Stage
@@ -37,23 +35,23 @@ class DuelSweep:
 
 @dataclass(frozen=True)
 class StoredDuel:
-    """A duel with the sweeps that were launched for it so far."""
+    """A duel with the sweeps launched so far."""
 
     id: int
     name: str
     owner: str
     created_at: str
     plan: Mapping[str, Any]
-    """The duel as JSON; `engine.duel.spec` reads it."""
+    """The duel as JSON; parsed by `engine.duel.spec`."""
     stage: Stage
-    """How far it was launched."""
+    """Last launched stage."""
     parts: tuple[DuelSweep, ...]
     statuses: Mapping[Status, int]
-    """How many of its runs have each status."""
+    """Number of its runs per status."""
 
 
 class DuelReader:
-    """The questions about duels."""
+    """Queries of duels."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -67,7 +65,7 @@ class DuelReader:
         raise no_such_duel(duel_id)
 
     def recent(self, *, limit: int = 50, stage: Stage | None = None) -> list[StoredDuel]:
-        """Return duels newest first, on request only those that were launched as far as `stage`."""
+        """Return duels newest first, optionally only those in stage `stage`."""
         with self.db.snapshot():
             which, values = ("WHERE stage = ? ", [stage]) if stage else ("", [])
             return self._with_parts(
@@ -90,12 +88,12 @@ class DuelReader:
         return int(row["version"] or 0) if row else 0
 
     def of_sweep(self, sweep_id: int) -> int | None:
-        """Return the duel that a sweep carries out, None where there is none."""
+        """Return the duel of a sweep, None if there is none."""
         row = self.db.row("SELECT duel_id FROM duel_sweeps WHERE sweep_id = ?", [sweep_id])
         return int(row["duel_id"]) if row else None
 
     def plans_of(self, run_ids: Collection[int]) -> dict[int, tuple[int, Mapping[str, Any]]]:
-        """Return the duel's id and plan of those of some runs that belong to one."""
+        """Return the duel's id and plan for those of some runs that belong to one."""
         sql = (
             "SELECT runs.id, duels.id, duels.plan FROM runs JOIN duel_sweeps USING (sweep_id) JOIN duels ON "
             "duels.id = duel_sweeps.duel_id"
@@ -104,8 +102,8 @@ class DuelReader:
         return {row[0]: (row[1], json.loads(row[2])) for row in self.db.rows(sql, [json.dumps(list(run_ids))])}
 
     def furthest(self, run_ids: Collection[int]) -> dict[int, tuple[float, float]]:
-        """Return how far each run's training was recorded: seconds since all ranks were ready, and passes over the data
-        (0 where unknown).
+        """Return the extent of each run's recorded training: seconds since all ranks were ready, and passes over the
+        data (0 if unknown).
         """
         return {row[0]: (row[1], row[2] or 0.0) for row in self.db.rows(_FURTHEST, [json.dumps(list(run_ids))])}
 
@@ -135,5 +133,5 @@ class DuelReader:
 
 
 def no_such_duel(duel_id: int) -> NoSuchDuel:
-    """Return the error for a duel that is not there."""
-    return NoSuchDuel(f"No duel has the id {duel_id}. The Duel page and the duel command show which there are.")
+    """Return the error for an unknown duel."""
+    return NoSuchDuel(f"Duel {duel_id} doesn't exist. The Duel page and the duel command show all duels.")

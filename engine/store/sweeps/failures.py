@@ -1,27 +1,24 @@
-"""The end of a sweep of which too many runs ended badly."""
+"""The failure limit of sweeps."""
 
 from engine.store.connection import WriteConnection
 from engine.store.records import BAD_ENDS
 from engine.store.runs.changes import RunChanges
-from engine.store.timestamps import now
 
 NEWEST_OF_CELLS = (
     "SELECT * FROM runs WHERE id IN (SELECT max(id) FROM runs WHERE sweep_id = ? GROUP BY config) ORDER BY id"
 )
-"""The newest try of each cell: tries share their config to the letter."""
+"""The newest run of each cell: runs of a cell have identical configs."""
 
 
 class SweepFailures:
-    """What a bad end does to the rest of its sweep, inside the change that ends the run."""
+    """Effect of a failure on its sweep, within the change that ends the run."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
         self._changes = RunChanges(db)
 
     def stop(self, run_id: int) -> None:
-        """Cancel what is queued of the run's sweep where as many of its cells ended badly as it allows, inside a
-        change.
-        """
+        """Cancel the queued runs of the run's sweep if its failure limit is reached, within a change."""
         sweep = self.db.row(
             (
                 "SELECT sweeps.* FROM sweeps JOIN runs ON runs.sweep_id = sweeps.id WHERE runs.id = ? AND "
@@ -34,15 +31,13 @@ class SweepFailures:
         failures = sum(row["status"] in BAD_ENDS for row in self.db.rows(NEWEST_OF_CELLS, [sweep["id"]]))
         if failures < sweep["stop_after"]:
             return
-        bad = "1 run" if failures == 1 else f"{failures} runs"
+        runs, were = ("1 run", "was") if failures == 1 else (f"{failures} runs", "were")
         cause = (
-            f"Cancelled: {bad} of sweep {sweep['id']} ended badly, and it stops after {sweep['stop_after']}. Retry "
-            "it once the cause is mended."
+            f"Cancelled: {runs} of sweep {sweep['id']} failed or {were} lost; the limit is {sweep['stop_after']} "
+            "(stop after). Fix the cause and retry the sweep."
         )
         for each in queued_of(self.db, sweep["id"]):
-            self.db.connection.execute(
-                "UPDATE runs SET status = 'cancelled', cause = ?, ended_at = ? WHERE id = ?", [cause, now(), each]
-            )
+            self._changes.mark_cancelled(each, cause)
             self._changes.note_event(each, "cancelled", "runner", cause)
             self.db.touch(each)
 

@@ -1,4 +1,4 @@
-"""What is read of sweeps: which there are, how far each is, and its runs. Never reads a metric point."""
+"""Queries of sweeps: list, progress and runs. Never reads metric points."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,27 +22,27 @@ class Sweep:
     name: str
     owner: str
     grid: Mapping[str, tuple[Any, ...]]
-    """The values of each field that varies, the seed last."""
+    """Values of each varied field, the seed last."""
     created_at: str
     statuses: Mapping[Status, int]
-    """How many of its runs have each status; statuses of none are left out."""
+    """Number of its runs per status; statuses without runs are omitted."""
     held: bool = False
-    """Whether it was paused; its queued runs, if any are left, stay where they are."""
+    """Whether it was paused; its queued runs, if any, are held."""
     exclusive: bool = False
-    """Whether each of its runs has the machine to itself."""
+    """Whether each of its runs runs alone on the machine."""
     stop_after: int | None = None
-    """So many cells may end badly, then its queued runs are cancelled."""
+    """Number of failed cells after which the queued runs are cancelled."""
     draw: Mapping[str, Any] | None = None
     """`count`, `seed` and `over` (a range as text for each field) of a random draw; None for a grid."""
     figure: str = ""
-    """The published figure that it was launched as, with its size, such as `hogwild/full`; empty for none."""
+    """Published figure that it reproduces, with its size, such as `hogwild/full`; empty for none."""
 
     is_imported: bool = False
-    """Whether it came from another store."""
+    """Whether it was imported from another store."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The fields that vary, without the seed."""
+        """The varied fields, without the seed."""
         return tuple(name for name in self.grid if name != SEED)
 
     @property
@@ -51,28 +51,28 @@ class Sweep:
 
     @property
     def total(self) -> int:
-        """How many runs it has."""
+        """Number of its runs."""
         return sum(self.statuses.values())
 
     @property
     def ended(self) -> int:
-        """How many of them have ended, well or not."""
+        """Number of ended runs."""
         return sum(count for status, count in self.statuses.items() if status in ENDED)
 
     @property
     def paused(self) -> bool:
-        """Whether runs of it wait until it is let go on."""
+        """Whether its runs wait until it is resumed."""
         return self.held and "queued" in self.statuses
 
     @property
     def active(self) -> bool:
-        """Whether anything about it can still change by itself."""
+        """Whether the sweep can still change without a command."""
         return self.ended < self.total
 
 
 @dataclass(frozen=True)
 class RankNumber:
-    """The highest value of one metric on one rank of a finished run."""
+    """Maximum value of one metric on one rank of a finished run."""
 
     run_id: int
     role: str
@@ -80,7 +80,7 @@ class RankNumber:
 
 
 class SweepReader:
-    """The questions of the sweep page."""
+    """Queries of the sweep page."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -94,14 +94,20 @@ class SweepReader:
                 raise self.db.no_such_sweep(sweep_id)
             return self._with_statuses([row])[0]
 
+    def some(self, sweep_ids: Sequence[int]) -> list[Sweep]:
+        """Return the existing sweeps of these ids."""
+        with self.db.snapshot():
+            sql = "SELECT * FROM sweeps WHERE id IN (SELECT value FROM json_each(?))"
+            return self._with_statuses(self.db.rows(sql, [json.dumps(list(sweep_ids))]))
+
     def recent(self, *, limit: int = 50, offset: int = 0, before: int | None = None) -> list[Sweep]:
-        """Return sweeps newest first, those older than sweep `before` where asked."""
+        """Return sweeps newest first, optionally only those older than sweep `before`."""
         with self.db.snapshot():
             sql = "SELECT * FROM sweeps WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3"
             return self._with_statuses(self.db.rows(sql, [before, limit, offset]))
 
     def of_figures(self, figures: Sequence[str]) -> list[Sweep]:
-        """Return the sweeps that were launched as one of these published figures, newest first."""
+        """Return the sweeps that reproduce one of these published figures, newest first."""
         with self.db.snapshot():
             sql = (
                 "SELECT * FROM sweeps WHERE figure <> '' AND figure IN (SELECT value FROM json_each(?)) ORDER BY "
@@ -110,12 +116,12 @@ class SweepReader:
             return self._with_statuses(self.db.rows(sql, [json.dumps(list(figures))]))
 
     def count(self) -> int:
-        """Return how many sweeps there are."""
+        """Return the number of sweeps."""
         row = self.db.row("SELECT count(*) AS n FROM sweeps")
         return int(row["n"]) if row else 0
 
     def runs(self, sweep_id: int) -> list[RunRow]:
-        """Return the runs of a sweep in the order of its queue."""
+        """Return the runs of a sweep in queue order."""
         with self.db.snapshot():
             return self._runs.with_numbers(
                 self.db.rows(f"{RUN_ROW} WHERE runs.sweep_id = ? ORDER BY runs.id", [sweep_id])
@@ -127,7 +133,7 @@ class SweepReader:
         return int(row["version"] or 0) if row else 0
 
     def rank_numbers(self, sweep_id: int, metric: str) -> list[RankNumber]:
-        """Return the highest value of a metric on each rank that recorded it, over the sweep's finished runs."""
+        """Return the maximum value of a metric on each rank that recorded it, over the sweep's finished runs."""
         sql = (
             "SELECT runs.id, ranks.role, metrics.high FROM runs JOIN metrics ON metrics.run_id = runs.id"
             " JOIN ranks ON ranks.run_id = runs.id AND ranks.rank = metrics.rank"

@@ -1,1 +1,1 @@
-"""Bundles of runs: written, checked row by row, and taken in."""
+"""Bundles of runs: writing, row-by-row validation, and import."""

@@ -1,7 +1,6 @@
-"""A bundle: runs with all that a store knows of them and of their sweeps, as one zip of JSON lines with a checksum for
-each member.
+"""Bundles: runs with all their stored data and their sweeps, as one zip of JSON lines with a checksum per member.
 
-Another store imports it: either all of its runs that are not here yet come in, with their logs, or none does.
+Another store imports either all runs that it doesn't have yet, with their logs, or none.
 """
 
 import os
@@ -30,41 +29,41 @@ from engine.transfer.bundles.manifest import NAME, Log, Manifest, Sheet, manifes
 from engine.transfer.bundles.rows import DigestWriter, check_digest, read_sheet, write_sheet
 
 SWEEPS_SINCE = 2
-"""The version from which on a bundle holds sweeps."""
+"""First bundle version with sweeps."""
 MOST_LOG = 64 << 20
-"""Of a longer log its end is taken."""
+"""Longer logs are cut to their end."""
 
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What an import came to."""
+    """Outcome of an import."""
 
     ids: tuple[int, ...]
     """The new runs."""
     known: Mapping[str, int] = field(default_factory=dict)
-    """The runs that were here already: their ids in the file, and here."""
+    """Runs that already existed: ids in the file, and here."""
     notes: tuple[str, ...] = ()
-    """What was not taken in, in sentences."""
+    """Notes on skipped contents."""
     sweeps: tuple[int, ...] = ()
-    """The sweeps here that the new runs are part of."""
+    """Sweeps of the new runs, by their ids here."""
 
     @property
     def sentence(self) -> str:
-        """Return what came of it as one reads it."""
+        """Return the outcome as text."""
         named = ", ".join(map(str, self.ids[:20])) + (f" and {len(self.ids) - 20:,} more" if len(self.ids) > 20 else "")
-        said = f"Run {named} was imported." if len(self.ids) == 1 else f"{len(self.ids):,} runs were imported: {named}."
+        said = f"Run {named} imported." if len(self.ids) == 1 else f"{len(self.ids):,} runs imported: {named}."
         if self.sweeps:
             where = f"{'sweep' if len(self.sweeps) == 1 else 'sweeps'} {', '.join(map(str, self.sweeps[:20]))}"
-            said += f" {'It is' if len(self.ids) == 1 else 'They are'} part of {where} here."
+            said += f" Part of {where} here."
         if self.known:
             here = ", ".join(map(str, sorted(set(self.known.values()))[:20]))
-            said += f" {len(self.known):,} more {'was' if len(self.known) == 1 else 'were'} here already, as {here}."
+            said += f" Skipped {len(self.known):,} more, already here as {here}."
         return said
 
 
 def write_bundle(reader: Reader, run_ids: Sequence[int], file: Path | IO[bytes], *, by: str) -> int:
-    """Write a bundle of runs that have ended and return how many points it holds; raises NoSuchRun, WrongStatus,
-    ConfigError for none.
+    """Write a bundle of ended runs and return its number of points; raises NoSuchRun, WrongStatus, ConfigError without
+    runs.
     """
     run_ids = sorted(set(run_ids))
     with reader.db.snapshot():
@@ -77,18 +76,18 @@ def write_bundle(reader: Reader, run_ids: Sequence[int], file: Path | IO[bytes],
 
 def _check_ended(reader: Reader, run_ids: Sequence[int]) -> None:
     if not run_ids:
-        raise ConfigError([Problem("runs", "A bundle holds one run at least, got none.")])
+        raise ConfigError([Problem("runs", "A bundle needs at least one run; got none.")])
     for run_id in run_ids:
         if (run := reader.runs.one(run_id)).active:
             raise WrongStatus(
-                f"Run {run_id} is {run.status}; a bundle holds runs that ended. Wait for it, cancel it, or "
-                "leave it out."
+                f"Run {run_id} is {run.status}; a bundle holds only runs that have ended. Wait for it, cancel it, "
+                "or omit it."
             )
 
 
 @contextmanager
 def _aside(path: Path) -> Iterator[IO[bytes]]:
-    """Write aside, then rename: whatever carries the name is whole."""
+    """Write to a temporary file, then rename it, so that no partial file has the final name."""
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:
@@ -118,7 +117,7 @@ def _write(reader: Reader, run_ids: Sequence[int], file: IO[bytes], by: str) -> 
 
 
 def _write_logs(home: Home, part: TableRows, packed: zipfile.ZipFile) -> Iterator[Log]:
-    """Write the logs that are there; one that is gone, or lies outside its run's folder, is left out."""
+    """Write the existing logs; skip logs that are missing or outside their run's folder."""
     for number, (run_id, source, path) in enumerate(part.rows):
         folder = home.run_folder(run_id).resolve()
         found = (folder / path).resolve()
@@ -135,10 +134,9 @@ def _write_logs(home: Home, part: TableRows, packed: zipfile.ZipFile) -> Iterato
 def import_bundle(
     store: Store, source: Members, *, file: str, by: str, permit_bytes: Callable[[int], None]
 ) -> ImportResult:
-    """Take in the runs of a bundle that are not here yet; raises ImportRefused where all are, or where anything about
-    it is wrong.
+    """Import the new runs of a bundle; raises ImportRefused if there are none, or if anything in the bundle is invalid.
 
-    `permit_bytes` raises where about so many bytes more may not be kept.
+    `permit_bytes` raises if that many more bytes exceed the quota.
     """
     about = manifest_of(source)
     _check_members(source, about)
@@ -160,7 +158,7 @@ def import_bundle(
 
 
 def _size(source: Members, about: Manifest) -> int:
-    """Return about what all of a bundle's runs take here (bytes): their points, texts and logs."""
+    """Return the approximate size of a bundle's runs here (bytes): points, texts and logs."""
     return (
         POINT_BYTES * about.tables["points"].rows
         + source.size("runs.jsonl")
@@ -169,16 +167,13 @@ def _size(source: Members, about: Manifest) -> int:
 
 
 def _check_members(source: Members, about: Manifest) -> None:
-    """Raise ImportRefused where the bundle lacks a table, has one that this code does not know, or a member
-    is damaged.
-    """
+    """Raise ImportRefused for a missing table, an unknown table or a damaged member."""
     tables = {name for name in TABLES if name != "logs"} - ({"sweeps"} if about.version < SWEEPS_SINCE else set())
     if missing := sorted(tables - set(about.tables)):
-        raise ImportRefused(f"The bundle is not whole: it lacks the table '{missing[0]}'. Have it exported again.")
+        raise ImportRefused(f"The bundle is incomplete: table '{missing[0]}' is missing. Export it again.")
     if unknown := sorted(set(about.tables) - tables):
         raise ImportRefused(
-            f"The bundle was made by a newer Parallab: it has a table '{unknown[0]}'. Update this checkout, "
-            "then import it again."
+            f"The bundle is from a newer Parallab: unknown table '{unknown[0]}'. Update Parallab, then import it again."
         )
     for table, sheet in about.tables.items():
         check_digest(source, f"{table}.jsonl", sheet.sha256)
@@ -196,7 +191,7 @@ def _parts(source: Members, about: Manifest) -> Iterator[TableRows]:
 
 
 def _write_texts(home: Home, source: Members, about: Manifest, ids: Mapping[int, int]) -> None:
-    """Put the logs of the new runs into their folders, under names of our own."""
+    """Write the logs of the new runs into their folders, under generated names."""
     for log in about.logs:
         if (run_id := ids.get(log.run_id)) is None:
             continue
@@ -213,5 +208,5 @@ def _log_path(log: Log) -> str:
 def _all_here(found: MatchedRuns, file: str) -> str:
     here = ", ".join(str(run_id) for run_id in sorted(set(found.known.values())))
     if len(found.known) == 1:
-        return f"The run in {file} is here already, as run {here}. Nothing was imported."
-    return f"All {len(found.known)} runs in {file} are here already, as runs {here}. Nothing was imported."
+        return f"Nothing was imported: the run in {file} already exists here, as run {here}."
+    return f"Nothing was imported: all {len(found.known)} runs in {file} already exist here, as runs {here}."

@@ -1,7 +1,7 @@
-"""Whether a run's settings are of the kinds that its experiment knows: pages count with them, so a text in a number's
-place must not come in.
+"""Type check of a run's settings against its experiment: pages compute with them, so text must not take a number's
+place.
 
-Values out of bounds, names that are gone and choices of another version pass: an old run keeps what it was run with.
+Values out of range, removed names and choices of other versions pass: an old run keeps its settings.
 """
 
 import json
@@ -15,7 +15,7 @@ from engine.registry import experiment
 
 
 def odd_setting(name: str, config: Mapping[str, Any]) -> str | None:
-    """Return the setting that is not of its kind, None where all are or nobody here knows the experiment."""
+    """Return a setting of the wrong type, None if all are valid or the experiment is unknown here."""
     try:
         fields = experiment(name).config.model_fields
     except EngineError:

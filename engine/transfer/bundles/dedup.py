@@ -1,4 +1,4 @@
-"""Which runs of a bundle are here already, and where the others come from."""
+"""Match the runs of a bundle with existing ones, and record the origin of the others."""
 
 import json
 from collections.abc import Mapping
@@ -20,23 +20,22 @@ _NEEDED = ("id", "experiment", "created_at", "config", "environment", "owner", "
 
 @dataclass(frozen=True)
 class MatchedRuns:
-    """The runs of a bundle by their ids in it."""
+    """The runs of a bundle, by their ids in it."""
 
     fresh: Mapping[int, Origin]
     known: Mapping[int, int]
-    """Those that are here, with their ids here."""
+    """Runs that already exist, with their ids here."""
 
 
 def match_runs(reader: Reader, source: Members, about: Manifest) -> MatchedRuns:
-    """Tell the runs that are here from those that are not; raises ImportRefused for rows that make no sense."""
+    """Separate existing runs from new ones; raises ImportRefused for invalid rows."""
     runs = _rows(source, about, "runs")
     check_sweeps(_rows(source, about, "sweeps") if "sweeps" in about.tables else [], runs)
     if not runs:
-        raise ImportRefused("The bundle holds no run. Have it exported again.")
+        raise ImportRefused("The bundle has no runs. Export it again.")
     if len(runs) > MOST_RUNS:
         raise ImportRefused(
-            f"The bundle holds {len(runs):,} runs; at most {MOST_RUNS:,} can be imported at once. Export fewer "
-            "at a time."
+            f"The bundle has {len(runs):,} runs; at most {MOST_RUNS:,} can be imported at once. Export fewer at a time."
         )
     before = {row.get("run_id"): row for row in _rows(source, about, "origins")}
     fresh: dict[int, Origin] = {}
@@ -49,7 +48,7 @@ def match_runs(reader: Reader, source: Members, about: Manifest) -> MatchedRuns:
         if here is not None:
             known[run["id"]] = here
         elif origin.fingerprint in seen:
-            raise refusal("runs", number, "the run stands there twice")
+            raise refusal("runs", number, "duplicate run")
         else:
             fresh[run["id"]] = origin
             seen.add(origin.fingerprint)
@@ -62,17 +61,17 @@ def _rows(source: Members, about: Manifest, table: str) -> list[dict[str, Any]]:
 
 
 def _check(run: Mapping[str, Any], number: int, seen: set[int]) -> None:
-    """Raise ImportRefused for a run that lacks what every run has."""
+    """Raise ImportRefused for a run without a required value."""
     if missing := [name for name in _NEEDED if run.get(name) in (None, "")]:
         raise refusal("runs", number, f"{missing[0]} is empty or missing")
     if type(run["id"]) is not int or run["id"] < 1 or run["id"] in seen:
-        raise refusal("runs", number, "the id is no number above 0 of its own")
+        raise refusal("runs", number, "the id is not a unique positive integer")
     if odd := odd_setting(run["experiment"], json.loads(run["config"])):
-        raise refusal("runs", number, f"the setting '{shown(odd)}' is not of the kind that {run['experiment']} has")
+        raise refusal("runs", number, f"setting '{shown(odd)}' has the wrong type for {run['experiment']}")
 
 
 def _origin(run: Mapping[str, Any], before: Mapping[str, Any] | None) -> Origin:
-    """Return where a run comes from: what its store says of it, else that store itself."""
+    """Return a run's origin: the one in its store, else that store itself."""
     names = ("kind", "host", "original_id", "owner", "fingerprint")
     if (
         before
@@ -98,7 +97,7 @@ def _told(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _here(reader: Reader, run: Mapping[str, Any], fingerprint: str) -> int | None:
-    """Return the run here that is this one: imported before, or launched here and come back."""
+    """Return the existing run that is the same: imported before, or launched here originally."""
     if (imported := reader.origins.run_of(fingerprint)) is not None:
         return imported
     try:

@@ -1,4 +1,4 @@
-"""The first page of a bundle: what kind of file it is, of which version, and what each member holds."""
+"""The manifest of a bundle: format, version and contents of each member."""
 
 import json
 from typing import Literal
@@ -11,13 +11,13 @@ from engine.transfer.archives import Members, read
 NAME = "parallab.json"
 FORMAT: Literal["parallab bundle"] = "parallab bundle"
 VERSION = 2
-"""Since 2 a bundle holds the sweeps that its runs are part of."""
+"""Bundles contain sweeps since version 2."""
 MOST_BYTES = 16 << 20
 _DIGEST = r"^[0-9a-f]{64}$"
 
 
 class Sheet(BaseModel):
-    """One table of the bundle: `<table>.jsonl`, a JSON list a row."""
+    """One table of the bundle: `<table>.jsonl`, one JSON list per row."""
 
     model_config = ConfigDict(extra="ignore")
     columns: tuple[str, ...] = Field(max_length=100)
@@ -26,7 +26,7 @@ class Sheet(BaseModel):
 
 
 class Log(BaseModel):
-    """One log of the bundle: the member that holds its text."""
+    """One log of the bundle: the member with its text."""
 
     model_config = ConfigDict(extra="ignore")
     run_id: int
@@ -36,7 +36,7 @@ class Log(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What the bundle says about itself."""
+    """Description of a bundle."""
 
     model_config = ConfigDict(extra="ignore")
     format: Literal["parallab bundle"] = FORMAT
@@ -50,28 +50,26 @@ class Manifest(BaseModel):
 
 
 def manifest_of(source: Members) -> Manifest:
-    """Return what a bundle says about itself; raises ImportRefused where it is newer than this code or
-    makes no sense.
-    """
+    """Return a bundle's manifest; raises ImportRefused if it is invalid or newer than this code."""
     try:
         found = json.loads(read(source, NAME, MOST_BYTES))
     except (ValueError, RecursionError) as error:
-        raise _damaged(f"its {NAME} is no JSON") from error
+        raise _damaged(f"{NAME} is not valid JSON") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise _damaged(f"its {NAME} does not say that it is a {FORMAT}")
+        raise _damaged(f"{NAME} doesn't have the format {FORMAT}")
     if not isinstance(version := found.get("version"), int) or version < 1:
-        raise _damaged(f"its {NAME} names no version")
+        raise _damaged(f"{NAME} has no version")
     if version > VERSION:
         raise ImportRefused(
-            f"The bundle is of version {version}, and this Parallab reads up to version {VERSION}. Update this "
-            "checkout, then import it again."
+            f"The bundle has version {version}; this Parallab supports up to version {VERSION}. Update "
+            "Parallab, then import it again."
         )
     try:
         return Manifest.model_validate(found)
     except (ValidationError, RecursionError) as error:
         where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "it"
-        raise _damaged(f"in its {NAME}, {where} is not as a bundle has it") from error
+        raise _damaged(f"{NAME} is invalid at {where}") from error
 
 
 def _damaged(what: str) -> ImportRefused:
-    return ImportRefused(f"The bundle is damaged or was changed by hand: {what}. Have it exported again.")
+    return ImportRefused(f"The bundle is damaged or was edited: {what}. Export it again.")

@@ -1,4 +1,4 @@
-"""The rows of a bundle: a JSON list a line, each value looked at before a store sees it."""
+"""The rows of a bundle: one JSON list per line, each value validated before it reaches the store."""
 
 import io
 import json
@@ -28,15 +28,15 @@ LONGEST: dict[str, int] = {
     "who": 200,
     "role": 200,
 }
-"""The most characters of what people see in lists, by column."""
+"""Maximum length of texts that lists show, by column."""
 LONGEST_TEXT = 20_000
-"""Of any other text, but for JSON objects and what stands behind a failure (`error`)."""
+"""Maximum length of other texts, except JSON objects and error details (`error`)."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _JSON_OBJECTS = ("config", "environment", "grid")
 
 
 class DigestWriter:
-    """A file that is written or read through, with the digest of what went by."""
+    """A file wrapper that computes the digest of everything written or read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.digest = file, sha256()
@@ -47,7 +47,7 @@ class DigestWriter:
 
 
 def write_sheet(part: TableRows, file: IO[bytes]) -> Sheet:
-    """Write a table's rows and return what the manifest says of them."""
+    """Write a table's rows and return their manifest entry."""
     into, rows = DigestWriter(file), 0
     for row in part.rows:
         into.write(
@@ -61,23 +61,23 @@ def write_sheet(part: TableRows, file: IO[bytes]) -> Sheet:
 
 
 def check_digest(source: Members, name: str, expected: str) -> None:
-    """Raise ImportRefused where a member is not there or is not what was written."""
+    """Raise ImportRefused for a missing or modified member."""
     if name not in source.names:
-        raise ImportRefused(f"The bundle is not whole: its member '{name}' is missing. Copy or download it again.")
+        raise ImportRefused(f"The bundle is incomplete: member '{name}' is missing. Copy or download it again.")
     digest = sha256()
     with opened(source, name) as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
     if digest.hexdigest() != expected:
         raise ImportRefused(
-            f"The bundle is damaged: its member '{name}' is not what was written. Copy or download it again."
+            f"The bundle is damaged: the checksum of member '{name}' doesn't match. Copy or download it again."
         )
 
 
 def read_sheet(source: Members, table: str, sheet: Sheet) -> TableRows:
-    """Return a table of the bundle; its rows are read and looked at one by one."""
+    """Return a table of the bundle; its rows are read and validated one by one."""
     if len(set(sheet.columns)) < len(sheet.columns):
-        raise refusal(table, 0, "a column stands twice")
+        raise refusal(table, 0, "duplicate column")
     return TableRows(table, sheet.columns, _rows(source, table, sheet))
 
 
@@ -96,7 +96,7 @@ def _rows(source: Members, table: str, sheet: Sheet) -> Iterator[Sequence[Any]]:
                     raise refusal(table, number, f"{sheet.columns[place]} {wrong}")
             yield row
     if number != sheet.rows:
-        raise refusal(table, number, f"it has {number:,} rows where {sheet.rows:,} are announced")
+        raise refusal(table, number, f"the table has {number:,} rows instead of {sheet.rows:,}")
 
 
 def _row(line: bytes, table: str, number: int, width: int) -> list[Any]:
@@ -105,21 +105,21 @@ def _row(line: bytes, table: str, number: int, width: int) -> list[Any]:
     try:
         row = json.loads(line, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        raise refusal(table, number, "the row is no JSON") from error
+        raise refusal(table, number, "the row is not valid JSON") from error
     if not isinstance(row, list) or len(row) != width:
-        raise refusal(table, number, f"the row is no list of {width} values")
+        raise refusal(table, number, f"the row is not a list of {width} values")
     for value in row:
         if (
             isinstance(value, dict | list | bool)
             or (isinstance(value, float) and not math.isfinite(value))
             or (type(value) is int and abs(value) >= 2**63)
         ):
-            raise refusal(table, number, "a value is neither a text nor a number that a store can hold")
+            raise refusal(table, number, "a value is neither text nor a supported number")
     return row
 
 
 def _too_long(columns: Sequence[str], row: Sequence[Any]) -> str:
-    """Return which text of a row is longer than any that is imported, empty where none is."""
+    """Return the error for a too long text in a row, empty if there is none."""
     for column, value in zip(columns, row, strict=True):
         most = MOST_CONFIG_BYTES if column in (*_JSON_OBJECTS, "error") else LONGEST_TEXT
         if isinstance(value, str) and len(value) > most:
@@ -128,24 +128,24 @@ def _too_long(columns: Sequence[str], row: Sequence[Any]) -> str:
 
 
 def _check_of(column: str) -> Callable[[Any], str] | None:
-    """Return what says how a column's value is wrong, empty where it is not."""
+    """Return a function that returns the error in a column's value, empty if valid."""
     if column == "at" or column.endswith("_at"):
-        return lambda value: "" if _is_moment(value) else "is no moment such as 2026-01-31T12:00:00.000Z"
+        return lambda value: "" if _is_moment(value) else "is not a time such as 2026-01-31T12:00:00.000Z"
     if column in _JSON_OBJECTS:
         return _wrong_object
     if column == "core_ids":
         return lambda value: (
             ""
             if isinstance(found := _parsed(value), list) and all(type(each) is int for each in found)
-            else "is no list of numbers"
+            else "is not a list of numbers"
         )
     if column == "status":
-        return lambda value: "" if value in ENDED else f"is '{value}', where a bundle holds only runs that ended"
+        return lambda value: "" if value in ENDED else f"is '{value}', but a bundle holds only runs that have ended"
     if column in LONGEST:
         return lambda value: (
             ""
             if isinstance(value, str) and len(value) <= LONGEST[column]
-            else f"is no text of at most {LONGEST[column]:,} characters"
+            else f"is not a text of at most {LONGEST[column]:,} characters"
         )
     return None
 
@@ -153,7 +153,7 @@ def _check_of(column: str) -> Callable[[Any], str] | None:
 def _wrong_object(value: object) -> str:
     found = _parsed(value)
     if not isinstance(found, dict):
-        return "is no JSON object"
+        return "is not a JSON object"
     return (
         f"has {len(found):,} entries; at most {MOST_SETTINGS:,} can be imported with a run"
         if len(found) > MOST_SETTINGS
@@ -185,6 +185,5 @@ def _no_number(text: str) -> NoReturn:
 def refusal(table: str, number: int, what: str) -> ImportRefused:
     """Return the error for a row of a bundle."""
     return ImportRefused(
-        f"The bundle is damaged or was changed by hand: in table '{table}', row {number:,}, {what}. Have it "
-        "exported again."
+        f"The bundle is damaged or was edited: table '{table}', row {number:,}: {what}. Export it again."
     )

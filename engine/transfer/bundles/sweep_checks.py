@@ -1,6 +1,4 @@
-"""Whether the sweeps of a bundle make sense: pages lay their grids out and count with their values, so nothing else may
-come in.
-"""
+"""Validation of the sweeps of a bundle: pages compute with their grids, so invalid ones are refused."""
 
 import json
 import math
@@ -18,16 +16,14 @@ from engine.transfer.bundles.config_kinds import odd_setting
 from engine.transfer.bundles.rows import refusal
 
 LONGEST = 500
-"""Characters of a name, a value or a range."""
+"""Maximum length of a name, a value or a range."""
 _NEEDED = ("id", "experiment", "owner", "created_at", "grid", "fingerprint")
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _FIGURE = re.compile(r"(\w{1,60}/(full|reduced))?", re.ASCII)
 
 
 def check_sweeps(sweeps: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ImportRefused for a sweep that no store would hold, and for a run that can't be part of the
-    sweep it names.
-    """
+    """Raise ImportRefused for an invalid sweep, or for a run that can't be part of its sweep."""
     known: dict[int, Mapping[str, Any]] = {}
     for number, sweep in enumerate(sweeps, 1):
         if wrong := _wrong(sweep) or _twice(sweep, known.values()):
@@ -39,23 +35,23 @@ def check_sweeps(sweeps: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
 
 
 def _wrong(sweep: Mapping[str, Any]) -> str:
-    """Return what is wrong with a sweep by itself, empty where nothing is."""
+    """Return the error in a sweep, empty if valid."""
     if missing := [name for name in _NEEDED if sweep.get(name) in (None, "")]:
         return f"{missing[0]} is empty or missing"
     if type(sweep["id"]) is not int or sweep["id"] < 1:
-        return "the id is no number above 0"
+        return "the id is not a positive integer"
     if not isinstance(sweep["fingerprint"], str) or not _FINGERPRINT.fullmatch(sweep["fingerprint"]):
-        return "the fingerprint is none"
+        return "the fingerprint is invalid"
     if not isinstance(sweep.get("figure"), str) or not _FIGURE.fullmatch(sweep["figure"]):
-        return "figure is no name and size such as hogwild/full"
+        return "figure is not a name and size such as hogwild/full"
     if sweep.get("exclusive") not in (0, 1) or not _is_count(sweep.get("stop_after"), or_none=True):
-        return "exclusive or stop_after is not as a sweep has it"
+        return "exclusive or stop_after is invalid"
     return _wrong_grid(sweep["experiment"], json.loads(sweep["grid"]), sweep.get("draw"), bool(sweep["figure"]))
 
 
 def _twice(sweep: Mapping[str, Any], before: Any) -> str:
     alike = any(sweep[name] == other[name] for other in before for name in ("id", "fingerprint"))
-    return "the sweep stands there twice" if alike else ""
+    return "duplicate sweep" if alike else ""
 
 
 def _wrong_grid(experiment: str, grid: Mapping[str, Any], draw: object, is_figure: bool) -> str:
@@ -64,17 +60,17 @@ def _wrong_grid(experiment: str, grid: Mapping[str, Any], draw: object, is_figur
         isinstance(values, list) and values and len(values) <= MOST_RUNS and all(map(_is_plain, values))
         for values in grid.values()
     ):
-        return f"its grid holds something else than 1 to {MOST_RUNS} plain values a field"
+        return f"its grid must have 1 to {MOST_RUNS} plain values per field"
     if not all(type(seed) is int for seed in grid.get(SEED, [None])):
-        return "its grid has no whole numbers as seeds"
+        return "the seeds of its grid are not integers"
     if not 1 <= len(fields) <= (MOST_DRAWN if draw else MOST_FIELDS) or max(map(len, fields)) > LONGEST:
-        return f"its grid is over {len(fields)} fields, which no sweep is"
+        return f"its grid has {len(fields)} fields, which no sweep can have"
     if not draw and math.prod(map(len, grid.values())) > MOST_RUNS:
-        return f"its grid makes more than {MOST_RUNS} runs"
+        return f"its grid has more than {MOST_RUNS} runs"
     for field in fields:
         if any(odd_setting(experiment, {field: value}) for value in grid[field]):
-            return f"a value of '{shown(field)}' is not of the kind that {shown(experiment)} has"
-    return _wrong_draw(draw, fields, is_figure) if draw else "" if draw == "" else "draw is no text"
+            return f"a value of '{shown(field)}' has the wrong type for {shown(experiment)}"
+    return _wrong_draw(draw, fields, is_figure) if draw else "" if draw == "" else "draw is not a text"
 
 
 def _wrong_draw(draw: object, fields: Sequence[str], is_figure: bool) -> str:
@@ -88,33 +84,33 @@ def _wrong_draw(draw: object, fields: Sequence[str], is_figure: bool) -> str:
         or not _is_count(told["count"])
         or type(told["seed"]) is not int
     ):
-        return "its draw is no JSON object of count, seed and over"
+        return "its draw is not a JSON object of count, seed and over"
     if (
         is_figure
         or told["count"] > MOST_RUNS
         or not isinstance(told["over"], dict)
         or list(told["over"]) != list(fields)
     ):
-        return "its draw does not go with its grid"
+        return "its draw doesn't match its grid"
     return (
         ""
         if all(isinstance(text, str) and len(text) <= LONGEST for text in told["over"].values())
-        else "a range of its draw is no text"
+        else "a range of its draw is not a text"
     )
 
 
 def _no_part_of(run: Mapping[str, Any], sweep: Mapping[str, Any] | None) -> str:
-    """Return why a run can't be part of a sweep, empty where it can."""
+    """Return why a run can't be part of a sweep, empty if it can."""
     if sweep is None:
-        return "it is of a sweep that the bundle does not hold"
+        return "its sweep is not in the bundle"
     config = json.loads(run["config"])
     if len(run["config"]) > MOST_LISTED:
-        return f"its config has {len(run['config']):,} characters; that of a run of a sweep has at most {MOST_LISTED:,}"
+        return f"its config has {len(run['config']):,} characters; at most {MOST_LISTED:,} for a run of a sweep"
     if run["experiment"] != sweep["experiment"]:
-        return "it is of another experiment than its sweep"
+        return "its experiment differs from its sweep's"
     if lacking := [name for name in json.loads(sweep["grid"]) if name not in config or not _is_plain(config[name])]:
         return f"its config has no plain value of '{shown(lacking[0])}', which its sweep varies"
-    return "" if type(config[SEED]) is int else "its seed is no whole number"
+    return "" if type(config[SEED]) is int else "its seed is not an integer"
 
 
 def _is_plain(value: object) -> bool:

@@ -1,1 +1,1 @@
-"""What TensorBoard and MLflow write, read as runs."""
+"""Readers for the files of TensorBoard and MLflow."""

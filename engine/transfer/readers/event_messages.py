@@ -1,8 +1,8 @@
-"""The few messages of TensorBoard's event files that hold scalars and hyperparameters, as protobuf knows them.
+"""Protobuf messages of TensorBoard's event files, as far as they hold scalars and hyperparameters.
 
-Only the fields that are read are named (numbers as in event.proto, summary.proto, tensor.proto and plugin_data.proto);
-all others are passed over. They live in a pool of their own, so that a package which brings the whole of them can be
-there too.
+Only the fields that are read are declared (numbers as in event.proto, summary.proto, tensor.proto and
+plugin_data.proto); others are ignored. They use a separate descriptor pool, so that they don't conflict with a package
+that defines them all.
 """
 
 from functools import cache
@@ -37,10 +37,10 @@ _MESSAGES: dict[str, list[tuple[str, int, int, str]]] = {
     "Session": [("hparams", 1, _MESSAGE, "*HParamEntry")],
     "HParams": [("session_start_info", 3, _MESSAGE, "Session")],
 }
-"""Name, number and type of each field; then the message that it holds, `*` before it where it may be there often, `?`
-where its absence counts.
+"""Name, number and type of each field; then its message type, with the prefix `*` if repeated, `?` if its presence
+matters.
 
-Texts are read as bytes, since protobuf would refuse a whole event for one that is no UTF-8."""
+Strings are read as bytes, since protobuf would reject a whole event for invalid UTF-8."""
 
 
 @cache

@@ -1,7 +1,6 @@
-"""MLflow's folder of runs (mlruns/): each run is a folder with meta.yaml, metrics/, params/ and tags/.
+"""Reader for MLflow's folder of runs (mlruns/): each run is a folder with meta.yaml, metrics/, params/ and tags/.
 
-Source: the file store of MLflow. Its meta.yaml is one name and one value a line, which is all of YAML that is read
-here.
+Source: the file store of MLflow. Its meta.yaml has one name and value per line; no other YAML is supported.
 """
 
 import re
@@ -22,21 +21,21 @@ META = "meta.yaml"
 MOST_SMALL = 1 << 20
 MOST_TEXT = 20_000
 LONGEST_LINE = 1_000
-"""Bytes of a line of a metric, which has three numbers."""
+"""Maximum bytes of a metric's line, which has three numbers."""
 _LINE = re.compile(r"([A-Za-z_][\w.]*):(?:\s+(.*))?")
 _STATUS: dict[str, tuple[Status, str]] = {
-    "1": ("lost", "It was still running when it was exported from MLflow."),
-    "2": ("lost", "It had not begun when it was exported from MLflow."),
-    "3": ("finished", "It finished, says MLflow."),
-    "4": ("failed", "It failed, says MLflow, which keeps no reason."),
-    "5": ("cancelled", "It was killed, says MLflow."),
+    "1": ("lost", "Still running when exported from MLflow."),
+    "2": ("lost", "Not started yet when exported from MLflow."),
+    "3": ("finished", "Finished, according to MLflow."),
+    "4": ("failed", "Failed, according to MLflow, which records no cause."),
+    "5": ("cancelled", "Killed, according to MLflow."),
 }
 _NAMES = {"RUNNING": "1", "SCHEDULED": "2", "FINISHED": "3", "FAILED": "4", "KILLED": "5"}
 
 
 @dataclass
 class _Files:
-    """The members of one run's folder, by kind and by name in it."""
+    """The members of one run's folder, by kind and name."""
 
     metrics: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
@@ -44,7 +43,7 @@ class _Files:
 
 
 def run_folders(names: Sequence[str]) -> dict[str, _Files]:
-    """Return the folders of runs among some names: those with a meta.yaml beside metrics, params or tags."""
+    """Return the run folders among names: those with a meta.yaml and metrics, params or tags."""
     found: dict[str, _Files] = {
         str(PurePosixPath(name).parent): _Files() for name in names if PurePosixPath(name).name == META
     }
@@ -59,16 +58,14 @@ def run_folders(names: Sequence[str]) -> dict[str, _Files]:
 
 
 def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[ExternalRun], list[str]]:
-    """Return the runs, with sentences on what was left out; raises ImportRefused for a file that can't be understood,
-    with its line.
-    """
+    """Return the runs, and notes on skipped contents; raises ImportRefused for an invalid file, with its line."""
     runs: list[ExternalRun] = []
     notes: list[str] = []
     room = ImportBudget()
     for folder, files in sorted(folders.items()):
         about = _meta(source, f"{folder}/{META}" if folder != "." else META)
         if about.get("lifecycle_stage") == "deleted":
-            notes.append(f"'{shown(folder)}' was deleted in MLflow and is left out.")
+            notes.append(f"'{shown(folder)}' was skipped: it was deleted in MLflow.")
             continue
         runs.append(_run(source, folder, files, about, room))
     return runs, notes
@@ -78,9 +75,7 @@ def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], 
     where = f"'{shown(folder)}/{META}'"
     run_id = about.get("run_id") or about.get("run_uuid")
     if not run_id:
-        raise ImportRefused(
-            f"{where} names no run_id, so the folder is no run of MLflow, or only a part of one. Export it again."
-        )
+        raise ImportRefused(f"{where} has no run_id, so the folder is not a complete MLflow run. Export it again.")
     for kind, members in (("parameters", files.params), ("tags", files.tags)):
         room.take_config(f"'{shown(folder)}'", {name: source.size(member) for name, member in members.items()}, kind)
     tags = {name: _text(source, member) for name, member in files.tags.items()}
@@ -92,7 +87,7 @@ def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], 
     if end is None:
         end = max(values.moments, default=begin)
     status, cause = _STATUS.get(
-        _NAMES.get(about.get("status", ""), about.get("status", "")), ("finished", "MLflow does not say how it ended.")
+        _NAMES.get(about.get("status", ""), about.get("status", "")), ("finished", "MLflow has no end status.")
     )
     environment = {
         "git_commit": tags.get("mlflow.source.git.commit", ""),
@@ -122,14 +117,14 @@ def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], 
 
 
 def _experiment(source: Members, folder: str) -> str:
-    """Return the name of the experiment that a run's folder lies in; one of ours stays ours, and none is 'imported'."""
+    """Return the experiment of a run's folder; 'imported' for MLflow's default and for names of ours."""
     above = str(PurePosixPath(folder).parent / META)
     name = _meta(source, above).get("name", "") if folder != "." and above in source.names else ""
     return IMPORTED_EXPERIMENT if name in ("", "Default", *EXPERIMENTS) else name[:200]
 
 
 def _values(source: Members, folder: str, files: Mapping[str, str], room: ImportBudget) -> Values:
-    """Return what the lines `timestamp value step` hold (the oldest MLflow wrote no step)."""
+    """Return the values of `timestamp value step` lines (early MLflow wrote no step)."""
     found = Values(f"'{shown(folder)}'", room)
     for name, member in files.items():
         for number, line in enumerate(lines(source, member, LONGEST_LINE), 1):
@@ -140,7 +135,7 @@ def _values(source: Members, folder: str, files: Mapping[str, str], room: Import
 
 
 def _value(member: str, number: int, line: bytes) -> tuple[float, int, float]:
-    """Return seconds since 1970, step and value of a line."""
+    """Return time (s since 1970), step and value of a line."""
     words = line.split()
     try:
         at, value, step = int(words[0]) / 1000, float(words[1]), int(words[2]) if len(words) > 2 else number - 1
@@ -148,8 +143,8 @@ def _value(member: str, number: int, line: bytes) -> tuple[float, int, float]:
             raise ValueError(line)
     except (ValueError, IndexError, OverflowError) as error:
         raise ImportRefused(
-            f"'{shown(member)}', line {number:,}, is not 'timestamp value step' as MLflow writes a metric. "
-            "Export the run again."
+            f"'{shown(member)}', line {number:,}, is not an MLflow metric line 'timestamp value step'. Export "
+            "the run again."
         ) from error
     return at, step, value
 
@@ -160,13 +155,13 @@ def _meta(source: Members, member: str) -> dict[str, str]:
     try:
         text = read(source, member, MOST_SMALL).decode()
     except UnicodeDecodeError as error:
-        raise ImportRefused(f"'{shown(member)}' is no text. Export the run from MLflow again.") from error
+        raise ImportRefused(f"'{shown(member)}' is not a text file. Export the run from MLflow again.") from error
     for line in text.splitlines():
         if (match := _LINE.fullmatch(line.rstrip())) is not None:
             found[match[1]] = _unquoted(match[2] or "")
     if not found:
         raise ImportRefused(
-            f"'{shown(member)}' holds no 'name: value' line, so it is no meta.yaml of MLflow. Export the run again."
+            f"'{shown(member)}' has no 'name: value' lines, so it is not a meta.yaml of MLflow. Export the run again."
         )
     return found
 
@@ -183,9 +178,7 @@ def _seconds(milliseconds: str | None, where: str) -> float | None:
     if not milliseconds:
         return None
     if not milliseconds.isdecimal() or len(milliseconds) > 15 or int(milliseconds) / 1000 >= LATEST_S:
-        raise ImportRefused(
-            f"{where} holds a time that is none ({shown(milliseconds)}). Export the run from MLflow again."
-        )
+        raise ImportRefused(f"{where} has an invalid time ({shown(milliseconds)}). Export the run from MLflow again.")
     return int(milliseconds) / 1000
 
 

@@ -1,4 +1,4 @@
-"""TensorBoard's event files as runs: each folder of them is one, its scalars are metrics of the whole run, its
+"""Reader for TensorBoard's event files: each folder is a run, its scalars are metrics of the whole run, its
 hyperparameters the config.
 """
 
@@ -22,19 +22,17 @@ from engine.transfer.readers.tfrecord import Records
 
 MARK = "tfevents"
 LATEST_S = 4e9
-"""Wall times lie between 1970 and 2096; others are no times."""
+"""Valid wall times, 1970 to 2096."""
 _DTYPES = {1: "f", 2: "d"}
 
 
 def event_files(names: Sequence[str]) -> list[str]:
-    """Return the event files among some names."""
+    """Return the event files among names."""
     return [name for name in names if MARK in PurePosixPath(name).name and not name.startswith("__MACOSX/")]
 
 
 def read_tensorboard(source: Members, names: Sequence[str], *, top: str = "") -> tuple[list[ExternalRun], list[str]]:
-    """Return a run for each folder, with sentences on what was left out; raises ImportRefused for a file that is
-    damaged or is no event file.
-    """
+    """Return one run per folder, and notes; raises ImportRefused for a damaged or invalid event file."""
     folders: dict[str, list[str]] = {}
     for name in names:
         folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
@@ -48,12 +46,12 @@ def read_tensorboard(source: Members, names: Sequence[str], *, top: str = "") ->
         if found.values:
             runs.append(found.run())
         else:
-            notes.append(f"'{shown(folder)}' holds no scalars, so there is no run of it.")
+            notes.append(f"'{shown(folder)}' was skipped: it has no scalars.")
     return runs, notes
 
 
 class _Folder:
-    """What the event files of one folder hold."""
+    """Contents of the event files of one folder."""
 
     def __init__(self, name: str, room: ImportBudget) -> None:
         self.name, self.room = name, room
@@ -62,19 +60,24 @@ class _Folder:
         self.digest = sha256()
 
     def take(self, source: Members, name: str) -> list[str]:
-        """Read one file; return what is to be said about it."""
+        """Read one file and return notes on it."""
         with opened(source, name) as file:
             records = Records(file, f"'{shown(name)}'")
             for data in records:
                 self.digest.update(data)
                 self._event(data, name)
         said = (
-            [f"'{shown(name)}' ends within a record, as a program that was killed leaves it; all before that was read."]
+            [
+                (
+                    f"'{shown(name)}' ends within a record, probably because its writer was killed; everything before "
+                    "was imported."
+                )
+            ]
             if records.cut_off
             else []
         )
         return said + (
-            [f"'{shown(name)}' holds {records.passed_over:,} pictures or graphs, which were passed over."]
+            [f"'{shown(name)}' has {records.passed_over:,} images or graphs, which were skipped."]
             if records.passed_over
             else []
         )
@@ -84,15 +87,15 @@ class _Folder:
             event = message("Event").FromString(data)
         except DecodeError as error:
             raise ImportRefused(
-                f"'{shown(name)}' is no TensorBoard event file: one of its records is no event. Name a file "
-                "that TensorBoard shows."
+                f"'{shown(name)}' is not a TensorBoard event file: one of its records is not an event. Choose a "
+                "file that TensorBoard can read."
             ) from error
         for value in event.summary.value:
             if (number := _number(value)) is not None:
                 if not 0 <= event.wall_time < LATEST_S:
                     raise ImportRefused(
-                        f"'{shown(name)}' holds an event at no possible time ({event.wall_time:g} s since "
-                        "1970). It was not written by TensorBoard."
+                        f"'{shown(name)}' has an event with an invalid time ({event.wall_time:g} s since 1970). "
+                        "Choose a file that TensorBoard can read."
                     )
                 self.values.add(_text(value.tag) or "value", event.wall_time, event.step, number)
             elif value.metadata.plugin_data.plugin_name == b"hparams":
@@ -118,13 +121,13 @@ class _Folder:
             ended_at=moment(end),
             seconds=end - begin,
             name=name,
-            cause="Imported from TensorBoard, which does not say how it ended.",
+            cause="Imported from TensorBoard, which records no end status.",
             config=self.config,
         )
 
 
 def _number(value: Any) -> float | None:
-    """Return the scalar of a summary's value, None where it is none."""
+    """Return the scalar of a summary's value, None for other values."""
     if value.HasField("simple_value"):
         return float(value.simple_value)
     if not value.HasField("tensor") or value.metadata.plugin_data.plugin_name not in (b"", b"scalars"):
@@ -140,7 +143,7 @@ def _number(value: Any) -> float | None:
 
 
 def _config(content: bytes) -> dict[str, Any]:
-    """Return the hyperparameters of a session, none where the bytes say none."""
+    """Return the hyperparameters of a session, empty without any."""
     try:
         entries = message("HParams").FromString(content).session_start_info.hparams
     except DecodeError:
@@ -161,5 +164,5 @@ def _text(data: bytes) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Return seconds since 1970 as the store writes a moment."""
+    """Return seconds since 1970 in the store's time format."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""TensorFlow's record files: each record is its length, a checksum of that, its bytes, and a checksum of these (masked
-CRC-32C).
+"""Reader for TensorFlow's record files: each record has its length, the length's checksum, its bytes, and their
+checksum (masked CRC-32C).
 
-Source: TensorFlow's guide to TFRecord. A program that was killed leaves a record cut off at the end, which is not
+Source: TensorFlow's guide to TFRecord. A killed writer leaves a truncated record at the end, which is not treated as
 damage.
 """
 
@@ -12,7 +12,7 @@ from typing import IO
 from engine.errors import ImportRefused
 
 LARGEST = 1 << 20
-"""Larger records hold pictures or graphs, never numbers, and are passed over."""
+"""Larger records hold images or graphs, not scalars, and are skipped."""
 _HEAD = struct.Struct("<QI")
 _POLYNOMIAL = 0x82F63B78
 
@@ -30,7 +30,7 @@ _TABLE = _table()
 
 
 def masked_checksum(data: bytes) -> int:
-    """Return the CRC-32C of some bytes, turned and shifted as the format has it."""
+    """Return the masked CRC-32C of bytes, as the format defines it."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -39,7 +39,7 @@ def masked_checksum(data: bytes) -> int:
 
 
 class Records:
-    """The records of one file; `cut_off` says afterwards whether its end was missing."""
+    """The records of one file; afterwards `cut_off` is set if its end was truncated."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self.file, self.name = file, name
@@ -47,7 +47,7 @@ class Records:
         self.passed_over = 0
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield each record; raises ImportRefused at the first that is not what was written."""
+        """Yield each record; raises ImportRefused at the first with a wrong checksum."""
         at = 0
         while head := self.file.read(_HEAD.size):
             if len(head) < _HEAD.size:
@@ -70,7 +70,7 @@ class Records:
             at += _HEAD.size + length + 4
 
     def _read(self, length: int) -> bytes | None:
-        """Return a record with its checksum (of a large one only that), None where the file ends before."""
+        """Return a record with its checksum (for a large one, only the checksum), None at a truncated end."""
         if length <= LARGEST:
             found = self.file.read(length + 4)
             return found if len(found) == length + 4 else None
@@ -86,10 +86,9 @@ class Records:
     def _damaged(self, at: int) -> ImportRefused:
         if at == 0:
             return ImportRefused(
-                f"{self.name} is no TensorBoard event file: it does not begin with a record. Name a file whose "
-                "name holds 'tfevents'."
+                f"{self.name} is not a TensorBoard event file: it does not start with a record. Choose a file with "
+                "'tfevents' in its name."
             )
         return ImportRefused(
-            f"{self.name} is damaged: the record at byte {at:,} does not fit its checksum. Copy it again from "
-            "where it was written."
+            f"{self.name} is damaged: wrong checksum of the record at byte {at:,}. Copy it from the source again."
         )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.charts import binned_sums, curve_data
+from app.charts import binned_sums, curve_data, curve_points
 from app.charts.binned_sums import in_cells
 from app.charts.curve_data import curves, group_line
 from app.compare.groups import groups_of, lines_of
@@ -251,8 +251,8 @@ def both(home: Home, odd_ids: list[int], axis: str, *, log: bool = False) -> tup
     """Return a group as the store adds it up, and as its raw points give it."""
     with Reader.open(home) as reader:
         runs = reader.runs.some(odd_ids)
-        who = curve_data.recorded(reader, runs, LOSS)
-        added = in_cells(reader, runs, who, curve_data.PLAIN[axis], log=log)
+        who = curve_points.recorded(reader, runs, LOSS)
+        added = in_cells(reader, runs, who, curve_points.PLAIN[axis], log=log)
         long, binned_sums.LONG = binned_sums.LONG, 10**9
         try:
             return added, curve_data.group(reader, runs, LOSS, axis, log=log)

@@ -13,9 +13,10 @@ import plotly.graph_objects as go
 import pytest
 
 from app.charts import curve_charts, plotly_figures
-from app.charts.curve_charts import GroupLine, compact, outline, smoothed
+from app.charts.curve_charts import GroupLine, compact, outline
 from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import look, looks
+from app.charts.smoothing import smoothed, weight
 from app.compare import number_charts
 from engine.analysis.statistics.bands import line
 from engine.analysis.statistics.resample import aligned, member
@@ -40,6 +41,7 @@ def test_runs_have_the_colour_of_their_id_where_it_is_free_and_no_two_of_30_look
         == 30
     )
     assert len({one.colour for one in list(found.values())[:8]}) == 8
+    assert {(one.dash, one.symbol) for one in list(found.values())[:8]} == {("solid", "circle")}
     found = [curve(4, 30, 0), curve(4, 30, 1), curve(5, 30)]
     picture = curve_charts.of_runs(found, {4: "four", 5: "five"}, looks([4, 5]), 0.9)
     assert picture.colours == [4, 4, 5]
@@ -53,8 +55,8 @@ def test_smoothing_leaves_the_raw_line_faint_and_short_curves_sums_and_constants
     assert raw.y == pytest.approx(curve(4, 200).y, abs=1e-6)
     assert smooth.y == pytest.approx(smoothed(curve(4, 200).y, 0.9), abs=1e-6)
     assert picture.colours == [4, 4]
-    for size, weight in ((30, 0.9), (200, 0.0)):
-        (trace,) = go.Figure(curve_charts.of_runs([curve(4, size)], {4: "four"}, looks([4]), weight).figure).data
+    for size, amount in ((30, 0.9), (200, 0.0)):
+        (trace,) = go.Figure(curve_charts.of_runs([curve(4, size)], {4: "four"}, looks([4]), amount).figure).data
         assert (len(trace.y), trace.line.dash, trace.opacity) == (size, looks([4])[4].dash, None)
     for values in (np.cumsum(np.abs(curve(4, 200).y)), np.full(200, 0.1), -np.arange(200.0)):
         (trace,) = go.Figure(
@@ -62,8 +64,7 @@ def test_smoothing_leaves_the_raw_line_faint_and_short_curves_sums_and_constants
         ).data
         assert trace.y == pytest.approx(values) and trace.opacity is None
     assert [
-        curve_charts.weight(name, 0.9)
-        for name in ("train/loss", "anything/else", "perf/exchanged", "charts/running_length")
+        weight(name, 0.9) for name in ("train/loss", "anything/else", "perf/exchanged", "charts/running_length")
     ] == [0.9, 0.9, 0, 0]
     found = smoothed(np.array([4.0, NAN, 4.0, 8.0]), 0.5)
     assert found[0] == 4.0 and np.isnan(found[1]) and found[2] == pytest.approx(4.0) and 4 < found[3] < 8
@@ -88,7 +89,8 @@ def test_a_group_is_a_closed_band_its_members_and_its_line_with_their_count() ->
     )
     assert centre.y.tolist() == [1, 2, 3, 4, 5]
     assert centre.customdata[0].tolist() == [3, 0, 2]
-    assert set(members.customdata.tolist()) == {10, 11, 12}
+    assert members.hoverinfo == "skip", "one hover box lists the groups alone"
+    assert "min to max: " in centre.hovertemplate
     assert np.isnan(members.y).sum() == 3
     x = np.arange(6.0)
     low, high = np.array([0, 1, NAN, 3, 4, NAN]), np.array([10, 11, 12, 13, 14, NAN])
@@ -159,15 +161,32 @@ def bar(values: dict[int, float], name: str = "a <b>") -> number_charts.ResultBa
     return number_charts.ResultBar(name, values, look(0))
 
 
-def test_bars_have_bands_and_marks_and_parallel_lines_are_shaded_by_the_last_number() -> None:
+@pytest.mark.parametrize(
+    ("number", "log", "kind"),
+    [
+        ("test/accuracy.last", False, "scatter"),
+        ("perf/execution_time_s.last", False, "bar"),
+        ("perf/execution_time_s.last", True, "scatter"),
+    ],
+)
+def test_times_are_bars_from_0_and_accuracies_dots_each_with_its_band_and_a_mark_per_run(
+    number: str, log: bool, kind: str
+) -> None:
     figure, colours, height = number_charts.bars(
-        [bar({1: 2.0, 2: 4.0}), bar({3: 7.0}, "c")], "test/accuracy.last", "mean", "range"
+        [bar({1: 2.0, 2: 4.0}), bar({3: 7.0}, "c")], number, "mean", "ci", log=log
     )
     one, marks, other = figure.data
+    assert (one.type, marks.type, other.type) == (kind, "scatter", kind)
+    assert "min to max: " in one.hovertemplate and "max" not in other.hovertemplate
+    json.dumps(plotly_figures.plain(figure), allow_nan=False)
+    assert figure.layout.meta["units"] == {"x": "%" if "accuracy" in number else "s"}
     assert (one.x, one.error_x.array, one.error_x.arrayminus) == ((3.0,), (1.0,), (1.0,))
     assert (marks.x, marks.customdata, other.error_x.array) == ((2.0, 4.0), (1, 2), None)
     assert one.y == ("a &lt;b&gt;",)
     assert (len(colours), height > 100) == (3, True)
+
+
+def test_parallel_lines_are_shaded_by_the_last_number() -> None:
     dots = [
         number_charts.Dot(run_id, f"{run_id}", [run_id, "rpc", run_id / 2], look(run_id), share)
         for run_id, share in ((1, 0.0), (2, 1.0), (3, None))

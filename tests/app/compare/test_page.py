@@ -34,33 +34,33 @@ def opened_at(**query: str) -> AppTest:
 
 
 def test_an_empty_lab_is_sent_to_launch_something(home: Home) -> None:
-    assert "No run has been launched yet, so there is nothing to compare." in words(opened_at())
+    assert "No runs to compare yet." in words(opened_at())
 
 
 def test_runs_without_a_single_number_are_said(home: Home, store: Store) -> None:
     store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
     for tab in ("bars", "parallel"):
-        assert "These runs have no number to compare yet." in words(opened_at(runs="1", tab=tab))
-    assert "No run shown" not in words(opened_at(runs="1", tab="scatter"))
+        assert "No values to compare in these runs yet." in words(opened_at(runs="1", tab=tab))
+    assert "No run has" not in words(opened_at(runs="1", tab="scatter"))
 
 
 def test_an_axis_that_no_run_has_says_so(home: Home, ids: list[int], store: Store) -> None:
     run_id = compare.add(store, "parameter_server", steps=3)
-    assert "No run shown has training loss against updates. Choose another axis or metric." in words(
+    assert "No run has training loss by updates. Choose another x-axis or metric." in words(
         opened_at(runs=str(run_id), x="updates", metrics=LOSS)
     )
 
 
 def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_shown(home: Home, ids: list[int]) -> None:
     test = opened_at()
-    assert "No run is chosen." in words(test)
+    assert "No runs selected." in words(test)
     assert test.dataframe[0].value["run"].tolist() == ids[::-1]
     assert test.button(key="compare.newest.add").disabled
     assert not test.query_params
     test = opened_at(runs="6", filter='owner contains "grace"')
     assert [f'<a href="/run?run={run_id}"' in html(test) for run_id in ids] == [False, False, False, True, True, True]
     test.text_input(key=f"{AT}filter").set_value('owner == "nobody"').run()
-    assert "No run matches the filter 'owner == \"nobody\"'." in words(test)
+    assert "No runs match the filter 'owner == \"nobody\"'." in words(test)
     assert [f'<a href="/run?run={run_id}"' in html(test) for run_id in ids] == [False] * 5 + [True]
     test = opened_at(runs="1,4", tab="differences")
     assert "<td>trainers</td><td>2</td><td>4</td>" in html(test)
@@ -69,10 +69,10 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     test.toggle(key=f"{AT}same").set_value(True).run()
     assert "<td>batch_size</td>" in html(test) and "<td>packages.torch</td><td>2.15</td><td>2.15</td>" in html(test)
     assert test.query_params["same"] == "1"
-    assert "No band is drawn for trainers none: one run each. A band needs two" in words(
+    assert "No band for trainers none: one run each. A band needs at least two" in words(
         opened_at(runs="1-6", group="trainers")
     )
-    assert "No band is drawn, since each group has one run." in words(opened_at(runs="1,4", group="trainers"))
+    assert "No band: each group has one run." in words(opened_at(runs="1,4", group="trainers"))
     assert "No band" not in words(opened_at(runs="1-5", group="trainers"))
     assert "No band" not in words(opened_at(runs="1,4", group="trainers", band="none"))
 
@@ -81,14 +81,14 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
 @pytest.mark.parametrize("tab", TABS)
 def test_every_tab_opens_by_its_link_with_and_without_groups(home: Home, ids: list[int], tab: str, group: str) -> None:
     test = opened_at(runs="1-6", tab=tab, group=group)
-    assert "was left out" not in words(test)
+    assert "ignored" not in words(test)
     assert test.button_group(key=f"{AT}tab").value == tab
     assert test.query_params.get("group", "") == group
 
 
 def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: Home, ids: list[int]) -> None:
     test = opened_at(runs="1,2,3,5")
-    assert test.query_params == {"runs": "1-3,5", "v": "1"}
+    assert test.query_params == {"runs": "1-3,5", "v": "2"}
     test.multiselect(key=f"{AT}group").set_value(["trainers"]).run()
     test.selectbox(key=f"{AT}stat").set_value("median").run()
     test.selectbox(key=f"{AT}x").set_value("time").run()
@@ -102,7 +102,7 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
         "x": "time",
         "metrics": LOSS,
         "log": "y",
-        "v": "1",
+        "v": "2",
     }
     again = opened_at(**found)
     assert words(again) == words(test)
@@ -116,48 +116,48 @@ def test_more_than_30_runs_are_cut_to_30_with_a_sentence(home: Home, store: Stor
     for _ in range(33):
         compare.add(store, steps=5)
     test = opened_at(filter='experiment == "hogwild"', tab="bars")
-    assert "33 runs were asked for, and at most 30 can be told apart" in words(test)
+    assert "At most 30 runs can be compared; got 33" in words(test)
     assert html(test).count('<a href="/run?run=') == 30
-    assert "33 runs were asked for" in words(opened_at(runs="1-33"))
-    assert "33 runs were asked for" in words(opened_at(runs="1-3", filter='experiment == "hogwild"'))
+    assert "At most 30 runs can be compared; got 33" in words(opened_at(runs="1-33"))
+    assert "At most 30 runs can be compared; got 33" in words(opened_at(runs="1-3", filter='experiment == "hogwild"'))
 
 
 def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_named(
     home: Home, ids: list[int]
 ) -> None:
-    assert "runs of hogwild, reference, whose ranks count steps of different work" in words(opened_at(runs="1,6"))
-    assert "steps of different work" not in words(opened_at(runs="1,6", x="passes"))
-    assert "steps of different work" not in words(opened_at(runs="1,2"))
+    assert "The ranks of hogwild, reference count steps of different work" in words(opened_at(runs="1,6", x="step"))
+    assert "steps of different work" not in words(opened_at(runs="1,6"))
+    assert "steps of different work" not in words(opened_at(runs="1,2", x="step"))
     with Store.open(home) as store:
         bare = compare.add(store, steps=0)
-    assert "None of these runs has recorded a curve yet." in words(opened_at(runs=str(bare)))
+    assert "No curves recorded in these runs yet." in words(opened_at(runs=str(bare)))
     shown = words(opened_at(runs=f"1,{bare}"))
-    assert "No metric here was recorded by all of these runs" in shown
-    assert f"Without Training loss against step: run {bare}." in shown
+    assert "No metric here is recorded in all runs" in shown
+    assert f"No Training loss by updates: run {bare}." in shown
     with Store.open(home) as store:
         run_id = compare.add(store, nan_at=3)
     for group in ("", "trainers"):
-        assert "1 value is not finite (NaN or infinite): gaps, counted in no mean." in words(
+        assert "1 non-finite value (NaN or infinite): shown as gaps, excluded from means." in words(
             opened_at(runs=f"1,{run_id}", group=group, metrics=LOSS)
         )
     assert "not finite" not in words(opened_at(runs="1,2"))
     test = opened_at(runs="1-3", metrics=f"no/such,{LOSS}", group="mode", x="perf/nothing", v="9")
     shown = words(test)
     for sentence in (
-        "the metric 'no/such'",
-        "the field 'mode'",
-        "the axis 'perf/nothing'",
-        "This link is of version '9'",
+        "No metric 'no/such'",
+        "No field 'mode'",
+        "No axis 'perf/nothing'",
+        "Unsupported link version '9'",
     ):
         assert sentence in shown
-    assert test.query_params == {"runs": "1-3", "metrics": LOSS, "v": "1"}
-    assert "left out" in words(test.run())
+    assert test.query_params == {"runs": "1-3", "metrics": LOSS, "v": "2"}
+    assert "ignored" in words(test.run())
     test.selectbox(key=f"{AT}x").set_value("time").run()
-    assert "left out" not in words(test)
+    assert "ignored" not in words(test)
     test = opened_at(runs="1,2,77-79,x")
     shown = words(test)
-    assert "Runs 77-79 are not in this lab (any more)" in shown
-    assert "'x' was left out" in shown
+    assert "Runs 77-79 are not in this lab" in shown
+    assert "got 'x'; ignored" in shown
     assert '<a href="/run?run=2"' in html(test)
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("DELETE FROM runs WHERE id = 2")
@@ -181,9 +181,9 @@ def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids
     test.text_input(key="compare.name").set_value("Speed <b> by trainers")
     test.button(key="compare.save").click().run()
     (view,) = reader.views.find()
-    assert (view.name, view.owner, view.query) == ("Speed <b> by trainers", "Ada", "runs=1-5&group=trainers&v=1")
+    assert (view.name, view.owner, view.query) == ("Speed <b> by trainers", "Ada", "runs=1-5&group=trainers&v=2")
     other = opened_at()
-    assert '<a href="/compare?runs=1-5&amp;group=trainers&amp;v=1">Speed &lt;b&gt; by trainers</a>' in html(other)
+    assert '<a href="/compare?runs=1-5&amp;group=trainers&amp;v=2">Speed &lt;b&gt; by trainers</a>' in html(other)
     other.session_state[f"view.change.{view.id}"] = True
     assert not [button for button in other.run().button if button.label == "Delete"]
     other.session_state["person"] = "Ada"
@@ -202,7 +202,7 @@ def test_saving_asks_for_the_persons_name_first_and_then_saves(
     assert (len(asked), reader.views.find()) == (1, [])
     test.session_state["person"] = "Ada"
     test.run()
-    assert [(view.name, view.owner, view.query) for view in reader.views.find()] == [("one", "Ada", "runs=1&v=1")]
+    assert [(view.name, view.owner, view.query) for view in reader.views.find()] == [("one", "Ada", "runs=1&v=2")]
 
 
 def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart_by_their_ends(
@@ -248,10 +248,10 @@ def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_t
     assert read_view(query_of(FULL)) == (FULL, [])
     assert read_view(query_of(CompareView())) == (CompareView(), [])
     assert address(CompareView()) == "/compare"
-    assert address(CompareView(runs=(3, 5))) == "/compare?runs=3,5&v=1"
+    assert address(CompareView(runs=(3, 5))) == "/compare?runs=3,5&v=2"
     assert (
         address(CompareView(runs=(1, 2, 3), metrics=("train/loss",), group=("trainers",)))
-        == "/compare?runs=1-3&metrics=train/loss&group=trainers&v=1"
+        == "/compare?runs=1-3&metrics=train/loss&group=trainers&v=2"
     )
     assert read_view({"runs": "3,5"}) == (CompareView(runs=(3, 5)), [])
     view, said = read_view({"band": "boot"})
@@ -273,14 +273,33 @@ def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_t
     assert not test.error
 
 
-@pytest.mark.parametrize("version", ["0", "2", "next", ""])
+def test_a_link_of_the_first_version_keeps_the_x_axis_that_it_left_out() -> None:
+    assert read_view({"runs": "3", "v": "1"}) == (CompareView(runs=(3,), x="step"), [])
+    assert read_view({"runs": "3", "v": "1", "x": "time"}) == (CompareView(runs=(3,), x="time"), [])
+
+
+def test_the_default_x_axis_is_one_on_which_the_runs_compare(home: Home, ids: list[int], store: Store) -> None:
+    reinforce, dppo = compare.add(store, "batched_reinforce"), compare.add(store, "dppo")
+    for runs, label in {
+        "1,6": "Passes",
+        str(reinforce): "Updates",
+        f"{reinforce},{dppo}": "Time",
+        f"1,{reinforce}": "Time",
+    }.items():
+        test = opened_at(runs=runs)
+        assert (test.selectbox(key=f"{AT}x").value, test.selectbox(key=f"{AT}x").options[0]) == ("", label)
+        assert f"by {label.lower()}" in html(test) + words(test) or not test.info
+        assert "x" not in test.query_params
+    test.selectbox(key=f"{AT}x").set_value("step").run()
+    assert test.query_params["x"] == "step"
+
+
+@pytest.mark.parametrize("version", ["0", "3", "next", ""])
 def test_a_link_of_another_version_shows_what_is_understood_and_says_so(version: str) -> None:
     view, said = read_view({"runs": "3", "v": version, "lens": "4"})
     assert view == CompareView(runs=(3,))
-    assert said[0].startswith(
-        f"This link is of version '{version}' of the Compare page, and this console reads version {VERSION}"
-    )
-    assert said[1] == "The link's 'lens' means nothing to this version of the page, and was left out."
+    assert said[0].startswith(f"Unsupported link version '{version}': this console supports version {VERSION}.")
+    assert said[1] == "Unknown link parameter 'lens' ignored."
 
 
 @pytest.mark.parametrize(
@@ -300,9 +319,9 @@ def test_a_value_that_is_none_is_named_and_left_out(name: str, text: str) -> Non
     view, (sentence,) = read_view({name: text})
     assert view == CompareView()
     assert (
-        sentence.startswith(f"The link's {name} must be ")
+        sentence.startswith(f"Link parameter {name} must be ")
         and f"'{text}'" in sentence
-        and sentence.endswith("it was left out.")
+        and sentence.endswith("; ignored.")
     )
 
 

@@ -74,7 +74,7 @@ def test_an_error_is_a_sentence_and_a_late_console_asks_pages_to_wait(home: Home
     Store.open(home).close()
     answer = asked("GET", "/api/series?run=99")
     assert answer.status_code == 404
-    assert "No run has the id 99" in answer.json()["error"]
+    assert "Run 99 doesn't exist" in answer.json()["error"]
     backpressure = Backpressure()
     for _ in range(200):
         backpressure.note(3 * USUAL_S)

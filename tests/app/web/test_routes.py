@@ -1,4 +1,4 @@
-"""None"""
+"""The JSON routes: curves, logs, names, and their errors."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from app.core import name_cookie
 from app.core.plotly_asset import PLOTLY_URL
 from app.core.shared_reader import SharedReader
 from app.run.live_series import FIRST_POINTS
-from app.run.live_update import DRAWN_BY_THE_SCRIPT, frame, has_picture, standing
+from app.run.live_update import LIVE, STATIC, frame, has_picture, standing
 from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
@@ -134,18 +134,18 @@ def test_a_log_outside_the_runs_folder_is_not_shown(client: Client, lab: Lab, ho
     store.worker.add_log(lab["running"], "evil", "../../secret")
     answer = client.get("/api/log", params={"run": lab["running"], "source": "evil"})
     assert answer.status_code == 404
-    assert "does not lie in the run's folder" in answer.json()["error"]
+    assert "the file is outside the run's folder" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
     ("address", "status", "word"),
     [
-        ("/api/series?run=99", 404, "No run has the id 99"),
+        ("/api/series?run=99", 404, "Run 99 doesn't exist"),
         ("/api/series?run=abc", 400, "run must be a whole number, got 'abc'"),
         ("/api/series", 400, "run must be a whole number"),
         ("/api/series?run=1&after=-3", 400, "after must be a whole number"),
-        ("/api/log?run=1&source=nothing", 404, "no log named 'nothing'. Known: worker"),
-        ("/api/log?run=99&source=worker", 404, "No run has the id 99"),
+        ("/api/log?run=1&source=nothing", 404, "no log named 'nothing'. Available: worker"),
+        ("/api/log?run=99&source=worker", 404, "Run 99 doesn't exist"),
     ],
 )
 def test_nonsense_is_answered_by_a_sentence(
@@ -197,7 +197,7 @@ def test_a_zoom_on_compared_runs_gives_finer_traces_and_gone_ones_are_said(
     client: Client, home: Home, store: Store
 ) -> None:
     ids = [compare.add(store, trainers=2, seed=seed, steps=12_000) for seed in range(2)]
-    query = {"runs": f"{ids[0]},{ids[1]}", "metric": "train/loss", "smooth": "0"}
+    query = {"runs": f"{ids[0]},{ids[1]}", "metric": "train/loss", "smooth": "0", "x": "step"}
 
     def traces(**more: Any) -> list[dict[str, Any]]:
         answer = client.get("/api/compare", params=query | more)
@@ -218,7 +218,7 @@ def test_a_zoom_on_compared_runs_gives_finer_traces_and_gone_ones_are_said(
     answer = client.get("/api/compare", params={"runs": "99", "metric": "train/loss"})
     assert (answer.status_code, answer.json()["error"]) == (
         404,
-        "None of the runs of this comparison is in this lab (any more).",
+        "None of these runs exists: never launched or deleted.",
     )
     assert client.get("/api/compare", params={"runs": "99", "from": "x"}).status_code == 400
 
@@ -261,7 +261,7 @@ def test_a_token_is_that_of_the_store_which_is_in_its_place(home: Home, tmp_path
     shared.close()
 
 
-TICKING = ("Ranks", "Machine", "Events", "Log", "Config", "Environment", "Notes")
+TICKING = (*LIVE, *STATIC)
 
 
 def frame_of(home: Home, run_id: int, section: str = "Ranks") -> int:
@@ -305,9 +305,7 @@ CHANGES: dict[str, Callable[[Store, int], object]] = {
         run_id, [RankBatch(0, spans=[Span("forward", 0, 0, 1, 2, 0, "")])]
     ),
     "cancel": lambda store, run_id: store.runs.cancel(run_id, by="Ada"),
-    "end": lambda store, run_id: store.claims.end(
-        run_id, "finished", "All ranks ended their work.", execution_time_s=3.0
-    ),
+    "end": lambda store, run_id: store.claims.end(run_id, "finished", "Completed successfully", execution_time_s=3.0),
 }
 
 
@@ -318,7 +316,7 @@ def test_the_frame_changes_with_what_no_slot_holds(home: Home, lab: Lab, change:
     assert frame_of(home, lab["running"]) != before
 
 
-@pytest.mark.parametrize("section", DRAWN_BY_THE_SCRIPT)
+@pytest.mark.parametrize("section", ["Pipeline", "Histograms", "Episode"])
 def test_a_section_that_the_script_draws_is_drawn_at_each_news(
     home: Home, lab: Lab, section: str, store: Store
 ) -> None:
@@ -344,7 +342,9 @@ def test_the_route_says_how_a_run_stands_in_text_alone_and_then_that_nothing_cha
     assert "75% done" in news["slots"]["cause"]
     assert news["token"] == first["token"]
     store.annotations.add_tag(lab["running"], "<img src=x onerror=alert(1)>", by="Ada")
-    slots = Client().get("/api/standing", params={"run": lab["running"], "section": "Events"}).json()["slots"]
+    slots = {}
+    for section in ("Overview", "Events"):
+        slots |= client.get("/api/standing", params={"run": lab["running"], "section": section}).json()["slots"]
     assert "&lt;img" in slots["facts"]
     assert not [name for name, content in slots.items() if "<img" in content or "<b>" in content]
 

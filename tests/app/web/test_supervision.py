@@ -1,4 +1,4 @@
-"""None"""
+"""The supervised runner, listening sockets, and memory given back to the system."""
 
 import http.server
 import os
@@ -16,8 +16,7 @@ from filelock import FileLock
 
 from app.web.malloc import HEAPS
 from app.web.port_check import complaint
-from app.web.sockets import send_at_once
-from app.web.supervision import look, start
+from app.web.supervision import look, send_at_once, start
 from engine.errors import StoreError
 from engine.home import ROOT, Home
 from engine.store import Store
@@ -116,10 +115,10 @@ def test_a_free_port_is_no_complaint_and_a_taken_one_is_told_with_the_cure(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     assert complaint(port) == ""
-    assert f"Port {served} is taken by another program" in complaint(served)
+    assert f"Port {served} is in use by another program" in complaint(served)
     assert f"make run PORT={served + 1}" in complaint(served)
     monkeypatch.setattr(Answer, "body", b'{"console":"parallab"}')
-    assert "a console of Parallab: open it in the browser" in complaint(served)
+    assert "a Parallab console: open it in the browser" in complaint(served)
 
 
 HEAPS_OF_32_THREADS = """

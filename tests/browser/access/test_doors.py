@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 def test_a_link_fills_the_form_and_a_broken_rule_stands_beside_its_field(lab: Lab, page: Page) -> None:
     page.goto(f"{lab.address}/launch?experiment=hogwild&preset=quick&set=trainers:99&set=nonsense:1")
     expect(page.get_by_text("trainers must be at most 64 (allowed: 1 to 64), got 99.")).to_be_visible()
-    expect(page.get_by_text("No setting is named 'nonsense'.", exact=False)).to_be_visible()
+    expect(page.get_by_text("Unknown setting 'nonsense'.", exact=False)).to_be_visible()
     expect(page.get_by_role("button", name="Launch", exact=True)).to_be_disabled()
     field = page.get_by_role("spinbutton", name="Trainers")
     field.fill("2")
@@ -30,12 +30,12 @@ def test_a_name_is_asked_once_and_kept_over_a_reload(lab: Lab, page: Page) -> No
     page.goto(f"{lab.address}/launch")
     page.get_by_role("button", name="Launch", exact=True).click()
     page.get_by_role("button", name="Save and launch").click()
-    expect(page.get_by_text("A name has at least one letter")).to_be_visible()
+    expect(page.get_by_text("A name needs at least one letter")).to_be_visible()
     page.get_by_role("textbox", name="Your name").fill("Ada")
     page.get_by_role("button", name="Save and launch").click()
     page.wait_for_url("**/run?run=*")
     page.goto(f"{lab.address}/launch")
-    expect(page.get_by_text("Launches as Ada.")).to_be_visible()
+    expect(page.get_by_text("Launching as Ada.")).to_be_visible()
     assert [cookie["httpOnly"] for cookie in page.context.cookies() if cookie.get("name") == "parallab_name"] == [True]
 
 
@@ -59,4 +59,4 @@ def test_the_console_starts_its_runner_and_starts_it_again_when_it_was_killed(re
     wait_until(lambda: real.health()["runner"] == "alive", "another runner is alive")
     page.goto(f"{real.address}/machine")
     expect(page.locator(".pl-log-text")).to_contain_text("serves")
-    expect(page.get_by_text("Nothing is left over")).to_be_visible()
+    expect(page.get_by_text("No leftovers")).to_be_visible()

@@ -47,7 +47,7 @@ def test_the_first_people_of_a_lab_come_in_by_their_provider_and_a_sign_out_is_f
         expect(page.get_by_role("alert")).to_contain_text("This lab has no admin yet.")
         sign_in(page, "ada")
         page.wait_for_url(f"{console.address}{DEEP}")
-        expect(page.get_by_text("Launches as Ada.")).to_be_visible()
+        expect(page.get_by_text("Launching as Ada.")).to_be_visible()
         copied = session(page)
         page.evaluate(SIGN_OUT)
         page.get_by_role("button", name="End session").click()  # the provider asks whether one wants to leave it too
@@ -69,16 +69,14 @@ def test_the_first_people_of_a_lab_come_in_by_their_provider_and_a_sign_out_is_f
 def without_its_provider(console: Console, provider: Provider, page: Page) -> None:
     """Whoever is in when the provider goes stays in, nobody else gets in, and the sign-out still works."""
     sign_in(page, "ada")
-    expect(page.get_by_text("Launches as Ada.")).to_be_visible()
+    expect(page.get_by_text("Launching as Ada.")).to_be_visible()
     provider.stop()
     page.reload()
-    expect(page.get_by_text("Launches as Ada.")).to_be_visible()
+    expect(page.get_by_text("Launching as Ada.")).to_be_visible()
     page.evaluate(SIGN_OUT)
     expect(page.get_by_text("You have signed out.")).to_be_visible()
     page.get_by_role("link", name="Sign in with Lab ID").click()
-    expect(page.get_by_role("alert")).to_contain_text(
-        "Lab ID does not answer, so nobody can sign in there at this moment."
-    )
+    expect(page.get_by_role("alert")).to_contain_text("Lab ID does not respond, so sign-in is unavailable.")
 
 
 def session(page: Page) -> str:

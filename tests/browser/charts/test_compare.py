@@ -37,7 +37,7 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, pag
 
     page.get_by_label("Group by").click()
     page.get_by_role("option", name="trainers", exact=True).click()
-    page.wait_for_url(f"**/compare?runs={runs}&group=trainers&v=1")
+    page.wait_for_url(f"**/compare?runs={runs}&group=trainers&v=2")
     page.keyboard.press("Escape")
     expect(page.get_by_text("trainers 2 (n=3)", exact=True).first).to_be_visible()
     page.wait_for_function(
@@ -56,14 +56,14 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, pag
 
     page.get_by_text("Differences", exact=True).click()
     expect(page.get_by_text("equal in all 5 runs, and hidden").first).to_be_visible()
-    page.wait_for_url(f"**/compare?runs={runs}&tab=differences&group=trainers&v=1")
+    page.wait_for_url(f"**/compare?runs={runs}&tab=differences&group=trainers&v=2")
 
 
 def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, page: Page) -> None:
     ids = compare.fill(lab.home)[-2:]  # the newest two, which stand on top
-    both = re.compile(rf"/compare\?runs={ids[0]}(,|%2C){ids[1]}&v=1$")
+    both = re.compile(rf"/compare\?runs={ids[0]}(,|%2C){ids[1]}&v=2$")
     page.goto(f"{lab.address}/compare")
-    expect(page.get_by_text("No run is chosen.")).to_be_visible()
+    expect(page.get_by_text("No runs selected.")).to_be_visible()
     table = page.locator("[data-testid=stDataFrame]").first
     expect(table.locator("table")).to_contain_text("finished")  # the grid is drawn
     settle(page)
@@ -79,10 +79,10 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, p
     with Reader.open(lab.home) as reader:
         before = len(reader.views.find(page="compare"))
     page.get_by_role("button", name="Save view").click()
-    page.get_by_role("textbox", name="Name of the view").fill("Old against new")
+    page.get_by_role("textbox", name="View name").fill("Old against new")
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
-    page.get_by_role("dialog").get_by_role("button", name="Save and keep the view", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Save this view for the lab", exact=True).click()
     expect(page.get_by_text(f"Saved views ({before + 1})")).to_be_visible()
     page.goto(f"{lab.address}/compare")
     page.get_by_role("link", name="Old against new").click()
@@ -98,7 +98,7 @@ def test_a_zoom_shows_more_of_compared_runs_and_a_double_click_all_of_them(lab: 
         ids = [compare.add(store, trainers=2, seed=seed, steps=20_000) for seed in (7, 8)]
     page.goto(f"{lab.address}/compare?runs={ids[0]},{ids[1]}&metrics=train/loss&smooth=0")
     picture(page, 1)
-    expect(page.get_by_text("A zoom shows more.")).to_be_visible()
+    expect(page.get_by_text("Zoom in to see more points.")).to_be_visible()
     plot = page.locator(".pl-figure")
     whole = plot.evaluate("node => node._fullData[0].x.length")
     zoom(page, plot)

@@ -14,7 +14,7 @@ NAME = "parameter_server"
 POINTS = """() => {
   const traces = document.querySelector('.pl-figure')?._fullData ?? [];
   const named = name => traces.find(trace => trace.name === name);
-  return named('measured here')?.x.length === 3 && named('published')?.x.length === 1;
+  return named('measured')?.x.length === 3 && named('published')?.x.length === 1;
 }"""
 COMPUTE = "() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'compute')"
 
@@ -31,15 +31,16 @@ def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_with_a_verdict
     with Reader.open(lab.home) as reader:
         sweep = reader.sweeps.recent(limit=1)[0].id
     runs = runs_of(lab, sweep)
-    expect(page.get_by_text(f"under way, 0 of {len(runs)} runs ended")).to_be_visible()
-    expect(page.get_by_text("There is no verdict before a run has finished.")).to_be_visible()
+    expect(page.get_by_text(f"in progress, 0 of {len(runs)} runs ended")).to_be_visible()
+    expect(page.get_by_text("The verdict appears when the first run has finished.")).to_be_visible()
     for run in runs:
         finish(lab.home, run, work=180_000, time_s=20.0, tests={1.0: 94.0, 2.0: 95.0, 3.0: 96.0})
-    expect(page.get_by_text("trend only", exact=True)).to_be_visible()  # nobody touched the page
+    expect(page.get_by_text("trend only", exact=True).first).to_be_visible()  # nobody touched the page
     page.wait_for_function(POINTS)
-    expect(page.get_by_text("Accuracy rises by at least 0.3 points from each pass to the next")).to_be_visible()
-    expect(page.get_by_text("under way")).to_have_count(0)
-    page.get_by_role("link", name=f"sweep {sweep}", exact=True).click()
+    expect(page.get_by_text("Accuracy rises by at least 0.3 points per pass")).to_be_visible()
+    expect(page.get_by_text("in progress")).to_have_count(0)
+    page.get_by_text("Details", exact=True).first.click()
+    page.get_by_role("link", name=f"sweep {sweep}", exact=True).first.click()
     page.wait_for_url(f"**/sweep?sweep={sweep}")
     expect(page.locator("a.pl-cell.pl-finished")).to_have_count(len(runs))
     page.get_by_role("radio", name="Where the time went").click()

@@ -54,4 +54,4 @@ def test_the_chart_follows_the_run_until_a_batch_is_chosen(lab: Lab, page: Page,
         lambda: chart.evaluate("plot => plot.data.map(trace => trace.name)") == ["forward", "backward", "update"],
         "transfers are gone",
     )
-    store.claims.end(run, "finished", "All ranks ended their work.")
+    store.claims.end(run, "finished", "Completed successfully")

@@ -199,7 +199,7 @@ def test_a_killed_observer_ends_the_run_with_its_name(tmp_path: Path, transport:
 @pytest.mark.processes
 def test_a_stopped_observer_ends_the_run_with_its_name_in_time(tmp_path: Path) -> None:
     with pytest.raises(
-        RankFailed, match=r"observer2 asked nothing for 8 s \(timeout_s\) in round 1, and no one goes on without it"
+        RankFailed, match=r"observer2 sent no request for 8 s \(timeout_s\) in round 1, and the others wait for it"
     ):
         fall(config_of(transport="shared_memory", timeout_s=8), tmp_path, "stop")
 
@@ -207,7 +207,7 @@ def test_a_stopped_observer_ends_the_run_with_its_name_in_time(tmp_path: Path) -
 @pytest.mark.processes
 def test_an_environment_that_raises_ends_the_run_with_its_name_and_step(tmp_path: Path) -> None:
     with pytest.raises(
-        RankFailed, match=r"observer2's environment CartPole-v1 raised ValueError in its step 11: the pole broke"
+        RankFailed, match=r"observer2's environment CartPole-v1 raised ValueError in step 11: the pole broke"
     ):
         fall(config_of(transport="shared_memory"), tmp_path, "raise")
 

@@ -214,7 +214,7 @@ def test_an_environment_that_hangs_is_named(tmp_path: Path) -> None:
     ranks, _ = ranks_of(config, tmp_path)
     with pytest.raises(
         RankFailed,
-        match=r"collector2's environments have been in one step for 8 s \(timeout_s\): CartPole-v1 hangs there",
+        match=r"collector2's environments have been in one step for 8 s \(timeout_s\): CartPole-v1 hangs",
     ):
         ranks.run(functions.take_part_and_break, config, board_of(config), "hang")
 
@@ -223,7 +223,7 @@ def test_an_environment_that_raises_is_named_with_its_step(tmp_path: Path) -> No
     config = config_of(total_steps=10**8)
     ranks, _ = ranks_of(config, tmp_path)
     with pytest.raises(
-        RankFailed, match=r"collector2's environment CartPole-v1 raised ValueError in its step 11: the pole broke"
+        RankFailed, match=r"collector2's environment CartPole-v1 raised ValueError in step 11: the pole broke"
     ):
         ranks.run(functions.take_part_and_break, config, board_of(config), "raise")
 

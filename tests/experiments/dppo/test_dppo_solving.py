@@ -42,7 +42,7 @@ def test_a_run_ends_with_the_policy_that_solved_its_environment_drawn_without_a_
     tested = ranks.recorders["main"].values("test/episodic_return")
     assert tested[-1] >= 475
     assert ranks.events == [
-        ("solved", f"The mean of 100 greedy episodes was {tested[-1]:.1f}, and CartPole-v1 is solved at 475.")
+        ("solved", f"The mean of 100 greedy episodes was {tested[-1]:.1f}; CartPole-v1 counts as solved at 475.")
     ]
     with Image.open(tmp_path / PICTURE) as picture:
         assert picture.format == "GIF" and picture.is_animated and picture.width == 320
@@ -70,7 +70,7 @@ def test_a_policy_that_solves_nothing_is_not_called_solved_and_what_cannot_be_dr
         with Image.open(tmp_path / PICTURE) as picture:
             assert 2 <= picture.n_frames < 20, "the episode ends where the pole falls"
         return
-    assert ranks.events == [("no picture", "No episode of CartPole-v1 is drawn: ImportError: no pygame here")]
+    assert ranks.events == [("no picture", "No episode of CartPole-v1 is recorded: ImportError: no pygame here")]
     assert not (tmp_path / PICTURE).exists()
 
 

@@ -31,7 +31,7 @@ def problem(**changes: Any) -> str:
 
 
 def test_rules_name_the_value_the_rule_and_the_cure() -> None:
-    assert problem(splits=9) == "splits must be at most batch_size (8), got 9: a micro-batch needs an image."
+    assert problem(splits=9) == "splits must be at most batch_size (8), got 9: each micro-batch needs an image."
     assert "splits must divide batch_size (8)" in problem(mode="torch_pipelining", splits=3)
     assert "splits must be at least stages (3)" in problem(
         mode="torch_pipelining", peer_schedule="1f1b", stages=3, splits=2
@@ -119,15 +119,15 @@ def test_who_waits_too_long_names_the_stage_that_all_wait_for() -> None:
     links.waits.stages[:] = torch.tensor([1, 2, -1, 2])
     told = str(links.waits.timeout_error(0, "the gradient of micro-batch 1, batch 2"))
     assert told.startswith(
-        "stage3 did not come to send within 60 s (timeout_s), which stage2 waits for too: stage1 waited for"
+        "stage3 timed out sending after 60 s (timeout_s), which stage2 waits for too: stage1 waited for"
     )
     assert str(links.waits.timeout_error(3, "activations")).startswith(
-        "stage3 did not come to send within 60 s (timeout_s): stage4 waited for activations."
+        "stage3 timed out sending after 60 s (timeout_s): stage4 waited for activations."
     )
     links.waits.stages[:] = torch.tensor([1, 2, 1, 2])
-    assert str(links.waits.timeout_error(0, "a gradient")).startswith("stage3 did not come to send")
+    assert str(links.waits.timeout_error(0, "a gradient")).startswith("stage3 timed out sending")
     assert str(links.waits.timeout_error(1, "a gradient")).startswith(
-        "stage3 did not come to send within 60 s (timeout_s): stage2 waited for a gradient."
+        "stage3 timed out sending after 60 s (timeout_s): stage2 waited for a gradient."
     )
 
 
@@ -136,7 +136,7 @@ def test_a_stage_that_hears_nothing_over_rpc_gives_up_after_its_limit(monkeypatc
     links = Links.create(config_of(stages=2, transport="rpc", timeout_s=1), over_rpc=True, devices=("cpu",) * 2)
     rpc_links.clear_mail()
     with pytest.raises(
-        RunFailed, match=r"stage2 did not come to send within 1 s \(timeout_s\): stage1 waited for a gradient"
+        RunFailed, match=r"stage2 timed out sending after 1 s \(timeout_s\): stage1 waited for a gradient"
     ):
         rpc_links.RpcLink(links.config, links.waits, 0, 1).wait(0, "a gradient")
 
@@ -146,7 +146,7 @@ def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_as
         pytest.raises(
             RunFailed,
             match=(
-                r"stage2 ran out of memory, when 4503599627370496 bytes more were asked for, in the backward of "
+                r"stage2 ran out of memory allocating 4503599627370496 bytes in the backward of "
                 r"micro-batch 1, batch 3"
             ),
         ) as told,
@@ -158,5 +158,5 @@ def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_as
     gpu = torch.OutOfMemoryError(
         "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.00 GiB"
     )
-    with pytest.raises(RunFailed, match=r"20\.00 GiB more were asked for"), named("stage1", "forward", 0, 0):
+    with pytest.raises(RunFailed, match=r"allocating 20\.00 GiB"), named("stage1", "forward", 0, 0):
         raise gpu

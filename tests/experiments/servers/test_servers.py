@@ -242,7 +242,7 @@ def test_a_silent_trainer_fails_a_synchronous_run_and_is_parted_with_by_any_othe
     needed.server.members[2].heard_at -= 61
     with pytest.raises(
         RunFailed,
-        match=r"trainer2 sent nothing for 60 s \(timeout_s\) after its step 0, and no update can be made without it",
+        match=r"trainer2 sent nothing for 60 s \(timeout_s\) after step 0, and no update is possible without it",
     ):
         needed.server.check_members()
     free = async_desk(tmp_path, trainers=2, timeout_s=60)

@@ -362,7 +362,7 @@ def test_a_stopped_trainer_fails_the_run_with_its_name(tmp_path: Path) -> None:
         Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, MemorySink(), stop_requested=stop_when_training)
     )
     with pytest.raises(
-        RankFailed, match=r"^trainer2 did not (come to|go on in) the average of step \d+ of round \d+ within 8 s"
+        RankFailed, match=r"^trainer2 did not (reach|continue in) the average of step \d+ of round \d+ within 8 s"
     ):
         method("sync_sgd")(config, ranks[0])
 
@@ -372,7 +372,7 @@ def test_a_trainer_that_is_stopped_while_torch_agrees_on_what_to_send_together_i
     with pytest.raises(
         RankFailed,
         match=(
-            r"^trainer2 did not come to the average of step 2 of round 1 within 8 s, while others waited\. It is "
+            r"^trainer2 did not reach the average of step 2 of round 1 within 8 s, while others waited\. It is "
             r"stopped\.$"
         ),
     ):

@@ -17,26 +17,26 @@ from tests.waiting import PATIENCE_S, wait_until
 
 def test_rings_are_counted_and_silence_has_an_end() -> None:
     bell = Bell()
-    bell.ring(3)
-    assert [bell.heard(0.0) for _ in range(4)] == [True, True, True, False]
+    bell.release(3)
+    assert [bell.acquire(0.0) for _ in range(4)] == [True, True, True, False]
     began = time.monotonic()
-    assert not bell.heard(0.2)
+    assert not bell.acquire(0.2)
     assert time.monotonic() - began > 0.15
 
 
 def test_a_ring_wakes_one_of_many_threads() -> None:
     bell, woken = Bell(), list[bool]()
-    threads = [threading.Thread(target=lambda: woken.append(bell.heard(PATIENCE_S))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: woken.append(bell.acquire(PATIENCE_S))) for _ in range(8)]
     for thread in threads:
         thread.start()
-    bell.ring(5)
+    bell.release(5)
     wait_until(lambda: len(woken) >= 5)
     time.sleep(0.3)
     assert woken == [True] * 5
-    bell.ring(3)
+    bell.release(3)
     for thread in threads:
         thread.join()
-    assert woken == [True] * 8 and not bell.heard(0.0)
+    assert woken == [True] * 8 and not bell.acquire(0.0)
 
 
 @pytest.mark.processes
@@ -47,4 +47,4 @@ def test_processes_hear_every_ring_once(tmp_path: Path) -> None:
     bell = Bell()
     ranks.run(functions.ring_and_hear, bell, Bell(), heard, 3000)
     assert heard.tolist()[0] == 0
-    assert int(heard.sum()) == 3000 and not bell.heard(0.0)
+    assert int(heard.sum()) == 3000 and not bell.acquire(0.0)

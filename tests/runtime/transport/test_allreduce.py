@@ -108,10 +108,10 @@ def test_a_stopped_rank_is_named_by_the_others_in_time(
     for place, transport in enumerate(transports):
         sentences = [sentence for kind, sentence in team.sink.events if kind == transport]
         assert sentences, f"{transport}: nobody said anything"
-        expected = rf"{role} did not come to the average of round 2 within 8 s, while others waited. It is stopped\."
+        expected = rf"{role} did not reach the average of round 2 within 8 s, while others waited. It is stopped\."
         if amid and place == 0:
             expected = (
-                rf"(trainer\d and )?{role}( and trainer\d)? did not go on in the average of round 2 within 8 s: it "
+                rf"(trainer\d and )?{role}( and trainer\d)? did not continue in the average of round 2 within 8 s: it "
                 r"is stopped\."
             )
         assert all(re.fullmatch(expected, sentence) for sentence in sentences), sentences

@@ -59,12 +59,12 @@ def test_what_people_hold_is_counted_by_person(store: Store, reader: Reader, add
 
 def test_a_sweep_counts_all_its_runs(store: Store, home: Home) -> None:
     set_limits(home, Limits(max_queued_per_person=2))
-    with pytest.raises(LimitReached, match=r"ada holds 0 of 2 queued runs, so 3 more can't"):
+    with pytest.raises(LimitReached, match=r"Quota of ada: 0 of 2 queued runs; 3 more can't"):
         GIVEN["launch sweep"](store)
     set_limits(home, Limits(max_queued_per_person=3))
     assert GIVEN["launch sweep"](store), "as many as the limit are no more than it"
     set_limits(home, Limits(max_queued_per_person=5))
-    with pytest.raises(LimitReached, match=r"ada holds 3 of 5 queued runs, so 3 more can't"):
+    with pytest.raises(LimitReached, match=r"Quota of ada: 3 of 5 queued runs; 3 more can't"):
         GIVEN["launch sweep"](store)
 
 
@@ -97,7 +97,7 @@ def test_no_command_queues_more_than_a_person_may_have_until_an_admin_gives_more
     full: Store, reader: Reader, name: str, home: Home
 ) -> None:
     with pytest.raises(
-        LimitReached, match=r"ada holds 2 of 2 queued runs, so (another one|3 more) can't be queued\. Wait until"
+        LimitReached, match=r"Quota of ada: 2 of 2 queued runs; (another one|3 more) can't be queued\. Wait until"
     ):
         GIVEN[name](full)
     assert reader.runs.count() == 3
@@ -130,7 +130,7 @@ def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: 
     with pytest.raises(
         LimitReached,
         match=(
-            r"max_run_time_s is 7,200 s, and ada's runs may be on for 3,600 s at most\. Give at most that, or ask "
+            r"max_run_time_s must be at most 3,600 s \(quota of ada\); got 7,200 s\. Lower it, or ask "
             r"an admin"
         ),
     ):
@@ -144,11 +144,11 @@ def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: 
     [
         (
             Limits(max_cores_per_person=1),
-            r"asks for 2 CPU cores, and ada may hold 1 at a time, so it would never start\. Choose fewer ranks",
+            r"needs 2 CPU cores but the quota of ada is 1, so it would never start\. Choose fewer ranks",
         ),
         (
             Limits(max_gpus_per_person=0),
-            r"asks for 1 GPUs, and ada may hold 0 at a time, so it would never start\. Choose device cpu",
+            r"needs 1 GPUs but the quota of ada is 0, so it would never start\. Choose device cpu",
         ),
     ],
 )
@@ -165,9 +165,7 @@ def test_who_fills_the_disk_launches_no_more(store: Store, home: Home, running: 
     second = store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
     store.db.touch(run_id)
     store.disk.note([(run, 250_000_000) for run in store.disk.unmeasured(10)])
-    with pytest.raises(
-        LimitReached, match=r"ada's runs take 0\.5 of 0\.5 GB of disk, so no more can be kept\. Ask an admin"
-    ):
+    with pytest.raises(LimitReached, match=r"Disk quota of ada exceeded: 0\.5 of 0\.5 GB used\. Ask an admin"):
         store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
     store.runs.add("hogwild", {}, owner="grace", demand=SIZE)
     assert second

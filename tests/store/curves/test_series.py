@@ -168,7 +168,7 @@ def test_short_series_spikes_and_what_is_not_finite_are_kept() -> None:
     assert {40, 50, 60} <= set(kept(values, 5))
     assert kept([NAN] * 100, 5) == [0, 99]
     assert kept([NAN] * 50 + [INF] * 51, 5) == [0, 50, 100]
-    with pytest.raises(ValueError, match="at least 5, got 4"):
+    with pytest.raises(ValueError, match="at least 5; got 4"):
         kept([], 4)
 
 

@@ -40,7 +40,7 @@ def long_run(store: Store, running: Running, home: Home) -> Callable[..., int]:
         folder.mkdir(parents=True)
         (folder / "checkpoint.pt").write_bytes(b"x" * 1000)
         if days:
-            store.claims.end(run_id, "finished", "All ranks ended their work.")
+            store.claims.end(run_id, "finished", "Completed successfully")
             age(store, run_id, days)
         return run_id
 
@@ -136,7 +136,7 @@ def test_a_sweep_goes_with_its_last_run_and_a_policy_that_names_no_age_is_refuse
     age(store, run_id, 90)
     collect(home, OLDER, by="ada")
     assert reader.sweeps.count() == 0
-    with pytest.raises(ConfigError, match="give --thin-after-days, --delete-after-days, or both"):
+    with pytest.raises(ConfigError, match="needs --thin-after-days, --delete-after-days, or both"):
         preview(home, RetentionPolicy(None, None, 100))
     with pytest.raises(ConfigError, match="points must be at least 5, got 4"):
         preview(home, RetentionPolicy(1, None, 4))

@@ -134,7 +134,7 @@ def test_only_a_run_that_waits_is_rearranged_and_open_ranks_end_with_theirs(
 ) -> None:
     run_id = running()
     for command in (store.queue.hold, store.queue.release):
-        with pytest.raises(WrongStatus, match=rf"Run {run_id} does not wait in the queue: it is running\."):
+        with pytest.raises(WrongStatus, match=rf"Run {run_id} is not queued: it is running\."):
             command(run_id, by="ada")
     with pytest.raises(NoSuchRun):
         store.queue.move(99, "front", by="ada")
@@ -282,7 +282,7 @@ def test_only_the_worker_it_was_claimed_for_begins_a_run_and_only_once(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
     run_id = add()
-    with pytest.raises(WrongStatus, match="is queued and not waiting for this worker"):
+    with pytest.raises(WrongStatus, match="is queued and not assigned to this worker"):
         store.worker.begin(run_id, WORKER, {})
     store.claims.claim(run_id, WORKER, ())
     with pytest.raises(WrongStatus, match=r"\(pid 4242\)"):

@@ -59,8 +59,8 @@ def test_a_cancel_ends_a_queued_run_stops_a_live_one_and_is_refused_for_an_ended
     assert reader.runs.one(run_id) == asked
     assert asked.stop_requested_by == store.read.runs.one(run_id).stop_requested_by == "grace"
     run_id = running()
-    store.claims.end(run_id, "finished", "All ranks ended their work.")
-    with pytest.raises(WrongStatus, match=f"Run {run_id} can't be cancelled: it is finished already"):
+    store.claims.end(run_id, "finished", "Completed successfully")
+    with pytest.raises(WrongStatus, match=f"Run {run_id} can't be cancelled: it is already finished"):
         store.runs.cancel(run_id, by="ada")
 
 
@@ -126,7 +126,7 @@ def test_every_command_needs_its_run_and_gives_it_a_new_token(
 ) -> None:
     add()
     for name, command in commands(store).items():
-        with pytest.raises(NoSuchRun, match="No run has the id 99 "):
+        with pytest.raises(NoSuchRun, match="Run 99 doesn't exist "):
             command(99)
         assert reader.runs.count() == 1, name
     with pytest.raises(NoSuchRun):

@@ -203,7 +203,7 @@ def test_a_time_limit_stops_a_live_run_alone(store: Store, reader: Reader, add: 
 
 def test_a_run_that_ended_is_not_lost_after_all(store: Store, reader: Reader, running: Running) -> None:
     run_id = running(terms=Terms(max_retries=3))
-    store.claims.end(run_id, "finished", "All ranks ended their work.")
+    store.claims.end(run_id, "finished", "Completed successfully")
     assert store.claims.lose(run_id, "gone", resumes=False) is None
     assert (reader.runs.one(run_id).status, reader.runs.count()) == ("finished", 1)
     with pytest.raises(NoSuchRun):

@@ -50,7 +50,7 @@ def test_a_duel_is_a_sweep_for_each_strategy_with_runs_in_turns(store: Store, re
     assert reader.runs.one(1).name == "Duel 1, tuning: hogwild 0.01"
     assert reader.duels.token(duel_id) == 4 and reader.duels.token(99) == 0
     assert reader.duels.plans_of([1, 4, 99]) == {1: (1, {"budget": 3}), 4: (1, {"budget": 3})}
-    with pytest.raises(NoSuchDuel, match="No duel has the id 7"):
+    with pytest.raises(NoSuchDuel, match="Duel 7 doesn't exist"):
         reader.duels.one(7)
 
 

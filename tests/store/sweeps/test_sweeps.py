@@ -88,7 +88,7 @@ def test_a_sweep_is_queued_whole_or_not_at_all_and_one_that_is_not_there_is_said
         store.sweeps.add("pipeline", GRID, [], owner="ada")
     assert (reader.runs.count(), reader.sweeps.count(), reader.runs.token()) == (0, 0, 0)
     for question in (lambda: reader.sweeps.one(7), lambda: store.sweeps.cancel(7, by="ada")):
-        with pytest.raises(NoSuchSweep, match="No sweep has the id 7 "):
+        with pytest.raises(NoSuchSweep, match="Sweep 7 doesn't exist "):
             question()
     assert reader.sweeps.runs(7) == []
 
@@ -121,7 +121,7 @@ def test_a_cancel_ends_queued_runs_at_once_stops_live_ones_and_leaves_the_ended(
     assert store.sweeps.cancel(sweep_id, by="linus") == {2: "stopping"}, "asking twice changes nothing"
     assert reader.runs.one(2) == asked
     store.claims.end(2, "cancelled", "Cancelled by grace.")
-    with pytest.raises(WrongStatus, match=f"Sweep {sweep_id} can't be cancelled: all its 4 runs have ended already"):
+    with pytest.raises(WrongStatus, match=f"Sweep {sweep_id} can't be cancelled: all 4 runs have ended"):
         store.sweeps.cancel(sweep_id, by="ada")
 
 
@@ -251,7 +251,7 @@ def test_a_retry_queues_a_run_with_the_same_config_for_each_cell_that_ended_badl
         "as run 4",
         "failed",
     )
-    with pytest.raises(WrongStatus, match="has no cell to try again"):
+    with pytest.raises(WrongStatus, match="has no cell to retry"):
         store.sweeps.retry(sweep_id, by="grace")
     end(store, 4, "finished")
     end(store, 5, "failed")
@@ -266,9 +266,9 @@ def test_an_extension_adds_cells_to_the_same_sweep_whole_or_not_at_all(store: St
     assert store.sweeps.extend(sweep_id, SPLITS, larger, [new(4)], by="grace") == [4]
     assert (reader.sweeps.one(sweep_id).grid["splits"], reader.sweeps.one(sweep_id).total) == ((1, 2, 3, 4), 4)
     assert (reader.runs.one(4).preset, reader.runs.one(4).owner) == ("quick", "grace")
-    with pytest.raises(WrongStatus, match="extended by someone else meanwhile"):
+    with pytest.raises(WrongStatus, match="extended by another person meanwhile"):
         store.sweeps.extend(sweep_id, SPLITS, larger, [new(4)], by="linus")
-    with pytest.raises(ConfigError, match="part of the sweep already"):
+    with pytest.raises(ConfigError, match="already contains all of these runs"):
         store.sweeps.extend(sweep_id, larger, larger, [], by="linus")
     assert reader.runs.count() == 4
 
@@ -280,7 +280,10 @@ def test_a_sweep_stops_itself_after_so_many_failures_and_says_why(store: Store, 
     assert reader.sweeps.one(sweep_id).statuses == {"queued": 3, "finished": 1, "failed": 1}
     end(store, 3, "lost")
     assert reader.sweeps.one(sweep_id).statuses == {"finished": 1, "failed": 1, "cancelled": 2, "lost": 1}
-    cause = "Cancelled: 2 runs of sweep 1 ended badly, and it stops after 2. Retry it once the cause is mended."
+    cause = (
+        "Cancelled: 2 runs of sweep 1 failed or were lost; the limit is 2 (stop after). "
+        "Fix the cause and retry the sweep."
+    )
     assert (reader.runs.one(4).cause, reader.details.events(5)[-1].kind, reader.details.events(5)[-1].detail) == (
         cause,
         "cancelled",
@@ -316,7 +319,7 @@ def test_what_can_not_be_paused_or_let_go_on_is_said(store: Store) -> None:
     with pytest.raises(WrongStatus, match="Sweep 1 is not paused"):
         store.sweeps.release(sweep_id, by="ada")
     end(store, 1, "finished")
-    with pytest.raises(WrongStatus, match="Sweep 1 can't be paused: none of its runs is queued"):
+    with pytest.raises(WrongStatus, match="Sweep 1 can't be paused: it has no queued runs"):
         store.sweeps.hold(sweep_id, by="ada")
     for change in (store.sweeps.hold, store.sweeps.release, store.sweeps.retry):
         with pytest.raises(NoSuchSweep):

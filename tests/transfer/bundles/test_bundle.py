@@ -72,7 +72,7 @@ def test_an_import_leaves_the_store_sound(bundle: Path, ours: Store) -> None:
 def test_importing_twice_is_refused_with_the_runs_that_are_here(bundle: Path, ours: Store) -> None:
     ids = import_path(ours, bundle, by="Lin").ids
     before = counts(ours)
-    with pytest.raises(ImportRefused, match=f"here already, as runs {ids[0]}, "):
+    with pytest.raises(ImportRefused, match=f"already exist here, as runs {ids[0]}, "):
         import_path(ours, bundle, by="Lin")
     assert counts(ours) == before
 
@@ -96,7 +96,7 @@ def test_a_run_keeps_its_first_origin_over_two_stores(bundle: Path, ours: Store,
         with Reader.open(third.db.home) as reader:
             origin = reader.origins.of(first)
             assert origin and (origin.original_id, origin.imported_by) == ("1", "Ken")
-        with pytest.raises(ImportRefused, match="here already"):
+        with pytest.raises(ImportRefused, match="already exist here"):
             import_path(third, bundle, by="Ken")
 
 
@@ -106,7 +106,7 @@ def test_a_bundle_holds_only_runs_that_ended_and_is_known_at_home(theirs: Home, 
     assert not list(tmp_path.glob("x.zip*"))
     with (
         Store.open(theirs) as store,
-        pytest.raises(ImportRefused, match=r"All 5 runs in runs\.zip are here already, as runs 1, 2, 3, 4, 9"),
+        pytest.raises(ImportRefused, match=r"all 5 runs in runs\.zip already exist here, as runs 1, 2, 3, 4, 9"),
     ):
         import_path(store, bundle, by="Ada")
     file = io.BytesIO()
@@ -119,38 +119,38 @@ def test_a_bundle_holds_only_runs_that_ended_and_is_known_at_home(theirs: Home, 
 
 
 REFUSED: list[tuple[str, Change, str]] = [
-    ("newer", manifest(version=3), "is of version 3, and this Parallab reads up to version 2. Update this checkout"),
-    ("no version", manifest(version="1"), "names no version"),
-    ("other format", manifest(format="something"), "does not say that it is a parallab bundle"),
-    ("no tables", manifest(tables={}), "lacks the table 'events'"),
-    ("tables of nonsense", manifest(tables=[1]), "tables is not as a bundle has it"),
-    ("no manifest", without("parallab.json"), "holds nothing that can be imported"),
-    ("manifest cut", text("parallab.json", b'{"format": "par'), "is no JSON"),
-    ("deep manifest", text("parallab.json", b"[" * 100_000), "is no JSON"),
-    ("table missing", without("points.jsonl"), "its member 'points.jsonl' is missing"),
-    ("no runs", text("runs.jsonl", b""), "rows where 5 are announced"),
-    ("no JSON", text("events.jsonl", b"{\n"), "in table 'events', row 1, the row is no JSON"),
-    ("running", row("runs", "status", "running"), "'running', where a bundle holds only runs that ended"),
-    ("bad time", row("runs", "created_at", "yesterday"), "created_at is no moment"),
-    ("bad day", row("events", "at", "2026-02-31T00:00:00.000Z"), "at is no moment"),
-    ("config of nonsense", row("runs", "config", "[1]"), "config is no JSON object"),
+    ("newer", manifest(version=3), "has version 3; this Parallab supports up to version 2. Update Parallab"),
+    ("no version", manifest(version="1"), "has no version"),
+    ("other format", manifest(format="something"), "doesn't have the format parallab bundle"),
+    ("no tables", manifest(tables={}), "table 'events' is missing"),
+    ("tables of nonsense", manifest(tables=[1]), "is invalid at tables"),
+    ("no manifest", without("parallab.json"), "has nothing to import"),
+    ("manifest cut", text("parallab.json", b'{"format": "par'), "is not valid JSON"),
+    ("deep manifest", text("parallab.json", b"[" * 100_000), "is not valid JSON"),
+    ("table missing", without("points.jsonl"), "member 'points.jsonl' is missing"),
+    ("no runs", text("runs.jsonl", b""), "rows instead of 5"),
+    ("no JSON", text("events.jsonl", b"{\n"), "table 'events', row 1: the row is not valid JSON"),
+    ("running", row("runs", "status", "running"), "'running', but a bundle holds only runs that have ended"),
+    ("bad time", row("runs", "created_at", "yesterday"), "created_at is not a time"),
+    ("bad day", row("events", "at", "2026-02-31T00:00:00.000Z"), "at is not a time"),
+    ("config of nonsense", row("runs", "config", "[1]"), "config is not a JSON object"),
     (
         "text for a number",
         row("runs", "config", '{"trainers": "4"}'),
-        "the setting 'trainers' is not of the kind that hogwild has",
+        "setting 'trainers' has the wrong type for hogwild",
     ),
-    ("list for a text", row("runs", "config", '{"model": ["mnist_net"]}'), "the setting 'model' is not of the kind"),
-    ("long owner", row("runs", "owner", "x" * 201), "owner is no text of at most 200 characters"),
-    ("half a character", row("runs", "name", "\ud800"), "holds what a store can't"),
-    ("huge number", row("points", "step", 2**70), "neither a text nor a number"),
-    ("word for number", row("points", "value", "much"), "table 'points' holds what a store can't"),
-    ("not a number", text("phases.jsonl", b'[1,0,"wait",NaN]\n'), "the row is no JSON"),
-    ("infinite", text("phases.jsonl", b'[1,0,"wait",1e999]\n'), "neither a text nor a number"),
+    ("list for a text", row("runs", "config", '{"model": ["mnist_net"]}'), "setting 'model' has the wrong type"),
+    ("long owner", row("runs", "owner", "x" * 201), "owner is not a text of at most 200 characters"),
+    ("half a character", row("runs", "name", "\ud800"), "contains values that the store can't hold"),
+    ("huge number", row("points", "step", 2**70), "neither text nor a supported number"),
+    ("word for number", row("points", "value", "much"), "table 'points' contains values that the store can't hold"),
+    ("not a number", text("phases.jsonl", b'[1,0,"wait",NaN]\n'), "the row is not valid JSON"),
+    ("infinite", text("phases.jsonl", b'[1,0,"wait",1e999]\n'), "neither text nor a supported number"),
     ("neither value nor marker", row("points", "value", None), "neither a value nor a marker"),
-    ("summary that lies", row("metrics", "high", 99.0), "does not say what its points do"),
-    ("count that lies", row("metrics", "count", 7), "does not say what its points do"),
-    ("last step that lies", row("metrics", "last_step", 802), "does not end where its points do"),
-    ("stranger's rank", row("ranks", "run_id", 77), "table 'ranks' refers to 77, which it does not hold"),
+    ("summary that lies", row("metrics", "high", 99.0), "doesn't match its points"),
+    ("count that lies", row("metrics", "count", 7), "doesn't match its points"),
+    ("last step that lies", row("metrics", "last_step", 802), "doesn't end at its last point"),
+    ("stranger's rank", row("ranks", "run_id", 77), "table 'ranks' refers to 77, which is missing"),
     ("stranger with a long name", row("events", "run_id", "7" * 6_000), "table 'events' refers to '777"),
     ("stranger's points", row("points", "metric_id", 77), "table 'points' refers to 77"),
     ("metric twice", row("metrics", "id", 2), "metric 2 twice"),
@@ -172,7 +172,7 @@ def test_what_is_wrong_is_a_sentence_and_nothing_is_imported(
 
 
 def test_flipped_bits_are_found_and_quotes_cut_short(bundle: Path, ours: Store) -> None:
-    with pytest.raises(ImportRefused, match=r"is not what was written\. Copy or download it again"):
+    with pytest.raises(ImportRefused, match=r"doesn't match\. Copy or download it again"):
         import_path(ours, changed(bundle, row("points", "step", 2), resigned=False), by="Lin")
     data = bytearray(bundle.read_bytes())
     with zipfile.ZipFile(bundle) as file:
@@ -180,7 +180,7 @@ def test_flipped_bits_are_found_and_quotes_cut_short(bundle: Path, ours: Store) 
     data[at] = 7  # the name's length in the member's own header: thousands of bytes of the file are now its name
     bundle.write_bytes(data)
     told = refusal(ours, bundle)
-    assert told and "Its member 'sweeps.jsonl' can't be read: " in told
+    assert told and "Member 'sweeps.jsonl' can't be read: " in told
     assert len(told) < 500 and ".." not in told.replace("...", "")
 
 
@@ -207,7 +207,7 @@ def test_a_name_that_leads_out_is_refused(tmp_path: Path, ours: Store, name: str
     path = tmp_path / "evil.zip"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr(name, "evil")
-    with pytest.raises(ImportRefused, match="leads out of the file"):
+    with pytest.raises(ImportRefused, match="unsafe path"):
         import_path(ours, path, by="Lin")
 
 
@@ -218,7 +218,7 @@ def test_a_log_is_never_written_where_its_bundle_says(bundle: Path, ours: Store,
         about["logs"][0]["source"] = source
         held["parallab.json"] = json.dumps(about).encode()
 
-    with pytest.raises(ImportRefused, match=r"logs\.0\.source is not as a bundle has it"):
+    with pytest.raises(ImportRefused, match=r"is invalid at logs\.0\.source"):
         import_path(ours, changed(bundle, change), by="Lin")
 
 
@@ -229,7 +229,7 @@ def test_a_zip_bomb_and_a_member_that_lies_about_its_size_are_refused(
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("parallab.json", "w") as member:
         for _ in range(40):
             member.write(bytes(1 << 20))
-    with pytest.raises(ImportRefused, match="made to fill a disk"):
+    with pytest.raises(ImportRefused, match="protection against zip bombs"):
         import_path(ours, path, by="Lin")
     monkeypatch.setattr(archives, "MOST_BYTES", 1000)
     path = tmp_path / "large.zip"

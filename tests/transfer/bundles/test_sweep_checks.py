@@ -89,7 +89,7 @@ def test_a_figure_has_the_same_verdict_in_the_other_lab(theirs: Home, bundle: Pa
     with Store.open(home) as store:
         arrived = import_path(store, bundle, by="Lin")
     assert (arrived.sweeps, len(arrived.ids)) == ((2,), RUNS)
-    assert arrived.sentence.endswith("They are part of sweep 2 here.")
+    assert arrived.sentence.endswith("Part of sweep 2 here.")
     here, there = judged(home), judged(theirs)
     assert (here.verdict, here.checks, here.size) == (there.verdict, there.checks, there.size)
     assert (here.evidence.missing, here.evidence.obstacles) == (there.evidence.missing, there.evidence.obstacles)
@@ -194,37 +194,37 @@ def config(**values: Any) -> Change:
 
 
 REFUSED: list[tuple[str, Change, str]] = [
-    ("missing", lambda held: held.pop("sweeps.jsonl") and None, "its member 'sweeps.jsonl' is missing"),
-    ("sweeps in version 1", manifest(version=1), "it has a table 'sweeps'"),
-    ("not the one", row("runs", "sweep_id", 77), "it is of a sweep that the bundle does not hold"),
-    ("twice", twice, "the sweep stands there twice"),
-    ("no id", row("sweeps", "id", "1"), "the id is no number above 0"),
+    ("missing", lambda held: held.pop("sweeps.jsonl") and None, "member 'sweeps.jsonl' is missing"),
+    ("sweeps in version 1", manifest(version=1), "unknown table 'sweeps'"),
+    ("not the one", row("runs", "sweep_id", 77), "its sweep is not in the bundle"),
+    ("twice", twice, "duplicate sweep"),
+    ("no id", row("sweeps", "id", "1"), "the id is not a positive integer"),
     ("no owner", row("sweeps", "owner", ""), "owner is empty"),
-    ("no time", row("sweeps", "created_at", "soon"), "created_at is no moment"),
-    ("no fingerprint", row("sweeps", "fingerprint", "abc"), "the fingerprint is none"),
-    ("other experiment", row("sweeps", "experiment", "dppo"), "it is of another experiment than its sweep"),
-    ("unknown experiment", row("sweeps", "experiment", "strange"), "it is of another experiment than its sweep"),
-    ("figure that leads out", row("sweeps", "figure", "../x/full"), "figure is no name and size"),
-    ("stop after nothing", row("sweeps", "stop_after", 0), "stop_after is not as a sweep has it"),
+    ("no time", row("sweeps", "created_at", "soon"), "created_at is not a time"),
+    ("no fingerprint", row("sweeps", "fingerprint", "abc"), "the fingerprint is invalid"),
+    ("other experiment", row("sweeps", "experiment", "dppo"), "its experiment differs from its sweep's"),
+    ("unknown experiment", row("sweeps", "experiment", "strange"), "its experiment differs from its sweep's"),
+    ("figure that leads out", row("sweeps", "figure", "../x/full"), "figure is not a name and size"),
+    ("stop after nothing", row("sweeps", "stop_after", 0), "stop_after is invalid"),
     ("exclusive word", row("sweeps", "exclusive", "yes"), "exclusive or stop_after"),
-    ("grid no object", row("sweeps", "grid", "[1]"), "grid is no JSON object"),
-    ("infinite", row("sweeps", "grid", '{"splits": [1e999], "seed": [0]}'), "plain values a field"),
-    ("no seeds", grid(seed=None), "no whole numbers as seeds"),
-    ("words as seeds", grid(seed=["0"]), "no whole numbers as seeds"),
-    ("empty field", grid(splits=[]), "plain values a field"),
-    ("lists as values", grid(splits=[[1]]), "plain values a field"),
-    ("words as splits", grid(splits=["many"]), "a value of 'splits' is not of the kind that pipeline has"),
-    ("many fields", grid(a=[1], b=[1]), "over 3 fields"),
+    ("grid no object", row("sweeps", "grid", "[1]"), "grid is not a JSON object"),
+    ("infinite", row("sweeps", "grid", '{"splits": [1e999], "seed": [0]}'), "plain values per field"),
+    ("no seeds", grid(seed=None), "are not integers"),
+    ("words as seeds", grid(seed=["0"]), "are not integers"),
+    ("empty field", grid(splits=[]), "plain values per field"),
+    ("lists as values", grid(splits=[[1]]), "plain values per field"),
+    ("words as splits", grid(splits=["many"]), "a value of 'splits' has the wrong type for pipeline"),
+    ("many fields", grid(a=[1], b=[1]), "has 3 fields"),
     ("many runs", grid(splits=list(range(1, 500))), "more than 500 runs"),
-    ("draw of nonsense", row("sweeps", "draw", "{"), "its draw is no JSON object"),
+    ("draw of nonsense", row("sweeps", "draw", "{"), "its draw is not a JSON object"),
     (
         "draw of a figure",
         row("sweeps", "draw", '{"count": 2, "seed": 0, "over": {"splits": "1..4"}}'),
-        "does not go with its grid",
+        "doesn't match its grid",
     ),
     ("run without the field", config(splits=None), "its config has no plain value of 'splits'"),
     ("run without a seed", config(seed=None), "its config has no plain value of 'seed'"),
-    ("newer", text("sweeps.jsonl", b"[]\n"), "the row is no list of 11 values"),
+    ("newer", text("sweeps.jsonl", b"[]\n"), "the row is not a list of 11 values"),
 ]
 
 
@@ -248,7 +248,7 @@ def test_a_plan_that_was_changed_under_a_known_fingerprint_is_refused(
         import_path(store, exported(theirs, [1], tmp_path / "one.zip"), by="Lin")
         before = counts(store)
         with pytest.raises(
-            ImportRefused, match=r"Its sweep 1 is sweep 1 here by its fingerprint, and yet of another plan"
+            ImportRefused, match=r"Sweep 1 of the file has the fingerprint of sweep 1 here but a different plan"
         ):
             import_path(store, changed(bundle, grid(mode=["gpipe"])), by="Lin")
         assert counts(store) == before

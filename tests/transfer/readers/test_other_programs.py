@@ -45,7 +45,7 @@ def test_event_files_are_known_again_read_up_to_a_cut_or_said_to_be_unknown(ours
     (first,) = import_path(ours, path, by="Lin").ids
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as file:
         file.write(path, "deep/events.out.tfevents.9")
-    with pytest.raises(ImportRefused, match=f"here already, as {first}"):
+    with pytest.raises(ImportRefused, match=f"already exist here, as {first}"):
         import_path(ours, tmp_path / "b.zip", by="Lin")
     path = events.write(tmp_path / "events.out.tfevents.1")
     path.write_bytes(path.read_bytes()[:-3])
@@ -57,7 +57,7 @@ def test_event_files_are_known_again_read_up_to_a_cut_or_said_to_be_unknown(ours
             5,
         ]
     (tmp_path / "holiday.jpg").write_bytes(b"\xff\xd8")
-    with pytest.raises(ImportRefused, match=r"It can be a bundle of this program .* TensorBoard .* MLflow"):
+    with pytest.raises(ImportRefused, match=r"Supported: a bundle of this program .* TensorBoard .* MLflow"):
         import_path(ours, tmp_path / "holiday.jpg", by="Lin")
     crc = 0xE3069283  # of the nine digits, as every table of CRCs has it
     assert masked_checksum(b"123456789") == ((crc >> 15 | crc << 17) + 0xA282EAD8) % 2**32
@@ -70,14 +70,14 @@ def test_any_flipped_bit_of_an_event_file_is_found(ours: Store, tmp_path: Path, 
     data[at % len(data)] ^= 1 << bit
     path.write_bytes(data)
     before = counts(ours)
-    with pytest.raises(ImportRefused, match=r"damaged|no TensorBoard event file|Nothing was imported"):
+    with pytest.raises(ImportRefused, match=r"damaged|not a TensorBoard event file|Nothing was imported"):
         import_path(ours, path, by="Lin")
     assert counts(ours) == before
 
 
 @pytest.mark.parametrize(
     ("event", "sentence"),
-    [(events.event(-1e30, 0, events.scalar("a", 1)), "at no possible time"), (b"\x0a\xff", "is no event")],
+    [(events.event(-1e30, 0, events.scalar("a", 1)), "invalid time"), (b"\x0a\xff", "is not an event")],
 )
 def test_an_event_that_is_none_is_a_sentence(ours: Store, tmp_path: Path, event: bytes, sentence: str) -> None:
     path = tmp_path / "events.out.tfevents.1"
@@ -144,12 +144,12 @@ def test_its_status_is_one_of_ours(ours: Store, tmp_path: Path, status: str, our
 
 
 BROKEN = [
-    ("metrics/train/loss", "1700000001000 much 0\n", "line 1, is not 'timestamp value step'"),
+    ("metrics/train/loss", "1700000001000 much 0\n", "line 1, is not an MLflow metric line"),
     ("metrics/train/loss", "17e400 1 0\n", "line 1, is not"),
     ("metrics/train/loss", f"1700000001000 1 {2**80}\n", "line 1, is not"),
-    ("meta.yaml", "start_time: 99999999999999999999\nrun_id: a\n", "a time that is none"),
-    ("meta.yaml", "run_name: a\n", "names no run_id"),
-    ("meta.yaml", "\x00", "no meta.yaml of MLflow"),
+    ("meta.yaml", "start_time: 99999999999999999999\nrun_id: a\n", "an invalid time"),
+    ("meta.yaml", "run_name: a\n", "has no run_id"),
+    ("meta.yaml", "\x00", "not a meta.yaml of MLflow"),
 ]
 
 

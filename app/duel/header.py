@@ -1,0 +1,158 @@
+"""The header of a duel's page: title, progress, settings and actions; and a duel's entry in a list."""
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from app.core.base_path import at
+from app.ui import current_user, dialogs, permissions, widgets
+from app.ui.html import as_text, bar, breadcrumb, duel_link, fact_row, link, when
+from app.ui.store_access import told
+from engine.duel.evidence import DuelEvidence
+from engine.duel.launch import cancel_duel, retry_missing
+from engine.duel.outcome import DuelOutcome, amount_in_words
+from engine.duel.spec import Duel, from_json
+from engine.duel.tuning import is_missing
+from engine.errors import EngineError
+from engine.home import Home
+from engine.metrics import metric
+from engine.store import StoredDuel
+from engine.store.records import ENDED
+
+
+def waits_for_the_runner(found: DuelOutcome) -> bool:
+    """Say whether the evaluation runs are due but not queued by the runner yet."""
+    return found.evidence.stored.stage == "tuning" and found.tuned.rates is not None
+
+
+def name_of(stored: StoredDuel, duel: Duel) -> str:
+    """Return a duel's name, or its strategies where it has none."""
+    return stored.name or " vs. ".join(one.name for one in duel.strategies)
+
+
+def title_of(found: DuelOutcome) -> str:
+    """Return the title of a duel's page."""
+    return f"Duel {found.evidence.stored.id}: {name_of(found.evidence.stored, found.evidence.duel)}"
+
+
+def heading(found: DuelOutcome) -> DeltaGenerator:
+    """Show the header and the actions; return the container for the downloads."""
+    evidence, stored, duel = found.evidence, found.evidence.stored, found.evidence.duel
+    st.set_page_config(page_title=title_of(found))
+    st.html(breadcrumb([link("Duels", at("/duel"))], f"Duel {stored.id}"))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.title(as_text(title_of(found)), anchor=False, width="stretch")
+        with st.popover("Link", help="Permalink to this page."):
+            st.code(widgets.page_address(f"/duel?duel={stored.id}"), language=None, wrap_lines=True)
+        leaving = st.container(width="content")
+        _actions(found)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        word, colour = _state(found)
+        st.badge(word, color=colour)
+    permissions.say_whose(f"Duel {stored.id}", stored.owner)
+    done, planned = (
+        sum(each.done for each in evidence.cells),
+        len(duel.strategies) * (len(duel.rates) * duel.tuning_seeds + duel.seeds),
+    )
+    if evidence.active:
+        st.html(
+            bar(
+                sum(_share(found, place) for place in range(len(evidence.cells))) / planned,
+                f"Progress of duel {stored.id}",
+            )
+        )
+    shared = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in duel.shared.items() if value is not None)
+    widgets.show_facts(
+        [
+            ("Budget per run", amount_in_words(duel.budget.kind, duel.budget.amount)),
+            ("Metric", f"{metric(duel.metric).label}, last test within the budget"),
+            ("Shared settings", shared or "method defaults"),
+            ("Learning rates", ", ".join(f"{rate:g}" for rate in duel.rates)),
+            ("Seeds", f"{duel.seeds} for evaluation, {duel.tuning_seeds} for tuning"),
+            ("Owner", stored.owner),
+            ("Launched", when(stored.created_at)),
+            ("Runs ended", f"{done} of {planned}"),
+            *([("Timing", "exclusive: one run at a time")] if duel.exclusive else []),
+        ]
+    )
+    return leaving
+
+
+def _share(found: DuelOutcome, place: int) -> float:
+    each = found.evidence.cells[place]
+    return 1.0 if each.complete or not each.on else min(1.0, each.spent / found.evidence.duel.budget.amount)
+
+
+def _state(found: DuelOutcome) -> tuple[str, widgets.Colour]:
+    if found.evidence.stored.stage == "tuning":
+        if found.tuned.obstacles:
+            return "blocked", "red"
+        return (
+            ("tuned, queueing evaluation runs", "blue")
+            if waits_for_the_runner(found)
+            else (f"tuning, {found.tuned.on} {'run' if found.tuned.on == 1 else 'runs'} left", "blue")
+        )
+    left = sum(each.on for each in found.evidence.of("judging"))
+    return (f"evaluation, {left} {'run' if left == 1 else 'runs'} left", "blue") if left else ("ended", "green")
+
+
+def _actions(found: DuelOutcome) -> None:
+    evidence = found.evidence
+    again = [each for each in evidence.cells if is_missing(each) and each.run]
+    owners, named = [evidence.stored.owner], f"Duel {evidence.stored.id}"
+    tries = permissions.control(
+        "retry", owners, what=named, help="Retry runs that were lost or cancelled before they spent the budget."
+    )
+    if again and st.button(f"Retry {len(again)} {'run' if len(again) == 1 else 'runs'}", key="duel-retry", **tries):
+        _retry(evidence)
+    if evidence.active and st.button(
+        "Cancel", key="duel-cancel", **permissions.control("cancel sweep", owners, what=named)
+    ):
+        dialogs.open_soon(ask_cancel, evidence.stored.id)
+
+
+def _retry(evidence: DuelEvidence) -> None:
+    try:
+        retry_missing(Home.find(), evidence.stored.id, owner=current_user.whoever())
+    except EngineError as error:
+        st.error(as_text(told(error)))
+    else:
+        st.rerun()
+
+
+@st.dialog("Cancel this duel?")
+def ask_cancel(duel_id: int) -> None:
+    """Confirm, then cancel all runs of the duel."""
+    st.write(f"All queued and running runs of duel {duel_id} will be cancelled. Recorded data is kept.")
+    with st.container(horizontal=True):
+        if st.button("Cancel duel", type="primary"):
+            try:
+                cancel_duel(Home.find(), duel_id, owner=current_user.whoever())
+            except EngineError as error:
+                st.error(as_text(told(error)))
+            else:
+                st.rerun()
+        if st.button("Keep running"):
+            st.rerun()
+
+
+def entry(stored: StoredDuel) -> None:
+    """Show one duel: its name as a link, strategies, budget, owner and status."""
+    duel = from_json(stored.plan)
+    who = " vs. ".join(one.name for one in duel.strategies)
+    left = sum(count for status, count in stored.statuses.items() if status not in ENDED)
+    stage = (
+        f"{'tuning' if stored.stage == 'tuning' else 'evaluation'}, {left} {'run' if left == 1 else 'runs'} left"
+        if left
+        else "tuning ended"
+        if stored.stage == "tuning"
+        else "ended"
+    )
+    facts = (
+        *([who] if stored.name else []),
+        amount_in_words(duel.budget.kind, duel.budget.amount),
+        f"by {stored.owner}",
+        "launched " + when(stored.created_at),
+        stage,
+    )
+    with st.container(border=True, gap="xsmall"):
+        st.html(duel_link(f"{stored.id}: {name_of(stored, duel)}", stored.id) + fact_row(facts))

@@ -1,0 +1,90 @@
+"""The first tab of a run page: what the run showed, its key metrics, what its ranks do, its curves and the machine."""
+
+from dataclasses import asdict
+
+import streamlit as st
+
+from app.charts import plotly_figures
+from app.charts.x_axes import AXES, has_passes, usual_axis
+from app.run import live_update
+from app.run.lineage import lineage, what_next
+from app.run.next_steps import next_steps
+from app.ui import components
+from app.ui.html import slot
+from engine.registry import known_experiment
+from engine.store import Reader
+from engine.store.records import Run
+
+
+def overview(run: Run, reader: Reader) -> None:
+    """Show what a reader of the run wants first."""
+    found = live_update.overview(run, reader)
+    lineage(run, reader)
+    what_next(run, reader)
+    if run.error:
+        with st.expander("Error details", expanded=run.status == "failed"):
+            st.code(run.error, language=None, wrap_lines=True, height=240 if run.error.count("\n") > 10 else "content")
+    st.html(slot("showed", found["showed"]))
+    next_steps(run, reader)
+    numbers, times = st.columns(2, gap="medium")
+    numbers.html(slot("tiles", found["tiles"]))
+    times.html(slot("strip", found["strip"]))
+    curves(run, reader)
+    _machine(run, reader)
+    st.html(slot("facts", found["facts"]))
+
+
+def axes(run: Run, reader: Reader) -> tuple[list[str], str]:
+    """Return the x-axes of a run's charts, and the default, on which all its ranks agree."""
+    known = known_experiment(run.experiment)
+    missing = {
+        *(() if has_passes(reader, run) else ("passes",)),
+        *(() if known and known.update_clock else ("updates",)),
+    }
+    return [name for name in AXES if name not in missing], usual_axis(reader, [run])
+
+
+def curves(run: Run, reader: Reader) -> None:
+    """Show the run's curves, with x-axis and smoothing controls; the address holds both."""
+    known = known_experiment(run.experiment)
+    offered, usual = axes(run, reader)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        x = st.segmented_control(
+            "X-axis",
+            offered,
+            key="axis",
+            default=usual,
+            required=True,
+            format_func=lambda name: AXES[name],
+            bind="query-params",
+        )
+        help_text = (
+            "Exponential moving average for noisy curves with many points; the raw line stays visible. Sums and "
+            "constants are never smoothed."
+        )
+        smoothing = st.slider(
+            "Smoothing", 0.0, 0.98, 0.9, 0.02, key="smooth", bind="query-params", width=200, help=help_text
+        )
+    clock = asdict(known.update_clock) if known and known.update_clock else None
+    components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing)
+
+
+def _machine(run: Run, reader: Reader) -> None:
+    """Show the load of the machine during the run, folded; drawn only while it is open."""
+    if not reader.details.has_machine_samples(run.id):
+        return
+    with st.expander("Machine", key="machine", on_change="rerun", bind="query-params", type="compact") as fold:
+        if not fold.open:
+            return
+        drawn = live_update.machine(run, reader)
+        samples = reader.details.machine(run.id)
+        if not any(sample.source.startswith("gpu") for sample in samples):
+            st.caption("No GPU metrics: no GPU was detected on the machine.")
+        names = plotly_figures.machine_names(samples)
+        for start in range(0, len(names), 2):
+            for column, name, key in zip(
+                st.columns(2, gap="large"), names[start : start + 2], list(drawn)[start : start + 2], strict=False
+            ):
+                with column:
+                    st.markdown(f"**{plotly_figures.machine_label(name)}**")
+                    components.shown(key, drawn[key])

@@ -1,0 +1,121 @@
+"""The table of runs as a data frame, for downloads and reports; baselines at the top, with differences to them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from app.runs.columns import Column
+from app.runs.rows import Numbers, TableRow, differing
+from app.runs.text_columns import value_of
+from engine.store.runs.fields import Text
+
+Words = Mapping[str, Mapping[int, Text]]
+"""By column and run."""
+SD, DIFFERENCE = " sd", " difference"
+_LAST = ("sweep", "tags")
+_OPTIONAL = ("marks", "differs", "sweep", "tags", "progress", "status")
+
+
+def table(
+    rows: Sequence[TableRow],
+    columns: Sequence[Column],
+    numbers: Numbers,
+    *,
+    words: Words = MappingProxyType({}),
+    spread: bool = False,
+    baselines: Mapping[str, TableRow] | None = None,
+) -> pd.DataFrame:
+    """Return the rows as a data frame; arguments as of `cells_of`."""
+    return pd.DataFrame(cells_of(rows, columns, numbers, words=words, spread=spread, baselines=baselines), dtype=object)
+
+
+def cells_of(
+    rows: Sequence[TableRow],
+    columns: Sequence[Column],
+    numbers: Numbers,
+    *,
+    words: Words = MappingProxyType({}),
+    spread: bool = False,
+    baselines: Mapping[str, TableRow] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the cells of each row by column. With `spread`, each number is a mean with its sd; with `baselines` (by
+    experiment), each has its difference to the baseline.
+
+    `words` has the text values. A fixed column that was also selected appears at its selected position.
+    """
+    rows = [
+        replace(row, cells=_with_differences(row.cells, said)) for row, said in zip(rows, differing(rows), strict=True)
+    ]
+    chosen = {column.written for column in columns}
+    fixed = [name for name in _worth_showing(rows) if name not in chosen]
+    return [
+        {name: row.cells.get(name) for name in fixed if name not in _LAST}
+        | _chosen(row, columns, numbers, words, spread, (baselines or {}).get(row.experiment), baselines is not None)
+        | {name: row.cells.get(name) for name in fixed if name in _LAST}
+        for row in rows
+    ]
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """Return the mean; None without values."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def deviation(values: Sequence[float]) -> float | None:
+    """Return the sample standard deviation; None for fewer than two values."""
+    if len(values) < 2:
+        return None
+    middle = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
+
+
+def _chosen(
+    row: TableRow,
+    columns: Sequence[Column],
+    numbers: Numbers,
+    words: Words,
+    spread: bool,
+    baseline: TableRow | None,
+    compared: bool,
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for column in columns:
+        if column.is_words:
+            said = words.get(column.written, {})
+            found[column.written] = value_of(
+                column,
+                [said[run_id] for run_id in row.run_ids if run_id in said],
+                of_several=spread or row.fold is not None,
+            )
+            continue
+        if column.is_setting:
+            value = row.config.get(column.field.name)
+            found[column.written] = value if isinstance(value, int | float | None) else str(value)
+            continue
+        values = row.values(column, numbers)
+        found[column.written] = own = mean(values)
+        if spread:
+            found[column.written + SD] = deviation(values)
+        if compared:
+            is_own = baseline is None or baseline.run_ids == row.run_ids
+            theirs = None if baseline is None or is_own else mean(baseline.values(column, numbers))
+            found[column.written + DIFFERENCE] = None if own is None or theirs is None else own - theirs
+    return found
+
+
+def _worth_showing(rows: Sequence[TableRow]) -> list[str]:
+    """Return the fixed columns except those that are empty in all rows."""
+    names = dict.fromkeys(name for row in rows for name in row.cells)
+    return [name for name in names if name not in _OPTIONAL or any(row.cells.get(name) for row in rows)]
+
+
+def _with_differences(cells: Mapping[str, Any], words: str) -> dict[str, Any]:
+    """Return the cells with the differing settings right after the title."""
+    found: dict[str, Any] = {}
+    for name, value in cells.items():
+        found |= {name: value, "differs": words} if name == "title" else {name: value}
+    return found

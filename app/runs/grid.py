@@ -1,0 +1,251 @@
+"""The table of runs in the browser (static/runs/table.js): cells, widths and states as plain data, ticks as the answer.
+
+docs/decisions/runs-table.md says why it is not Streamlit's data frame.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, get_args
+
+import streamlit as st
+
+from app.core.base_path import at
+from app.core.formatting import duration
+from app.core.static_files import static_text
+from app.runs.columns import Column
+from app.runs.frame import DIFFERENCE, SD
+from app.runs.rows import TableRow
+from app.ui.run_state import time_left
+from engine.analysis.disturbance import in_words
+from engine.analysis.result import Ranked
+from engine.store.records import ENDED, RunRow, Status
+
+_grid = st.components.v2.component(
+    "parallab_runs",
+    html='<div class="pl-runs" role="region" tabindex="0"></div>',
+    css=static_text("runs/table.css"),
+    js=static_text("page/cleanup.js", "page/ago.js", "runs/table.js"),
+    isolate_styles=False,
+)
+KEY = "runs.table"
+CHARACTER_PX, PADDING_PX = 7.0, 22
+NARROWEST, WIDEST = 7, 34
+"""Limits of a column's width in characters."""
+TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 340), (110, 300), 94
+TALLEST = "max(20rem, calc(100vh - 21rem))"
+HEADINGS = {
+    "differs": ("Differs in", "Settings, except the seed, in which rows of the same experiment differ"),
+    "n": ("n", "Number of finished runs behind mean and sd (sample standard deviation)"),
+    "runs": ("Runs", "Run numbers of this config"),
+    "owner": ("Owner", "Person who launched it"),
+    "launched": ("Launched", "Time of queueing"),
+    "sweep": ("Sweep", "Sweep of this run"),
+    "tags": ("Tags", "Tags of the run"),
+}
+FIRST = "duration"
+"""The column, with its deviation and difference, that comes before all others."""
+SORTS = {"owner": "owner", "launched": "created", "sweep": "sweep", "status": "status"}
+"""Fields by which the fixed columns sort."""
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What the rows show besides the settings and numbers of `frame.cells_of`, by run id."""
+
+    results: Mapping[int, Ranked]
+    sparklines: Mapping[int, Sequence[float]]
+    waits: Mapping[int, str]
+    """Why each queued run waits."""
+
+
+def opened() -> tuple[str, ...]:
+    """Return the keys of the unfolded rows, as the browser last sent them."""
+    return tuple((st.session_state.get(KEY) or {}).get("open") or ())
+
+
+def show(data: Mapping[str, Any], on_sort: Callable[[], None]) -> tuple[str, ...]:
+    """Show the table and return the keys of the ticked rows; `on_sort` is called before the page reruns, when a heading
+    was pressed.
+    """
+    found = _grid(
+        key=KEY,
+        data=dict(data),
+        default={"ticked": [], "open": []},
+        on_ticked_change=_nothing,
+        on_open_change=_nothing,
+        on_sort_change=on_sort,
+    )
+    return tuple(found.get("ticked") or ())
+
+
+def sort_pressed() -> str:
+    """Return the order that a press on a heading asks for, such as `-created`."""
+    return str(st.session_state[KEY].get("sort") or "")
+
+
+def grid_of(
+    rows: Sequence[TableRow],
+    cells: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    facts: RowFacts,
+    *,
+    sort: tuple[str, bool] | None,
+    may_sort: bool,
+) -> dict[str, Any]:
+    """Return the table as plain data; `sort` is the field and direction it is sorted by."""
+    by_name = {column.written: column for column in columns}
+    names = list(dict.fromkeys(name for row in cells for name in row if name in HEADINGS or _of(name, by_name)))
+    names.sort(key=lambda name: not name.startswith(FIRST))  # beside the result, in view on a small screen
+    has_states = any(row.statuses for row in rows)
+    has_sparks = any(row.run and row.run.id in facts.sparklines for row in rows)
+    states = [_state(row, facts) for row in rows]
+    heads: list[dict[str, Any]] = [
+        {"kind": "tick", "label": "", "width": TICK_PX},
+        {
+            "kind": "name",
+            "label": "Name",
+            "help": "Opens the run, sweep or duel",
+            "width": _between(NAME_PX, (len(_name(row)) for row in rows)),
+        },
+    ]
+    if has_states:
+        lengths = (sum(len(part["text"]) + 3 for part in state["states"]) + len(state["note"]) for state in states)
+        heads.append({"kind": "text", "label": "Status", "sort": "status", "width": _between(STATE_PX, lengths)})
+    if has_sparks:
+        heads.append({"kind": "spark", "label": "Trend", "help": "Course of the result", "width": SPARK_PX})
+    results = [facts.results.get(row.run.id) if row.run and not row.fold else None for row in rows]
+    if any(results):
+        heads.append({"kind": "number", "label": "Result", "help": "Value by which its experiment ranks runs"})
+    heads += [_heading(name, by_name, [row.get(name) for row in cells]) for name in names]
+    body = []
+    for row, values, state, result in zip(rows, cells, states, results, strict=True):
+        said: list[Any] = [None, None]
+        if has_states:
+            said.append({**state, "hover": _hover(row, facts)})
+        if has_sparks:
+            said.append(list(facts.sparklines.get(row.run.id, ())) if row.run and not row.fold else None)
+        if any(results):
+            said.append({"text": result.short, "hover": result.words} if result else None)
+        said += [_cell(name, values.get(name), by_name) for name in names]
+        body.append(_row(row, said))
+    for place, head in enumerate(heads):
+        head.setdefault("width", _width(head["label"], [row["cells"][place] for row in body]))
+        head["sort"] = head.get("sort") if may_sort else None
+    return {
+        "columns": heads,
+        "rows": body,
+        "sort": {"key": sort[0], "descending": sort[1]} if sort else None,
+        "height": TALLEST,
+        "label": "Runs: name, status, result, settings and metrics of each",
+    }
+
+
+def _row(row: TableRow, cells: list[Any]) -> dict[str, Any]:
+    kind, _, number = row.key.partition("-")
+    marks = [mark for mark in str(row.cells.get("marks") or "").split(", ") if mark]
+    return {
+        "key": row.key,
+        "name": _name(row),
+        "href": None if kind == "group" else at(f"/{kind}?{kind}={number}"),
+        "title": _name(row),
+        "open": row.key in opened() if row.fold else None,
+        "child": row.is_child,
+        "marks": ["★" if mark == "star" else mark for mark in marks],
+        "cells": cells,
+    }
+
+
+def _name(row: TableRow) -> str:
+    title = str(row.cells["title"])
+    if row.fold:
+        runs = len(row.run_ids)
+        named = ": ".join(filter(None, (str(row.cells["run"]), title)))
+        return f"{named} ({runs:,} {'run' if runs == 1 else 'runs'})"
+    if not row.run:
+        return title
+    return f"{row.run.id}: {row.called or title}"
+
+
+def _state(row: TableRow, facts: RowFacts) -> dict[str, Any]:
+    if row.fold or not row.run:
+        ordered = [status for status in get_args(Status) if status in row.statuses]
+        parts = [_part(status, f"{row.statuses[status]:,} {status}") for status in ordered]
+        return {"states": parts, "note": ""}
+    run = row.run
+    share = run.progress if run.status in ("running", "stopping") else None
+    text = f"{run.status} {run.progress:.0%}".replace("%", " %") if share is not None else run.status
+    return {"states": [_part(run.status, text, share)], "note": _note(run, facts)}
+
+
+def _part(status: Status, text: str, share: float | None = None) -> dict[str, Any]:
+    return {"status": status, "text": text, "share": share}
+
+
+def _note(run: RunRow, facts: RowFacts) -> str:
+    if run.status == "queued":
+        return facts.waits.get(run.id, "")
+    if run.status in ENDED:
+        if run.status == "finished":
+            return f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""
+        return run.cause
+    return time_left(run)
+
+
+def _hover(row: TableRow, facts: RowFacts) -> str:
+    return _note(row.run, facts) if row.run and not row.fold else ""
+
+
+def _of(name: str, columns: Mapping[str, Column]) -> Column | None:
+    return columns.get(name.removesuffix(SD).removesuffix(DIFFERENCE))
+
+
+def _heading(name: str, columns: Mapping[str, Column], values: Sequence[Any]) -> dict[str, Any]:
+    column = _of(name, columns)
+    if column is None:
+        label, help_text = HEADINGS[name]
+        kind = "number" if name == "n" else "text"
+        return {"kind": kind, "label": label, "help": help_text, "sort": SORTS.get(name)}
+    if name.endswith(SD):
+        return {"kind": "number", "label": "± sd", "help": "Standard deviation over finished runs"}
+    if name.endswith(DIFFERENCE):
+        return {"kind": "number", "label": "Δ", "help": f"{column.label}: difference to the baseline"}
+    label = column.label.removesuffix(" (s)") if column.field.kind == "seconds" else column.label
+    kind = "text" if any(isinstance(value, str | bool | datetime) for value in values) else "number"
+    sort = None if column.step is not None or column.field.kind == "tags" else column.field.written
+    return {"kind": kind, "label": label, "help": column.help, "sort": sort}
+
+
+def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:
+    column = _of(name, columns)
+    if value is None or value == [] or value == "":
+        return None
+    if isinstance(value, datetime):
+        return {"time": round(value.timestamp() * 1000)}
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "sweep":
+        return {"href": at(f"/sweep?sweep={value}"), "text": str(value)}
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if column is None or isinstance(value, str | int):
+        return value if isinstance(value, str) else f"{value}"
+    if column.field.kind == "seconds":
+        sign = "" if not name.endswith(DIFFERENCE) else "+" if value >= 0 else "-"
+        return sign + duration(abs(value))
+    return f"{value:+.4g}" if name.endswith(DIFFERENCE) else f"{value:.3g}" if name.endswith(SD) else f"{value:.5g}"
+
+
+def _width(label: str, cells: Sequence[Any]) -> int:
+    texts = [cell.get("text") if isinstance(cell, dict) else cell for cell in cells if cell is not None]
+    lengths = [len(text) if isinstance(text, str) else 12 for text in texts]
+    # Sort sign and letters of the heading, which are a little smaller than those of the cells.
+    return round(CHARACTER_PX * min(WIDEST, max([NARROWEST, len(label) + 1, *lengths])) + PADDING_PX)
+
+
+def _between(limits: tuple[int, int], lengths: Any) -> int:
+    return round(max(limits[0], min(limits[1], CHARACTER_PX * max(lengths, default=0) + PADDING_PX + 16)))
+
+
+def _nothing() -> None:
+    """Name the state; its value is read from the component's result."""

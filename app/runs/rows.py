@@ -1,0 +1,211 @@
+"""The rows of the table of runs: one per run, per config over its seeds, or per sweep or duel."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.actions.annotations import marks
+from app.core.formatting import moment
+from app.runs.columns import Column
+from app.ui.widgets import title_of
+from engine.analysis.run_values import most_telling_first
+from engine.config_values import told
+from engine.errors import EngineError
+from engine.registry import experiment
+from engine.store import Reader, RunRow, StoredDuel, Sweep
+from engine.store.records import ENDED, Status
+from engine.store.runs.config_groups import RunGroup
+from engine.store.sweeps.folds import RunFold
+from engine.store.sweeps.sweeps import SEED
+
+Numbers = Mapping[str, Mapping[int, float]]
+"""By column and run."""
+MOST_DIFFERING = 4
+MOST_SPANS = 12
+MOST_OPEN = 200
+"""Maximum number of runs shown below the row of a sweep or duel."""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One row: the cells of its runs, and the runs behind its numbers."""
+
+    key: str
+    """Identity among the rows of a page, such as `run-5`."""
+    experiment: str
+    config: Mapping[str, Any]
+    """Includes the seeding rule of its runs."""
+    run_ids: tuple[int, ...]
+    counted: tuple[int, ...]
+    """The runs that count: in a group, the finished ones."""
+    cells: Mapping[str, Any] = field(default_factory=dict)
+    run: RunRow | None = None
+    """The run itself, or the newest run of a sweep or duel; None for a config over its seeds."""
+    statuses: Mapping[Status, int] = field(default_factory=dict)
+    """Number of its runs per status."""
+    fold: RunFold | None = None
+    """The sweep or duel whose runs it stands for."""
+    parent: str = ""
+    """The key of the sweep's or duel's row that it is shown below."""
+    called: str = ""
+    """Its name below that row; empty for its title."""
+
+    @property
+    def is_child(self) -> bool:
+        return bool(self.parent)
+
+    def values(self, column: Column, numbers: Numbers) -> list[float]:
+        """Return the row's numbers in a column."""
+        return [numbers[column.written][run_id] for run_id in self.counted if run_id in numbers[column.written]]
+
+
+def run_rows(runs: Iterable[RunRow], *, parent: str = "", named: str = "") -> list[TableRow]:
+    """Return a row for each run; below the row `parent` of a sweep or duel, whose name `named` is left out."""
+    return [
+        TableRow(
+            *(f"run-{run.id}", run.experiment, {"seeding": run.seeding, **run.config}, (run.id,), (run.id,)),
+            cells=_cells(run),
+            run=run,
+            statuses={run.status: 1},
+            parent=parent,
+            called=run.name.removeprefix(f"{named}: ") if parent else "",
+        )
+        for run in runs
+    ]
+
+
+def group_rows(groups: Iterable[RunGroup]) -> list[TableRow]:
+    """Return a row for each group of runs that have the same seeding rule and differ only in seed."""
+    return [
+        TableRow(
+            f"group-{group.run_ids[0]}",
+            group.experiment,
+            {"seeding": group.seeding, **group.config},
+            group.run_ids,
+            group.finished,
+            _group_cells(group),
+        )
+        for group in groups
+    ]
+
+
+def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -> list[TableRow]:
+    """Return a row for each single run, sweep and duel; those of `opened` (keys of rows) are followed by their runs."""
+    unfolded = {(fold.kind, fold.id) for fold in folds if _key(fold) in set(opened)}
+    wanted = [
+        run_id for fold in folds for run_id in fold.run_ids[: MOST_OPEN if (fold.kind, fold.id) in unfolded else 1]
+    ]
+    runs = {run.id: run for run in reader.runs.some(wanted)}
+    sweeps = {sweep.id: sweep for sweep in reader.sweeps.some([fold.id for fold in folds if fold.kind == "sweep"])}
+    found: list[TableRow] = []
+    for fold in folds:
+        members = [runs[each] for each in fold.run_ids[:MOST_OPEN] if each in runs]
+        if not members:  # deleted since the list was read
+            continue
+        if fold.kind == "run":
+            found += run_rows(members)
+            continue
+        whole = sweeps[fold.id] if fold.kind == "sweep" else reader.duels.one(fold.id)
+        found.append(_fold_row(fold, members[0], whole))
+        if (fold.kind, fold.id) in unfolded:
+            found += run_rows(members, parent=_key(fold), named=whole.name)
+    return found
+
+
+def _key(fold: RunFold) -> str:
+    return f"{fold.kind}-{fold.id}"
+
+
+def _fold_row(fold: RunFold, newest: RunRow, whole: Sweep | StoredDuel) -> TableRow:
+    varied, kind = {}, fold.kind.capitalize()
+    parts = [whole.name]
+    if isinstance(whole, Sweep):
+        varied = {name: _span(values) for name, values in whole.grid.items()}
+        parts.append(title_of_experiment(whole.experiment))
+    return TableRow(
+        *(_key(fold), newest.experiment, {**newest.config, **varied}, fold.run_ids, ()),
+        cells={
+            "run": f"{kind} {fold.id}",
+            "title": ", ".join(filter(None, parts)),
+            "differs": _few({name: value for name, value in varied.items() if name != SEED}),
+            "owner": whole.owner,
+            "launched": moment(newest.created_at),
+            "marks": "",
+        },
+        run=newest,
+        statuses=fold.statuses,
+        fold=fold,
+    )
+
+
+def differing(rows: Sequence[TableRow]) -> list[str]:
+    """Return for each row the settings, except the seed, in which the rows of its experiment differ; for one below a
+    sweep or duel, those in which the runs of its experiment there differ.
+    """
+    seen: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for row in rows:
+        for name, value in row.config.items():
+            seen.setdefault((row.parent, row.experiment), {}).setdefault(name, set()).add(repr(value))
+    vary = {
+        one: most_telling_first(name for name, values in fields.items() if len(values) > 1 and name != "seed")
+        for one, fields in seen.items()
+    }
+    return [_few({name: row.config.get(name) for name in vary.get((row.parent, row.experiment), ())}) for row in rows]
+
+
+def title_of_experiment(name: str) -> str:
+    """Return the title of an experiment; its name if it is unknown."""
+    try:
+        return experiment(name).title
+    except EngineError:
+        return name
+
+
+def spans(ids: Sequence[int]) -> str:
+    """Return ids as ranges, such as `1-3, 7`; a long list is cut and gives the total."""
+    parts: list[list[int]] = []
+    for each in sorted(ids):
+        if parts and each == parts[-1][-1] + 1:
+            parts[-1].append(each)
+        else:
+            parts.append([each])
+    words = [f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts[:MOST_SPANS]]
+    return ", ".join(words) + (f", … ({len(ids):,} in total)" if len(parts) > MOST_SPANS else "")
+
+
+def _span(values: Sequence[Any]) -> Any:
+    """Return the values that a sweep gives to a setting: one as it is, several as text."""
+    if len(values) == 1:
+        return values[0]
+    if len(values) <= MOST_DIFFERING:
+        return ", ".join(map(str, values))
+    return f"{values[0]} … {values[-1]} ({len(values)} values)"
+
+
+def _few(values: Mapping[str, Any]) -> str:
+    names = list(values)[:MOST_DIFFERING]
+    return told({name: values[name] for name in names}) + (", …" if len(values) > MOST_DIFFERING else "")
+
+
+def _cells(run: RunRow) -> dict[str, Any]:
+    return {
+        "run": run.id,
+        "marks": ", ".join(marks(run)),
+        "title": title_of(run),
+        "owner": run.owner,
+        "status": run.status,
+        "progress": None if run.status in ENDED else run.progress,
+        "launched": moment(run.created_at),
+        "sweep": run.sweep_id,
+        "tags": list(run.tags),
+    }
+
+
+def _group_cells(group: RunGroup) -> dict[str, Any]:
+    title = title_of_experiment(group.experiment)
+    return {
+        "title": f"{title}, {group.preset}" if group.preset else title,
+        "n": len(group.finished),
+        "runs": spans(group.run_ids),
+        "marks": "",
+    }

@@ -1,0 +1,59 @@
+// The x-axis of a run's charts, one for all: what a rank did not record of it is interpolated from what others recorded at the same time.
+
+const AXES = {
+  step: { key: "steps", title: "Step (per rank)", unit: "" },
+  passes: { key: "passes", title: "Passes over the training data (all ranks)", unit: "" },
+  updates: { key: "updates", title: "Updates of the model", unit: "" },
+  time: { key: "times", title: "Time since all ranks were ready", unit: "s" },
+};
+
+// The axis on which these curves are drawn: RL runs have no passes over training data, and few runs count no updates.
+function axisOf(curves, x) {
+  const key = AXES[x]?.key;
+  return key && curves.some((curve) => curve[key]?.some((value) => value !== null)) ? x : "step";
+}
+
+// Gives each curve and band of a chart its places on the chosen axis, where it lacks them.
+function placeAlong(chart) {
+  const { key } = AXES[chart.data.x] ?? AXES.step;
+  const clock = key === "passes" ? passClock(chart) : key === "updates" ? updateClock(chart) : null;
+  if (!clock) return;
+  for (const curve of chart.curves.values()) {
+    if (key === "updates") curve.updates = curve.times.map(clock);
+    else if (curve.passes.includes(null)) curve.passes = curve.passes.map((value, place) => value ?? clock(curve.times[place]));
+  }
+  for (const band of chart.bands.values()) band[key] = band.times.map(clock);
+}
+
+// The passes at a time, by the curve with the most points that has them: each rank counts those of all.
+function passClock(chart) {
+  const counted = [...chart.curves.values()].filter((curve) => !curve.passes.includes(null));
+  const longest = counted.reduce((best, curve) => (best && best.times.length >= curve.times.length ? best : curve), null);
+  return longest && interpolation(longest.times, longest.passes);
+}
+
+// The updates of the model at a time: the sum of the steps of the ranks that count them, their mean, or the number of points.
+function updateClock(chart) {
+  const { metric, counts } = chart.data.clock ?? {};
+  const clocks = [...chart.curves.values()].filter((curve) => curve.metric === metric);
+  if (!clocks.length) return null;
+  const share = counts === "mean" ? 1 / clocks.length : 1;
+  const made = (curve) => (counts === "points" ? curve.times.map((_, place) => ((place + 1) * curve.total) / curve.times.length) : curve.steps);
+  const parts = clocks.map((curve) => interpolation(curve.times, made(curve)));
+  return (time) => Math.round(parts.reduce((sum, part) => sum + part(time), 0) * share * 100) / 100;
+}
+
+// A function through points, from 0 at 0, constant after the last.
+function interpolation(xs, ys) {
+  return (x) => {
+    let [low, high] = [0, xs.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (xs[middle] <= x) low = middle + 1;
+      else high = middle;
+    }
+    if (low === xs.length) return ys.at(-1);
+    const [x0, y0] = low ? [xs[low - 1], ys[low - 1]] : [0, 0];
+    return xs[low] > x0 ? y0 + ((ys[low] - y0) * Math.max(0, x - x0)) / (xs[low] - x0) : ys[low];
+  };
+}

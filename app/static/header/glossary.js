@@ -1,0 +1,57 @@
+// The glossary in the help dialog, and the definition that a marked term opens beside itself.
+(() => {
+  const dialog = document.getElementById("pl-help");
+  const input = dialog.querySelector("input");
+  const note = dialog.querySelector("[role=status]");
+  const meaning = document.getElementById("pl-meaning");
+  const list = dialog.querySelector("dl");
+  const glossary = document.getElementById("pl-glossary").content;
+  let name = "";
+  let opener = null;
+
+  function filter() {
+    const entries = [...list.children];
+    const words = input.value.toLowerCase().split(/\s+/);
+    entries.forEach((each) => (each.hidden = !words.every((word) => each.textContent.toLowerCase().includes(word))));
+    note.textContent = entries.every((each) => each.hidden) ? "No results." : "";
+  }
+  input.addEventListener("input", filter);
+  dialog.addEventListener("close", () => list.replaceChildren());
+  dialog.addEventListener("shown", () => {
+    list.replaceChildren(glossary.cloneNode(true));
+    input.value = name;
+    name = "";
+    filter();
+    input.select();
+  });
+
+  window.addEventListener("parallab-term", ({ detail }) => {
+    name = detail;
+    document.querySelector("[data-opens=pl-help]").click();
+  });
+
+  document.addEventListener("click", (event) => {
+    const term = event.target.closest?.(".pl-term");
+    if (!term) return;
+    opener = term;
+    const entry = glossary.querySelector(`[data-name="${term.dataset.term}"]`);
+    meaning.querySelector("p").textContent = entry.querySelector("dd").textContent;
+    meaning.showPopover({ source: term });
+    const box = term.getBoundingClientRect();
+    const { offsetWidth: width, offsetHeight: height } = meaning;
+    const below = box.bottom + 6 + height < innerHeight;
+    meaning.style.inset = "auto";
+    meaning.style.left = `${Math.max(8, Math.min(box.left, innerWidth - width - 8))}px`;
+    meaning.style.top = `${Math.max(8, below ? box.bottom + 6 : box.top - 6 - height)}px`;
+    const button = meaning.querySelector("button");
+    button.focus();
+    button.onclick = () => {
+      name = entry.dataset.name;
+      meaning.hidePopover();
+      term.focus();
+      document.querySelector("[data-opens=pl-help]").click();
+    };
+  });
+  const follow = (event) => meaning.matches(":popover-open") && event.target.contains(opener) && meaning.hidePopover();
+  window.addEventListener("scroll", follow, true);
+})();

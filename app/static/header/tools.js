@@ -1,0 +1,48 @@
+// The tools in the header: search, theme, help. They lie beside Streamlit's page and stay while its pages change.
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const dialogs = [...document.querySelectorAll("dialog.pl-dialog")];
+  const isBlocked = () => document.querySelector("[data-testid=stDialog]") !== null; // it would take the focus back
+  const show = (dialog) => {
+    if (dialog.open || isBlocked()) return;
+    dialogs.forEach((each) => each.open && each.close());
+    dialog.showModal();
+    dialog.dispatchEvent(new Event("shown"));
+  };
+
+  document.querySelectorAll("[data-opens]").forEach((button) => {
+    button.addEventListener("click", () => show(byId(button.dataset.opens)));
+  });
+  for (const dialog of dialogs) {
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close()); // beside its content
+    dialog.querySelector("[data-closes]")?.addEventListener("click", () => dialog.close());
+  }
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || event.key.toLowerCase() !== "k") return;
+      event.preventDefault();
+      event.stopPropagation();
+      const palette = byId("pl-palette");
+      if (palette.open) palette.close();
+      else show(palette);
+    },
+    true,
+  );
+  if (/Mac|iPhone|iPad/.test(navigator.platform)) document.querySelectorAll(".pl-ctrl").forEach((key) => (key.textContent = "⌘"));
+
+  // Streamlit opens every link of a text in a new tab; one to our documentation stays in this one.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[target=_blank]");
+    if (link?.origin === location.origin && link.pathname.endsWith("/docs")) link.target = "_self";
+  });
+
+  const theme = byId("pl-theme");
+  const check = () => (theme.querySelector(`[value=${window.parallabTheme.get()}]`).checked = true);
+  theme.addEventListener("toggle", (event) => {
+    if (event.newState !== "open") return;
+    check();
+    theme.querySelector(":checked").focus();
+  });
+  theme.addEventListener("change", (event) => window.parallabTheme.set(event.target.value));
+})();

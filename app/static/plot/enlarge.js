@@ -1,0 +1,42 @@
+// Full screen and present mode: the box of a chart, with its title, fills the screen or the window until Escape.
+
+const BOXES = ".pl-panel, .pl-card, section";
+
+function toggleEnlarged(node, mode) {
+  return node.enlarged === mode ? node.shrink() : enlarge(node, mode);
+}
+
+// In the browser's top layer, so that nothing of the page covers it and the chart's node stays where it is.
+async function enlarge(node, mode) {
+  await node.shrink?.();
+  const box = node.closest(BOXES);
+  const title = box.querySelector("h2, h3") ? null : Object.assign(document.createElement("h2"), { textContent: node.getAttribute("aria-label") });
+  if (title) box.prepend(title);
+  box.classList.add("pl-enlarged");
+  box.classList.toggle("pl-present", mode === "present");
+  node.enlarged = mode;
+  const inWindow = mode === "present" || !(await box.requestFullscreen?.().then(() => true, () => false));
+  if (inWindow) {
+    box.setAttribute("popover", "manual");
+    box.showPopover();
+  }
+  const leave = new AbortController();
+  node.shrink = async () => {
+    node.shrink = undefined;
+    leave.abort();
+    node.enlarged = undefined;
+    if (!inWindow && document.fullscreenElement === box) await document.exitFullscreen();
+    if (inWindow) box.removeAttribute("popover");
+    box.classList.remove("pl-enlarged", "pl-present");
+    title?.remove();
+    if (node.isConnected) await redraw(node);
+  };
+  const escape = (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    node.shrink?.();
+  };
+  document.addEventListener("keydown", escape, { capture: true, signal: leave.signal });
+  document.addEventListener("fullscreenchange", () => !inWindow && document.fullscreenElement !== box && node.shrink?.(), { signal: leave.signal });
+  await redraw(node);
+}

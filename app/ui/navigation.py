@@ -1,0 +1,37 @@
+"""The pages of the navigation, and the title of each page of the console."""
+
+from collections.abc import Mapping
+
+from engine.access.rules import PersonStanding
+
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "": ("home", "launch", "runs"),
+    "Analyse": ("compare", "scaling", "duel", "figures", "museum"),
+    "Lab": ("machine", "people", "notifications", "account"),
+}
+TITLES = {
+    "home": "Home",
+    "launch": "Launch",
+    "runs": "Runs",
+    "run": "Run",
+    "sweep": "Sweep",
+    "compare": "Compare",
+    "scaling": "Scaling",
+    "duel": "Duels",
+    "figures": "Figures",
+    "museum": "Museum",
+    "machine": "Machine",
+    "people": "People",
+    "notifications": "Notifications",
+    "account": "Account",
+    "docs": "Documentation",
+    "not_found": "Page not found",
+}
+
+
+def offered(standing: PersonStanding, *, has_account: bool) -> dict[str, list[str]]:
+    """Return the pages that the navigation shows to this person, by section."""
+    hidden = set() if has_account else {"account", "people"}
+    if not standing.may("add person"):
+        hidden.add("people")
+    return {section: [page for page in pages if page not in hidden] for section, pages in SECTIONS.items()}

@@ -1,0 +1,115 @@
+"""The search of the command palette: pages, runs, experiments, saved views and terms, each with its address."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from app.auth.middleware import VISITOR
+from app.core.base_path import at
+from app.core.caches import NEVER_STORE
+from app.core.formatting import ago
+from app.core.visitor import Visitor
+from app.ui.glossary import TERMS
+from app.ui.navigation import TITLES, offered
+from app.ui.widgets import title_of
+from engine.access.rules import PersonStanding
+from engine.home import Home
+from engine.registry import experiments
+from engine.store import Reader
+from engine.store.records import RunRow
+
+LONGEST, MOST_RUNS, MOST_OTHERS, MOST_VIEWS = 100, 8, 6, 1_000
+RECENT = 5
+LINKED = {"sweep": "Sweeps", "docs": "Documentation", "docs?page=tour": "Tour"}
+"""What the navigation does not show: titles by address."""
+ALSO = {
+    "museum": "fault exhibits",
+    "machine": "runner queue slots load",
+    "figures": "published reproduce",
+    "compare": "curves",
+    "people": "accounts roles audit",
+}
+"""Further words by which a page is found."""
+
+
+@dataclass(frozen=True)
+class PaletteItem:
+    """One line of the palette."""
+
+    group: str
+    label: str
+    detail: str
+    href: str
+
+
+def palette(request: Request) -> Response:
+    """Return what this person may open, at most a few items of each group, that contains every word of `q`.
+
+    Without words, all pages and the newest runs.
+    """
+    words = re.findall(r"\w+", request.query_params.get("q", "")[:LONGEST].lower())
+    with Reader.open(Home.find()) as reader:
+        found = list(_found(words, reader, request.scope[VISITOR]))
+    return JSONResponse({"found": [vars(item) for item in found]}, headers=NEVER_STORE)
+
+
+def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[PaletteItem]:
+    who = visitor.who
+    standing = PersonStanding(who.name, who.role) if who else PersonStanding("", "admin", open=True)
+    pages = offered(standing, has_account=who is not None)
+    titles = {page: TITLES[page] for section in pages.values() for page in section} | LINKED
+    if not words:
+        yield from (_run_item("Recent runs", run) for run in reader.runs.find(archived=False, limit=RECENT))
+    yield from [
+        PaletteItem("Pages", title, "", at("/" if page == "home" else f"/{page}"))
+        for page, title in titles.items()
+        if _has_all(words, f"{title} {ALSO.get(page, '')}")
+    ]
+    if not words:
+        return
+    yield from (_run_item("Runs", run) for run in _runs(words, reader))
+    if standing.may("launch"):
+        yield from [
+            PaletteItem("Experiments", f"Launch {each.title}", each.tagline, at(f"/launch?experiment={each.name}"))
+            for each in experiments()
+            if _has_all(words, f"launch {each.title} {each.name} {each.tagline}")
+        ][:MOST_OTHERS]
+    yield from [
+        PaletteItem(
+            "Saved views", view.name, f"{TITLES.get(view.page, '')} · {view.owner}", at(f"/{view.page}?{view.query}")
+        )
+        for view in reader.views.find(limit=MOST_VIEWS)
+        if _has_all(words, f"{view.name} {view.owner}")
+    ][:MOST_OTHERS]
+    yield from [
+        PaletteItem("Glossary", term, meaning, f"#term={quote(term)}")
+        for term, meaning in TERMS.items()
+        if _has_all(words, term)
+    ][:MOST_OTHERS]
+
+
+def _has_all(words: Sequence[str], text: str) -> bool:
+    text = text.lower()
+    return all(word in text for word in words)
+
+
+def _runs(words: Sequence[str], reader: Reader) -> list[RunRow]:
+    """Return matching runs, newest first; the one whose id is asked for comes before them."""
+    sought = [word for word in words if word != "run"]
+    if not sought:
+        return reader.runs.find(archived=False, limit=MOST_RUNS)
+    exact = reader.runs.some([int(sought[0])]) if len(sought) == 1 and re.fullmatch(r"\d{1,17}", sought[0]) else []
+    ids = {run.id for run in exact}
+    others = reader.runs.find(search=" ".join(sought), limit=MOST_RUNS)
+    return [*exact, *(run for run in others if run.id not in ids)][:MOST_RUNS]
+
+
+def _run_item(group: str, run: RunRow) -> PaletteItem:
+    when = ago(run.ended_at or run.started_at or run.created_at)
+    return PaletteItem(
+        group, f"Run {run.id}: {title_of(run)}", f"{run.status} · {run.owner} · {when}", at(f"/run?run={run.id}")
+    )

@@ -1,0 +1,45 @@
+"""Disturbed runs: their times tell of what else ran on the machine, so that analyses of times leave them out."""
+
+from collections.abc import Sequence
+
+from engine.metrics import metric
+from engine.store.records import DISTURBED_ABOVE, Run, RunRow
+
+MOST_NAMED = 6
+
+
+def depends_on_time(name: str) -> bool:
+    """Return whether the values of a metric depend on what else runs on the machine: times, rates, shares of idle
+    time.
+    """
+    return name.endswith("_per_second") or metric(name).unit in ("s", "ms") or name == "perf/bubble_share"
+
+
+def left_out(runs: Sequence[RunRow]) -> str:
+    """Return which of the runs are left out because they are disturbed, as a sentence; empty if none is."""
+    ids = [run.id for run in runs if run.disturbed]
+    if not ids:
+        return ""
+    more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
+    some = ", ".join(map(str, ids[:MOST_NAMED])) + more
+    which, whose, it = (
+        (f"Run {some} was", "its", "it") if len(ids) == 1 else (f"{len(ids)} runs ({some}) were", "their", "them")
+    )
+    return (
+        f"{which} disturbed: other programs or the host took more than {100 * DISTURBED_ABOVE:g} % of {whose} CPU "
+        f"time. Means and fits leave {it} out."
+    )
+
+
+def in_words(share: float) -> str:
+    """Return a disturbance such as `12 %`."""
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
+
+
+def named(run: Run) -> str:
+    """Return the programs that ran beside a run, such as `stress 0.5 cores`; empty if none were seen."""
+    found = run.environment.get("other_programs")
+    if not isinstance(found, list):
+        return ""
+    pairs = [each for each in found if isinstance(each, list) and len(each) == 2]
+    return ", ".join(f"{name} {cores:.2g} cores" for name, cores in pairs if isinstance(cores, int | float))

@@ -1,0 +1,141 @@
+"""The process of a rank: set-up around the call of a method's function.
+
+All its messages go through its own channel to the worker.
+"""
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.errors import EngineError, PeerLost
+from engine.home import DATA
+from engine.runtime.rank import fork_server
+from engine.runtime.rank.channel_recorder import ChannelRecorder
+from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Message, Said
+from engine.runtime.rank.rank import Rank
+from engine.seeding import DROPOUT, seed_of
+from engine.system.network_isolation import ListenRule, obey
+from engine.system.out_of_memory import limit_met, memory_cause, words_of
+from engine.system.processes import die_with_parent
+
+
+@dataclass(frozen=True)
+class RankPlan:
+    """The worker's settings for one rank, fixed before it starts."""
+
+    index: int
+    role: str
+    world: int
+    device: str
+    threads: int
+    seed: int
+    place: int
+    folder: Path
+    visible_gpus: str
+    departed: torch.Tensor
+    time_before_s: float
+    resume_from: Path | None
+    data_folder: str | None
+    """The data folder, if the worker's environment names one: a fork server that started earlier may have another one.
+    """
+    listening: ListenRule
+    parent_pid: int | None
+    """The worker, if it is the direct parent (spawn); None under a fork server, which dies with the worker."""
+
+
+def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None], shared: tuple[Any, ...]) -> None:
+    """Run one rank: set up the process, call the function, report the result to the worker."""
+    _settle(plan)
+    sending = threading.Lock()
+
+    def send(message: Message) -> None:
+        with sending:
+            channel.send(message)
+
+    def meet(name: str) -> float:
+        send(Meeting(name))
+        answer = channel.recv()
+        assert isinstance(answer, Go) and answer.name == name, f"expected to be let through {name!r}, got {answer!r}"
+        return answer.at
+
+    send(Hello(os.getpid(), fork_server.has_loaded()))
+    recorder = ChannelRecorder(send)
+    rank = Rank(
+        plan.index,
+        plan.role,
+        plan.world,
+        torch.device(plan.device),
+        plan.seed,
+        recorder,
+        plan.folder,
+        meet,
+        lambda zero: recorder.start(zero, plan.time_before_s),
+        departed=plan.departed,
+        say=lambda kind, detail: send(Said(kind, detail)),
+        resume_from=plan.resume_from,
+        place=plan.place,
+    )
+    try:
+        function(rank, *shared)
+    except BaseException as error:
+        traceback.print_exc()
+        _end(
+            recorder,
+            send,
+            Failed(_sentence(plan.role, error), traceback.format_exc(), time.monotonic(), isinstance(error, PeerLost)),
+        )
+        sys.stderr.flush()
+        os._exit(1)  # a broken rank must not hang in the exit handlers of threads or libraries
+    _end(recorder, send, Done(time.monotonic()))
+
+
+def _end(recorder: ChannelRecorder, send: Callable[[Message], None], last: Done | Failed) -> None:
+    try:
+        recorder.close(last.at)
+        send(last)
+    except OSError:
+        pass  # the worker has exited, so no one receives this
+
+
+def _sentence(role: str, error: BaseException) -> str:
+    words = words_of(error)
+    if isinstance(error, EngineError):
+        return f"{error}{limit_met(words)}"
+    cause = memory_cause(words)
+    return f"{role} raised {type(error).__name__}: {error}".rstrip(": ") + (f".{cause}" if cause else "")
+
+
+def _settle(plan: RankPlan) -> None:
+    """Make this process a rank: it dies with its parent, writes its own log, sees its GPUs, and uses its threads and
+    seed.
+    """
+    die_with_parent(plan.parent_pid)
+    obey(plan.listening)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    log = os.open(plan.folder / "logs" / f"{plan.role}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    os.close(log)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
+    if plan.data_folder:
+        os.environ[DATA] = plan.data_folder
+    torch.set_num_threads(plan.threads)
+    drawn = seed_of(plan.seed, DROPOUT, plan.place)
+    torch.manual_seed(drawn)
+    random.seed(drawn)
+    np.random.seed(drawn % 2**32)

@@ -1,0 +1,147 @@
+"""The progress of a run and its ranks' messages, on the way to the store."""
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import StoreBusy, StoreFull
+from engine.recorder import Point
+from engine.runtime.worker.disturbance import Disturbance
+from engine.runtime.worker.rank_handle import RankHandle
+from engine.runtime.worker.retry import PATIENCE_S, patiently
+from engine.runtime.worker.sink import Sink
+from engine.runtime.worker.telemetry import Telemetry
+from engine.store.curve_records import MachineSample
+from engine.store.records import RankBatch
+from engine.store.timestamps import now
+from engine.system.log_files import trim
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_S = 0.25
+"""Maximum seconds between writes of the run's heartbeat, progress and messages."""
+EAGER_S = 1.5
+"""Seconds after the start during which everything is written at once, so that the first step appears soon."""
+
+
+class RunProgress:
+    """A run's progress, written together with its ranks' messages."""
+
+    def __init__(
+        self,
+        members: Sequence[RankHandle],
+        sink: Sink,
+        folder: Path,
+        began: float,
+        time_before_s: float,
+        disturbance: Disturbance,
+    ) -> None:
+        self.members = members
+        self.sink = sink
+        self.folder = folder
+        self.began = began
+        self.time_before_s = time_before_s
+        self.telemetry = Telemetry([member.pid for member in members])
+        self.disturbance = disturbance
+        self.zero: float | None = None
+        """The time (monotonic, s) at which all ranks were ready."""
+        self.execution_time_s: float | None = None
+        self.written_at = 0.0
+        self.unwritten: list[RankBatch] = []
+
+    def begin(self, zero: float) -> None:
+        """Record that all ranks have been ready since that time."""
+        self.zero = zero
+        self.sink.running(zero - self.began)
+
+    def write_if_due(self) -> None:
+        """Write if the heartbeat is due, or the first step has just arrived."""
+        since_start = time.monotonic() - (self.zero or time.monotonic())
+        eager = since_start < EAGER_S and any(flush.points for member in self.members for flush in member.inbox)
+        if eager or time.monotonic() - self.written_at >= HEARTBEAT_S:
+            self.write()
+
+    def write(self, final: bool = False) -> None:
+        """Write everything received. If the store is busy or full it is kept for the next time; `final` waits, and
+        raises.
+        """
+        self.unwritten += [batch for member in self.members if (batch := member.take())]
+        samples = []
+        if self.telemetry.due() or final:
+            samples = self.telemetry.sample()
+            at = now()
+            samples += [MachineSample(at, *place, value) for place, value in self.disturbance.sample().items()]
+            self._trim_logs()
+            for member in self.members:
+                member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
+        done, total, unit = self._totals()
+        self.written_at = time.monotonic()
+        own = self._run_points(done, unit, bool(samples), final)
+        try:
+            patiently(
+                lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples), PATIENCE_S if final else 0.0
+            )
+            self.unwritten = []
+            self.sink.ranks([member.row() for member in self.members])
+            if final and (programs := self.disturbance.programs()):
+                self.sink.other_programs(programs)
+        except (StoreBusy, StoreFull) as error:
+            # Records are kept here and written with the next batch: a busy database or a full disk costs time,
+            # not points.
+            log.warning("%s", error)
+            if final:
+                raise
+
+    def write_last(self) -> None:
+        """Write what ranks sent before they were stopped."""
+        batches = [batch for member in self.members if (batch := member.take())]
+        if batches and not self.unwritten:  # if anything is pending, the store has just refused it for long
+            try:
+                patiently(lambda: self.sink.write(batches, [], self._totals(), []), PATIENCE_S)
+            except (StoreBusy, StoreFull) as error:
+                log.warning("%s", error)  # the run's own failure is reported, not this one
+
+    def finish(self) -> None:
+        """Compute the execution time, now that all ranks are done."""
+        ends = [member.done_at for member in self.members if member.done_at is not None]
+        if self.zero is not None and ends:
+            self.execution_time_s = max(ends) - self.zero + self.time_before_s
+
+    def _trim_logs(self) -> None:
+        for role in ("worker", *(member.role for member in self.members)):
+            try:
+                trim(self.folder / "logs" / f"{role}.log")
+            except OSError as error:
+                log.warning("the log of %s can't be trimmed: %s", role, error)
+
+    def _totals(self) -> tuple[int, int, str]:
+        done = sum(member.latest.progress[0] for member in self.members)
+        total = sum(member.latest.progress[1] for member in self.members)
+        return (
+            done,
+            total,
+            next((member.latest.progress[2] for member in self.members if member.latest.progress[1]), "samples"),
+        )
+
+    def _run_points(self, done: int, unit: str, due: bool, final: bool) -> list[Point]:
+        """Return the run's own numbers: throughput so far, and at the end the times and the points dropped."""
+        if self.zero is None:
+            return []
+        elapsed = (
+            max((member.latest.progress_at for member in self.members), default=0.0) - self.zero + self.time_before_s
+        )
+        passes = max((member.passes for member in self.members if member.passes is not None), default=None)
+        here = time.monotonic() - self.zero + self.time_before_s
+        points = []
+        if due and done and elapsed > 0:
+            points.append(Point(f"perf/{unit.replace(' ', '_')}_per_second", done, done / elapsed, here, passes))
+        if final:
+            if self.execution_time_s is not None:
+                points.append(Point("perf/execution_time_s", done, self.execution_time_s, here, passes))
+            points.append(Point("perf/startup_time_s", done, self.zero - self.began, here, passes))
+            points.append(
+                Point("perf/points_dropped", done, sum(member.latest.dropped for member in self.members), here, passes)
+            )
+            points += self.disturbance.points(done, here, passes)
+        return points

@@ -1,0 +1,126 @@
+"""Launching a sweep. Torch-free."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.launch import PAGE_TIMEOUT_S, owner_of
+from engine.launch_options import USUAL, Terms
+from engine.registry import experiment
+from engine.store import NewRun, Store
+from engine.store.runs.commands import NAME_LENGTH, checked_name
+from engine.sweep.plan import Plan, SweepCell, plan
+from engine.sweep.random_search import Draw
+from engine.system.machine import demand, machine
+
+
+def launch_sweep(
+    home: Home,
+    name: str,
+    base: Mapping[str, Any],
+    grid: Mapping[str, Sequence[Any]],
+    seeds: int = 1,
+    *,
+    owner: str,
+    preset: str | None = None,
+    title: str = "",
+    timeout_s: float = PAGE_TIMEOUT_S,
+    draw: Draw | None = None,
+    exclusive: bool = False,
+    stop_after: int | None = None,
+    terms: Terms = USUAL,
+    figure: str = "",
+) -> int:
+    """Queue all runs of a sweep in one transaction and return the sweep's id.
+
+    After `stop_after` failed cells the queued runs are cancelled; `figure` names the published figure that it
+    reproduces. Raises what `plan` raises, DeviceError for a run that could never run here, StoreBusy if the store is
+    locked.
+    """
+    if preset:
+        experiment(name).preset(preset)
+    owner, title = owner_of(owner), checked_name(title)
+    if stop_after is not None and stop_after < 1:
+        raise ConfigError(
+            [
+                Problem(
+                    "stop_after",
+                    f"stop_after must be at least 1, got {stop_after}. Omit it to continue after failures.",
+                )
+            ]
+        )
+    planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
+    runs = new_runs(planned.cells, title)
+    drawn = draw.as_json() if draw else None
+    with Store.open(home, timeout_s=timeout_s) as store:
+        return store.sweeps.add(
+            name,
+            planned.grid,
+            runs,
+            owner=owner,
+            preset=preset,
+            name=title,
+            exclusive=exclusive,
+            stop_after=stop_after,
+            draw=drawn,
+            terms=terms.checked(),
+            figure=figure,
+        )
+
+
+@dataclass(frozen=True)
+class SweepOrder:
+    """A sweep to launch: the arguments of `launch_sweep`."""
+
+    experiment: str
+    preset: str | None
+    base: Mapping[str, Any]
+    grid: Mapping[str, Sequence[Any]]
+    seeds: int
+    title: str = ""
+    draw: Draw | None = None
+    exclusive: bool = False
+    stop_after: int | None = None
+    terms: Terms = USUAL
+    figure: str = ""
+    """The published figure that it reproduces, with its size (`hogwild/full`)."""
+
+    def plan(self) -> Plan:
+        """Return its runs; raises what `plan` raises."""
+        return plan(self.experiment, self.base, self.grid, self.seeds, draw=self.draw, exclusive=self.exclusive)
+
+    def launch(self, home: Home, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
+        """Queue it and return the sweep's id; raises what `launch_sweep` raises."""
+        return launch_sweep(
+            home,
+            self.experiment,
+            self.base,
+            self.grid,
+            self.seeds,
+            owner=owner,
+            preset=self.preset,
+            title=self.title,
+            timeout_s=timeout_s,
+            draw=self.draw,
+            exclusive=self.exclusive,
+            stop_after=self.stop_after,
+            terms=self.terms,
+            figure=self.figure,
+        )
+
+
+def new_runs(cells: Iterable[SweepCell], title: str) -> list[NewRun]:
+    """Return cells as new runs for the store; raises DeviceError for one that could never run here."""
+    here = machine()
+    return [
+        NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(title, cell.name))
+        for cell in cells
+    ]
+
+
+def _name(title: str, cell: str) -> str:
+    """Return the name of a sweep's run; a title that is too long is cut and ends with an ellipsis."""
+    room = max(1, NAME_LENGTH - len(cell) - len(": "))
+    return f"{title if len(title) <= room else f'{title[: room - 1]}…'}: {cell}" if title else cell

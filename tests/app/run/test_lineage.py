@@ -1,0 +1,152 @@
+"""Resuming from a run's page: the button where a run left a checkpoint, under the person's name, and the links both
+ways.
+"""
+
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.home import Home
+from engine.launch import retry
+from engine.launch_options import Terms
+from engine.registry import experiment
+from engine.store import Reader, Store
+from engine.store.records import Status
+from engine.system.machine import demand, machine
+from engine.system.processes import me
+from tests.app.test_pages import opened
+
+ABOUT = '{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}'
+
+
+def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", saved: bool = True) -> int:
+    """Add a run that ended, with a checkpoint where asked; return its id."""
+    config = experiment(name).configure("quick")
+    with Store.open(home) as store:
+        run_id = store.runs.add(
+            name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick"
+        )
+        store.claims.claim(run_id, me(), [])
+        store.worker.begin(run_id, me(), {})
+        store.claims.end(run_id, status, "It ended.")
+    if saved:
+        folder = home.run_folder(run_id)
+        folder.mkdir(parents=True)
+        (folder / "checkpoint.pt").write_bytes(b"weights")
+        (folder / "checkpoint.json").write_text(ABOUT)
+    return run_id
+
+
+def links(test: AppTest) -> dict[str, str]:
+    """Return the page's links to runs: the words, and where each leads."""
+    html = " ".join(str(element.proto.body) for element in test.get("html"))
+    return {words: target for target, words in re.findall(r'<a href="([^"]+)">([^<]+)</a>', html)}
+
+
+def can_resume(test: AppTest) -> bool | None:
+    """Say whether Resume can be clicked; None where the page has no such button."""
+    return next((not button.disabled for button in test.button if button.label == "Resume"), None)
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "saved", "can"),
+    [
+        *((status, "reference", True, True) for status in ("cancelled", "failed", "lost")),
+        ("cancelled", "reference", False, False),
+        ("finished", "reference", True, None),
+        ("cancelled", "hogwild", True, None),
+    ],
+)
+def test_resume_is_offered_where_a_run_can_go_on(
+    home: Home, status: Status, name: str, saved: bool, can: bool | None
+) -> None:
+    test = opened("run", {"run": str(ended(home, status, name=name, saved=saved))})
+    assert not test.exception
+    assert can_resume(test) is can
+
+
+@pytest.mark.parametrize(
+    ("name", "saved", "told"),
+    [
+        (
+            "reference",
+            True,
+            (
+                "Resume continues from step 1,200. Retry starts over with the same settings. Clone lets you "
+                "change the settings first."
+            ),
+        ),
+        ("hogwild", True, "Retry starts over with the same settings. Clone lets you change the settings first."),
+    ],
+)
+def test_what_can_be_done_about_a_run_that_ended_badly_is_said_until_it_is_done(
+    home: Home, name: str, saved: bool, told: str
+) -> None:
+    run_id = ended(home, "failed", name=name, saved=saved)
+    captions = [str(caption.value).replace("\\", "") for caption in opened("run", {"run": str(run_id)}).caption]
+    assert told in captions
+    retry(home, run_id, owner="Bea")
+    assert not [
+        caption for caption in opened("run", {"run": str(run_id)}).caption if "Retry starts" in str(caption.value)
+    ]
+
+
+def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home: Home) -> None:
+    config = experiment("hogwild").configure("quick")
+    with Store.open(home) as store:
+        terms = Terms(max_run_time_s=90.0)
+        run_id = store.runs.add(
+            "hogwild", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), terms=terms
+        )
+        store.claims.claim(run_id, me(), [])
+        store.worker.begin(run_id, me(), {})
+        store.claims.stop_at_limit(run_id)
+        store.claims.end(run_id, "cancelled", "Ended at its time limit.")
+    (said,) = (
+        str(caption.value)
+        for caption in opened("run", {"run": str(run_id)}).caption
+        if "Retry starts" in str(caption.value)
+    )
+    assert said.replace("\\", "").endswith("Both keep the time limit of 1 min 30 s; clone the run to change it.")
+
+
+def test_resume_asks_for_a_name_queues_a_run_under_it_and_links_both(home: Home, reader: Reader) -> None:
+    run_id = ended(home)
+    test = opened("run", {"run": str(run_id)})
+    test.session_state["person"] = "Bea"
+    test.button(key=f"resume-{run_id}").click().run()
+    assert not test.exception
+    child = reader.runs.one(run_id + 1)
+    assert (child.parent_id, child.owner, child.status, child.experiment, child.preset) == (
+        run_id,
+        "Bea",
+        "queued",
+        "reference",
+        "quick",
+    )
+    assert links(opened("run", {"run": str(run_id)})) == {
+        "Runs": "/runs",
+        f"resumed as run {child.id}": f"/run?run={child.id}",
+    }
+    assert links(opened("run", {"run": str(child.id)})) == {
+        "Runs": "/runs",
+        f"resumes run {run_id}": f"/run?run={run_id}",
+    }
+    with Store.open(home) as store:
+        store.worker.go_on_from_parent(child.id, step=1200, time_s=12.5)
+    assert links(opened("run", {"run": str(child.id)})) == {
+        "Runs": "/runs",
+        f"resumes run {run_id} at step 1,200": f"/run?run={run_id}",
+    }
+    assert links(opened("run", {"run": str(ended(home))})) == {"Runs": "/runs"}
+
+
+def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(home: Home, reader: Reader) -> None:
+    run_id = ended(home)
+    test = opened("run", {"run": str(run_id)})
+    test.button(key=f"resume-{run_id}").click().run()
+    assert reader.runs.count() == 1
+    test.session_state["person"] = "Bea"
+    test.run()
+    assert (reader.runs.count(), reader.runs.one(run_id + 1).owner) == (2, "Bea")

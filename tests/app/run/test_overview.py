@@ -1,0 +1,137 @@
+"""The first tab of a run's page: what its ranks do, what the header says, and what an imported run came from."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.run import live_update
+from app.run.next_steps import steps
+from app.run.overview import axes
+from app.run.summary_html import rank_strip
+from app.ui import current_user
+from engine.home import Home
+from engine.store import Reader, Store
+from engine.store.records import RankRow, Status
+from engine.transfer.run_import import import_path
+from tests.app.run.test_lineage import ended
+from tests.app.test_pages import opened
+from tests.labs.basic import now
+from tests.transfer.readers.test_other_programs import mlruns
+
+
+def ranks(*roles: str) -> list[RankRow]:
+    return [RankRow(rank, role, None, "cpu", "running", None, now(), None) for rank, role in enumerate(roles)]
+
+
+def shares(html: str) -> list[str]:
+    return re.findall(r'aria-label="([^"]+)"', html)
+
+
+def test_the_strip_shows_the_share_of_each_ranks_time_and_counts_what_a_server_serves_as_work() -> None:
+    seconds = {0: {"wait": 8.0, "serve": 2.0, "evaluate": 2.0}, 1: {"compute": 6.0, "communicate": 3.0, "lock": 1.0}}
+    assert shares(rank_strip(seconds, ranks("ps", "trainer1"))) == [
+        "ps: compute 40 %, communicate 0 %, wait 60 %, other 0 %",
+        "trainer1: compute 60 %, communicate 30 %, wait 10 %, other 0 %",
+    ]
+    assert rank_strip({}, ranks("ps")) == rank_strip({0: {"wait": 0.0}}, ranks("ps")) == ""
+
+
+def test_many_ranks_have_one_bar_for_each_kind_of_them() -> None:
+    roles = ["ps", *(f"trainer{number}" for number in range(1, 10))]
+    seconds = {rank: {"compute": float(rank), "wait": 1.0} for rank in range(10)}
+    assert shares(rank_strip(seconds, ranks(*roles))) == [
+        "ps: compute 0 %, communicate 0 %, wait 100 %, other 0 %",
+        "trainer (9): compute 83 %, communicate 0 %, wait 17 %, other 0 %",
+    ]
+
+
+def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:
+    for section in ("Overview", "Log"):
+        test = opened("run", {"run": str(lab["finished"]), "section": section})
+        shown = " ".join(str(element.proto.body) for element in test.get("html"))
+        assert '<div data-slot="result"><small>Test accuracy</small> <strong>95.5 %</strong></div>' in shown
+        assert ("What ranks do" in shown) == (section == "Overview")
+    assert live_update.standing(home, lab["queued"], "Overview").slots["result"] == ""
+
+
+def test_a_live_update_of_an_imported_run_keeps_what_it_came_from(home: Home, tmp_path: Path) -> None:
+    with Store.open(home) as store:
+        (run_id,) = import_path(store, mlruns(tmp_path), by="Lin").ids
+    assert "Imported from" in live_update.standing(home, run_id, "Overview").slots["facts"]
+
+
+AXES_OF = {
+    "hogwild": (["step", "passes", "updates", "time"], "passes"),
+    "dppo": (["step", "updates", "time"], "updates"),
+    "pipeline": (["step", "passes", "updates", "time"], "updates"),
+    "fault_museum": (["step", "time"], "step"),
+}
+
+
+@pytest.mark.parametrize("name", AXES_OF)
+def test_the_charts_of_a_run_have_an_axis_on_which_its_ranks_agree(
+    home: Home, lab: dict[Status, int], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = "passes" in AXES_OF[name][0]
+    with Reader.open(home) as reader:
+        run = replace(reader.runs.one(lab["finished"]), experiment=name)
+        monkeypatch.setattr(type(reader.details), "counts_passes", lambda details, run_id: counted)
+        assert axes(run, reader) == AXES_OF[name]
+
+
+def next_labels(home: Home, run_id: int) -> dict[str, Mapping[str, str | list[str]]]:
+    with Reader.open(home) as reader:
+        return {step.label: step.query for step in steps(reader.runs.one(run_id), reader)}
+
+
+def test_next_steps_of_a_finished_run_fill_the_form_and_find_its_reference(
+    home: Home, lab: dict[Status, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current_user, "may", lambda command: True)
+    found = next_labels(home, lab["finished"])
+    assert list(found) == ["Same with 1 trainer", "Run the Reference", "Sweep trainers"]
+    assert "trainers:1" in found["Same with 1 trainer"]["set"]
+    assert found["Sweep trainers"]["sweep"] == "trainers"
+    assert found["Run the Reference"]["experiment"] == "reference"
+    reference, other = ended(home, "finished", name="reference"), ended(home, "finished", name="reference")
+    with Store.open(home) as store:
+        store.annotations.pin(reference, by="Ada")
+    assert other > reference
+    assert next_labels(home, lab["finished"])["Compare with Reference"] == {
+        "runs": f"{lab['finished']},{reference}",
+        "x": "time",
+        "v": "2",
+    }
+    assert "Compare with Reference" not in next_labels(home, reference)
+    monkeypatch.setattr(current_user, "may", lambda command: False)
+    assert list(next_labels(home, lab["finished"])) == ["Compare with Reference"]
+
+
+def test_a_server_that_waits_for_two_trainers_waits_for_one_when_there_is_one(home: Home) -> None:
+    run_id = ended(home, "finished", name="parameter_server", saved=False)
+    assert {"trainers:1", "batch_update_size:1"} <= {*next_labels(home, run_id)["Same with 1 trainer"]["set"]}
+
+
+def test_a_link_to_a_sweep_opens_its_form_with_values(home: Home) -> None:
+    test = opened("launch", {"experiment": "hogwild", "preset": "quick", "sweep": "trainers"})
+    assert test.toggle(key="sweep.on.hogwild").value
+    assert test.text_input(key="sweep.values.hogwild.trainers").value == "1, 2, 4, 8"
+    test = opened("launch", {"experiment": "hogwild", "sweep": "<b>"})
+    assert "must be a setting of hogwild" in " ".join(each.value for each in test.warning)
+    assert not test.toggle(key="sweep.on.hogwild").value
+
+
+def test_the_end_of_a_run_is_announced_once_to_a_person_who_watched_it(
+    home: Home, lab: dict[Status, int], store: Store
+) -> None:
+    test = opened("run", {"run": str(lab["running"])})
+    assert not test.toast
+    store.claims.end(lab["running"], "finished", "Completed successfully", execution_time_s=3.0)
+    test.run()
+    assert [each.value.replace("\\", "") for each in test.toast] == [
+        f"Run {lab['running']} finished. Test accuracy 95.5 % in 3.0 s; trainers waited 5 % of the time."
+    ]
+    assert not test.run().toast

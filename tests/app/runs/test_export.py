@@ -1,0 +1,155 @@
+"""Downloads and imports on the pages, and runs of an experiment that is in no registry on every page."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.report.frames import of_frame
+from app.run.report import run_report
+from app.runs.import_dialog import _import
+from engine.home import Home
+from engine.store import Reader, Store
+from engine.store.records import Status
+from engine.transfer.bundles.bundle import write_bundle
+from engine.transfer.run_import import import_path
+from tests.app.test_pages import SECTIONS, opened, said
+from tests.labs import basic
+from tests.transfer.bundles.bundle_files import changed
+from tests.transfer.readers import events
+from tests.transfer.readers.test_other_programs import mlruns
+from tests.waiting import PATIENCE_S
+
+
+@pytest.fixture
+def imported(home: Home, tmp_path: Path) -> tuple[int, int]:
+    """Import a run of TensorBoard and one of MLflow."""
+    with Store.open(home) as store:
+        (first,) = import_path(store, events.write(tmp_path / "events.out.tfevents.1"), by="Lin").ids
+        (second,) = import_path(store, mlruns(tmp_path), by="Lin").ids
+    return first, second
+
+
+def labels(test: AppTest, kind: str = "download_button") -> list[str]:
+    return [element.proto.label for element in test.get(kind)]
+
+
+def test_a_run_that_ended_and_the_results_offer_what_they_hold_as_files(home: Home, lab: dict[Status, int]) -> None:
+    assert labels(opened("run", {"run": str(lab["finished"])})) == [
+        "Report (HTML)",
+        *["CSV", "JSON", "Parquet"] * 2,
+        "Bundle",
+    ]
+    assert "Bundle" not in labels(opened("run", {"run": str(lab["running"])}))
+    test = opened("runs")
+    assert labels(test) == ["Report (HTML)", "CSV", "JSON", "Parquet", "Bundle of 4 runs"]
+    assert "Import" in [button.label for button in test.button]
+
+
+@pytest.mark.parametrize("page", ["runs", "launch", "machine"])
+def test_every_page_bears_imported_runs(home: Home, imported: tuple[int, int], page: str) -> None:
+    test = opened(page)
+    assert not test.exception and not test.error
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_section_of_an_imported_run_opens(home: Home, imported: tuple[int, int], section: str) -> None:
+    for run_id in imported:
+        test = opened("run", {"run": str(run_id), "section": section})
+        assert not test.exception and not test.error
+        assert test.title[0].value.startswith(f"Run {run_id}")
+
+
+def test_an_imported_run_that_failed_is_neither_resumed_nor_cloned_with_an_error(
+    home: Home, tmp_path: Path, store: Store
+) -> None:
+    (run_id,) = import_path(store, mlruns(tmp_path, status="4"), by="Lin").ids
+    test = opened("run", {"run": str(run_id)})
+    assert not test.exception
+    for label in ("Clone", "Retry"):
+        for button in [each for each in test.button if each.label == label]:
+            after = button.click().run()
+            assert not after.exception
+
+
+@pytest.mark.processes
+def test_an_upload_comes_in_by_its_own_name_and_a_broken_one_is_a_sentence(
+    home: Home, tmp_path: Path, reader: Reader
+) -> None:
+    arrived = _import("../../events.out.tfevents.1", io.BytesIO(events.write(tmp_path / "a.tfevents").read_bytes()))
+    assert arrived and (origin := reader.origins.of(arrived.ids[0])) and origin.file == "events.out.tfevents.1"
+    test = AppTest.from_function(_import_nonsense, default_timeout=PATIENCE_S).run()
+    assert not test.exception
+    assert "not a zip file" in said(test).replace("\\", "")
+
+
+def _import_nonsense() -> None:
+    import io
+
+    from app.runs.import_dialog import _import
+
+    _import("runs.zip", io.BytesIO(b"PK nonsense"))
+
+
+def test_the_import_dialog_opens_in_any_lab(home: Home, lab: dict[Status, int]) -> None:
+    after = next(button for button in opened("runs").button if button.label == "Import").click().run()
+    assert labels(after, "file_uploader") == ["File"]
+    test = opened("runs")
+    after = next(button for button in test.button if button.label == "Import").click().run()
+    assert not after.exception
+    assert labels(after, "file_uploader") == ["File"]
+
+
+def test_a_frame_becomes_a_table_of_plain_values() -> None:
+    values: dict[str, Any] = {
+        "run": [1, 2],
+        "loss": [0.5, float("nan")],
+        "tags": [["a"], []],
+        "at": pd.to_datetime(["2026-01-01", None], utc=True),
+    }
+    table = of_frame(pd.DataFrame(values))
+    assert table.columns == ("run", "loss", "tags", "at")
+    assert [type(cell).__name__ for cell in table.rows[0]] == ["int", "float", "list", "datetime"]
+    assert list(table.rows[1]) == [2, None, [], None]
+
+
+@pytest.fixture
+def strange(home: Home, tmp_path: Path) -> tuple[int, ...]:
+    """Import a pipeline's run without any settings, and one with settings that make no sense."""
+    theirs = Home(tmp_path / "theirs").create()
+    with Store.open(theirs) as store, Reader.open(theirs) as reader:
+        ids = [basic.pipeline_run(store, shares=(0.5, 0.5), splits=4) for _ in range(2)]
+        write_bundle(reader, ids, tmp_path / "runs.zip", by="Ada")
+
+    def change(held: dict[str, bytes]) -> None:
+        columns = json.loads(held["parallab.json"])["tables"]["runs"]["columns"]
+        rows = [json.loads(line) for line in held["runs.jsonl"].splitlines()]
+        for row, config in zip(
+            rows, ({}, {"splits": -5, "stages": 10**9, "mode": "zigzag", "gone": {"x": [1]}}), strict=True
+        ):
+            row[columns.index("config")] = json.dumps(config)
+            row[columns.index("environment")] = '{"packages": 3, "gpus": {"a": null}, "host": ["h"]}'
+        held["runs.jsonl"] = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+    with Store.open(home) as store:
+        return import_path(store, changed(tmp_path / "runs.zip", change), by="Lin").ids
+
+
+@pytest.mark.parametrize("section", ["Ranks", "Pipeline", "Config", "Environment"])
+def test_a_run_without_sound_settings_is_shown(strange: tuple[int, ...], section: str) -> None:
+    for run_id in strange:
+        test = opened("run", {"run": str(run_id), "section": section})
+        assert not test.exception, test.exception[0].message
+
+
+def test_lists_bear_them_too(strange: tuple[int, ...]) -> None:
+    test = opened("runs")
+    assert not test.exception and not test.error
+
+
+def test_they_have_reports(strange: tuple[int, ...], lab: dict[Status, int]) -> None:
+    assert all(run_report(run_id, "Lin") for run_id in strange)

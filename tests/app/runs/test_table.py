@@ -1,0 +1,526 @@
+"""The Runs page: filtered, sorted, grouped and compared over the whole store, marked in the table, all of it in the
+address.
+"""
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.home.best import best_html
+from app.home.recent import news_html
+from app.run.summary_html import tiles
+from app.runs import frame, grid
+from app.runs import rows as row_makers
+from app.runs.columns import Column, measured, read_column, read_columns, usual
+from app.runs.rows import TableRow
+from engine.analysis.result import ranked
+from engine.cli.show import summary, summary_text
+from engine.errors import EngineError
+from engine.filter import RUN_FIELDS, Names
+from engine.home import Home
+from engine.notices.notice import notice_of
+from engine.recorder import Point
+from engine.registry import EXPERIMENTS, experiment
+from engine.store import Demand, RankBatch, Reader, RunRow, Store
+from engine.store.notices.delivery import Due
+from engine.store.records import Status
+from engine.system.processes import me
+from tests.app.runs.drawn_table import rows_of, tick
+from tests.app.test_pages import opened, said
+from tests.labs import basic, sweeps
+from tests.stand_in import worker
+from tests.waiting import PATIENCE_S
+
+ACCURACIES = {2: (97.0, 98.0, 99.0), 4: (90.0, 94.0)}
+
+
+@pytest.fixture
+def seeds(home: Home) -> list[int]:
+    """Five finished runs of two configs and one that failed; return their ids, oldest first."""
+    with Store.open(home) as store:
+        made = [
+            finished(store, trainers, seed, value)
+            for trainers, values in ACCURACIES.items()
+            for seed, value in enumerate(values)
+        ]
+        return [*made, finished(store, 4, 2, 10.0, "failed")]
+
+
+def finished(
+    store: Store, trainers: int, seed: int, accuracy: float, status: Status = "finished", experiment: str = "hogwild"
+) -> int:
+    run_id = store.runs.add(
+        experiment,
+        {"trainers": trainers, "seed": seed},
+        owner="Ada" if seed else "Bea",
+        demand=Demand(2, 0, 2, 1),
+        preset="quick",
+    )
+    store.claims.claim(run_id, me(), [])
+    store.worker.begin(run_id, me(), {})
+    store.worker.mark_running(run_id, 0.5)
+    store.worker.write(
+        run_id,
+        [],
+        run_points=[Point("test/accuracy", step, accuracy - (10 - step), float(step)) for step in (5, 10, 8)],
+    )
+    store.claims.end(run_id, status, "It ended.", execution_time_s=10.0 * trainers)
+    return run_id
+
+
+@dataclass
+class Drawn:
+    """The last table that a page drew: its rows, their cells, and what the browser gets."""
+
+    rows: Sequence[TableRow] = ()
+    cells: Sequence[Mapping[str, Any]] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ids(self) -> list[int]:
+        return [run_id for row in self.rows for run_id in row.run_ids]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        return pd.DataFrame(self.cells, dtype=object)
+
+
+last = Drawn()
+
+
+@pytest.fixture(autouse=True)
+def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
+    """Note each table that is drawn."""
+    real = grid.grid_of
+
+    def noted(rows: Any, cells: Any, *given: Any, **named: Any) -> dict[str, Any]:
+        last.rows, last.cells, last.data = rows, cells, real(rows, cells, *given, **named)
+        return dict(last.data)
+
+    monkeypatch.setattr(grid, "grid_of", noted)
+    return last
+
+
+def page(**query: Any) -> AppTest:
+    last.__init__()  # type: ignore[misc]
+    test = opened("runs", query)
+    assert not test.exception
+    assert not test.error
+    return test
+
+
+@pytest.mark.parametrize("written", ["inf", "-inf", "nan", "1e999", "1.5", "-1", "twelve"])
+def test_a_baseline_in_the_address_that_is_no_runs_number_is_said_and_left_out(seeds: list[int], written: str) -> None:
+    test = page(baseline=written)
+    assert f"Baseline must be a run number, such as 12; got '{written}'. Enter one under View" in said(test).replace(
+        "\\", ""
+    )
+
+
+def framed(**query: Any) -> pd.DataFrame:
+    """Return the table of the page with this query as a data frame."""
+    page(**query)
+    return last.frame
+
+
+def rows(test: AppTest) -> list[int]:
+    """Return the ids of the rows of the table that was drawn last, which is this page's."""
+    return last.ids
+
+
+def test_filters_sorts_and_columns_in_the_address_choose_what_is_shown(home: Home, seeds: list[int]) -> None:
+    test = page(filter='trainers >= 4 and status == "finished"')
+    assert rows(test) == [seeds[4], seeds[3]]
+    assert test.text_input(key="filter").value == 'trainers >= 4 and status == "finished"'
+    assert "2 runs." in said(test)
+    assert rows(page(filter="test/accuracy.best > 0.98")) == [seeds[2]]
+    assert "0.98 is interpreted as 98 %" in said(page(filter="test/accuracy.best > 0.98")).replace("\\", "")
+    assert rows(page(filter="trainers == 2", by="Bea", of="hogwild")) == [seeds[0]]
+    assert rows(page(sort="-test/accuracy.best"))[:3] == [seeds[2], seeds[1], seeds[0]]
+    assert rows(page(sort="test/accuracy.best"))[0] == seeds[5]
+    assert "Did you mean trainers" in said(page(sort="trainer"))
+    columns = ["test/accuracy.mean", "trainers", "test/accuracy@8", "duration", "cores"]
+    frame = framed(columns=columns, filter=f"id == {seeds[1]}")
+    assert [name for name in frame.columns if name in columns] == columns
+    assert list(frame.iloc[0][columns]) == [pytest.approx(98 - 7 / 3), 2, pytest.approx(96.0), 20.0, 2]
+    assert "Column trainer was ignored" in said(page(columns=["trainers", "trainer"])).replace("\\", "")
+    test = page(baseline=str(seeds[0]))
+    assert test.text_input(key="baseline").value == str(seeds[0])
+    assert "Baseline must be" not in said(test)
+    test = page(filter="trainers > 100")
+    assert "Remove a condition" in said(test)
+    button = next(button for button in test.button if button.label == "Clear filters")
+    assert rows(button.click().run()) == seeds[::-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("trainer > 3", "Did you mean trainers"),
+        ("owner = 3", "Use == for equality"),
+        ("x" * 900 + "(" * 90, "never closed"),
+    ],
+)
+def test_a_wrong_filter_is_a_sentence_under_its_field_and_no_table(
+    home: Home, seeds: list[int], text: str, words: str
+) -> None:
+    test = page(filter=text)
+    assert words in said(test).replace("\\", "")
+    assert not last.rows
+    assert rows(test.text_input(key="filter").set_value("").run()) == seeds[::-1]
+
+
+def test_what_every_run_has_can_be_a_column_beside_numbers(home: Home, seeds: list[int], store: Store) -> None:
+    store.annotations.set_note(seeds[0], "look at this", by="Ada")
+    store.annotations.tag(seeds[:2], "thesis", by="Ada")
+    store.annotations.star(seeds[:1], by="Ada")
+    every = list(RUN_FIELDS)
+    frame = framed(columns=["trainers", *every], filter=f"id == {seeds[0]}")
+    assert [name for name in frame.columns if name in every] == every, "each once, in the order chosen"
+    row = frame.iloc[0]
+    words = {
+        "id": seeds[0],
+        "experiment": "hogwild",
+        "owner": "Bea",
+        "status": "finished",
+        "note": "look at this",
+        "tags": "thesis",
+        "duration": 20.0,
+    }
+    assert {name: row[name] for name in words} == words
+    assert (bool(row["starred"]), bool(row["archived"]), row["created"] <= row["ended"]) == (True, False, True)
+    grouped = framed(
+        group="true", columns=["owner", "status", "starred", "ended", "test/accuracy.best"], filter="trainers == 2"
+    )
+    assert (grouped["owner"][0], grouped["status"][0], grouped["starred"][0]) == ("Bea, Ada", "finished", None)
+    by_owner = framed(columns=["owner"], sort="owner")
+    assert list(by_owner["owner"]) == sorted(by_owner["owner"])
+
+
+def test_one_row_for_all_seeds_has_mean_and_sd_and_archived_runs_are_hidden(
+    home: Home, seeds: list[int], store: Store
+) -> None:
+    frame = framed(group="true", columns=["test/accuracy.best", "trainers"])
+    by_trainers = {row["trainers"]: row for _, row in frame.iterrows()}
+    for trainers, values in ACCURACIES.items():
+        row = by_trainers[trainers]
+        assert row["test/accuracy.best"] == pytest.approx(statistics.fmean(values))
+        assert row["test/accuracy.best sd"] == pytest.approx(statistics.stdev(values))
+        assert row["n"] == len(values)
+    assert [by_trainers[trainers]["differs"] for trainers in (2, 4)] == ["trainers 2", "trainers 4"]
+    assert by_trainers[4]["runs"] == f"{seeds[3]}-{seeds[5]}"
+    narrowed = framed(group="true", columns=["test/accuracy.best"], filter="trainers == 4 and seed == 0")
+    assert (narrowed["n"][0], narrowed["test/accuracy.best"][0], pd.isna(narrowed["test/accuracy.best sd"][0])) == (
+        1,
+        90.0,
+        True,
+    )
+    store.annotations.archive(seeds[:2], by="Ada")
+    assert rows(page()) == seeds[:1:-1]
+    assert rows(page(archived="true")) == seeds[::-1]
+    assert rows(page(filter="archived")) == [seeds[1], seeds[0]]
+    assert "2 matching runs are archived" in said(page(filter="seed < 2 and trainers == 2"))
+    assert f"{seeds[0]}: " not in "".join(element.label for element in opened("runs").get("page_link"))
+
+
+def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: list[int], store: Store) -> None:
+    store.annotations.pin(seeds[1], by="Ada")
+    other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
+    frame = framed(columns=["test/accuracy.best"], filter="test/accuracy.best > 40 and id != 2").set_index("run")
+    assert list(frame.index)[:2] == [seeds[1], other]
+    assert frame["marks"].iloc[0] == "baseline"
+    difference = frame["test/accuracy.best difference"]
+    assert difference[seeds[0]] == -1.0
+    assert pd.isna(difference[seeds[1]])
+    assert pd.isna(difference[other]), "sync_sgd has no baseline"
+    chosen = framed(columns=["test/accuracy.best"], baseline=str(seeds[0])).set_index("run")
+    assert chosen["test/accuracy.best difference"][other] == 50.0 - 97.0
+    assert "test/accuracy.best difference" not in framed(columns=["test/accuracy.best"], differences="false")
+    assert "Baseline run 99 doesn't exist" in said(page(baseline="99"))
+
+
+def test_groups_are_compared_with_the_whole_group_of_the_baseline(home: Home, seeds: list[int], store: Store) -> None:
+    store.annotations.pin(seeds[0], by="Ada")
+    frame = framed(group="true", columns=["test/accuracy.best"], filter="trainers == 4 or seed == 0")
+    assert list(frame["n"]) == [3, 2]
+    assert frame["test/accuracy.best difference"][1] == pytest.approx(92.0 - 98.0)
+
+
+def ticked(test: AppTest, *places: int) -> AppTest:
+    """Tick rows, as a click on their boxes does."""
+    test.session_state[grid.KEY] = {"ticked": [last.rows[place].key for place in places]}
+    return test.run()
+
+
+def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, seeds: list[int], store: Store) -> None:
+    basic.fill(home)  # one run of each status
+    sweep, members = sweeps.pipeline(home, {"splits": [1, 2]}, title="bubble")
+    sweeps.drive(home, members[0])
+    found = rows_of(page())
+    keys = [row["key"] for row in found]
+    states = [[part["status"] for part in row["Status"]["states"]] for row in found]
+    ranks = [2 if {"starting", "running", "stopping"} & set(each) else 1 if "queued" in each else 0 for each in states]
+    assert ranks == sorted(ranks, reverse=True) and set(ranks) == {0, 1, 2}
+    row = found[keys.index(f"sweep-{sweep}")]
+    assert row["href"] == f"/sweep?sweep={sweep}"
+    assert row["name"] == f"Sweep {sweep}: bubble, Pipeline parallelism (2 runs)"
+    assert [part["text"] for part in row["Status"]["states"]] == ["1 queued", "1 finished"]
+    assert row["Differs in"].startswith("splits 1, 2") and row["open"] is False
+    test = page()
+    test.session_state[grid.KEY] = {"open": [f"sweep-{sweep}"]}
+    unfolded = rows_of(test.run())
+    below = keys.index(f"sweep-{sweep}") + 1
+    assert [(each["key"], each["child"]) for each in unfolded[below : below + 2]] == [
+        (f"run-{run.id}", True) for run in reversed(members)
+    ]
+    assert [(each["name"], each["Differs in"]) for each in unfolded[below : below + 2]] == [
+        (f"{run.id}: splits {run.config['splits']}, seed {run.config['seed']}", f"splits {run.config['splits']}")
+        for run in reversed(members)
+    ]
+    ticked_fold = tick(page(), f"sweep-{sweep}")
+    assert "2 runs selected" in said(ticked_fold)
+    assert compare_link(ticked_fold)["runs"] == [f"{members[0].id},{members[1].id}"]
+    flat = {row["key"] for row in rows_of(page(sort="-created"))}
+    assert {f"run-{run.id}" for run in members} < flat and f"sweep-{sweep}" not in flat
+
+
+def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
+    home: Home, seeds: list[int], reader: Reader
+) -> None:
+    assert rows(page(show="failed or lost")) == [seeds[5]]
+    assert "No matching runs" in said(page(show="cancelled"))
+    first = rows_of(page(sort="created"))[0]
+    assert (first["key"], first["Result"]) == (
+        f"run-{seeds[0]}",
+        {"text": "95 %", "hover": "test accuracy 95 % (last)"},
+    )
+    assert first["Trend"] == [92.0, 97.0, 95.0]
+    assert reader.sparklines.of(seeds, "test/accuracy")[seeds[5]] == [5.0, 10.0, 8.0]
+
+
+def test_several_selected_runs_are_cancelled_after_a_question(
+    home: Home, seeds: list[int], reader: Reader, store: Store
+) -> None:
+    waiting = [basic.add(store, "Ada") for _ in range(2)]
+    test = tick(page(), *(f"run-{run_id}" for run_id in [*waiting, seeds[0]]))
+    assert "Cancel 2 runs" in [button.label for button in press(test, "Cancel").button]
+    assert {reader.runs.one(run_id).status for run_id in waiting} == {"queued"}
+    dialog = AppTest.from_function(_ask, args=([*waiting, seeds[0]],), default_timeout=PATIENCE_S).run()
+    press(dialog, "Cancel 3 runs")
+    assert {reader.runs.one(run_id).status for run_id in waiting} == {"cancelled"}
+    assert reader.runs.one(seeds[0]).status == "finished", "it had ended meanwhile"
+
+
+def _ask(run_ids: list[int]) -> None:
+    from app.actions.cancel_runs import ask_cancel_all
+
+    ask_cancel_all(run_ids)
+
+
+def test_the_downloaded_table_has_one_row_per_run_with_plain_ids(
+    home: Home, seeds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, members = sweeps.pipeline(home, {"splits": [1, 2]})
+    given: list[Any] = []
+    monkeypatch.setattr("app.runs.page_table.download", lambda *_, tables, **__: given.append(tables))
+    page()
+    table = given[-1]["The table"]()
+    named = list(table.columns)
+    ids = [row[named.index("run")] for row in table.rows]
+    assert ids == [*(run.id for run in reversed(members)), *seeds[::-1]]
+    assert {row[named.index("sweep")] for row in table.rows} == {sweep, None}
+
+
+def press(test: AppTest, label: str) -> AppTest:
+    return next(button for button in test.button if button.label == label).click().run()
+
+
+def test_one_ticked_row_can_be_opened_and_pinned(home: Home, seeds: list[int], reader: Reader) -> None:
+    test = ticked(page(), 1)
+    assert [link.label for link in test.get("page_link") if link.label.startswith("Open")] == [f"Open run {seeds[4]}"]
+    press(test, "Pin as baseline")
+    assert reader.runs.pinned()["hogwild"].id == seeds[4]
+
+
+def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], reader: Reader) -> None:
+    test = ticked(page(), 0, 2)
+    assert "2 runs selected" in said(test)
+    press(test, "Star")
+    test.text_input(key="mark.tag").set_value("thesis")
+    press(ticked(test, 0, 2), "Add tag")
+    assert [run.id for run in reader.runs.find(matching=reader.fields.filter('starred and "thesis" in tags'))] == [
+        seeds[5],
+        seeds[3],
+    ]
+    press(ticked(test, 0, 2), "Archive")
+    assert rows(test) == [seeds[4], *seeds[2::-1]]
+    assert "selected" not in said(test)
+
+
+def compare_link(test: AppTest) -> dict[str, list[str]]:
+    return parse_qs(next(link for link in test.get("page_link") if link.label == "Compare").proto.query_string)
+
+
+def test_ticked_groups_are_compared_as_these_groups(home: Home, seeds: list[int], store: Store) -> None:
+    both = compare_link(ticked(page(group="true"), 0, 1))
+    assert both == {"runs": [f"{seeds[0]}-{seeds[4]}"], "group": ["trainers"], "v": ["2"]}, (
+        "the run that failed is not in its row's mean"
+    )
+    one = compare_link(ticked(page(group="true"), 1))
+    assert one == {"runs": [f"{seeds[0]}-{seeds[2]}"], "group": ["experiment"], "v": ["2"]}
+    assert "group" not in compare_link(ticked(page(), 0, 2))
+    other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
+    found = compare_link(ticked(page(group="true"), 0, 1, 2))
+    assert found == {"runs": [f"{seeds[0]}-{seeds[4]},{other}"], "group": ["experiment,trainers"], "v": ["2"]}
+
+
+def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metric(
+    home: Home, seeds: list[int], reader: Reader
+) -> None:
+    names = Names.usual()
+    assert read_column("test/accuracy.best", names).label == "Test accuracy, best (%)"
+    assert read_column("test/accuracy @ 500", names) == Column(
+        "test/accuracy@500", read_column("test/accuracy", names).field, 500
+    )
+    assert read_column("duration", names).label == "Execution (s)"
+    assert (
+        read_column("tag", names).written,
+        read_column("owner", names).label,
+        read_column("owner", names).is_words,
+    ) == ("tags", "Owner", True)
+    for wrong in ("owner@5", "trainers@5", "test/accuracy@-1", "a b"):
+        with pytest.raises(EngineError):
+            read_column(wrong, names)
+    columns, sentences = read_columns(["test/accuracy.last", "test/accuracy.last", "nonsense"], reader)
+    assert ([column.written for column in columns], len(sentences)) == (["test/accuracy.last"], 1)
+    assert measured(reader, seeds[:1], columns) == {"test/accuracy.last": {seeds[0]: 95.0}}
+    test = opened("run", {"run": str(seeds[0])})
+    for label in ("Star", "Pin as baseline", "Archive"):
+        test = press(test, label)
+        assert not test.exception
+    run = reader.runs.one(seeds[0])
+    assert run.starred_by and run.pinned_by and run.archived_by
+    assert "star" in "".join(framed(filter="starred", archived="true")["marks"])
+    assert {"Unstar", "Unpin", "Unarchive"} <= {button.label for button in test.button}
+    test = opened("run", {"run": str(seeds[0]), "section": "Notes"})
+    test.text_input(key=f"name-{seeds[0]}").set_value("first light")
+    press(test, "Save")
+    assert reader.runs.one(seeds[0]).name == "first light"
+
+
+@pytest.mark.parametrize(
+    ("values", "deviation"), [([], None), ([1.0], None), ([1.0, 1.0], 0.0), ([1e9, 1e9 + 1, 1e9 + 2], 1.0)]
+)
+def test_a_deviation_is_the_samples(values: list[float], deviation: float | None) -> None:
+    assert frame.deviation(values) == deviation
+
+
+def test_runs_not_of_ours_can_be_chosen_and_the_rows_shown_leave_as_a_report(
+    home: Home, seeds: list[int], monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    reports: list[bytes] = []
+    monkeypatch.setattr("app.runs.page_table.download", lambda *_, report, **__: reports.append(report()))
+    test = page(filter="trainers == 2", of="hogwild", by="Ada", sort="-seed")
+    text = unescape(reports[-1].decode())
+    shown = rows(test)
+    assert shown and len(shown) < len(seeds)
+    assert "Sorted by" in text and "seed, descending" in text and "trainers == 2" in text
+    lines = [line for line in text.splitlines() if "# run " in line]
+    assert sorted(int(line.split("# run ")[1].split("<")[0]) for line in lines) == sorted(shown)
+    other = finished(store, 2, 0, 50.0, experiment="imported")
+    test = page(of="imported")
+    assert rows(test) == [other]
+    assert test.multiselect(key="of").options == [*EXPERIMENTS, "imported"]
+    assert row_makers.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
+    assert row_makers.spans(range(0, 100, 2)).endswith("20, 22, … (50 in total)")
+
+
+REWARD = "charts/episodic_return"
+MOMENT = "2020-01-01T00:00:00+00:00"
+
+
+def add(home: Home, name: str, points: dict[str, list[float]]) -> RunRow:
+    """Add a finished run of two ranks that both recorded these values."""
+    config = experiment(name).configure("quick").model_dump(mode="json")
+    with Store.open(home) as store, Reader.open(home) as reader:
+        run_id = store.runs.add(name, config, owner="ada", demand=Demand(2, 0, 1, 1), preset="quick")
+        store.claims.claim(run_id, worker(), ())
+        store.worker.begin(run_id, worker(), {})
+        store.worker.mark_running(run_id, 0.5)
+        batches = [
+            [
+                Point(metric, step, value, float(step))
+                for metric, values in points.items()
+                for step, value in enumerate(values, 1)
+            ]
+        ] * 2
+        store.worker.write(run_id, [RankBatch(rank, batch) for rank, batch in enumerate(batches)])
+        store.claims.end(run_id, "finished", "It finished.", execution_time_s=200.0)
+        return reader.runs.entry(run_id)
+
+
+def plain(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", html))
+
+
+@pytest.mark.parametrize(
+    ("name", "points", "said", "number"),
+    [
+        ("batched_reinforce", {REWARD: [20.0, 100.0, 500.0, 480.0]}, "episode reward 275 (mean over the run)", 275.0),
+        (
+            "dppo",
+            {REWARD: [20.0, 500.0], "test/episodic_return": [480.0, 500.0, 470.0]},
+            "evaluation reward 470 (last)",
+            470.0,
+        ),
+        ("hogwild", {"test/accuracy": [90.0, 97.25, 95.0]}, "test accuracy 95 % (last)", 95.0),
+    ],
+)
+def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
+    home: Home, name: str, points: dict[str, list[float]], said: str, number: float, reader: Reader
+) -> None:
+    run = add(home, name, points)
+    found = ranked(run)
+    assert found is not None
+    assert (found.value, found.words) == (number, said)
+    label, _, statistic = said.partition(f" {number:g}")
+    statistic = statistic.rpartition("(")[2].rstrip(")")
+    top = plain(tiles(reader.details.summaries(run.id), run))
+    assert top.strip().startswith(f"Result: {label} {number:g}") and statistic in top
+    best = plain(best_html(reader))
+    assert f"{number:g}" in best and f"{label}, {statistic}" in best
+    assert said in plain(news_html(reader, MOMENT))
+    assert f"Result: {said}." in summary_text(summary(reader, run.id))
+    notice = notice_of(reader, Due(1, "k", "run", run.id, None, None, MOMENT, 1, 1, "json", "ada", ""))
+    assert dict(notice.facts)["Result"] == said
+    assert notice.data["run"]["result"] == {
+        "metric": found.result.metric,
+        "statistic": found.result.of,
+        "value": number,
+    }
+
+
+def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(home: Home, reader: Reader) -> None:
+    run = add(home, "dppo", {REWARD: [20.0, 100.0, 500.0], "test/episodic_return": [480.0]})
+    assert "Episode reward 206.7 mean over the run; best 500" in plain(tiles(reader.details.summaries(run.id), run))
+    assert [name for name in usual([REWARD, "test/accuracy"]) if "/" in name] == [
+        "test/accuracy.last",
+        "test/accuracy.best",
+        f"{REWARD}.mean",
+        f"{REWARD}.best",
+    ]
+    run = add(home, "hogwild", {"test/accuracy": [90.0]})
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute("UPDATE runs SET experiment = 'gone'")
+    assert ranked(reader.runs.entry(run.id)) is None
+    assert "Test accuracy 90 % last; best 90" in plain(
+        tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
+    )

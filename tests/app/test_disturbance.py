@@ -1,0 +1,116 @@
+"""Disturbed runs on the pages: flagged, hollow, left out by default, and measured again."""
+
+from streamlit.testing.v1 import AppTest
+
+from app.charts.sweep_data import EXECUTION, disturbed_of, groups_of
+from app.runs import grid
+from app.runs.rows import run_rows
+from app.sweep.chart import chart
+from engine.analysis.scaling.laws import SCALABILITY, Fit, fit
+from engine.analysis.scaling.scaling_data import study
+from engine.analysis.sweep_cells import measured
+from engine.home import Home
+from engine.recorder import Point
+from engine.store import Reader, Store
+from tests.app.test_pages import opened
+from tests.app.test_scaling import end, hogwild, view, words
+
+
+def disturb(home: Home, run_id: int, percent: float, slower: float = 1.0) -> None:
+    """Let an ended run have been disturbed, and so have taken longer."""
+    with Store.open(home) as store:
+        store.worker.write(run_id, [], run_points=[Point("perf/disturbance", 9, percent, 9.0, None)])
+        store.worker.note_environment(run_id, "other_programs", [["stress", 0.61], ["python -m app", 0.02]])
+        with store.db.change() as connection:
+            connection.execute("UPDATE runs SET execution_time_s = execution_time_s * ? WHERE id = ?", [slower, run_id])
+
+
+def at_2(home: Home, sweep_id: int) -> list[int]:
+    with Reader.open(home) as reader:
+        return [run.id for run in reader.sweeps.runs(sweep_id) if run.config["trainers"] == 2]
+
+
+def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 2)
+    one, other = at_2(home, sweep_id)
+    disturb(home, one, 31.4)
+    disturb(home, other, 4.9)
+    shown = opened("run", {"run": str(one)})
+    assert "disturbed 31 %" in words(shown)
+    assert "stress 0.61 cores" in words(shown)
+    assert "disturbed" not in words(opened("run", {"run": str(other)}))
+    with Reader.open(home) as reader:
+        row, calm = run_rows([reader.runs.entry(each) for each in (one, other)])
+        facts = grid.RowFacts({}, {}, {})
+        assert grid._state(row, facts)["note"] == "disturbed 31 %"
+        assert grid._state(calm, facts)["note"] == ""
+    page = words(view(sweep_id, "Results"))
+    assert "disturbed 31 %" in page and f"Run {one} was disturbed" in page
+    assert "disturbed 4.9" not in page
+
+
+def test_means_leave_a_disturbed_time_out_and_draw_it_hollow_but_never_an_accuracy(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 2)
+    one, _ = at_2(home, sweep_id)
+    disturb(home, one, 31.4, slower=5.0)
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
+        (stray,) = disturbed_of(sweep, runs, EXECUTION)
+        assert (stray.x, stray.run_id, stray.share) == (2, one, 0.314)
+        assert disturbed_of(sweep, runs, "test/accuracy") == []
+        calm = [run for run in runs if run.id != one]
+        figure, colours = chart(groups_of(sweep, calm, EXECUTION), EXECUTION, sweep, "Trainers", None, [stray])
+    hollow = figure.data[-1]
+    assert (hollow.marker.symbol, list(hollow.x), list(hollow.y)) == ("circle-open", [2], [stray.y])
+    assert list(hollow.customdata[0]) == [one, "31 %"] and len(colours) == len(figure.data)
+    rows = words(view(sweep_id, "Results"))
+    assert "1 of 2" in rows, "the mean of 2 trainers is over one run"
+    whole = words(view(sweep_id, "Results", disturbed="true"))
+    assert "1 of 2" not in whole and "was disturbed" not in whole
+
+
+def test_a_law_without_the_disturbed_runs_is_the_quiet_one_within_its_interval(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 3, 4, 6]}, 3)
+
+    def law(*, with_disturbed: bool = False) -> Fit | str:
+        with Reader.open(home) as reader:
+            runs = reader.sweeps.runs(sweep_id)
+            around = reader.studies.surroundings([run.id for run in runs])
+        return fit(SCALABILITY, study(runs, around, "trainers", with_disturbed=with_disturbed).timings)
+
+    quiet = law()
+    for run_id in at_2(home, sweep_id)[:2]:
+        disturb(home, run_id, 40.0, slower=4.0)
+    without = law()
+    assert isinstance(quiet, Fit) and isinstance(without, Fit)
+    for before, after in zip(quiet.parameters, without.parameters, strict=True):
+        assert before.low <= after.value <= before.high, before.name
+    assert isinstance(law(with_disturbed=True), str), "with the disturbed runs no law fits"
+    shown = words(view(sweep_id, "Scaling"))
+    assert "2 runs (" in shown and "were disturbed" in shown
+
+
+def test_measure_again_repeats_the_disturbed_cells_alone_and_their_result_takes_the_place(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 2)
+    one, other = at_2(home, sweep_id)
+    disturb(home, one, 31.4, slower=5.0)
+    test: AppTest = opened("sweep", {"sweep": str(sweep_id)})
+    test.session_state["person"] = "Ada"
+    test.run()
+    button = test.button(key=f"remeasure-sweep-{sweep_id}")
+    assert button.label == "Measure again (1)"
+    button.click().run()
+    with Reader.open(home) as reader:
+        runs = reader.sweeps.runs(sweep_id)
+        (again,) = [run for run in runs if run.status == "queued"]
+        assert (again.config, reader.sweeps.one(sweep_id).exclusive) == (
+            next(run for run in runs if run.id == one).config,
+            True,
+        )
+        assert one in {run.id for run in measured(reader.sweeps.one(sweep_id), runs)}
+    end(home, again, lambda n: n)
+    with Reader.open(home) as reader:
+        left = measured(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id))
+    assert {one, again.id, other} & {run.id for run in left} == {again.id, other}
+    page = words(opened("sweep", {"sweep": str(sweep_id)}))
+    assert "was disturbed" not in page and "attempt 2" in page

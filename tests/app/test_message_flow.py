@@ -1,0 +1,79 @@
+"""The animated message flows of the launch page, and its ready-made sweeps."""
+
+import pytest
+
+from app.launch.message_flow import HEIGHT, FlowMessage, in_words, scene
+from engine.config_values import read_values
+from engine.experiment.definition import Experiment
+from engine.registry import experiments
+from engine.sweep.plan import plan
+
+each = pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
+
+
+@each
+def test_a_scene_stays_in_its_view_and_its_cycle(one: Experiment) -> None:
+    drawn = scene(one.pattern)
+    for node in drawn.nodes:
+        assert 0 <= node.at[0] <= 320
+        assert 0 <= node.at[1] <= HEIGHT
+        assert all(0 <= moment <= 0.99 for moment in (*node.flashes, *node.clashes))
+    for message in drawn.messages:
+        assert 0 <= message.start < message.until <= 0.99
+
+
+@each
+def test_every_message_ends_at_a_node_and_none_is_sent_before_its_cause(one: Experiment) -> None:
+    drawn = scene(one.pattern)
+    places = [node.at for node in drawn.nodes]
+
+    def near(at: tuple[float, float]) -> bool:
+        return any(abs(at[0] - x) <= 1 and abs(at[1] - y) <= 10 for x, y in places)
+
+    assert all(near(message.target) for message in drawn.messages)
+    forward = [message for message in drawn.messages if message.sort != "reply"]
+    replies = [message for message in drawn.messages if message.sort == "reply"]
+    if one.pattern in ("batched server", "batched requests", "queue"):
+        assert max(message.start for message in forward) < min(message.start for message in replies)
+
+
+def test_a_batched_server_answers_all_trainers_at_once_and_an_asynchronous_one_each_by_its_own_push() -> None:
+    batched, single = scene("batched server"), scene("asynchronous server")
+    assert len({message.start for message in _replies(batched.messages)}) == 1
+    starts = [message.start for message in _replies(single.messages)]
+    assert len(set(starts)) == len(starts) == 6
+
+
+def test_two_writes_to_one_cell_of_shared_memory_collide() -> None:
+    cells = [node for node in scene("shared memory").nodes if node.clashes]
+    targets = [message.target for message in scene("shared memory").messages]
+    assert cells
+    assert all(targets.count(cell.at) == 2 for cell in cells)
+
+
+def test_the_last_stage_turns_each_micro_batch_round() -> None:
+    drawn = scene("stages").messages
+    arrivals = [message.until for message in drawn if message.sort == "forward" and message.target[0] == 250]
+    returns = [message.start for message in drawn if message.sort == "reply" and message.origin[0] == 250]
+    assert len(arrivals) == len(returns) == 4
+    assert max(arrivals) <= min(returns)  # as GPipe does: all forward passes first
+
+
+@each
+def test_the_picture_has_its_flows_as_words(one: Experiment) -> None:
+    assert all(flow.what in in_words(one.flows) for flow in one.flows)
+    assert len(one.tagline) <= 45
+
+
+@each
+def test_a_ready_made_sweep_breaks_no_rule(one: Experiment) -> None:
+    for ready in one.ready_sweeps:
+        config = one.configure(ready.preset, ready.changes)
+        grid = {name: read_values(one.config, name, text) for name, text in ready.over.items()}
+        base = {name: value for name, value in config.model_dump().items() if name not in grid}
+        planned = plan(one.name, base, grid, ready.seeds, exclusive=ready.exclusive)
+        assert len(planned.cells) >= 2 * ready.seeds
+
+
+def _replies(messages: tuple[FlowMessage, ...]) -> list[FlowMessage]:
+    return [message for message in messages if message.sort == "reply"]

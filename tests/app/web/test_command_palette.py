@@ -1,0 +1,93 @@
+"""The command palette finds what the visitor may open, and no more than fits."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from app.core.visitor import COOKIE
+from engine.home import Home
+from engine.store import Store
+from engine.store.records import Status
+from tests.app.browsing import Client
+from tests.labs import basic, people
+
+Lab = dict[Status, int]
+
+
+def items(words: str, cookies: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
+    """Return what the palette offers: address by label, by group."""
+    header = {"cookie": "; ".join(f"{name}={value}" for name, value in (cookies or {}).items())}
+    answer = Client().get("/api/palette", params={"q": words}, headers=header)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    found: dict[str, dict[str, str]] = {}
+    for item in answer.json()["found"]:
+        found.setdefault(item["group"], {})[item["label"]] = item["href"]
+    return found
+
+
+def test_without_words_it_offers_the_newest_runs_and_every_page(lab: Lab) -> None:
+    found = items("")
+    assert list(found["Recent runs"].values()) == [
+        f"/run?run={run_id}" for run_id in sorted(lab.values(), reverse=True)[:5]
+    ]
+    assert found["Pages"]["Home"] == "/"
+    assert found["Pages"]["Compare"] == "/compare"
+    assert "Account" not in found["Pages"]
+
+
+def test_runs_are_found_by_id_name_experiment_and_owner(lab: Lab, store: Store) -> None:
+    store.annotations.rename(lab["finished"], "Does momentum help?", by="Ada")
+    address = f"/run?run={lab['finished']}"
+    for words in (f"run {lab['finished']}", f"#{lab['finished']}", "momentum", "does HELP", "hogwild! momentum"):
+        assert next(iter(items(words)["Runs"].values())) == address, words
+    assert len(items("grace")["Runs"]) == 4
+    assert items("nobody wrote this") == {}
+    assert items("' OR 1=1 --%") == {}
+
+
+def test_a_run_that_is_asked_for_by_its_id_comes_before_newer_ones_that_contain_the_number(store: Store) -> None:
+    first = basic.add(store, "Ada")
+    for number in range(10):
+        store.annotations.rename(basic.add(store, "Ada"), f"try 1 of {number}", by="Ada")
+    found = list(items(str(first))["Runs"].values())
+    assert (found[0], len(found)) == (f"/run?run={first}", 8)
+
+
+def test_experiments_lead_to_the_form_and_views_to_their_address(home: Home, store: Store) -> None:
+    store.views.save("Losses & gains", "compare", "runs=1,2&x=time", owner="Ada")
+    assert items("hogwild")["Experiments"] == {"Launch Hogwild!": "/launch?experiment=hogwild"}
+    assert items("losses")["Saved views"] == {"Losses & gains": "/compare?runs=1,2&x=time"}
+    assert len(items("l")["Saved views"]) == 1
+    for number in range(20):
+        store.views.save(f"Losses {number}", "compare", f"runs={number}", owner="Ada")
+    assert len(items("losses")["Saved views"]) == 6
+
+
+def test_terms_and_what_a_page_is_about_are_found_too(home: Home) -> None:
+    assert items("staleness")["Glossary"] == {"staleness": "#term=staleness"}
+    assert items("micro batch")["Glossary"] == {"micro-batch": "#term=micro-batch"}
+    assert items("fault museum")["Pages"] == {"Museum": "/museum"}
+
+
+def test_with_accounts_it_offers_what_the_role_allows_and_nothing_to_who_is_signed_out(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    people.fill(home)
+    assert Client().get("/api/palette").status_code == 401
+    ada, vera = ({COOKIE: people.sign_in(home, monkeypatch, name)} for name in ("ada", "vera"))
+    assert {"People", "Account"} <= set(items("", ada)["Pages"])
+    assert "Experiments" in items("hogwild", ada)
+    assert "People" not in items("", vera)["Pages"]
+    assert "Account" in items("", vera)["Pages"]
+    assert "Experiments" not in items("hogwild", vera)
+    assert len(items("mo", vera)["Runs"]) == 5
+
+
+def test_addresses_keep_the_base_path(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARALLAB_BASE", "/lab")
+    answer = Client().get("/lab/api/palette", params={"q": "runs"})
+    assert [item["href"] for item in answer.json()["found"] if item["label"] == "Runs"] == ["/lab/runs"]
+    for address in ("/lab", "/lab/", "/lab/run"):
+        page = Client().get(address)
+        assert (page.status_code, 'data-search="/lab/api/palette"' in page.text) == (200, True), address

@@ -1,0 +1,276 @@
+"""How a chart is looked at: presented, on a log axis, with the crosshair of the page, names at the ends of lines."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+from app.charts.curve_charts import HEIGHT_PX
+from app.core.formatting import scaled
+from engine.home import ROOT
+from engine.recorder import Point
+from engine.store import RankBatch, Store
+from tests.browser.conftest import Lab
+from tests.browser.places import settle
+from tests.browser.test_live import drawn, path_of, points, pytestmark, run, store
+from tests.labs import basic
+from tests.waiting import wait_until
+
+__all__ = ["pytestmark", "run", "store"]
+SHOWN = """plot => {
+  const box = plot.closest('.pl-panel, .pl-card').getBoundingClientRect();
+  return {
+    fills: box.x === 0 && box.y === 0 && box.width === innerWidth && box.height === innerHeight,
+    font: plot._fullLayout.font.size,
+    line: Math.max(...plot._fullData.map((trace) => trace.line?.width ?? 0)),
+    height: plot._fullLayout.height,
+    legend: plot._fullLayout.showlegend,
+  };
+}"""
+CROSSHAIRS = """() => [...document.querySelectorAll('.pl-crosshair')].filter((line) => !line.hidden).map((line) => {
+  const plot = line.closest('.js-plotly-plot');
+  const { xaxis } = plot._fullLayout;
+  return xaxis.p2d(parseFloat(line.style.left) - xaxis._offset) * (plot.units.x?.size ?? 1);
+})"""
+ENDS = "plot => [...plot.querySelectorAll('.pl-ends span')].map((label) => label.textContent)"
+
+
+def compared(lab: Lab, more: str = "") -> str:
+    return f"{lab.address}/compare?runs={lab.compared[0]}-{lab.compared[4]}{more}"
+
+
+def figure(page: Page, at: int = 0) -> Locator:
+    """Return a figure of the page once all are drawn."""
+    plot = page.locator(".pl-figure").nth(at)
+    plot.locator(".nsewdrag").wait_for()
+    settle(page)
+    return plot
+
+
+def press(plot: Locator, title: str) -> None:
+    """Press a button of a chart's toolbar, which is there while the mouse is over the chart."""
+    plot.hover()
+    plot.locator(f'.modebar-btn[data-title^="{title}"]').click()
+
+
+def test_a_live_chart_is_presented_while_it_grows_until_escape(lab: Lab, page: Page, store: Store, run: int) -> None:
+    page.goto(path_of(lab, run))
+    plot = drawn(page)
+    before = plot.evaluate(SHOWN)
+    press(plot, "Present")
+    wait_until(lambda: plot.evaluate(SHOWN)["font"] == 24, "the text is large")
+    shown = plot.evaluate(SHOWN)
+    assert shown["fills"] and shown["line"] > 4 and shown["height"] > 1_000
+    expect(page.get_by_role("heading", name="Training loss")).to_be_visible()
+    known = points(page)
+    basic.record(store, run, steps=60, first=101)
+    wait_until(lambda: points(page) == known + 60, "the new points were drawn")
+    assert plot.evaluate(SHOWN) == shown
+    page.keyboard.press("Escape")
+    wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
+
+
+def test_a_presented_figure_names_its_lines_and_full_screen_ends_by_the_same_button(lab: Lab, page: Page) -> None:
+    page.goto(compared(lab, "&group=trainers&v=2"))
+    plot = figure(page)
+    before = plot.evaluate(SHOWN)
+    assert not before["legend"]
+    press(plot, "Present")
+    wait_until(lambda: plot.evaluate(SHOWN)["font"] == 24, "the text is large")
+    shown = plot.evaluate(SHOWN)
+    assert shown["fills"] and shown["legend"]
+    expect(page.get_by_role("heading", name="Test accuracy by passes, 5 runs")).to_be_visible()
+    page.keyboard.press("Escape")
+    wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
+    expect(page.get_by_role("heading", name="Test accuracy by passes, 5 runs")).to_have_count(0)
+    press(plot, "Full screen")
+    wait_until(lambda: plot.evaluate(SHOWN)["fills"], "the chart fills the screen")
+    assert plot.evaluate(SHOWN)["font"] == before["font"]
+    press(plot, "Full screen")
+    wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
+
+
+def test_the_log_axis_of_a_live_chart_is_kept_by_new_points_and_another_x_axis(
+    lab: Lab, page: Page, store: Store, run: int
+) -> None:
+    def kinds() -> list[str]:
+        return [
+            page.locator(f"[data-metric='{name}']").evaluate("plot => plot._fullLayout.yaxis.type")
+            for name in ("train/loss", "test/accuracy")
+        ]
+
+    page.goto(path_of(lab, run))
+    plot = drawn(page)
+    press(plot, "Log y-axis")
+    wait_until(lambda: kinds() == ["log", "linear"], "the axis of this chart is logarithmic")
+    known = points(page)
+    basic.record(store, run, steps=60, first=101)
+    wait_until(lambda: points(page) == known + 60, "the new points were drawn")
+    page.get_by_role("radio", name="Time", exact=True).click()
+    wait_until(lambda: "Time" in plot.evaluate("plot => plot._fullLayout.xaxis.title.text"), "the x-axis is time")
+    assert kinds() == ["log", "linear"]
+    expect(plot.locator('.modebar-btn[data-title="Log y-axis"]')).to_have_attribute("aria-pressed", "true")
+    press(plot, "Log y-axis")
+    wait_until(lambda: kinds() == ["linear", "linear"], "the axis is linear again")
+
+
+def test_lines_are_solid_and_dashed_on_request(lab: Lab, page: Page) -> None:
+    page.goto(compared(lab, "&group=trainers&v=2"))
+    plot = figure(page)
+    dashes = "plot => plot._fullData.filter((trace) => /n=/.test(trace.name)).map((trace) => trace.line.dash)"
+    assert plot.evaluate(dashes) == ["solid", "solid"]
+    press(plot, "Dashes and markers")
+    wait_until(lambda: plot.evaluate(dashes) == ["solid", "dash"], "the second line is dashed")
+    press(plot, "Dashes and markers")
+    wait_until(lambda: plot.evaluate(dashes) == ["solid", "solid"], "both are solid again")
+
+
+def test_a_log_axis_of_the_page_is_undone_for_one_chart_and_a_band_stays_closed(lab: Lab, page: Page) -> None:
+    page.goto(compared(lab, "&group=trainers&log=y&v=2"))
+    plot, other = figure(page, 1), figure(page, 0)
+    kind = "plot => plot._fullLayout.yaxis.type"
+    assert [each.evaluate(kind) for each in (plot, other)] == ["log", "log"]
+    press(plot, "Log y-axis")
+    wait_until(lambda: [each.evaluate(kind) for each in (plot, other)] == ["linear", "log"], "one axis is linear")
+    page.get_by_text("Log y-axis", exact=True).first.click()
+    wait_until(lambda: [each.evaluate(kind) for each in (plot, other)] == ["linear", "linear"], "both are linear")
+    press(plot, "Log y-axis")
+    wait_until(lambda: plot.evaluate(kind) == "log", "the axis is logarithmic")
+    least = "plot => Math.min(...plot._fullData.find((trace) => trace.fill === 'toself').y.filter((y) => y !== null))"
+    assert plot.evaluate(least) > 0
+
+
+def test_one_crosshair_is_in_all_charts_over_the_same_axis(lab: Lab, page: Page) -> None:
+    page.goto(compared(lab, "&x=time&v=2"))
+    plot = figure(page)
+    box = plot.locator(".nsewdrag").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60)
+    wait_until(lambda: len(page.evaluate(CROSSHAIRS)) == 2, "both charts have the crosshair")
+    at = plot.evaluate("plot => plot._hoverdata[0].x")
+    assert all(abs(each - at) < 0.05 for each in page.evaluate(CROSSHAIRS))
+    page.mouse.move(5, 5)
+    wait_until(lambda: page.evaluate(CROSSHAIRS) == [], "the crosshair is gone")
+
+
+def test_lines_are_named_at_their_ends_where_the_names_do_not_collide(lab: Lab, page: Page) -> None:
+    page.goto(compared(lab, "&group=trainers&v=2"))
+    plot = figure(page)
+    assert sorted(plot.evaluate(ENDS)) == ["trainers 2 (n=3)", "trainers 4 (n=2)"]
+    tops = plot.evaluate(
+        "plot => [...plot.querySelectorAll('.pl-ends span')].map((label) => label.getBoundingClientRect().top)"
+    )
+    assert abs(tops[1] - tops[0]) >= 12
+    plot.evaluate("plot => Plotly.restyle(plot, { visible: 'legendonly' }, [2, 5]).then(() => {})")
+    assert plot.evaluate(ENDS) == []
+
+
+def test_a_chart_keeps_its_place_while_plotly_loads(lab: Lab, page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/vendor/plotly-*", lambda route: held.append(route))
+    page.goto(compared(lab, "&metrics=train/loss&v=2"))
+    below = page.get_by_text("Table", exact=True).first
+    below.wait_for()
+    # Playwright calls the handler of a route only while one of its own calls waits.
+    wait_until(lambda: page.evaluate("true") and bool(held), "plotly.js is asked for")
+    empty, height = page.locator(".pl-figure"), f"{HEIGHT_PX}px"
+    wait_until(lambda: empty.evaluate("node => getComputedStyle(node).height") == height, "the height is reserved")
+    page.wait_for_function(
+        "() => document.querySelector('.pl-legend li') && "
+        "document.querySelector('[data-testid=stApp]').dataset.testScriptState === 'notRunning'"
+    )
+    before = below.bounding_box()
+    for route in held:
+        route.continue_()
+    figure(page)
+    assert below.bounding_box() == before
+    page.unroute("**/vendor/plotly-*")
+
+
+def test_a_constant_0_is_drawn_on_an_axis_from_0(lab: Lab, page: Page, store: Store, run: int) -> None:
+    store.worker.write(run, [RankBatch(0, [Point("train/entropy", step, 0.0, step / 50) for step in range(9)])])
+    page.goto(path_of(lab, run))
+    drawn(page)
+    page.locator(".pl-section summary", has_text="Learning").click()
+    plot = page.locator("[data-metric='train/entropy']")
+    plot.locator(".nsewdrag").wait_for()
+    assert plot.evaluate("plot => plot._fullLayout.yaxis.range[0]") == 0
+    assert plot.locator('.modebar-btn[data-title="Log y-axis"]').is_hidden(), "no value can be on a log axis"
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "range_"),
+    [
+        ("perf/steps_used", [100.0, 100.0000000142, 100.0], [0, 100]),
+        ("perf/mixed_rollouts", [97.0, 100.0, 99.0], [None, 100]),
+        ("perf/policy_age", [3.0, 3.0, 3.0], [0, 3.3]),
+    ],
+)
+def test_an_axis_shows_neither_rounding_nor_more_than_all(
+    lab: Lab, page: Page, store: Store, run: int, name: str, values: list[float], range_: list[float | None]
+) -> None:
+    points = [Point(name, step, value, step / 50) for step, value in enumerate(values)]
+    store.worker.write(run, [RankBatch(0, points)])
+    page.goto(path_of(lab, run))
+    drawn(page)
+    section = page.locator(".pl-section", has_text="Parallelism")
+    if not section.evaluate("node => node.open"):  # a browser remembers which are open
+        section.locator("summary").first.click()
+    plot = page.locator(f"[data-metric='{name}']")
+    plot.locator(".nsewdrag").wait_for()
+    low, high = plot.evaluate("plot => plot._fullLayout.yaxis.range")
+    assert high == pytest.approx(range_[1]) and (range_[0] is None or low == range_[0])
+
+
+def test_a_swipe_over_a_chart_scrolls_the_page(lab: Lab, page: Page) -> None:
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    devtools.send("Emulation.setEmulatedMedia", {"features": [{"name": "hover", "value": "none"}]})
+    page.set_viewport_size({"width": 390, "height": 700})
+    page.goto(compared(lab))
+    plot = figure(page)
+    plot.scroll_into_view_if_needed()
+    box = plot.locator(".nsewdrag").bounding_box()
+    assert box
+    before = plot.evaluate("plot => plot._fullLayout.xaxis.range")
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    devtools.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    for step in range(1, 11):
+        fingers = [{"x": x, "y": y - 15 * step}]
+        devtools.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": fingers})
+    devtools.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    wait_until(lambda: _top(plot) < box["y"] - 60, "the page scrolled")
+    assert plot.evaluate("plot => plot._fullLayout.xaxis.range") == before
+    expect(plot.locator(".modebar")).to_be_hidden()
+    devtools.detach()  # ends the emulation: others use this window too
+    page.set_viewport_size({"width": 1300, "height": 1400})
+
+
+def _top(plot: Locator) -> float:
+    box = plot.locator(".nsewdrag").bounding_box()
+    return box["y"] if box else 0.0
+
+
+def test_charts_and_pages_scale_units_alike(page: Page) -> None:
+    text = (ROOT / "app" / "static" / "plot" / "units.js").read_text()
+    given: list[tuple[Any, str]] = [
+        *((value, "s") for value in (4e-7, 0.02, 1.0, 299.0, 301.0, 9_000.0)),
+        *((value, "MB") for value in (2e-7, 0.5, 3.0, 2_500.0, 4e6)),
+        *((value, "B") for value in (1.0, 999.0, 1_000.0)),
+        (250.0, "ms"),
+        (3.0, "%"),
+    ]
+    found = page.evaluate(
+        f"""(given) => {{ {text}
+          return given.map(([value, unit]) => {{
+            const of = unitFor(unit, value);
+            return [value / of.size, of.unit];
+          }});
+        }}""",
+        json.loads(json.dumps(given)),
+    )
+    for (value, unit), (number, name) in zip(given, found, strict=True):
+        wanted = scaled(value, unit)
+        assert name == wanted[1], (value, unit)
+        assert abs(number - wanted[0]) < 1e-9 * abs(number)

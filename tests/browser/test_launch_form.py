@@ -1,0 +1,61 @@
+"""The launch form: what a keyboard alone can do, and that nothing of it is cut off."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from engine.store import Store
+from tests.browser.conftest import Lab
+from tests.browser.places import LAUNCH, settle
+
+pytestmark = pytest.mark.browser
+MOST_TABS = 80
+"""More than any form has fields."""
+CUT_OFF = """() => [...document.querySelectorAll('[data-testid=stMain] *')].filter((node) => {
+  const hides = getComputedStyle(node).overflowX !== 'visible';
+  return hides && node.clientWidth && node.scrollWidth > node.clientWidth + 2 && node.innerText?.trim();
+}).map((node) => node.innerText.slice(0, 60))"""
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Press Tab until the focus is on the button of that name."""
+    button = page.get_by_role("button", name=name, exact=True)
+    for _ in range(MOST_TABS):
+        if button.evaluate("(node) => node === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    pytest.fail(f"Tab does not reach {name}.")
+
+
+def test_a_keyboard_alone_chooses_an_experiment_and_launches_a_run(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}{LAUNCH}")
+    page.get_by_role("radio", name="Hogwild!").focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.get_by_role("heading", name="Synchronous parallel SGD")).to_be_visible()
+    settle(page)
+    tab_to(page, "Launch")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Your name")).to_be_focused()
+    page.keyboard.type("Ada")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/run?run=*")
+    run_id = int(page.url.partition("run?run=")[2])
+    with Store.open(lab.home) as store:
+        run = store.read.runs.one(run_id)
+        store.runs.cancel(run_id, by="Ada")
+    assert (run.experiment, run.owner) == ("sync_sgd", "Ada")
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (960, 600), (390, 844)])
+def test_nothing_of_the_form_is_cut_off_and_launch_is_above_the_fold_of_a_screen(
+    lab: Lab, page: Page, width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    for name in ("dppo", "pipeline"):
+        page.goto(f"{lab.address}{LAUNCH}?experiment={name}&preset=quick")
+        launch = page.get_by_role("button", name="Launch", exact=True)
+        launch.wait_for()
+        settle(page)
+        assert page.evaluate(CUT_OFF) == []
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        if width == 1440:
+            assert launch.evaluate("(node) => node.getBoundingClientRect().bottom") < height

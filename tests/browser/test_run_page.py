@@ -1,0 +1,90 @@
+"""The page of a run: its header stays in view while the page scrolls, on a screen and on a phone."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Lab
+from tests.browser.places import settle
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.browser
+TOP = "(node) => node.getBoundingClientRect().top"
+NAV_PX = 56
+
+
+def scroll_down(page: Page) -> None:
+    """Scroll the page to its end."""
+    main = page.get_by_test_id("stMain")
+    assert main.evaluate("(node) => node.scrollHeight > node.clientHeight + 100")
+    main.evaluate("(node) => node.scrollTo(0, node.scrollHeight)")
+    wait_until(lambda: page.locator(".pl-breadcrumb").evaluate(TOP) < 0, "the page scrolled")
+
+
+@pytest.mark.parametrize(("width", "tabs_stay"), [(1440, True), (390, False)])
+def test_status_result_and_actions_stay_in_view_below_the_navigation(
+    lab: Lab, page: Page, width: int, tabs_stay: bool
+) -> None:
+    page.set_viewport_size({"width": width, "height": 700})
+    page.goto(f"{lab.address}/run?run={lab.running}")
+    page.locator("[data-drawn*='test/accuracy']").wait_for(state="attached")
+    settle(page)
+    scroll_down(page)
+    title = page.get_by_role("heading", name=f"Run {lab.running}:")
+    for part in (
+        title,
+        page.get_by_text("50% done"),
+        page.get_by_role("progressbar"),
+        page.locator("[data-slot='result']"),
+        page.get_by_role("button", name="Cancel"),
+    ):
+        box: Any = part.bounding_box()
+        assert NAV_PX <= box["y"] < 350 and box["x"] >= 0 and box["x"] + box["width"] <= width + 1
+        middle = [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+        assert page.locator(".st-key-run-state").evaluate(
+            "(node, at) => node.contains(document.elementFromPoint(...at))", middle
+        ), "nothing covers it"
+    assert (page.get_by_role("radio", name="Overview").evaluate(TOP) > NAV_PX) == tabs_stay
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Keep running")).to_be_visible()
+
+
+def test_the_machines_load_is_folded_and_drawn_once_it_is_opened(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/run?run={lab.running}")
+    page.locator("[data-drawn*='test/accuracy']").wait_for(state="attached")
+    assert page.locator(".pl-figure").count() == 0
+    page.get_by_test_id("stExpander").get_by_text("Machine").click()
+    load = page.get_by_role("figure", name="CPU during the run")
+    wait_until(lambda: load.evaluate("plot => plot.data?.[0].y?.at(-1)") == 93.0, "the load was drawn")
+    page.wait_for_url("**/run?*machine=true*")
+
+
+def test_all_charts_are_drawn_along_one_axis_which_the_address_holds(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/run?run={lab.running}")
+    page.locator("[data-drawn*='test/accuracy']").wait_for(state="attached")
+
+    def places(metric: str) -> Any:
+        return page.locator(f"[data-metric='{metric}']").evaluate("plot => [...plot.data[0].x]")
+
+    wait_until(lambda: places("test/accuracy") == [1.0, 2.0], "passes are the axis of trained data")
+    assert places("train/loss")[:2] == [round(1 / 45, 5), round(2 / 45, 5)]
+    page.get_by_role("radio", name="Updates").click()
+    wait_until(lambda: places("test/accuracy") == [100, 200], "two trainers made 50 updates per second each")
+    assert places("train/loss")[:2] == [2, 4]
+    page.wait_for_url("**/run?*axis=Updates*")
+    page.goto(f"{lab.address}/run?run={lab.running}&x=Time")  # an address of an earlier version
+    expect(page.get_by_role("radio", name="Time")).to_be_checked()
+    wait_until(lambda: places("train/loss")[:2] == [0.02, 0.04], "the charts are drawn along time")
+
+
+def test_next_steps_lead_to_the_filled_form_and_keep_the_axis_of_the_comparison(lab: Lab, page: Page) -> None:
+    for label, seen, address in (
+        ("Sweep trainers", "Values of trainers", "**/launch?*sweep=trainers*"),
+        ("Compare with Reference", "2 compared runs", "**/compare?*x=time*"),
+    ):
+        page.goto(f"{lab.address}/run?run={lab.small.stale}")
+        page.get_by_role("link", name=label).click()
+        expect(page.get_by_text(seen).or_(page.get_by_label(seen)).first).to_be_visible()
+        page.wait_for_url(address)

@@ -1,0 +1,166 @@
+"""The table of runs, with mouse and keyboard, as a person uses it."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+
+from engine.store import Reader, Store
+from tests.browser.conftest import Lab
+from tests.browser.places import settle
+from tests.labs import basic
+
+pytestmark = pytest.mark.browser
+ROWS = ".pl-runs tbody tr[data-key]"
+
+
+def keys(page: Page) -> list[str]:
+    """Return the keys of the drawn rows, from top to bottom."""
+    return [str(row.get_attribute("data-key")) for row in page.locator(ROWS).all()]
+
+
+@pytest.mark.parametrize("width", [1300, 390])
+def test_ticks_never_move_the_table(lab: Lab, page: Page, width: int) -> None:
+    with Store.open(lab.home) as store:
+        store.annotations.star(lab.compared[:1], by="Ada")
+    page.set_viewport_size({"width": width, "height": 1300})
+    page.goto(f"{lab.address}/runs?fold=false")
+    table = page.locator(".pl-runs")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    before = table.bounding_box()
+    assert before is not None
+    boxes = page.locator(f"{ROWS} input")
+    for ticks in (1, 2, 3):
+        boxes.nth(ticks).check()
+        expect(page.get_by_text(f"{ticks} {'run' if ticks == 1 else 'runs'} selected")).to_be_visible()
+        expect(page.get_by_role("link", name="Compare", exact=True).last).to_be_attached()
+        settle(page)
+        assert table.bounding_box() == before
+    boxes.nth(1).uncheck()
+    expect(page.get_by_text("2 runs selected")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_keys_move_select_unfold_and_compare(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/runs?filter=sweep+%3E+0")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    found = keys(page)
+    folded = next(place for place, key in enumerate(found) if key.startswith("sweep-"))
+    for _ in range(folded + 1):
+        page.keyboard.press("j")
+    expect(page.locator(".pl-here")).to_have_attribute("data-key", found[folded])
+    page.keyboard.press("o")
+    expect(page.locator(".pl-runs .pl-child").first).to_be_visible()
+    settle(page)
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    expect(page.get_by_text("2 runs selected")).to_be_visible()
+    ticked = [str(row.get_attribute("data-key")).removeprefix("run-") for row in page.locator(".pl-ticked").all()]
+    settle(page)
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("2 runs selected")).to_be_hidden()
+    page.locator(ROWS).nth(folded + 1).locator("input").check()
+    page.locator(ROWS).nth(folded + 2).locator("input").check()
+    expect(page.get_by_text("2 runs selected")).to_be_visible()
+    settle(page)
+    page.keyboard.press("c")
+    page.wait_for_url(re.compile("/compare"))
+    assert {int(run_id) for run_id in ticked} == set(range(*_span(page.url)))
+
+
+def test_back_right_after_a_key_restores_the_search_of_the_address(lab: Lab, page: Page) -> None:
+    held: list[str | bytes] = []
+    sockets: list[WebSocketRoute] = []
+    is_slow = False
+
+    def relay(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+        console = socket.connect_to_server()
+        console.on_message(lambda message: held.append(message) if is_slow else socket.send(message))
+
+    page.route_web_socket(re.compile("/_stcore/stream"), relay)
+    page.goto(f"{lab.address}/runs?search={lab.compared[0]}")
+    page.locator(f'{ROWS}[data-key="run-{lab.compared[0]}"] input').check()
+    expect(page.get_by_text("1 run selected")).to_be_visible()
+    settle(page)
+    is_slow = True  # the console's answer comes after the key's effect was due
+    page.evaluate(
+        """(path) => {
+          document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+          history.pushState({}, "", path);
+          window.dispatchEvent(new PopStateEvent("popstate"));
+        }""",
+        f"/runs?search={lab.compared[1]}",
+    )
+    page.wait_for_timeout(500)
+    is_slow = False
+    for message in held:
+        sockets[-1].send(message)
+    expect(page.locator(f'{ROWS}[data-key="run-{lab.compared[1]}"]')).to_be_visible()
+    expect(page.get_by_text("1 run selected")).to_be_hidden()
+    settle(page)
+    expect(page.locator(ROWS).last).to_have_attribute("data-key", f"run-{lab.compared[1]}")
+
+
+def test_every_row_in_view_is_drawn_and_the_filters_of_an_address_are_counted(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 1300, "height": 1300})
+    page.goto(f"{lab.address}/runs?fold=false&status=finished&status=failed")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    expect(page.get_by_role("button", name="Filters (1)")).to_be_visible()
+    empty = page.evaluate(
+        """() => {
+          const table = document.querySelector(".pl-runs");
+          const [top, bottom] = [...table.querySelectorAll(".pl-space")].map((row) => row.getBoundingClientRect());
+          return [top.height, Math.max(0, table.getBoundingClientRect().bottom - bottom.top)];
+        }"""
+    )
+    assert empty[0] == 0 and empty[1] < 33, "blank space takes the place of rows"
+    assert page.locator(ROWS).count() > 26, "so few rows would be drawn anyway"
+
+
+def _span(url: str) -> tuple[int, int]:
+    first, last = re.search(r"runs=(\d+)(?:-|,|%2C)(\d+)", url).groups()  # type: ignore[union-attr]
+    return int(first), int(last) + 1
+
+
+def test_a_heading_sorts_all_runs_and_the_address_holds_it(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/runs?fold=false")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    page.get_by_role("button", name="Execution", exact=False).click()
+    page.wait_for_url(re.compile("sort=-duration"))
+    expect(page.get_by_role("columnheader", name="Execution", exact=False)).to_have_attribute("aria-sort", "descending")
+    with Reader.open(lab.home) as reader:
+        baselines = [run.id for run in reader.runs.pinned().values()]
+        found = reader.runs.find(order=reader.fields.order("-duration"), archived=False)
+    expected = [f"run-{run_id}" for run_id in dict.fromkeys([*baselines, *(run.id for run in found)])]
+    expect(page.locator(ROWS).nth(len(baselines))).to_have_attribute("data-key", expected[len(baselines)])
+    drawn = keys(page)
+    assert drawn == expected[: len(drawn)]
+    page.get_by_role("button", name="Execution", exact=False).click()
+    page.wait_for_url(re.compile("sort=duration"))
+    page.reload()
+    expect(page.get_by_role("columnheader", name="Execution", exact=False)).to_have_attribute("aria-sort", "ascending")
+
+
+def test_a_new_run_appears_and_keeps_the_ticks_on_their_rows(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/runs?fold=false")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    chosen = keys(page)[1]
+    page.locator(f'tr[data-key="{chosen}"] input').check()
+    expect(page.get_by_text("1 run selected")).to_be_visible()
+    with Store.open(lab.home) as store:
+        new = basic.add(store, "Ada")
+    row = page.locator(f'tr[data-key="run-{new}"]')
+    expect(row).to_contain_text("queued")
+    expect(page.locator(f'tr[data-key="{chosen}"] input')).to_be_checked()
+    expect(page.get_by_text("1 run selected")).to_be_visible()
+    with Store.open(lab.home) as store:
+        store.runs.cancel(new, by="Ada")
+    expect(row).to_contain_text("cancelled")

@@ -1,0 +1,111 @@
+"""The CPU time that others take from a run, from counters of the kernel that are made here."""
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from engine.runtime.worker.disturbance import Counters, Disturbance
+from engine.system.cpu_use import CoreUse, ProcessUse
+
+
+class Kernel:
+    """Counters that a test moves on."""
+
+    def __init__(self) -> None:
+        self.at, self.own, self.others, self.stolen = 100.0, 7.0, 50.0, 3.0
+        self.faults = 2
+        self.seen = True
+        self.programs: dict[int, tuple[str, float]] = {}
+
+    def read(self, pids: Collection[int], cores: Collection[int]) -> Counters:
+        use = CoreUse(self.own + self.others, self.stolen) if self.seen else None
+        return Counters(self.at, ProcessUse(self.own, self.faults), use, 0.0, 0.0, None)
+
+    def scan(self, but: Collection[int]) -> Mapping[int, tuple[str, float]]:
+        return dict(self.programs)
+
+    def go_on(self, seconds: float, *, own: float = 0.0, others: float = 0.0, stolen: float = 0.0) -> None:
+        """Let time pass, in which that many cores are used on average."""
+        self.at += seconds
+        self.own += own * seconds
+        self.others += others * seconds
+        self.stolen += stolen * seconds
+
+
+def counted(kernel: Kernel, demand: int, cores: Collection[int]) -> Disturbance:
+    found = Disturbance(demand, cores, kernel.read, kernel.scan, lambda: ())
+    found.begin([1, 2])
+    return found
+
+
+def test_what_others_take_from_the_cores_of_a_bound_run_is_its_disturbance() -> None:
+    kernel = Kernel()
+    found = counted(kernel, 2, (0, 1))
+    kernel.go_on(1.0, own=1.5, others=0.5)
+    assert found.sample() == pytest.approx(
+        {
+            ("run", "cores"): 1.5,
+            ("run", "page_faults"): 0.0,
+            ("others", "cores"): 0.5,
+            ("stolen", "cores"): 0.0,
+            ("run", "throttled_percent"): 0.0,
+            ("host", "memory_wait_percent"): 0.0,
+        }
+    )
+    assert found.percent == pytest.approx(25.0)
+    kernel.go_on(3.0, own=1.9)
+    found.sample()
+    assert found.percent == pytest.approx(6.25)
+    kernel.go_on(4.0, own=1.5, stolen=0.5)
+    found.sample()
+    assert found.percent == pytest.approx(15.625)
+    assert {point.name: round(point.value, 3) for point in found.points(9, 8.0, None)} == {
+        "perf/disturbance": 15.625,
+        "perf/cpu_time_s": 13.2,
+        "perf/page_faults": 0,
+        "perf/others_cpu_time_s": 0.5,
+        "perf/stolen_time_s": 2.0,
+        "perf/throttled_time_s": 0.0,
+        "perf/memory_wait_s": 0.0,
+    }
+
+
+def test_others_on_cores_that_a_run_leaves_free_take_nothing_from_it() -> None:
+    kernel = Kernel()
+    found = counted(kernel, 1, range(4))
+    kernel.go_on(1.0, own=1.0, others=3.0)
+    found.sample()
+    assert found.percent == 0.0
+    kernel.go_on(1.0, own=0.5, others=3.5)
+    found.sample()
+    assert found.percent == pytest.approx(25.0)
+
+
+@pytest.mark.parametrize("how", ["hidden from the start", "hidden later", "of a container"])
+def test_where_the_machines_counters_are_hidden_the_disturbance_is_unknown_and_never_0(how: str) -> None:
+    kernel = Kernel()
+    kernel.seen = how != "hidden from the start"
+    found = counted(kernel, 2, (0, 1))
+    kernel.seen = how == "of a container"
+    kernel.go_on(1.0, own=2.0, others=-2.0)  # counters that stand still, as some sandboxes show them
+    found.sample()
+    assert found.percent is None
+    assert not [point for point in found.points(0, 1.0, None) if point.name == "perf/disturbance"]
+
+
+def test_programs_beside_the_run_are_named_by_the_cores_that_they_used() -> None:
+    kernel = Kernel()
+    kernel.programs = {10: ("python -m app", 100.0), 11: ("stress", 0.0)}
+    found = counted(kernel, 2, (0, 1))
+    kernel.go_on(1.0, own=2.0)
+    found.sample()  # looks round for the first time
+    kernel.programs = {10: ("python -m app", 100.2), 11: ("stress", 5.0), 12: ("late", 0.5), 13: ("idle", 0.01)}
+    kernel.go_on(9.0, own=2.0)
+    found.sample()
+    assert found.programs() == [("stress", 0.5), ("late", 0.05), ("python -m app", 0.02)]
+
+
+def test_a_run_that_never_began_has_no_disturbance() -> None:
+    kernel = Kernel()
+    found = Disturbance(2, (0, 1), kernel.read, kernel.scan, lambda: ())
+    assert (found.sample(), found.percent, found.points(0, 0.0, None), found.programs()) == ({}, None, [], [])

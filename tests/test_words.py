@@ -1,0 +1,165 @@
+"""Plain technical English: phrases that no label, message or page of the docs may hold, with better ones."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.test_architecture import ROOT, modules
+
+EVERYWHERE = {
+    r"all ranks ended their work": "completed successfully",
+    r"no like run": "first run of this kind",
+    r"when not known": "Estimated finish: unknown",
+    r"what you want to find out": "an example of a name",
+    r"asked to stop by": "stop requested by",
+    r"begins it anew": "starts over",
+    r"more of them still help": "still speeding up",
+    r"costs as much as it saves": "brings no gain",
+    r"tell their error by": "at least N runs are needed for this fit",
+    r"tell of this machine more": "timings limited by this machine",
+    r"what no budget evens out": "the budget cannot equalise these",
+    r"say who you are": "enter your name",
+    r"a filter does not compute": "arithmetic isn't supported",
+    r"timeout s \(s\)": "Timeout (s)",
+    r"threads a rank": "threads per rank",
+    r"curves against": "X-axis",
+    r"step of each rank": "Step (per rank)",
+    r"each run by itself": "no grouping",
+    r"one row for all seeds": "group by seed",
+    r"seeds of its config": "seeds",
+    r"no run is on": "nothing running",
+    r"least to most": "range",
+    r"seconds to it": "time to target (s)",
+    r"how it is spread": "distribution",
+    r"(are|is) killed by (themselves|itself)": "killed automatically",
+    r"let it go on": "keep running",
+    r"takes? (the |a )?stars? off": "unstar",
+    r"is taken back": "token revoked",
+    r"stands? beside (it|them)": "see the marked fields",
+    r"what is unlike": "uncontrolled differences",
+    r"runs that tune": "tuning runs",
+    r"apart by commas": "comma-separated",
+    r"logarithmic (along|upwards)": "log x-axis, log y-axis",
+    r"nothing beside it": "exclusive (for timing)",
+    r"told of once": "one notification per sweep",
+    r"an admin's to give": "only admins can",
+    r"nobody is let in": "access denied",
+    r"does not do\b": "invalid",
+    r"with little added": "too similar to",
+    r"present password": "current password",
+    r"must be as many": "the counts must match",
+    r"what is otherwise for": "unknown limit for",
+    r"did not come to send": "timed out sending",
+    r"is to be told": "a plain verb",
+    r"see(s|ing)? off": "reap",
+    r"the way of a run": "run lifecycle",
+    r"is it well\?": "health checks",
+    r"who holds what": "usage by person",
+    r"\bleft over\b": "leftovers",
+    r"execution alone": "exclude start-up",
+    r"read with care": "caveat",
+    r"as it was read": "as the source interpreted it",
+    r"told last": "reported accuracy",
+    r"furthest off": "largest error",
+    r"\banew\b": "again",
+    r"\breckon": "compute",
+    r"\blest\b": "so that … not",
+}
+"""In code, docs and templates, whatever the case of its letters."""
+IN_LABELS = {
+    r"the first few": "default metrics",
+    r"shut(s|ting)? out": "disable account",
+    r"gives out": "capacity",
+    r"what stands behind": "error details",
+    r"\bnobody\b": "no one, or name the role",
+    r"\bgoes on\b": "continues",
+    r"\bis told\b": "is shown, or is notified",
+    r"\bare told\b": "are shown, or are notified",
+    r"\bstands (in|on|beside|behind|there|under)\b": "is",
+    r"\blike runs\b": "similar runs",
+    r"\bso often\b": "N times",
+    r"\bso long as\b": "while",
+    r"\bas many as\b": "up to",
+    r"\bby itself\b": "automatically",
+    r"\bcarried out\b": "run",
+}
+"""In texts that a person meets: strings of the code that are no docstrings."""
+
+
+STORED = {"nobody", "shut out", "a password that nobody has"}
+"""Names that stores and logs of earlier versions hold."""
+SHIPPED = re.compile(r"engine/store/schema/\w+_tables\.py|docs/schema\.md")
+"""Migrations, which never change once shipped, and the page that is generated from them."""
+
+
+def found(text: str, banned: dict[str, str]) -> list[str]:
+    """Return each banned phrase of a text, with the words to use instead."""
+    words = " ".join(text.split())
+    return [
+        f"{match[0]!r}: {better}" for phrase, better in banned.items() for match in re.finditer(phrase, words, re.I)
+    ]
+
+
+def pages_of_docs() -> Iterator[Path]:
+    yield from (ROOT / "docs").rglob("*.md")
+    yield from ROOT.glob("*.md")
+    yield ROOT / "bench" / "README.md"
+
+
+def browser_files() -> Iterator[Path]:
+    for folder in ("static", "templates"):
+        yield from (path for path in (ROOT / "app" / folder).rglob("*") if path.suffix in (".js", ".html", ".css"))
+
+
+def may_change(path: Path) -> bool:
+    return not SHIPPED.fullmatch(str(path.relative_to(ROOT)))
+
+
+def strings(path: Path) -> Iterator[tuple[int, str]]:
+    """Return each string of a module that is no docstring, with its line."""
+    tree = ast.parse(path.read_text())
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in bare
+            and node.value not in STORED
+        ):
+            yield node.lineno, node.value
+
+
+def test_no_text_holds_a_banned_phrase() -> None:
+    texts = filter(may_change, [*modules().values(), *pages_of_docs(), *browser_files()])
+    wrong = {str(path.relative_to(ROOT)): phrases for path in texts if (phrases := found(path.read_text(), EVERYWHERE))}
+    assert not wrong
+
+
+def test_no_string_is_worded_in_a_dialect() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {phrase}"
+        for path in filter(may_change, modules().values())
+        for line, text in strings(path)
+        for phrase in found(text, IN_LABELS)
+    ]
+    assert not wrong
+
+
+def test_no_label_is_the_name_of_a_class() -> None:
+    classes = {
+        node.name
+        for path in modules().values()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and re.match(r"[A-Z][a-z]+[A-Z]", node.name)
+    }
+    wrong = []
+    for path in modules().values():
+        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+            wrong += [
+                f"{path.relative_to(ROOT)}:{text.lineno} {text.value}"
+                for argument in (*call.args, *(each.value for each in call.keywords))
+                for text in ast.walk(argument)
+                if isinstance(text, ast.Constant) and text.value in classes
+            ]
+    assert not wrong
