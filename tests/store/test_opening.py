@@ -19,7 +19,6 @@ from engine.runtime.worker.sink import StoreSink
 from engine.store import RankBatch, Reader, Store
 from engine.store.connection import ReadConnection
 from engine.store.schema.migrations import steps
-from engine.store.schema.sqlite_library import STEPS_FIELD
 from engine.store.schema.upgrade import bring_up_to_date, known
 
 
@@ -87,7 +86,7 @@ def test_whoever_reads_while_the_steps_are_applied_sees_none_of_them(home: Home)
 
 
 def test_steps_that_fail_leave_the_store_as_it_was(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, STEPS_FIELD, list(getattr(steps, STEPS_FIELD)))
+    monkeypatch.setattr(steps, "by_name", dict(steps.by_name))
 
     @steps()
     def broken_step(db: Any) -> None:
@@ -136,7 +135,7 @@ def test_a_store_of_an_older_version_is_read_by_none_and_mended_by_the_first_wri
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.close()
-    monkeypatch.setattr(steps, STEPS_FIELD, list(getattr(steps, STEPS_FIELD)))
+    monkeypatch.setattr(steps, "by_name", dict(steps.by_name))
 
     @steps()
     def later_step(db: Any) -> None:
@@ -154,7 +153,7 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(
 ) -> None:
     store.close()
     with monkeypatch.context() as patch:
-        patch.setattr(steps, STEPS_FIELD, list(getattr(steps, STEPS_FIELD)))
+        patch.setattr(steps, "by_name", dict(steps.by_name))
 
         @steps()
         def broken_step(db: Any) -> None:

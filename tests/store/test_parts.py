@@ -9,7 +9,8 @@ import pytest
 from engine.home import ROOT
 from engine.store import Reader, Store
 from engine.store.schema.migrations import steps
-from engine.store.schema.sqlite_library import STEPS_FIELD, step_names
+from engine.store.schema.sqlite_library import Migrations
+from engine.store.schema.steps import TABLE
 from engine.store.schema.upgrade import known
 
 FOLDERS = ("schema", "access", "notices", "runs", "curves", "sweeps", "queue", "imports", "maintenance")
@@ -32,12 +33,11 @@ def test_no_folder_imports_a_later_one(first: str, second: str) -> None:
     assert upward == []
 
 
-def test_sqlite_utils_keeps_its_steps_where_the_schema_looks_for_them() -> None:
-    assert hasattr(steps, STEPS_FIELD), (
-        f"sqlite-utils has renamed Migrations.{STEPS_FIELD}, a private field that engine/store/schema/"
-        "sqlite_library.py reads. Find where it keeps the steps now and change that module alone."
+def test_sqlite_utils_records_steps_where_the_schema_looks_for_them() -> None:
+    assert Migrations.migrations_table == TABLE, (
+        "sqlite-utils has renamed its table of applied steps, which engine/store/schema/upgrade.py reads by name."
     )
-    assert step_names(steps)[0] == "first_schema" and set(step_names(steps)) == known()
+    assert next(iter(steps.by_name)) == "first_schema" and set(steps.by_name) == known()
 
 
 def _is_of(name: str, folder: str) -> bool:

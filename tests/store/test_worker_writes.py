@@ -17,7 +17,6 @@ from engine.store import MachineSample, RankBatch, RankRow, Reader, Store, Summa
 from engine.store.schema.docs import PAGE, page
 from engine.store.schema.later_tables import LATER
 from engine.store.schema.migrations import steps
-from engine.store.schema.sqlite_library import STEPS_FIELD
 from tests.store.conftest import WORKER
 from tests.store.sweeps.test_duels import add as add_duel
 from tests.store.sweeps.test_duels import run_of
@@ -295,7 +294,7 @@ def test_the_schema_page_is_the_schema_and_every_table_has_words(store: Store) -
 
 
 def test_a_later_step_needs_words_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, STEPS_FIELD, list(getattr(steps, STEPS_FIELD)))
+    monkeypatch.setattr(steps, "by_name", dict(steps.by_name))
 
     @steps()
     def later_step(db: Any) -> None:

@@ -10,7 +10,7 @@ from engine.home import ROOT
 from engine.store.schema.first_tables import TABLES
 from engine.store.schema.later_tables import LATER, LATER_TABLES
 from engine.store.schema.migrations import steps
-from engine.store.schema.sqlite_library import Database, step_names
+from engine.store.schema.sqlite_library import apply
 
 PAGE = ROOT / "docs" / "schema.md"
 
@@ -39,7 +39,7 @@ class ColumnDoc:
 def page() -> str:
     """Return the content of docs/schema.md for this version; raises KeyError for a column without a description."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        steps.apply(Database(connection))
+        apply(steps, connection)
         tables = [
             row[0]
             for row in connection.execute(
@@ -52,7 +52,7 @@ def page() -> str:
             "GLOB '*sqlite_*' ORDER BY name"
         )
         rules = [f"{row[0]};" for row in connection.execute(extras)]
-    names = ", ".join(f"`{name}`" for name in step_names(steps))
+    names = ", ".join(f"`{name}`" for name in steps.by_name)
     return "\n".join([_HEAD.format(steps=names), *parts, "## Indexes and rules\n", "```sql", *rules, "```", ""])
 
 

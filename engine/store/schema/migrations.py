@@ -4,6 +4,8 @@ Each column stands on a line of its own with its words behind it: docs/schema.md
 (engine/store/schema/docs.py). The tables that the first step makes are in tables.py.
 """
 
+from sqlite3 import Connection
+
 from engine.store.schema.config_text import TEXT_BYTES, move_out
 from engine.store.schema.first_tables import ENDS_ARE_LAST, INDEXES, TABLES
 from engine.store.schema.later_tables import (
@@ -24,48 +26,48 @@ from engine.store.schema.later_tables import (
 )
 from engine.store.schema.minmax_buckets import rebuild
 from engine.store.schema.notice_tables import FIRST_RECEIVERS, NOTICE_INDEXES, NOTICE_TABLES
-from engine.store.schema.sqlite_library import Database, Migrations
+from engine.store.schema.steps import Steps
 from engine.store.timestamps import now
 
-steps = Migrations("parallab")
+steps = Steps("parallab")
 
 
 @steps()
-def first_schema(db: Database) -> None:
+def first_schema(db: Connection) -> None:
     """Make every table, those too whose display comes later."""
     for statement in (*TABLES, *INDEXES, ENDS_ARE_LAST):
         db.execute(statement)
 
 
 @steps()
-def index_of_parents(db: Database) -> None:
+def index_of_parents(db: Connection) -> None:
     """Find the runs that resume a run without a look at all others."""
     db.execute("CREATE INDEX runs_parent ON runs (parent_id) WHERE parent_id IS NOT NULL")
 
 
 @steps()
-def time_before_a_resumption(db: Database) -> None:
+def time_before_a_resumption(db: Connection) -> None:
     """Let a resumed run count its time from where its parent's checkpoint was."""
     db.execute("ALTER TABLE runs ADD COLUMN time_before_s REAL NOT NULL DEFAULT 0")
 
 
 @steps()
-def index_of_micro_batches(db: Database) -> None:
+def index_of_micro_batches(db: Connection) -> None:
     """Find the spans of one batch of a pipeline without a look at its other batches."""
     db.execute("CREATE INDEX spans_micro_batch ON spans (run_id, micro_batch)")
 
 
 @steps()
-def corners_of_long_curves(db: Database) -> None:
+def corners_of_long_curves(db: Connection) -> None:
     """Draw a curve of any length without reading all of it, and let the gc command say what it took away."""
     db.execute("ALTER TABLE metrics ADD COLUMN thinned INTEGER NOT NULL DEFAULT 0")
     db.execute(BUCKETS)
     for (metric_id,) in db.execute("SELECT id FROM metrics").fetchall():
-        rebuild(db.conn, metric_id)
+        rebuild(db, metric_id)
 
 
 @steps()
-def order_of_the_queue(db: Database) -> None:
+def order_of_the_queue(db: Connection) -> None:
     """Let the queue have priorities and an order of its own, runs be on hold, and a run hold cores by number."""
     for column in (
         "priority INTEGER NOT NULL DEFAULT 1 CHECK (priority BETWEEN 0 AND 2)",
@@ -81,13 +83,13 @@ def order_of_the_queue(db: Database) -> None:
 
 
 @steps()
-def machine_samples(db: Database) -> None:
+def machine_samples(db: Connection) -> None:
     """Keep what the machine did over the last hour, whether or not a run was on."""
     db.execute(MACHINE_SAMPLES)
 
 
 @steps()
-def sweeps_that_change(db: Database) -> None:
+def sweeps_that_change(db: Connection) -> None:
     """Let a sweep be paused, drawn, stopped after failures, and have the machine to itself."""
     for column in (
         "held INTEGER NOT NULL DEFAULT 0",
@@ -99,7 +101,7 @@ def sweeps_that_change(db: Database) -> None:
 
 
 @steps()
-def stops_and_retries(db: Database) -> None:
+def stops_and_retries(db: Connection) -> None:
     """Let a run have a time limit, be ended by force, and be tried again where it is lost."""
     for column in (
         "stop_kind TEXT NOT NULL DEFAULT '' CHECK (stop_kind IN ('', 'cancel', 'force', 'time limit'))",
@@ -114,20 +116,20 @@ def stops_and_retries(db: Database) -> None:
 
 
 @steps()
-def sweeps_of_figures(db: Database) -> None:
+def sweeps_of_figures(db: Connection) -> None:
     """Find the sweeps that were launched as a published figure."""
     db.execute("ALTER TABLE sweeps ADD COLUMN figure TEXT NOT NULL DEFAULT ''")
     db.execute("CREATE INDEX sweeps_figure ON sweeps (figure) WHERE figure <> ''")
 
 
 @steps()
-def saved_views(db: Database) -> None:
+def saved_views(db: Connection) -> None:
     """Keep pages as people left them, under names."""
     db.execute(VIEWS)
 
 
 @steps()
-def marks_on_runs(db: Database) -> None:
+def marks_on_runs(db: Connection) -> None:
     """Let runs be starred, put away, and be the one baseline of their experiment."""
     for column in ("starred_by TEXT", "pinned_by TEXT", "archived_by TEXT"):
         db.execute(f"ALTER TABLE runs ADD COLUMN {column}")
@@ -135,20 +137,20 @@ def marks_on_runs(db: Database) -> None:
 
 
 @steps()
-def origins_of_imported_runs(db: Database) -> None:
+def origins_of_imported_runs(db: Connection) -> None:
     """Let a run say which store or program it comes from, and be known again."""
     db.execute(ORIGINS)
 
 
 @steps()
-def sweeps_from_elsewhere(db: Database) -> None:
+def sweeps_from_elsewhere(db: Connection) -> None:
     """Know a sweep of another store again when more of its runs come."""
     db.execute("ALTER TABLE sweeps ADD COLUMN fingerprint TEXT NOT NULL DEFAULT ''")
     db.execute("CREATE UNIQUE INDEX sweeps_fingerprint ON sweeps (fingerprint) WHERE fingerprint <> ''")
 
 
 @steps()
-def looks_at_the_home_page(db: Database) -> None:
+def looks_at_the_home_page(db: Connection) -> None:
     """Say what is new to a person, and find what has ended since a moment without a look at all runs."""
     db.execute(LOOKS)
     db.execute("CREATE INDEX runs_ended ON runs (ended_at, archived_by, sweep_id, status) WHERE ended_at IS NOT NULL")
@@ -156,7 +158,7 @@ def looks_at_the_home_page(db: Database) -> None:
 
 
 @steps()
-def duels(db: Database) -> None:
+def duels(db: Connection) -> None:
     """Keep duels, and find those that are to go on."""
     db.execute(DUELS)
     db.execute(DUEL_SWEEPS)
@@ -164,7 +166,7 @@ def duels(db: Database) -> None:
 
 
 @steps()
-def people_and_their_commands(db: Database) -> None:
+def people_and_their_commands(db: Connection) -> None:
     """Let people have accounts with roles, sign in, have tokens, and be asked about afterwards; what was written of
     commands stays as it was.
     """
@@ -179,7 +181,7 @@ def people_and_their_commands(db: Database) -> None:
 
 
 @steps()
-def notices_and_their_channels(db: Database) -> None:
+def notices_and_their_channels(db: Connection) -> None:
     """Let people be told, wherever they are, that something of theirs has ended."""
     for statement in (*NOTICE_TABLES, *NOTICE_INDEXES):
         db.execute(statement)
@@ -191,14 +193,14 @@ def notices_and_their_channels(db: Database) -> None:
 
 
 @steps()
-def disk_that_runs_take(db: Database) -> None:
+def disk_that_runs_take(db: Connection) -> None:
     """Know how much disk each run takes, so that people can be held to a limit."""
     db.execute(DISK)
     db.execute("CREATE INDEX disk_version ON disk (version)")
 
 
 @steps()
-def launches_with_a_key(db: Database) -> None:
+def launches_with_a_key(db: Connection) -> None:
     """Let a request that launches be sent twice and launch once."""
     db.execute(LAUNCH_KEYS)
     db.execute("CREATE INDEX launch_keys_run ON launch_keys (run_id)")
@@ -206,7 +208,7 @@ def launches_with_a_key(db: Database) -> None:
 
 
 @steps()
-def rule_of_random_numbers(db: Database) -> None:
+def rule_of_random_numbers(db: Connection) -> None:
     """Know by which rule a run draws random numbers; a run that waits will draw by the rule of this version."""
     db.execute("ALTER TABLE runs ADD COLUMN seeding INTEGER NOT NULL DEFAULT 1 CHECK (seeding > 0)")
     db.execute("UPDATE runs SET seeding = 2 WHERE status = 'queued'")
@@ -216,7 +218,7 @@ def rule_of_random_numbers(db: Database) -> None:
 
 
 @steps()
-def pid_namespaces(db: Database) -> None:
+def pid_namespaces(db: Connection) -> None:
     """Tell a process of another PID namespace from one that is gone; the namespace of those that were recorded before
     is not known.
     """
@@ -225,22 +227,22 @@ def pid_namespaces(db: Database) -> None:
 
 
 @steps()
-def data_folders_of_launches(db: Database) -> None:
+def data_folders_of_launches(db: Connection) -> None:
     """Let a run read its data sets where the person who launched it has them, whatever its runner was started with."""
     db.execute("ALTER TABLE runs ADD COLUMN data_folder TEXT")
 
 
 @steps()
-def network_of_the_runner(db: Database) -> None:
+def network_of_the_runner(db: Connection) -> None:
     """Know what ranks would listen on, so that a launch can be refused before it waits in the queue."""
     db.execute("ALTER TABLE runner ADD COLUMN network TEXT NOT NULL DEFAULT ''")
 
 
 @steps()
-def long_configs(db: Database) -> None:
+def long_configs(db: Connection) -> None:
     """Keep the rows of runs short, whatever an import brought, and count their texts in what they take of the disk."""
     db.execute(LONG_CONFIGS)
     for (run_id,) in db.execute("SELECT id FROM runs").fetchall():
-        move_out(db.conn, run_id)
+        move_out(db, run_id)
     db.execute("ALTER TABLE disk ADD COLUMN text_bytes INTEGER NOT NULL DEFAULT 0")
     db.execute(f"UPDATE disk SET text_bytes = (SELECT {TEXT_BYTES} FROM runs WHERE runs.id = disk.run_id)")

@@ -1,8 +1,13 @@
-"""sqlite-utils without pandas, which it would import if installed, at half a second per process start, for unused data
-frames; and the one private field that we read.
+"""The application of schema steps by sqlite-utils.
+
+Imported only to migrate a store: sqlite-utils takes as long to import as all other modules of a simple command.
 """
 
+import sqlite3
 import sys
+from collections.abc import Callable
+
+from engine.store.schema.steps import Step, Steps
 
 _pandas = sys.modules.get("pandas")
 sys.modules["pandas"] = None  # type: ignore[assignment]  # an import of it now raises ImportError, which sqlite-utils takes for "not installed"
@@ -14,12 +19,19 @@ finally:
     else:
         sys.modules["pandas"] = _pandas
 
-__all__ = ["STEPS_FIELD", "Database", "Migrations", "step_names"]
 
-STEPS_FIELD = "_migrations"
-"""Private attribute with the steps of sqlite-utils' `Migrations`, in order; a test guards it."""
+def apply(steps: Steps, connection: sqlite3.Connection) -> None:
+    """Apply all missing steps and record them."""
+    migrations = Migrations(steps.name)
+    for name, step in steps.by_name.items():
+        migrations(name=name)(_on_database(step))
+    migrations.apply(Database(connection))
 
 
-def step_names(steps: Migrations) -> list[str]:
-    """Return the names of all steps, in the order of application."""
-    return [str(step.name) for step in getattr(steps, STEPS_FIELD)]
+def _on_database(step: Step) -> Callable[[Database], None]:
+    """Return a step on a connection as one on sqlite-utils' database."""
+
+    def on_database(db: Database) -> None:
+        step(db.conn)
+
+    return on_database
