@@ -75,6 +75,11 @@ class Config(BaseModel):
         return self.threads_per_rank or max(1, (cores or os.cpu_count() or 1) // computing)
 
     @classmethod
+    def value_types(cls) -> dict[str, frozenset[type]]:
+        """Return the types of each setting's values, without None."""
+        return {name: _value_types(info) for name, info in cls.model_fields.items()}
+
+    @classmethod
     def check(cls, values: Mapping[str, Any]) -> Self:
         """Return the config built from `values`; raises ConfigError with one problem per field."""
         for name in values:
@@ -147,6 +152,12 @@ def choices_of(field: FieldInfo) -> tuple[Any, ...]:
     if isinstance(extra, dict) and "catalogue" in extra:
         return choices(str(extra["catalogue"]))
     return get_args(field.annotation) if "Literal" in str(field.annotation) else ()
+
+
+def _value_types(field: FieldInfo) -> frozenset[type]:
+    chosen = map(type, choices_of(field))
+    types = frozenset(chosen) or frozenset(get_args(field.annotation) or (field.annotation,))
+    return types - {type(None)}
 
 
 def bound_of(field: FieldInfo, name: Literal["ge", "gt", "le", "lt"]) -> float | None:

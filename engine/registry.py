@@ -1,13 +1,16 @@
 """The table of experiments: the only place to register a new experiment outside its folder.
 
-Torch-free: an experiment's `config.py` is imported on use, its `method.py` only by the worker.
+Torch-free: an experiment's `config.py` is imported on use, with pydantic; its `method.py` only by the worker.
 """
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from engine.errors import UnknownName
-from engine.experiment.definition import Experiment
+
+if TYPE_CHECKING:
+    from engine.experiment.definition import Experiment
 
 EXPERIMENTS = (
     "reference",
@@ -23,21 +26,20 @@ UNLISTED = ("fault_museum",)
 """Launched from a separate page, and hidden from the lists of experiments."""
 
 
-def experiment(name: str) -> Experiment:
+def experiment(name: str) -> "Experiment":
     """Return the experiment of that name; raises UnknownName with the closest name."""
     if name not in EXPERIMENTS + UNLISTED:
         raise UnknownName("experiment", name, EXPERIMENTS, field="experiment")
-    found = import_module(f"engine.experiments.{name}.config").EXPERIMENT
-    assert isinstance(found, Experiment)
+    found: Experiment = import_module(f"engine.experiments.{name}.config").EXPERIMENT
     return found
 
 
-def known_experiment(name: str) -> Experiment | None:
+def known_experiment(name: str) -> "Experiment | None":
     """Return the experiment of that name, None if unknown: a run may come from another program."""
     return experiment(name) if name in EXPERIMENTS + UNLISTED else None
 
 
-def experiments() -> list[Experiment]:
+def experiments() -> "list[Experiment]":
     """Return all experiments in table order."""
     return [experiment(name) for name in EXPERIMENTS]
 

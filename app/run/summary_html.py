@@ -27,7 +27,8 @@ from app.ui.run_state import time_left
 from engine.analysis.disturbance import in_words, named
 from engine.analysis.result import Ranked, ranked
 from engine.analysis.scaling.breakdown import SERVE, SHARES, PhaseBar, kind_of
-from engine.experiment.definition import HEADLINE, STATISTICS, Of
+from engine.experiment.definition import HEADLINE
+from engine.experiment.result import STATISTICS, Of
 from engine.metrics import metric
 from engine.registry import known_experiment
 from engine.seeding import SEEDING

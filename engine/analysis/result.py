@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiment.definition import Result
+from engine.experiment.result import Result
 from engine.metrics import metric
 from engine.registry import known_experiment
 from engine.store.records import RunRow

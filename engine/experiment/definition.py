@@ -11,6 +11,7 @@ from engine.config import Config
 from engine.errors import UnknownName
 from engine.experiment.contender import Contender
 from engine.experiment.ideal_lines import Scaling
+from engine.experiment.result import ACCURACY, Result
 
 MessagePattern = Literal[
     "batched server",
@@ -23,8 +24,6 @@ MessagePattern = Literal[
     "one process",
 ]
 """The ways in which processes send each other messages; the launch page animates each."""
-Of = Literal["last", "mean"]
-STATISTICS: dict[Of, str] = {"last": "last", "mean": "mean over the run"}
 
 
 @dataclass(frozen=True)
@@ -63,30 +62,6 @@ class ReadySweep:
     """Whether its runs must be timed one at a time."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """The number that ranks the runs of one task; engine.metrics says whether higher or lower is better."""
-
-    metric: str = "test/accuracy"
-    of: Of = "last"
-    """Which value to use: the last one (never the best during training, which would be selected on the test set), or
-    the mean.
-    """
-    task: tuple[str, ...] = ("dataset",)
-    """Settings that define the task: numbers of different tasks can't be ranked together."""
-    own_tasks: tuple[tuple[str, str], ...] = ()
-    """Settings and values that make a separate task, regardless of `task`."""
-    nothing_to_learn: tuple[str, ...] = ("synthetic",)
-    """Tasks that exist for timing only."""
-
-    @property
-    def statistic(self) -> str:
-        """The statistic, in words."""
-        return STATISTICS[self.of]
-
-
-ACCURACY = Result()
-"""The result of most experiments: the last test accuracy."""
 HEADLINE = (
     *("test/accuracy", "test/loss", "train/loss", "perf/samples_per_second", "perf/env_steps_per_second"),
     "charts/episodic_return",

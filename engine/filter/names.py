@@ -4,11 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import get_args
 
-from pydantic.fields import FieldInfo
-
-from engine.config import choices_of
 from engine.filter.tree import OF, Field, Kind
 from engine.metrics import METRICS, metric
 from engine.registry import EXPERIMENTS, experiments
@@ -59,8 +55,8 @@ class Names:
         """Return the names of this version; a store may have others too."""
         kinds: dict[str, set[Kind]] = {}
         for one in experiments():
-            for name, info in one.config.model_fields.items():
-                kinds.setdefault(name, set()).add(_kind_of(info))
+            for name, types in one.config.value_types().items():
+                kinds.setdefault(name, set()).add(_kind_of(types))
         settings: dict[str, Kind] = {name: found.pop() if len(found) == 1 else "any" for name, found in kinds.items()}
         return cls(settings, frozenset(METRICS), frozenset(EXPERIMENTS))
 
@@ -114,9 +110,8 @@ def near(word: str, known: Iterable[str], otherwise: str = "") -> str:
     return f". {otherwise}: {', '.join(listed[:SHOWN])}{more}." if otherwise and listed else "."
 
 
-def _kind_of(info: FieldInfo) -> Kind:
-    """Return the type of a setting: an optional flag, number or text, else any."""
-    named: dict[object, Kind] = {bool: "flag", int: "number", float: "number", str: "text"}
-    types: tuple[object, ...] = tuple(map(type, choices_of(info))) or get_args(info.annotation) or (info.annotation,)
-    found = {named.get(kind, "any") for kind in types if kind is not type(None)}
+def _kind_of(types: Iterable[type]) -> Kind:
+    """Return the type of a setting: a flag, number or text, or any where its values have several types."""
+    named: dict[type, Kind] = {bool: "flag", int: "number", float: "number", str: "text"}
+    found = {named.get(kind, "any") for kind in types}
     return found.pop() if len(found) == 1 else "any"

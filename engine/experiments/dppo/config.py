@@ -5,7 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
-from engine.experiment.definition import Experiment, Flow, Preset, Result, UpdateClock
+from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
+from engine.experiment.result import Result
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 
 S = ADVANCED | {"unit": "s"}

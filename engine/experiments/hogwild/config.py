@@ -7,7 +7,8 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import DatasetName, data_set
-from engine.experiment.definition import HEADLINE, Experiment, Flow, Preset, ReadySweep, Result, UpdateClock
+from engine.experiment.definition import HEADLINE, Experiment, Flow, Preset, ReadySweep, UpdateClock
+from engine.experiment.result import Result
 from engine.experiments.hogwild.duel import CONTENDER
 
 SPARSE_VALUES = 4_000_000

@@ -5,7 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import RuleBroken
-from engine.experiment.definition import Experiment, Flow, Preset, Result, UpdateClock
+from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
+from engine.experiment.result import Result
 from engine.experiments.parameter_server.duel import CONTENDER
 from engine.training.settings import ServerConfig, fits_the_data
 

@@ -6,7 +6,8 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import ImagesName
-from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, Result, UpdateClock
+from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
+from engine.experiment.result import Result
 from engine.experiments.pipeline.scaling import SCALING
 from engine.pipelining.schedules import order_of
 

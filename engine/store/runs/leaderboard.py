@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from engine.experiment.definition import Result
+from engine.experiment.result import Result
 from engine.filter.tree import Field
 from engine.metrics import metric
 from engine.store.connection import Connection
