@@ -16,7 +16,7 @@ filter_option: Decorator = click.option(
 ids_argument: Decorator = click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
 
 
-@click.command("tag", short_help="Add a tag to runs.")
+@click.command("tag")
 @click.argument("tag")
 @ids_argument
 @filter_option
@@ -33,7 +33,7 @@ def tag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, 
     )
 
 
-@click.command("untag", short_help="Remove a tag from runs.")
+@click.command("untag")
 @click.argument("tag")
 @ids_argument
 @filter_option
@@ -50,7 +50,7 @@ def untag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str
     )
 
 
-@click.command("star", short_help="Star runs.")
+@click.command("star")
 @ids_argument
 @filter_option
 @owner_option
@@ -60,7 +60,7 @@ def star_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: 
     _mark(run_ids, text, lambda store, chosen: store.annotations.star(chosen, by=owner), "starred", as_json)
 
 
-@click.command("unstar", short_help="Unstar runs.")
+@click.command("unstar")
 @ids_argument
 @filter_option
 @owner_option
@@ -70,7 +70,7 @@ def unstar_command(run_ids: Sequence[int], text: str | None, owner: str, as_json
     _mark(run_ids, text, lambda store, chosen: store.annotations.unstar(chosen, by=owner), "no longer starred", as_json)
 
 
-@click.command("archive", short_help="Archive runs that have ended.")
+@click.command("archive")
 @ids_argument
 @filter_option
 @owner_option
@@ -80,7 +80,7 @@ def archive_command(run_ids: Sequence[int], text: str | None, owner: str, as_jso
     _mark(run_ids, text, lambda store, chosen: store.annotations.archive(chosen, by=owner), "archived", as_json)
 
 
-@click.command("unarchive", short_help="Restore archived runs to the tables.")
+@click.command("unarchive")
 @ids_argument
 @filter_option
 @owner_option
@@ -96,7 +96,7 @@ def unarchive_command(run_ids: Sequence[int], text: str | None, owner: str, as_j
     )
 
 
-@click.command("pin", short_help="Make a run its experiment's baseline.")
+@click.command("pin")
 @click.argument("run_id", metavar="ID", type=int)
 @owner_option
 @json_option
@@ -110,7 +110,7 @@ def pin_command(run_id: int, owner: str, as_json: bool) -> None:
         click.echo(f"Run {run_id} is the baseline of its experiment{f', in place of run {before}' if before else ''}.")
 
 
-@click.command("unpin", short_help="Remove a run as baseline.")
+@click.command("unpin")
 @click.argument("run_ids", metavar="ID", type=int, nargs=1)
 @owner_option
 @json_option
@@ -125,7 +125,7 @@ def unpin_command(run_ids: int, owner: str, as_json: bool) -> None:
     )
 
 
-@click.command("note", short_help="Write a run's note.")
+@click.command("note")
 @click.argument("run_id", metavar="ID", type=int)
 @click.argument("text")
 @owner_option
@@ -137,7 +137,7 @@ def note_command(run_id: int, text: str, owner: str, as_json: bool) -> None:
     _say([run_id], "noted" if text.strip() else "without a note", as_json)
 
 
-@click.command("rename", short_help="Rename a run.")
+@click.command("rename")
 @click.argument("run_id", metavar="ID", type=int)
 @click.argument("name")
 @owner_option

@@ -8,7 +8,7 @@ from engine.home import Home
 from engine.store import Reader
 
 
-@click.command("audit", short_help="Show the audit log.")
+@click.command("audit")
 @click.option("--who", help="Only entries of this person.")
 @click.option("--command", "command", help="Only this command, such as cancel or 'sign in'.")
 @click.option("--refused", is_flag=True, help="Only refused commands.")

@@ -11,7 +11,7 @@ from engine.upkeep.backups import back_up, backups
 from engine.upkeep.restore import restore
 
 
-@click.command("backup", short_help="Back up the store while runs continue.")
+@click.command("backup")
 @click.option("--keep", type=click.IntRange(1), help="Number of backups to keep; older ones are deleted afterwards.")
 @click.option("--list", "only_list", is_flag=True, help="List the existing backups instead of making one.")
 @owner_option
@@ -40,7 +40,7 @@ def backup_command(keep: int | None, only_list: bool, owner: str, as_json: bool)
         )
 
 
-@click.command("restore", short_help="Replace the store by a backup.")
+@click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--unchecked", is_flag=True, help="Accept a file without a checksum file.")
 @owner_option

@@ -10,11 +10,7 @@ from engine.data.catalogue import DATA_SETS, data_set, state
 from engine.home import Home
 
 
-@click.group(
-    "catalogue",
-    short_help="Show or extend the available environments and data sets.",
-    invoke_without_command=True,
-)
+@click.group("catalogue", invoke_without_command=True)
 @json_option
 @click.pass_context
 def catalogue_command(ctx: click.Context, as_json: bool) -> None:

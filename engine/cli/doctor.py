@@ -10,7 +10,7 @@ from engine.home import Home
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-@click.command("doctor", short_help="Check the machine and suggest fixes.")
+@click.command("doctor")
 @json_option
 @click.pass_context
 def doctor_command(ctx: click.Context, as_json: bool) -> None:

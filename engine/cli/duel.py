@@ -27,7 +27,7 @@ no_runner_option = click.option(
 )
 
 
-@click.group("duel", cls=SweepWords, short_help="Compare strategies on one budget, each with a tuned learning rate.")
+@click.group("duel", cls=SweepWords)
 def duel_command() -> None:
     """Launch, list, show or retry duels."""
 

@@ -14,7 +14,7 @@ MOST_CHOICES = 12
 """A setting with more choices is abbreviated in the table."""
 
 
-@click.command("experiments", short_help="List the experiments, or the presets and settings of one.")
+@click.command("experiments")
 @click.argument("name", required=False)
 @json_option
 def experiments_command(name: str | None, as_json: bool) -> None:

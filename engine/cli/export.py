@@ -20,7 +20,7 @@ from engine.transfer.tables import as_parquet, safe_cell
 from engine.umask import given
 
 
-@click.command("export", short_help="Export runs as a bundle, or their points as CSV, JSON or Parquet.")
+@click.command("export")
 @click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
 @click.option(
     "--sweep",

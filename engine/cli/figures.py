@@ -15,7 +15,7 @@ from engine.published.launch import launch_figure
 from engine.store import Reader
 
 
-@click.command("figures", short_help="List published figures with their verdicts; launch one.")
+@click.command("figures")
 @click.argument("name", required=False)
 @click.option(
     "--launch",

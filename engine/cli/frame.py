@@ -6,7 +6,7 @@ from functools import wraps
 from importlib import import_module
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -115,10 +115,17 @@ def code_of(error: EngineError) -> int:
     return FAILED if isinstance(error, RunFailed) else BAD_INPUT
 
 
-class CommandTable(click.Group):
-    """A group that imports commands on demand and prints errors as sentences."""
+class CommandEntry(NamedTuple):
+    """A command in a table: `module:name`, and its line in the list of commands."""
 
-    def __init__(self, *, table: Mapping[str, str], **settings: Any) -> None:
+    path: str
+    summary: str
+
+
+class CommandTable(click.Group):
+    """A group that imports a command when it is chosen and prints errors as sentences."""
+
+    def __init__(self, *, table: Mapping[str, CommandEntry], **settings: Any) -> None:
         super().__init__(**settings)
         self.table = table
 
@@ -130,10 +137,15 @@ class CommandTable(click.Group):
         """Import and return one command."""
         if cmd_name not in self.table:
             return None
-        module, _, name = self.table[cmd_name].partition(":")
+        module, _, name = self.table[cmd_name].path.partition(":")
         found = getattr(import_module(module), name)
         assert isinstance(found, click.Command)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands from the table, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in self.table.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an EngineError, or an unwritable home, becomes a message and an exit code."""

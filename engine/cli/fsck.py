@@ -10,7 +10,7 @@ from engine.home import Home
 from engine.upkeep.fsck import Trouble, examine
 
 
-@click.command("fsck", short_help="Check the store's integrity and repair it.")
+@click.command("fsck")
 @click.option("--mend", is_flag=True, help="Repair what can be repaired.")
 @owner_option
 @json_option

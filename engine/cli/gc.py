@@ -10,7 +10,7 @@ from engine.upkeep.retention_policy import Collection, RetentionPolicy, collect,
 NAMED = 20
 
 
-@click.command("gc", short_help="Thin the curves of old runs, delete older ones.")
+@click.command("gc")
 @click.option(
     "--thin-after-days",
     type=NumberRange(0),

@@ -9,7 +9,7 @@ from engine.cli.frame import NumberRange, json_option, owner_option
 from engine.home import Home
 
 
-@click.command("import", short_help="Import runs of another store, of TensorBoard or of MLflow.")
+@click.command("import")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
 @owner_option
 @click.option(

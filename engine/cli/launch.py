@@ -60,7 +60,7 @@ def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command("run", short_help="Launch a run and follow it until it ends.")
+@click.command("run")
 @_what_to_launch
 @click.pass_context
 def run_command(
@@ -92,7 +92,7 @@ def run_command(
     ctx.exit(INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED)
 
 
-@click.command("submit", short_help="Queue a run and return at once.")
+@click.command("submit")
 @_what_to_launch
 @_no_runner_option
 def submit_command(
@@ -109,7 +109,7 @@ def submit_command(
         click.echo(f"Run {run_id} queued. {_follow(run_id)}")
 
 
-@click.command("resume", short_help="Resume a run that was cancelled, lost or failed.")
+@click.command("resume")
 @click.argument("parent_id", metavar="ID", type=int)
 @owner_option
 @json_option
@@ -129,7 +129,7 @@ def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -
         click.echo(f"Run {run_id} queued; it resumes run {parent_id}. {_follow(run_id)}")
 
 
-@click.command("retry", short_help="Retry a run that was cancelled, lost or failed.")
+@click.command("retry")
 @click.argument("parent_id", metavar="ID", type=int)
 @owner_option
 @json_option

@@ -25,7 +25,7 @@ OPTIONS = {
 """Option name to limit."""
 
 
-@click.group("limits", short_help="Show or set quotas per person.", invoke_without_command=True)
+@click.group("limits", invoke_without_command=True)
 @json_option
 @click.pass_context
 def limits_command(ctx: click.Context, as_json: bool) -> None:

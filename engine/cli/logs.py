@@ -20,7 +20,7 @@ LONGEST_LINE = 1 << 20
 """Bytes; longer lines are split."""
 
 
-@click.command("logs", short_help="Print the logs of a run.")
+@click.command("logs")
 @click.argument("run_id", metavar="ID", type=int)
 @click.option("--source", "wanted", multiple=True, help="Only this log, such as worker or trainer1; repeatable.")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")

@@ -34,7 +34,7 @@ _reach = click.option(
 _number = click.argument("channel_id", metavar="NUMBER", type=int)
 
 
-@click.group("notify", short_help="Manage notifications by webhook or e-mail.")
+@click.group("notify")
 def notify_command() -> None:
     """Get notified by Slack, Discord, another webhook or e-mail when your runs, sweeps and duels end or fail. The
     runner sends the messages.

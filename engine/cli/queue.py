@@ -20,7 +20,7 @@ from engine.store.queue.queue import End
 RUNNING = "max_running_per_person"
 
 
-@click.command("queue", short_help="List queued runs in order, with reasons and estimated starts.")
+@click.command("queue")
 @click.option(
     "--max-per-person",
     "most",
@@ -64,7 +64,7 @@ def queue_command(most: str | None, owner: str, as_json: bool) -> None:
         click.echo(f"Showing the first {MOST} of {total:,}.")
 
 
-@click.command("hold", short_help="Put queued runs on hold.")
+@click.command("hold")
 @click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @owner_option
 @json_option
@@ -73,7 +73,7 @@ def hold_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
     _each(run_ids, lambda store, run_id: store.queue.hold(run_id, by=owner), "on hold", as_json)
 
 
-@click.command("release", short_help="Release runs on hold.")
+@click.command("release")
 @click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @owner_option
 @json_option
@@ -82,7 +82,7 @@ def release_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
     _each(run_ids, lambda store, run_id: store.queue.release(run_id, by=owner), "released", as_json)
 
 
-@click.command("move", short_help="Change the order or priority of queued runs.")
+@click.command("move")
 @click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @click.option(
     "--to",

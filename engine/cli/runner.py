@@ -20,7 +20,7 @@ POLL_S = 0.1
 REGISTER_S = 10.0
 
 
-@click.command("serve", short_help="Run the store's runner in the foreground.")
+@click.command("serve")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON when the runner stops.")
 def serve_command(as_json: bool) -> None:
     """Run the store's runner in the foreground: start queued runs and supervise them.
@@ -33,7 +33,7 @@ def serve_command(as_json: bool) -> None:
         print_json({"stopped": True})
 
 
-@click.command("stop", short_help="Stop the runner after its runs have ended.")
+@click.command("stop")
 @click.option("--cancel-runs", is_flag=True, help="Cancel the runs instead of waiting for them.")
 @click.option(
     "--timeout",

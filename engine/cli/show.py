@@ -16,7 +16,7 @@ from engine.store import Reader
 from engine.store.records import Event, RankRow, Run
 
 
-@click.command("show", short_help="Show one run in full.")
+@click.command("show")
 @click.argument("run_id", metavar="ID", type=int)
 @json_option
 def show_command(run_id: int, as_json: bool) -> None:

@@ -34,11 +34,7 @@ class SweepWords(click.Group):
         return super().parse_args(ctx, args if args and args[0] in self.commands else [LAUNCH, *args])
 
 
-@click.group(
-    "sweep",
-    cls=SweepWords,
-    short_help="Launch, pause, resume, retry or extend a sweep over settings of an experiment.",
-)
+@click.group("sweep", cls=SweepWords)
 def sweep_command() -> None:
     """Launch, pause, resume, retry or extend a sweep."""
 
@@ -176,7 +172,7 @@ def retry_command(sweep_id: int, also_cancelled: bool, owner: str, as_json: bool
     _tell_new(home, sweep_id, set(new.values()), as_json, no_runner)
 
 
-@click.command("remeasure", short_help="Repeat the disturbed runs of a sweep alone on the machine.")
+@click.command("remeasure")
 @click.option("--sweep", "sweep_id", metavar="ID", type=int, required=True, help="The sweep.")
 @owner_option
 @json_option

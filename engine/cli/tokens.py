@@ -9,7 +9,7 @@ from engine.store import Reader, Store
 from engine.store.access.sign_ins import Scope
 
 
-@click.group("tokens", short_help="Create and revoke API tokens.")
+@click.group("tokens")
 def tokens_command() -> None:
     """Create and revoke API tokens, which scripts use instead of a password. All these commands accept --json."""
 

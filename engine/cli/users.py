@@ -20,7 +20,7 @@ _role = click.option(
 )
 
 
-@click.group("users", short_help="Manage accounts and roles.")
+@click.group("users")
 def users_command() -> None:
     """Manage the accounts of this lab and their roles.
 
