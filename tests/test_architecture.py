@@ -13,7 +13,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from engine.config import Config, bound_of, choices_of
-from engine.home import ROOT, Home
+from engine.home import ROOT
 from engine.metrics import METRICS
 from engine.registry import EXPERIMENTS, UNLISTED, experiment, experiments
 from tests.waiting import PATIENCE_S
@@ -278,18 +278,6 @@ def test_nothing_that_pages_and_command_line_import_loads_torch() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
-
-
-@pytest.mark.processes
-def test_a_command_that_looks_something_up_loads_nothing_that_takes_long(home: Home) -> None:
-    program = (
-        "import sys\nfrom engine.cli import main\ntry: main(['list'])\nexcept SystemExit: pass\n"
-        "print([n for n in ('torch', 'pandas', 'scipy', 'httpx', 'streamlit', 'plotly') if n in sys.modules])"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
-    )
-    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, "[]"), ended.stderr
 
 
 # ---- experiments ---------------------------------------------------------------------------------------------------
