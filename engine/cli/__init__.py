@@ -3,7 +3,7 @@
 import click
 
 from engine import __version__
-from engine.cli.frame import EXIT_CODES, CommandTable, CommandEntry
+from engine.cli.frame import EXIT_CODES, CommandEntry, CommandTable
 
 COMMANDS = {
     "experiments": CommandEntry(

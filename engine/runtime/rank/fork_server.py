@@ -16,15 +16,17 @@ from engine.system.processes import MARK, describe_exit, mark, me
 
 PRELOAD = "engine.runtime.worker.preload"
 NAME = "fork server"
+HURRY = "PARALLAB_HURRY"
+"""Environment variable of a fork server whose worker waits for a run; empty in others."""
 EXIT_UNKNOWN = 255
 """The exit code that multiprocessing reports for a rank whose fork server died: only that server knew the real one."""
 EXIT_S = 2.0
 """Seconds to wait for a fork server to exit after its pipes have closed: they close shortly before."""
 
 
-def start(hurry: bool = False) -> None:
-    """Start this process's fork server, which loads torch in the background; in a `hurry` it skips what only some
-    methods need.
+def start(waits_for_run: bool = False) -> None:
+    """Start this process's fork server, which loads torch in the background. If its worker `waits_for_run` on standard
+    input, the fork server skips what only some methods need from the arrival of a run.
 
     Its environment is fixed from here on, so the number of OpenMP threads is 1; each rank sets its own later.
     """
@@ -37,7 +39,7 @@ def start(hurry: bool = False) -> None:
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
             "PARALLAB_WORKER_PID": str(os.getpid()),
             MARK: mark(me()),
-            "PARALLAB_HURRY": "1" if hurry else "",
+            HURRY: "when a run arrives" if waits_for_run else "",
         }
     )
     set_forkserver_preload([PRELOAD])
@@ -147,3 +149,10 @@ def has_loaded() -> bool:
 def run_is_waiting() -> bool:
     """Return, in a worker, whether a run's id has already arrived, so that only that run's needs are loaded."""
     return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def is_in_hurry() -> bool:
+    """Return, in a fork server, whether its worker's run has arrived: it shares the worker's standard input, which is
+    readable from the run's id until its end.
+    """
+    return bool(os.environ.get(HURRY)) and run_is_waiting()

@@ -4,6 +4,7 @@ loads torch and the methods.
 Multiprocessing ignores a preload that fails: `LOADED` marks that this one completed, and each rank reports it.
 """
 
+import gc
 import os
 from contextlib import suppress
 
@@ -18,22 +19,28 @@ from engine.system.processes import die_with_parent  # noqa: E402
 
 die_with_parent(int(os.environ["PARALLAB_WORKER_PID"]))
 
-import torch  # noqa: E402
+gc.disable()  # imports make little garbage, and searches for it take a fifth of the time
+try:
+    import torch
 
-import engine.runtime.worker.ranks  # noqa: E402, F401
-from engine.registry import EXPERIMENTS, method  # noqa: E402
+    import engine.runtime.worker.ranks  # noqa: F401
+    from engine.registry import EXPERIMENTS, method
+    from engine.runtime.rank.fork_server import is_in_hurry
 
-torch.set_num_threads(1)
-_parameter = torch.nn.Parameter(torch.zeros(1))
-_parameter.grad = torch.zeros(1)
-_optimizer = torch.optim.SGD(
-    [_parameter], lr=0.1, momentum=0.5
-)  # the first optimizer imports torch modules for a second
-_optimizer.step()
-_optimizer.zero_grad()
-for _name in EXPERIMENTS:
-    method(_name)
-if not os.environ.get("PARALLAB_HURRY"):
-    with suppress(Exception):  # a broken torchvision fails only the runs that need it
-        import torchvision.models.resnet  # noqa: F401  (a second of each rank's start)
-LOADED = not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # CUDA does not survive a fork
+    torch.set_num_threads(1)
+    for _name in EXPERIMENTS:
+        method(_name)
+    # What only some methods need takes a second each: a run that has arrived does not wait for it.
+    if not is_in_hurry():  # the first optimizer of torch's imports torch._dynamo
+        _parameter = torch.nn.Parameter(torch.zeros(1))
+        _parameter.grad = torch.zeros(1)
+        _optimizer = torch.optim.SGD([_parameter], lr=0.1, momentum=0.5)
+        _optimizer.step()
+        _optimizer.zero_grad()
+    if not is_in_hurry():
+        with suppress(Exception):  # a broken torchvision fails only the runs that need it
+            import torchvision.models.resnet  # noqa: F401
+    LOADED = not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # CUDA does not survive a fork
+finally:
+    gc.freeze()  # collections in ranks skip what was imported here, whose memory stays shared
+    gc.enable()

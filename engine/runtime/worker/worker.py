@@ -84,7 +84,8 @@ def _warm_up() -> None:
     """
     try:
         preload()
-        import torchvision.models.resnet  # noqa: F401
+        if not run_is_waiting():
+            import torchvision.models.resnet  # noqa: F401
     except Exception:
         log.exception(
             "torchvision or a data set reader could not be imported; see the doctor command for missing packages"
