@@ -40,6 +40,20 @@ def log_steps(rank: Rank, steps: int, networks: torch.Tensor | None = None) -> N
         rank.recorder.progress(step, steps)
 
 
+class GpusOnArrival:
+    """Arrives in a rank as the GPUs that the process sees at that moment, when a GPU tensor would initialize CUDA."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.getenv, ("CUDA_VISIBLE_DEVICES", "all")
+
+
+def note_gpus(rank: Rank, on_arrival: str) -> None:
+    """Leave which GPUs this rank saw, and whether the process that it was forked from had started CUDA."""
+    rank.ready()
+    started = torch._C._cuda_isInBadFork() if hasattr(torch._C, "_cuda_isInBadFork") else False
+    (rank.folder / rank.role).write_text(f"{on_arrival} {os.environ['CUDA_VISIBLE_DEVICES']} {started}")
+
+
 def allocate_often(rank: Rank, faults: torch.Tensor) -> None:
     rank.ready()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

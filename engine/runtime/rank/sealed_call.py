@@ -1,7 +1,8 @@
-"""The start of a spawned rank: it enters its run's namespaces before it imports what its call needs. Torch-free and
+"""The start of a rank whose call must wait until the process is in its run's namespaces and sees its GPUs. Torch-free and
 light.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
@@ -11,7 +12,7 @@ from engine.system.network_isolation import join
 
 
 class Sealed:
-    """A call that is unpickled only when made, so that a spawned process can prepare before the call's imports."""
+    """A call that is unpickled only when made, so that a process can prepare before the call's imports and tensors."""
 
     def __init__(self, function: Callable[..., None], *arguments: Any) -> None:
         self._call = function, arguments
@@ -29,10 +30,16 @@ class _Packed:
         function(*arguments)
 
 
-def call_inside(pid: int, call: Callable[[], None]) -> None:
-    """Join the namespaces of process `pid`, then make the call; if joining fails, the rank must not listen."""
+def call_inside(pid: int | None, visible_gpus: str, call: Callable[[], None]) -> None:
+    """Join the namespaces of process `pid`, if any, show this process its GPUs alone, then make the call.
+
+    If joining fails, the rank must not listen. Unpickling a GPU tensor initializes CUDA, which reads
+    CUDA_VISIBLE_DEVICES only once.
+    """
     try:
-        join(pid)
+        if pid is not None:
+            join(pid)
     except OSError as error:
         print(f"Could not join the network namespace of process {pid}: {error}", file=sys.stderr)
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible_gpus
     call()

@@ -129,10 +129,15 @@ class Ranks:
     def _start(
         self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...], joined: int | None
     ) -> RankHandle:
-        """Start one rank; a spawned one joins the namespaces of process `joined` first."""
+        """Start one rank; a spawned one joins the namespaces of process `joined` first, and one with GPUs sets them first:
+        the fork server's environment is older than the run.
+        """
         ours, theirs = context.Pipe()
         call = (plan, theirs, function, shared)
-        target, arguments = (rank_main, call) if joined is None else (call_inside, (joined, Sealed(rank_main, *call)))
+        target: Callable[..., None] = rank_main
+        arguments: tuple[Any, ...] = call
+        if joined is not None or plan.visible_gpus:
+            target, arguments = call_inside, (joined, plan.visible_gpus, Sealed(rank_main, *call))
         process = context.Process(target=target, args=arguments, name=plan.role)
         try:
             process.start()

@@ -61,6 +61,17 @@ def sink_of(ranks: Ranks) -> MemorySink:
 
 
 @pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
+@pytest.mark.parametrize("gpus", ["", "1,3"])
+def test_a_rank_sees_its_gpus_before_a_tensor_arrives_and_cuda_was_not_started_before_its_fork(
+    team: Start, start_method: str, gpus: str, tmp_path: Path
+) -> None:
+    team(1, start_method=start_method, visible_gpus=gpus).run(functions.note_gpus, functions.GpusOnArrival())
+    on_arrival, later, started = (tmp_path / "trainer1").read_text().split(" ")
+    assert (later, started) == (gpus, "False")
+    assert not gpus or on_arrival == gpus
+
+
+@pytest.mark.parametrize("start_method", ["forkserver", "spawn"])
 def test_every_point_of_every_rank_arrives_in_order_and_all_are_on_one_network_of_their_own(
     team: Start, start_method: str
 ) -> None:
