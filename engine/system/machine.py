@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -55,6 +55,10 @@ def demand(config: Config, machine: Machine) -> Demand:
     """
     ranks, threads = len(config.roles), config.threads(machine.cores)
     gpus = 0 if config.device in ("cpu", "mps") else min(config.max_gpus, len(machine.gpus))
+    if config.device == "cuda" and not config.max_gpus:
+        raise DeviceError(
+            "device is 'cuda', but a run with these settings computes on the CPU. Choose device auto or cpu."
+        )
     if config.device == "cuda" and not gpus:
         raise DeviceError(
             "device is 'cuda', but this machine has no usable NVIDIA GPU. Choose device auto or cpu, or repair "
@@ -67,16 +71,17 @@ def demand(config: Config, machine: Machine) -> Demand:
 
 
 def gpu_load(own: Collection[int] = ()) -> dict[int, dict[str, float]]:
-    """Return each GPU's use (percent), memory (MB) and clock (MHz), without GPUs that don't respond; with the number of
+    """Return each GPU's memory (MB), use (percent) and clock (MHz), without GPUs that don't respond; with the number of
     other processes on it where those of `own` (pids) are seen among them, which a container can prevent.
     """
     found = {}
-    for index, handle in enumerate(_handles()):
+    for index, handle in _handles().items():
         try:
-            memory, use = pynvml.nvmlDeviceGetMemoryInfo(handle), pynvml.nvmlDeviceGetUtilizationRates(handle)
+            found[index] = {"memory_mb": float(pynvml.nvmlDeviceGetMemoryInfo(handle).used) / MB}
         except pynvml.NVMLError:
             continue
-        found[index] = {"gpu_percent": float(use.gpu), "memory_mb": float(memory.used) / MB}
+        with suppress(pynvml.NVMLError):  # a GPU that is divided (MIG) has no use of its own
+            found[index]["gpu_percent"] = float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
         with suppress(pynvml.NVMLError):
             found[index]["clock_mhz"] = float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))
         with suppress(pynvml.NVMLError):
@@ -87,13 +92,18 @@ def gpu_load(own: Collection[int] = ()) -> dict[int, dict[str, float]]:
 
 
 @cache
-def _handles() -> tuple[object, ...]:
-    """Return NVML's handle of each GPU, empty without a driver."""
+def _handles() -> dict[int, object]:
+    """Return NVML's handle of each GPU that responds, by index; empty without a driver."""
     try:
         pynvml.nvmlInit()
-        return tuple(pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount()))
+        count = pynvml.nvmlDeviceGetCount()
     except pynvml.NVMLError:
-        return ()
+        return {}
+    found = {}
+    for index in range(count):
+        with suppress(pynvml.NVMLError):
+            found[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
+    return found
 
 
 def gpu_memory_of(pids: Collection[int]) -> dict[int, dict[int, float]]:
@@ -102,7 +112,7 @@ def gpu_memory_of(pids: Collection[int]) -> dict[int, dict[int, float]]:
     In a container, NVML may report the pids outside of it; these are not found.
     """
     found: dict[int, dict[int, float]] = {}
-    for index, handle in enumerate(_handles()):
+    for index, handle in _handles().items():
         try:
             running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
         except pynvml.NVMLError:
@@ -113,12 +123,38 @@ def gpu_memory_of(pids: Collection[int]) -> dict[int, dict[int, float]]:
 
 
 def _gpus() -> tuple[Gpu, ...]:
-    found = []
-    for index, handle in enumerate(_handles()):
-        name = pynvml.nvmlDeviceGetName(handle)
-        text = name.decode() if isinstance(name, bytes) else str(name)
-        found.append(Gpu(index, text, int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MB))
-    return tuple(found)
+    """Return the GPUs that torch may use, by NVML's index, which is CUDA's under CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    found, names = {}, {}
+    for index, handle in _handles().items():
+        with suppress(pynvml.NVMLError):
+            names[index] = _text(pynvml.nvmlDeviceGetUUID(handle))
+            memory_mb = int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) // MB
+            found[index] = Gpu(index, _text(pynvml.nvmlDeviceGetName(handle)), memory_mb)
+    allowed = visible_gpus(os.environ.get("CUDA_VISIBLE_DEVICES"), names)
+    return tuple(gpu for index, gpu in found.items() if index in allowed)
+
+
+def visible_gpus(variable: str | None, names: Mapping[int, str]) -> set[int]:
+    """Return the indices of the GPUs (unique names by index) that a value of CUDA_VISIBLE_DEVICES allows, read as CUDA
+    does: indices or beginnings of names, up to the first that fits none.
+    """
+    if variable is None:
+        return set(names)
+    allowed: set[int] = set()
+    for entry in map(str.strip, variable.split(",")):
+        found = [
+            index
+            for index, name in names.items()
+            if entry == str(index) or (entry.startswith("GPU-") and name.startswith(entry))
+        ]
+        if len(found) != 1:
+            break
+        allowed |= {*found}
+    return allowed
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name
 
 
 def _cpu_model() -> str:

@@ -1,4 +1,4 @@
-"""The start of a rank whose call must wait until the process is in its run's namespaces and sees its GPUs. Torch-free and
+"""The start of a rank that enters its run's namespaces and sees its GPUs before its call is unpickled. Torch-free and
 light.
 """
 

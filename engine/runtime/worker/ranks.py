@@ -129,8 +129,8 @@ class Ranks:
     def _start(
         self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...], joined: int | None
     ) -> RankHandle:
-        """Start one rank; a spawned one joins the namespaces of process `joined` first, and one with GPUs sets them first:
-        the fork server's environment is older than the run.
+        """Start one rank. A spawned one first joins the namespaces of process `joined`; one with GPUs first hides all
+        others, as the fork server's environment is older than the run.
         """
         ours, theirs = context.Pipe()
         call = (plan, theirs, function, shared)

@@ -1,5 +1,6 @@
 """The machine during a run: CPU, memory and GPU, of the host and of each rank."""
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -47,7 +48,9 @@ class Telemetry:
                     self._latest[pid] = (process.memory_info().rss / MB, process.cpu_percent())
             except psutil.Error:
                 continue
-        for index, load in gpu_load(self._processes).items():
+        for index, load in gpu_load(
+            (os.getpid(), *self._processes)
+        ).items():  # the worker may hold shared tensors there
             values += [(f"gpu{index}", name, value) for name, value in load.items()]
         return [MachineSample(at, source, name, float(value)) for source, name, value in values]
 
