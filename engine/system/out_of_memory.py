@@ -1,4 +1,4 @@
-"""Detect out-of-memory errors in a process's output, with the limit and the cure. Torch-free."""
+"""Detect out-of-memory errors and failed GPUs in a process's output, with the limit and the cure. Torch-free."""
 
 import re
 import resource
@@ -9,6 +9,61 @@ _OUT_OF_MEMORY = re.compile(
 )
 _NO_THREAD = re.compile(r"can't start new thread|pthread_create failed|Thread creation failed", re.IGNORECASE)
 """Caused by limited address space for the thread's stack, otherwise by the number of threads."""
+
+_GPU_FULL = re.compile(
+    r"CUDA out of memory|CUDA error: out of memory|CU(BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED|cuda malloc failed",
+    re.IGNORECASE,
+)
+_TRIED = re.compile(r"Tried to allocate ([\d.]+ (?:bytes|[KMGT]iB))")
+_FREE = re.compile(r"total capacity of ([\d.]+ [KMGT]iB) of which ([\d.]+ (?:bytes|[KMGT]iB)) is free")
+_GPU_FAILED = re.compile(
+    r"uncorrectable (ECC|NVLink) error|unspecified launch failure|hardware (stack )?error|GPU is lost"
+    r"|fallen off the bus|no CUDA-capable device|busy or unavailable|CUDA error: unknown error",
+    re.IGNORECASE,
+)
+"""Texts of CUDA errors that a fault of the GPU, its driver or another program causes, not the run's code."""
+
+
+def gpu_of(device: str, visible: str) -> str:
+    """Return the machine's GPU behind torch's `device` such as `cuda:1`, as `GPU 3`; empty for a CPU.
+
+    `visible` is the process's CUDA_VISIBLE_DEVICES, from which torch counts.
+    """
+    kind, _, index = device.partition(":")
+    if kind != "cuda":
+        return ""
+    numbers, place = visible.split(","), int(index or 0)
+    return f"GPU {numbers[place] if visible and place < len(numbers) else place}"
+
+
+def gpu_failure(text: str, gpu: str) -> str:
+    """Return what happened to `gpu`, as the rest of a sentence about its process, with the cure; empty if `text` shows
+    no failure of a GPU.
+    """
+    where = gpu or "its GPU"
+    if _GPU_FULL.search(text):
+        tried, free = _TRIED.search(text), _FREE.search(text)
+        numbers = [
+            *([f"it tried to allocate {tried[1]}"] if tried else []),
+            *([f"{free[2]} of {free[1]} were free"] if free else []),
+        ]
+        return (
+            f"ran out of memory on {where}{': ' if numbers else ''}{', '.join(numbers)}. Lower batch_size, use a "
+            "smaller net or fewer ranks per GPU, or wait until other programs have left the GPU."
+        )
+    if found := _GPU_FAILED.search(text):
+        return (
+            f"lost {where}: {found[0]}. Its driver's log has the reason (dmesg, lines with Xid); reset the GPU "
+            "(nvidia-smi --gpu-reset) or restart the machine, then launch the run again."
+        )
+    return ""
+
+
+def gpu_met(text: str, gpu: str) -> str:
+    """Return only which GPU failed, with a leading space, to follow a sentence that says the rest."""
+    if not gpu or not gpu_failure(text, gpu):
+        return ""
+    return f" The memory is that of {gpu}." if _GPU_FULL.search(text) else f" It {gpu_failure(text, gpu)}"
 
 
 def memory_cause(text: str) -> str:

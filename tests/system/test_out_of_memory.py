@@ -1,17 +1,21 @@
 """A run that fails for want of memory says so, with the limit that its processes have and how to raise it."""
 
+import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from engine.doctor.machine import cores_and_memory
-from engine.errors import RankFailed
-from engine.runtime.rank import fork_server
+from engine.errors import PeerLost, RankFailed, RunFailed
+from engine.runtime.rank import fork_server, process
+from engine.runtime.rank.process import RankPlan
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
-from engine.system.out_of_memory import limit_met, memory_cause, memory_limit, words_of
+from engine.system.network_isolation import ListenRule
+from engine.system.out_of_memory import gpu_of, limit_met, memory_cause, memory_limit, words_of
 from tests import rank_functions as functions
 
 LIMITED = (
@@ -88,3 +92,48 @@ def test_a_rank_that_meets_its_limit_names_memory_and_the_limit(tmp_path: Path, 
     fork_server.start()
     with pytest.raises(RankFailed, match=rf"^trainer1 .*{LIMITED if how == 'raise' else 'Out of memory'}"):
         Ranks(("trainer1",), ("cpu",), 1, 5, tmp_path, MemorySink()).run(functions.take_too_much_memory, how)
+
+
+FULL = (
+    "OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.15 GiB of "
+    "which 10.12 MiB is free. Process 4711 has 79.13 GiB memory in use. Of the allocated memory 78.00 GiB is "
+    "allocated by PyTorch."
+)
+LOST = "AcceleratorError: CUDA error: uncorrectable ECC error encountered\nCUDA kernel errors might be reported later."
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "gpu"),
+    [("cuda:1", "2,5", "GPU 5"), ("cuda", "3", "GPU 3"), ("cuda:1", "", "GPU 1"), ("cpu", "2,5", "")],
+)
+def test_a_gpu_is_named_by_the_machines_number(device: str, visible: str, gpu: str) -> None:
+    assert gpu_of(device, visible) == gpu
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (
+            torch.OutOfMemoryError(FULL),
+            r"^trainer2 \(rank 1\) ran out of memory on GPU 5: it tried to allocate 20.00 MiB, 10.12 MiB of 79.15 GiB "
+            "were free. Lower batch_size",
+        ),
+        (
+            torch.AcceleratorError(LOST),
+            r"^trainer2 \(rank 1\) lost GPU 5: uncorrectable ECC error. .* Xid\); reset the GPU",
+        ),
+        (
+            RuntimeError("CUDA error: device-side assert triggered"),
+            "^trainer2 raised RuntimeError: CUDA error: device-side",
+        ),
+        (RunFailed("stage2 ran out of memory."), "^stage2 ran out of memory. The memory is that of GPU 5.$"),
+        (PeerLost("ps did not answer: CUDA out of memory."), "^ps did not answer: CUDA out of memory.$"),
+    ],
+)
+def test_what_a_gpu_lacked_or_lost_is_told_with_rank_gpu_and_cure(error: Exception, sentence: str) -> None:
+    plan = RankPlan(
+        1, "trainer2", 2, "cuda:1", 1, 0, 1, Path(), "2,5", torch.zeros(2), 0.0, None, None, ListenRule(), None
+    )
+    if type(error) is RunFailed:
+        error.__cause__ = torch.OutOfMemoryError(FULL)
+    assert re.search(sentence, process._sentence(plan, error))

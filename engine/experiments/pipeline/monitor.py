@@ -105,7 +105,7 @@ class FaultInjection:
         if self._kind == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self._kind == "memory":
-            torch.empty(ABSURD)
+            torch.empty(ABSURD, device=weights.device)
         while self._kind == "hang":
             time.sleep(1)
         if self._kind == "nan":

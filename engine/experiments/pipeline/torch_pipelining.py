@@ -59,6 +59,8 @@ def _named(stage: Stage) -> Iterator[None]:
     """Attribute a failed send or receive to the neighbour."""
     try:
         yield
+    except (torch.OutOfMemoryError, torch.AcceleratorError):  # of this stage's own GPU
+        raise
     except RuntimeError as error:
         roles, number = stage.config.stage_roles, stage.number
         neighbours = " and ".join(roles[place] for place in (number - 1, number + 1) if 0 <= place < len(roles))

@@ -27,7 +27,7 @@ from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Messa
 from engine.runtime.rank.rank import Rank
 from engine.seeding import DROPOUT, seed_of
 from engine.system.network_isolation import ListenRule, obey
-from engine.system.out_of_memory import limit_met, memory_cause, words_of
+from engine.system.out_of_memory import gpu_failure, gpu_met, gpu_of, limit_met, memory_cause, words_of
 from engine.system.processes import die_with_parent
 
 
@@ -94,7 +94,7 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         _end(
             recorder,
             send,
-            Failed(_sentence(plan.role, error), traceback.format_exc(), time.monotonic(), isinstance(error, PeerLost)),
+            Failed(_sentence(plan, error), traceback.format_exc(), time.monotonic(), isinstance(error, PeerLost)),
         )
         sys.stderr.flush()
         os._exit(1)  # a broken rank must not hang in the exit handlers of threads or libraries
@@ -109,12 +109,14 @@ def _end(recorder: ChannelRecorder, send: Callable[[Message], None], last: Done 
         pass  # the worker has exited, so no one receives this
 
 
-def _sentence(role: str, error: BaseException) -> str:
-    words = words_of(error)
+def _sentence(plan: RankPlan, error: BaseException) -> str:
+    words, gpu = words_of(error), gpu_of(plan.device, plan.visible_gpus)
     if isinstance(error, EngineError):
-        return f"{error}{limit_met(words)}"
+        return f"{error}{limit_met(words)}{'' if isinstance(error, PeerLost) else gpu_met(words, gpu)}"
+    if failure := gpu_failure(words, gpu):
+        return f"{plan.role} (rank {plan.index}) {failure}"
     cause = memory_cause(words)
-    return f"{role} raised {type(error).__name__}: {error}".rstrip(": ") + (f".{cause}" if cause else "")
+    return f"{plan.role} raised {type(error).__name__}: {error}".rstrip(": ") + (f".{cause}" if cause else "")
 
 
 def _settle(plan: RankPlan) -> None:

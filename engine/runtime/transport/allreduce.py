@@ -111,6 +111,8 @@ class Circle:
         self._roll[self._index, COUNT] = self._count
         try:
             yield
+        except (torch.OutOfMemoryError, torch.AcceleratorError):  # of this rank's own GPU
+            raise
         except (PeerLost, RuntimeError) as error:
             raise self._blame(what, (time.monotonic_ns() - began) / 1e9, error) from error
 
@@ -171,6 +173,8 @@ def _is_stopped(pid: int) -> bool:
 def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) -> Iterator[None]:
     """Join torch's own group of all ranks for the block, as DistributedDataParallel requires."""
     check_listening()
+    if rank.device.type == "cuda":
+        torch.cuda.set_device(rank.device)  # NCCL takes the current GPU where no tensor names one
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
     distributed.init_process_group(
         backend,

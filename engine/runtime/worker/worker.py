@@ -40,7 +40,7 @@ from engine.system.liveness_lock import announce, lives
 from engine.system.log_files import close_up
 from engine.system.logs import log_to_stdout
 from engine.system.machine import machine
-from engine.system.out_of_memory import limit_met, memory_cause, words_of
+from engine.system.out_of_memory import gpu_failure, gpu_of, limit_met, memory_cause, words_of
 from engine.system.processes import me, uptime_s
 
 log = logging.getLogger(__name__)
@@ -200,6 +200,8 @@ def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[St
         return "failed", f"{failure}{limit_met(words_of(failure))}", ""
     except BaseException as failure:
         log.exception("the worker failed")
+        if lost := gpu_failure(words_of(failure), gpu_of("cuda", os.environ.get("CUDA_VISIBLE_DEVICES", ""))):
+            return "failed", f"The worker, which loads the data for all ranks, {lost}", traceback.format_exc()
         cause = memory_cause(words_of(failure))
         return (
             "failed",

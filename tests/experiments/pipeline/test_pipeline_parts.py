@@ -6,14 +6,16 @@ import pytest
 import torch
 
 from engine.data.resnets import layers_of, resnet
-from engine.errors import ConfigError, RunFailed
-from engine.experiments.pipeline import rpc_links
+from engine.errors import ConfigError, DeviceError, PeerLost, RunFailed
+from engine.experiments.pipeline import rpc_links, torch_pipelining
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
 from engine.experiments.pipeline.links import Links, slot_of
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.monitor import is_out_of_memory, named
 from engine.experiments.pipeline.partition import best_cut, boundaries, largest_boundary
+from engine.experiments.pipeline.stage import Stage
 from engine.registry import experiment
+from engine.runtime.worker.ranks import LocalRanks, Rank
 
 CPU = torch.device("cpu")
 
@@ -160,3 +162,46 @@ def test_memory_that_could_not_be_had_is_told_with_the_stage_and_how_much_was_as
     )
     with pytest.raises(RunFailed, match=r"allocating 20\.00 GiB"), named("stage1", "forward", 0, 0):
         raise gpu
+
+
+# ---- GPUs, without one
+
+
+def rank_of(role: str, device: str) -> Rank:
+    """Return a rank that computes on a device, as a method sees it."""
+    return LocalRanks((role,), device=device)._rank(0, role)
+
+
+def test_a_stage_on_a_gpu_sends_to_the_gpu_of_each_other_stage() -> None:
+    config = config_of(stages=3, mode="rpc")
+    gpus = ("cuda:0", "cuda:1", "cuda:0")
+    first, second = torch.device("cuda:0"), torch.device("cuda:1")
+    assert rpc_links.device_maps(config, gpus, rank_of("stage2", "cuda:1")) == {
+        "stage1": {second: first},
+        "stage3": {second: first},
+    }
+    assert rpc_links.device_maps(config, gpus, rank_of("stage1", "cuda:0")) == {
+        "stage2": {first: second},
+        "stage3": {first: first},
+    }
+    assert rpc_links.device_maps(config, ("cpu",) * 3, rank_of("stage1", "cpu")) is None
+
+
+def test_nccl_needs_a_gpu_for_each_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_of(mode="torch_pipelining")
+    assert torch_pipelining._backend(rank_of("stage1", "cpu"), config) == "gloo"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert torch_pipelining._backend(rank_of("stage1", "cuda:0"), config) == "nccl"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(DeviceError, match="needs a GPU for each of the 2 stages"):
+        torch_pipelining._backend(rank_of("stage1", "cuda:0"), config)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(torch.OutOfMemoryError("full"), torch.OutOfMemoryError), (RuntimeError("closed"), PeerLost)],
+)
+def test_a_full_gpu_is_no_lost_neighbour(error: Exception, told: type[Exception]) -> None:
+    stage = Stage(config_of(), 0, [torch.nn.Linear(1, 1)], CPU)
+    with pytest.raises(told), torch_pipelining._named(stage):
+        raise error
