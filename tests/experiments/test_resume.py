@@ -132,6 +132,15 @@ def test_points_are_sent_before_there_is_a_checkpoint_that_stands_for_them(tmp_p
     assert stood == [False, True], "once for each, before it stands"
 
 
+def test_a_checkpoint_written_on_a_gpu_is_read_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = checkpoints.Checkpoints(tmp_path, 1.0, lambda: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:1")
+        kept.save({"weights": torch.ones(3)}, step=1, passes=0.5, time_s=1.0)
+    weights = checkpoints.load_checkpoint(tmp_path / checkpoint_state.TENSORS)["weights"]
+    assert weights.device.type == "cpu" and weights.tolist() == [1.0, 1.0, 1.0]
+
+
 def test_what_is_written_with_torch_is_found_without_it(tmp_path: Path) -> None:
     assert (checkpoint_state.TENSORS, checkpoint_state.ABOUT) == (checkpoints.TENSORS, checkpoints.ABOUT)
     assert last_checkpoint(tmp_path) is None

@@ -49,6 +49,7 @@ class RoundCheckpoint:
         )
         state = {"round": number, "center": trainer.global_state, "velocity": own, "time_s": time_s}
         state |= {name: getattr(self._buffers, name)[self._place].clone() for name in ("local", "random")}
+        state["random_of"] = self._rank.device.type
         steps = number * trainer.part.longest_steps
         self._checkpoints.save(state, step=steps, passes=trainer.log.passes, time_s=time_s)
 
@@ -63,8 +64,9 @@ class RoundCheckpoint:
         trainer.net.state.copy_(state["local"][index] if trainer.config.sync == "elastic" else trainer.global_state)
         if trainer.config.keep_optimizer:
             trainer.optimizer.velocity.copy_(state["velocity"][0 if trainer.config.steps_together else index])
-        # a clone: torch crashes on a view that begins within its storage
-        _set_random_state(self._rank.device, state["random"][index].clone())
+        if state.get("random_of", "cpu") == self._rank.device.type:  # else the state is of another kind of generator
+            # a clone: torch crashes on a view that begins within its storage
+            _set_random_state(self._rank.device, state["random"][index].clone())
         steps = number * trainer.part.steps
         trainer.part.skip(steps)
         trainer.log.resume(steps, trainer.part.samples(steps))

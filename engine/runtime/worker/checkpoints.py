@@ -56,9 +56,11 @@ class Checkpoints:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Return the state saved by a run; raises DataError if the file is missing or damaged."""
+    """Return the state saved by a run, on the CPU whatever device it was on; raises DataError if the file is missing or
+    damaged.
+    """
     try:
-        state: dict[str, Any] = torch.load(path, weights_only=True)
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError) as error:
         raise DataError(
             f"The checkpoint {path.name} can't be read ({error}). Launch a new run instead of resuming this one."

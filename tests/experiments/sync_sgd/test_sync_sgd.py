@@ -394,6 +394,25 @@ def test_a_loss_that_is_no_number_ends_the_run_with_its_cure_and_leaves_a_good_c
 
 
 @pytest.mark.ranks
+def test_a_run_of_a_gpu_goes_on_without_one_from_a_new_stream_of_dropout(tmp_path: Path) -> None:
+    in_threads(tmp_path / "half", rounds=1, trainers=2)
+    path = tmp_path / "half" / "checkpoint.pt"
+    state = load_checkpoint(path)
+    assert state["random_of"] == "cpu"
+    torch.save(state | {"random_of": "cuda", "random": torch.zeros_like(state["random"])}, path)
+    rest = in_threads(tmp_path / "rest", resume_from=path, rounds=2, trainers=2)
+    assert rest.recorders["trainer1"].values("train/loss")
+
+
+@pytest.mark.ranks
+def test_trainers_with_a_gpu_each_use_nccl_and_others_gloo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync_trainer, "usable", lambda asked, given: torch.device(given))
+    config = SyncSgdConfig.check(SHORT | {"trainers": 2, "sync": "ddp"})
+    for devices, each in ((("cuda:0", "cuda:1"), True), (("cuda:0", "cuda:0"), False), (("cpu", "cpu"), False)):
+        assert sync_trainer.SharedInputs.create(config, devices).gpu_each == each
+
+
+@pytest.mark.ranks
 @pytest.mark.usefixtures("sober")
 @pytest.mark.parametrize(
     "changes",
