@@ -1,4 +1,4 @@
-"""Check that torch can use the device that a run was given, before anything is moved there."""
+"""A run's device: check that torch can use it, and wait for its work."""
 
 import torch
 
@@ -22,8 +22,21 @@ def usable(asked: str, given: str) -> torch.device:
             f"The run was given an NVIDIA GPU, but torch {torch.__version__} {why}. Choose device "
             "cpu, or install a torch build that fits the driver."
         )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise DeviceError(
+            f"The run was given device '{given}', but torch can use only {torch.cuda.device_count()} of the run's "
+            "GPUs. Check with nvidia-smi whether one does not respond, then launch the run again."
+        )
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise DeviceError(
             f"device is 'mps', but torch {torch.__version__} can't use an Apple GPU here. Choose device cpu."
         )
     return device
+
+
+def finish(device: torch.device) -> None:
+    """Wait until a GPU has done what this thread asked of it: calls return before. Does nothing for a CPU, or in a
+    process that has not used its GPU.
+    """
+    if device.type == "cuda" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.current_stream(device).synchronize()

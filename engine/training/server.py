@@ -8,6 +8,7 @@ import time
 import torch
 from torch import Tensor
 
+from engine.data.devices import finish
 from engine.data.weights import FlatSgd
 from engine.runtime.transport.request_reply import Answer, Request, Respond
 from engine.runtime.worker.ranks import Rank
@@ -57,6 +58,7 @@ class WeightServer(Membership):
         with self.lock:
             began = time.thread_time()
             self._handle(self.members[request.client], request, vector, respond)
+            finish(self.state.device)  # the next request, or a test, has another stream, which waits for nothing
             self.serve_s += time.thread_time() - began
 
     def _handle(self, member: TrainerState, request: Request, vector: Tensor | None, respond: Respond) -> None:

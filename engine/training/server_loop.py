@@ -4,6 +4,7 @@ import time
 
 import torch
 
+from engine.data.devices import finish, usable
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank
@@ -20,6 +21,7 @@ REPORT_EACH = 100
 
 def exchange_with_server(config: ServerConfig, workload: Workload, server_device: str) -> Exchange:
     """Return the exchange between `ps` (rank 0) and its trainers, for vectors the size of the workload's net."""
+    usable(config.device, server_device)
     with torch.device("meta"):  # a net without values is enough to count them
         size = state_size(workload.net(seed_of(config.seed, WEIGHTS)))
     clients = tuple(range(1, config.trainers + 1))
@@ -86,6 +88,7 @@ class ServerLoop:
         with self.record.phase("evaluate"):
             with self.server.lock:
                 state, version, passes = self.server.state.clone(), self.server.version, self._passes()
+                finish(state.device)
             score = self.server.workload.score(state)
         if score:
             self.record.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=version, passes=passes)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.data.devices import usable
+from engine.data.devices import finish, usable
 from engine.errors import DeviceError
 
 
@@ -28,3 +28,19 @@ def test_a_gpu_that_torch_cannot_use_is_refused_with_torchs_version() -> None:
 def test_an_apple_gpu_elsewhere_is_refused() -> None:
     with pytest.raises(DeviceError, match="can't use an Apple GPU here"):
         usable("mps", "mps")
+
+
+def test_a_gpu_that_does_not_respond_any_more_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert usable("auto", "cuda:0") == torch.device("cuda:0")
+    with pytest.raises(DeviceError, match="was given device 'cuda:1', but torch can use only 1 of the run's GPUs"):
+        usable("auto", "cuda:1")
+
+
+def test_a_process_that_has_not_used_its_gpu_has_nothing_to_finish() -> None:
+    """An observer's device is a GPU that only the agent computes on: to wait for it would take memory there."""
+    finish(torch.device("cpu"))
+    if not torch.cuda.is_initialized():
+        finish(torch.device("cuda:0"))
+        assert not torch.cuda.is_initialized()

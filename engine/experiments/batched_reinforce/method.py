@@ -11,6 +11,7 @@ of its sub-episode,
 and the next round begins. The loops of both roles are in reinforce.py.
 """
 
+from engine.data.devices import usable
 from engine.experiments.batched_reinforce.agent_service import AgentService
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.messages import AgentLine, MessageLayout
@@ -29,6 +30,7 @@ def run(config: BatchedReinforceConfig, ranks: Ranks) -> None:
 
         ranks.run(tutorial.run_rank, config)
         return
+    usable(config.device, ranks.devices[0])
     exchange = Exchange.create(
         config.transport,
         MessageLayout.of(config, kind_of(config.environment)).size,

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from engine.data.devices import finish
 from engine.errors import RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.measurements import StageClock, reset_peak_memory
@@ -93,6 +95,7 @@ class StageService:
                 f"the {what} of micro-batch {micro_batch}, batch {self.stage.batch + 1}",
             )
             yield
+            finish(self.rank.device)  # the next call has another stream, which waits for nothing
             self.current_work = ""
             with self.busy_lock:
                 self.busy_s += (spent := time.perf_counter() - self.since)
@@ -157,6 +160,8 @@ class StageService:
 
     def end_batch(self) -> None:
         """End the batch after the optimizer's step on this stage."""
+        if self.rank.device.type == "cuda":
+            torch.cuda.synchronize(self.rank.device)  # the step was another call's, on a stream of its own
         with self._keep_failure():
             self.monitor.check(self.stage.weights)
         self.stage.batch += 1

@@ -31,6 +31,10 @@ class _Served:
         self._sent: tuple[int, int] | None = None
         self._copy: Tensor | None = None
 
+    def future(self) -> Future[Any]:
+        """Return an unset future for an answer; torch refuses a GPU's tensor in one that doesn't name the GPU."""
+        return Future(devices=[self._device] if self._device.type == "cuda" else None)
+
     def packed(self, version: int, vector: Tensor) -> Tensor | bytes:
         """Return an immutable copy: TensorPipe reads it after the handler has returned. Waiters for one version share
         one copy.
@@ -54,8 +58,8 @@ def _threads(exchange: Exchange) -> int:
 @answered_later
 def _receive(request: tuple[int, ...], vector: Tensor | bytes | None) -> Future[Any]:
     """Pass a request to the service; its future completes when the handler responds, and no thread waits."""
-    future: Future[Any] = Future()
     served = _served[0]
+    future = served.future()
 
     def send(answer: Answer, reply: Tensor | None) -> None:
         future.set_result((tuple(answer), None if reply is None else served.packed(answer.version, reply)))

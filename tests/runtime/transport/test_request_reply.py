@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+import torch
 
 from engine.errors import RankFailed
 from engine.runtime.rank import fork_server
-from engine.runtime.transport import rpc_group
-from engine.runtime.transport.request_reply import Exchange
+from engine.runtime.transport import rpc, rpc_group
+from engine.runtime.transport.request_reply import Exchange, Service
 from engine.runtime.worker.ranks import LocalRanks, Ranks
 from engine.runtime.worker.sink import MemorySink
 from tests import request_reply_functions as functions
@@ -105,3 +106,15 @@ def test_threads_of_one_process_may_exchange_too(tmp_path: Path, transport: Tran
     ranks = LocalRanks(("ps", "trainer1", "trainer2"), folder=folder)
     ranks.run(functions.exchange_sums, exchange_of(transport, 2), functions.TOGETHER, 5)
     assert ranks.recorders["ps"].values("sum") == [15.0]
+
+
+@pytest.mark.parametrize(("device", "named"), [("cpu", None), ("cuda:1", [torch.device("cuda:1")])])
+def test_an_answer_from_a_gpu_names_it_to_torch(
+    device: str, named: list[torch.device] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else torch refuses the answer: a future holds tensors only of the devices that it was made with."""
+    made: list[Any] = []
+    monkeypatch.setattr(rpc, "Future", lambda *, devices: made.append(devices))
+    exchange = Exchange.create("rpc", SIZE, server=0, server_role="ps", clients=(1,), server_device=device)
+    rpc._Served(Service(lambda *given: None), exchange).future()
+    assert made == [named]
