@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from engine.data.devices import finish
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.recorder import Recorder
 
@@ -54,7 +55,7 @@ class StageClock:
         with self.record.phase("update" if name == "update" else "compute"), self.span(name, micro_batch):
             began = time.perf_counter()
             yield
-            self._finish()
+            finish(self.device)
             self.busy_s += time.perf_counter() - began
 
     @contextmanager
@@ -75,11 +76,6 @@ class StageClock:
             name, stage=self.stage, micro_batch=self.batch * self.config.splits + micro_batch, bytes=size, peer=peer
         ):
             yield
-
-    def _finish(self) -> None:
-        """Wait for a GPU to finish its work, if a span ends with it."""
-        if self.device.type == "cuda" and self.batch % self.every == 0:
-            torch.cuda.synchronize(self.device)
 
     def batch_done(self) -> dict[str, float]:
         """Start the next batch; return the metrics of the one that ends."""
@@ -121,7 +117,7 @@ class ActivationMemory:
         def pack(tensor: Tensor) -> Tensor:
             storage = tensor.untyped_storage()
             if storage.data_ptr() != self._own:
-                slot = storage.is_shared()  # part of a larger memory
+                slot = tensor.device.type == "cpu" and storage.is_shared()  # part of a larger memory; a GPU's always is
                 sizes[tensor.data_ptr() if slot else storage.data_ptr()] = tensor.nbytes if slot else storage.nbytes()
             return tensor.detach()  # the tensor itself would keep its own graph alive
 

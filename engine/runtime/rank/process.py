@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from engine.data.devices import finish
 from engine.errors import EngineError, PeerLost
 from engine.home import DATA
 from engine.runtime.rank import fork_server
@@ -89,6 +90,7 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
     )
     try:
         function(rank, *shared)
+        finish(rank.device)  # a GPU's last work counts as the rank's, and so does its failure
     except BaseException as error:
         traceback.print_exc()
         _end(

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
+from engine.data.devices import finish
 from engine.recorder import Recorder
 from engine.seeding import seed_of
 from engine.system.run_files import LOCK_SUFFIX
@@ -60,6 +61,7 @@ class Rank:
 
         Return that time (monotonic, s), from which points count their time too.
         """
+        finish(self.device)
         zero = self.meet("ready")
         self.start(zero)
         return zero
@@ -70,8 +72,9 @@ class Rank:
 
     def barrier(self, name: str) -> None:
         """Wait until every rank has reached the barrier of this name. It is a round trip through the worker: use it per
-        epoch, not per step.
+        epoch, not per step. A GPU's work is done when its rank arrives.
         """
+        finish(self.device)
         self.meet(name)
 
     def lock(self, name: str) -> AbstractContextManager[Any]:
