@@ -156,20 +156,6 @@ def test_so_are_those_of_stages_that_send_by_remote_calls(mode: str, tmp_path: P
     assert error_of(config, trained(config, tmp_path)[0]) < 1e-5
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU: both stages on it")
-@pytest.mark.parametrize("mode", ["gpipe", "1f1b", "rpc"])
-def test_so_are_those_of_two_stages_on_one_gpu(mode: str, tmp_path: Path) -> None:
-    config = config_of(mode=mode, splits=4, device="cuda")
-    ranks = ranks_for(config, tmp_path)
-    ranks.devices, ranks.visible_gpus = ("cuda:0",) * len(config.roles), "0"
-    before, gradient = in_one_piece(config)
-    method("pipeline")(config, Keeping(ranks, mode))
-    after = torch.cat([torch.load(tmp_path / f"{role}.pt", map_location="cpu")[0] for role in config.stage_roles])
-    assert (
-        (before - after) / config.learning_rate - gradient
-    ).norm() / gradient.norm() < 1e-4  # other kernels than the CPU's
-
-
 # ---- what follows from it
 # ---------------------------------------------------------------------------------------------
 
