@@ -29,8 +29,8 @@ with catalogue:
     experiment_picker.experiment_list(experiment)
 with settings:
     experiment_picker.heading(experiment)
-    experiment_picker.presets(experiment, preset)
     values = config_form.values_of(experiment)
+    experiment_picker.presets(experiment, preset, values)
     config, problems = config_form.check(experiment, values)
     config_form.form(experiment, problems)
     experiment_picker.keep(experiment, values)

@@ -1,17 +1,20 @@
 """The experiment and the preset of the launch form, chosen by a card, a link or a clone, and the settings of a link."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
+from app.core.base_path import at
 from app.launch import sweep_form
 from app.launch.message_flow import scene
-from app.links.launch import ASKED, Wish, read_link
+from app.links.launch import ASKED, Wish, changes_of, read_link
 from app.ui import components, config_form
+from app.ui.config_form import label_of
 from app.ui.html import as_text
 from app.ui.store_access import reading
-from engine.config_values import usual_values
+from engine.config_values import usual_values, value_in_words
 from engine.errors import ConfigError
 from engine.experiment.definition import Experiment, MessagePattern, Preset, ReadySweep
 from engine.metrics import metric
@@ -23,6 +26,8 @@ CUSTOM = "defaults"
 _CHOSEN = "launch.chosen"
 _LINK = "launch.link"
 _WARNINGS = "launch.said"
+_CLONED = "launch.cloned"
+"""The run that the settings of the form came from."""
 _EXPERIMENT = "launch.experiment"
 _FORM_ALONE = "launch.form_alone"
 """Whether a link or a clone brought the form, which is then shown without the list of experiments."""
@@ -57,6 +62,7 @@ def chosen() -> tuple[Experiment, str | None]:
                 st.query_params.get("preset"),
                 st.query_params.get_all("set"),
                 st.query_params.get("sweep"),
+                st.query_params.get("clone"),
             )
         )
     choice: ExperimentChoice = st.session_state[_CHOSEN]
@@ -79,6 +85,7 @@ def choose(name: str, preset: str | None) -> None:
     st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
     st.session_state[_FORM_ALONE] = False
     st.session_state.pop(_WARNINGS, None)
+    st.session_state.pop(_CLONED, None)
     st.session_state.pop(_values_key(name), None)
     config_form.fill(found, _starting_values(found, preset))
     st.session_state[f"preset.{name}"] = preset or CUSTOM
@@ -88,6 +95,7 @@ def choose(name: str, preset: str | None) -> None:
         ("preset", (preset,) if preset else ()),
         ("set", ()),
         ("sweep", ()),
+        ("clone", ()),
     )
 
 
@@ -150,8 +158,8 @@ def _grid_in_words(ready: ReadySweep) -> str:
     return f"{' x '.join(over)} x {ready.seeds} seeds"
 
 
-def presets(found: Experiment, current: str | None) -> None:
-    """Show the presets, and a description of the selected one."""
+def presets(found: Experiment, current: str | None, values: Mapping[str, Any]) -> None:
+    """Show the presets, and a description of the selected one or the run that the `values` came from."""
     key = f"preset.{found.name}"
     st.session_state.setdefault(key, current or CUSTOM)
     st.segmented_control(
@@ -163,11 +171,22 @@ def presets(found: Experiment, current: str | None) -> None:
         args=(found.name,),
         wrap=True,
     )
-    if current:
+    if cloned := st.session_state.get(_CLONED):
+        st.caption(f"Settings of [run {cloned}]({at(f'/run?run={cloned}')}). {_changed(found, current, values)}")
+    elif current:
         preset = found.presets[current]
         st.caption(as_text(f"{preset.sentence} {preset.takes} {reaches(preset)}"))
     else:
         st.caption("All settings at their defaults.")
+
+
+def _changed(found: Experiment, preset: str | None, values: Mapping[str, Any]) -> str:
+    """Return which settings differ from the preset's, as a sentence."""
+    changes = [
+        f"{label_of(name, found.config.model_fields[name]).lower()} {value_in_words(value)}"
+        for name, value in changes_of(found, preset, values).items()
+    ]
+    return as_text(f"Preset {preset or CUSTOM}{', changed: ' + ', '.join(changes) if changes else ', unchanged'}.")
 
 
 def reaches(preset: Preset) -> str:
@@ -208,6 +227,7 @@ def _take(wish: Wish) -> None:
     found = experiment(name)
     st.session_state[_CHOSEN] = ExperimentChoice(name, preset)
     st.session_state[_WARNINGS] = wish.sentences
+    st.session_state[_CLONED] = wish.clone
     st.session_state[_FORM_ALONE] = bool(wish.experiment)
     st.session_state[f"preset.{name}"] = preset or CUSTOM
     values = _starting_values(found, preset) | dict(wish.changes)

@@ -11,15 +11,17 @@ from urllib.parse import urlencode
 from pydantic import TypeAdapter, ValidationError
 
 from app.core.base_path import at
+from app.links.run_ids import is_run_id
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
 from engine.experiment.definition import Experiment
 from engine.registry import experiment
+from engine.store.records import Run, RunRow
 
 SEPARATOR = ":"
 LAUNCH = "/launch"
 """The path of the launch form."""
-ASKED = ("experiment", "preset", "set", "sweep")
+ASKED = ("experiment", "preset", "set", "sweep", "clone")
 """The parameters of a link to it."""
 
 
@@ -32,11 +34,17 @@ class Wish:
     changes: Mapping[str, Any] = field(default_factory=dict)
     sweep: str | None = None
     """The setting of a sweep, whose form is then open."""
+    clone: int | None = None
+    """The run that the settings came from."""
     sentences: tuple[str, ...] = ()
 
 
 def read_link(
-    experiment_name: str | None, preset: str | None, settings: Sequence[str], sweep: str | None = None
+    experiment_name: str | None,
+    preset: str | None,
+    settings: Sequence[str],
+    sweep: str | None = None,
+    clone: str | None = None,
 ) -> Wish:
     """Return the valid parts of a link; a value out of bounds is kept, for the form to mark."""
     if not experiment_name:
@@ -64,7 +72,9 @@ def read_link(
     if sweep and sweep not in found.config.model_fields:
         sentences.append(f"Link parameter sweep must be a setting of {found.name}, got '{sweep[:80]}'; ignored.")
         sweep = None
-    return Wish(found.name, preset, changes, sweep, tuple(sentences))
+    return Wish(
+        found.name, preset, changes, sweep, int(clone) if clone and is_run_id(clone) else None, tuple(sentences)
+    )
 
 
 def changes_of(found: Experiment, preset: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,6 +94,13 @@ def launch_query(found: Experiment, preset: str | None, values: Mapping[str, Any
     if changes:
         query["set"] = [f"{name}{SEPARATOR}{'none' if value is None else value}" for name, value in changes.items()]
     return query
+
+
+def clone_query(run: Run | RunRow) -> dict[str, str | list[str]]:
+    """Return the query that fills the launch form with a run's settings. Raises UnknownName for an experiment that this
+    version doesn't have.
+    """
+    return launch_query(experiment(run.experiment), run.preset, run.config) | {"clone": str(run.id)}
 
 
 def as_path(path: str, query: Mapping[str, str | list[str]]) -> str:

@@ -3,7 +3,7 @@
 docs/decisions/runs-table.md says why it is not Streamlit's data frame.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, get_args
@@ -19,6 +19,7 @@ from app.runs.rows import TableRow
 from app.ui.run_state import time_left
 from engine.analysis.disturbance import in_words
 from engine.analysis.result import Ranked
+from engine.experiment.definition import Result
 from engine.store.records import ENDED, RunRow, Status
 
 _grid = st.components.v2.component(
@@ -116,7 +117,7 @@ def grid_of(
         heads.append({"kind": "spark", "label": "Trend", "help": "Course of the result", "width": SPARK_PX})
     results = [facts.results.get(row.run.id) if row.run and not row.fold else None for row in rows]
     if any(results):
-        heads.append({"kind": "number", "label": "Result", "help": "Value by which its experiment ranks runs"})
+        heads.append(_result_heading({each.result for each in results if each}))
     heads += [_heading(name, by_name, [row.get(name) for row in cells]) for name in names]
     body = []
     for row, values, state, result in zip(rows, cells, states, results, strict=True):
@@ -214,6 +215,17 @@ def _heading(name: str, columns: Mapping[str, Column], values: Sequence[Any]) ->
     kind = "text" if any(isinstance(value, str | bool | datetime) for value in values) else "number"
     sort = None if column.step is not None or column.field.kind == "tags" else column.field.written
     return {"kind": kind, "label": label, "help": column.help, "sort": sort}
+
+
+def _result_heading(results: Collection[Result]) -> dict[str, Any]:
+    """Return the heading of the results, which sorts where all are of one metric."""
+    metrics = {f"{each.metric}.{each.of}" for each in results}
+    return {
+        "kind": "number",
+        "label": "Result",
+        "help": "Value by which its experiment ranks runs",
+        "sort": metrics.pop() if len(metrics) == 1 else None,
+    }
 
 
 def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:

@@ -13,7 +13,7 @@ from app.actions.queue_actions import in_short
 from app.export.downloads import download
 from app.links import compare
 from app.links.compare import query_of
-from app.links.launch import launch_query
+from app.links.launch import clone_query
 from app.report.frames import of_frame
 from app.runs import frame, grid, query, rows
 from app.runs.columns import measured, texts
@@ -26,7 +26,7 @@ from engine.analysis.result import Ranked, ranked
 from engine.errors import EngineError
 from engine.home import Home
 from engine.queue.forecast import Wait
-from engine.registry import experiment, known_experiment
+from engine.registry import known_experiment
 from engine.store import Reader, RunRow
 from engine.store.records import ENDED
 from engine.store.sweeps.sweeps import SEED
@@ -233,8 +233,7 @@ def _clone_link(run: RunRow) -> None:
     if not current_user.may("launch"):
         return
     with suppress(EngineError):
-        filled = launch_query(experiment(run.experiment), run.preset, run.config)
-        st.page_link(widgets.PAGES["launch"], label="Clone", query_params=filled, width="content")
+        st.page_link(widgets.PAGES["launch"], label="Clone", query_params=clone_query(run), width="content")
 
 
 def _counted(view: RunsView, found: Found, has_baseline: bool) -> str:

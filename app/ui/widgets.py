@@ -8,7 +8,7 @@ import streamlit as st
 from app.core.base_path import at
 from app.core.formatting import ago
 from app.core.machine_token import is_silent
-from app.links.launch import launch_query
+from app.links.launch import clone_query
 from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text, facts
 from app.ui.store_access import command
@@ -132,7 +132,7 @@ def page_address(path: str) -> str:
 
 def clone(run: Run | RunRow) -> None:
     """Go to the launch form, filled with the settings of a run."""
-    st.switch_page(PAGES["launch"], query_params=launch_query(experiment(run.experiment), run.preset, run.config))
+    st.switch_page(PAGES["launch"], query_params=clone_query(run))
 
 
 @st.dialog("Cancel this run?")

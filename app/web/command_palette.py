@@ -1,4 +1,4 @@
-"""The search of the command palette: pages, runs, experiments, saved views and terms, each with its address."""
+"""The search of the command palette: pages, runs, sweeps, duels, experiments, saved views and terms."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from app.core.base_path import at
 from app.core.caches import NEVER_STORE
 from app.core.formatting import ago
 from app.core.visitor import Visitor
+from app.sweep.header import name_of as sweep_name
 from app.ui.glossary import TERMS
 from app.ui.navigation import TITLES, offered
 from app.ui.widgets import title_of
@@ -22,7 +23,7 @@ from engine.registry import experiments
 from engine.store import Reader
 from engine.store.records import RunRow
 
-LONGEST, MOST_RUNS, MOST_OTHERS, MOST_VIEWS = 100, 8, 6, 1_000
+LONGEST, MOST_RUNS, MOST_OTHERS, MOST_LOOKED_AT = 100, 8, 6, 1_000
 RECENT = 5
 LINKED = {"sweep": "Sweeps", "docs": "Documentation", "docs?page=tour": "Tour"}
 """What the navigation does not show: titles by address."""
@@ -72,6 +73,16 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     if not words:
         return
     yield from (_run_item("Runs", run) for run in _runs(words, reader))
+    yield from [
+        PaletteItem("Sweeps", f"Sweep {each.id}: {sweep_name(each)}", each.owner, at(f"/sweep?sweep={each.id}"))
+        for each in reader.sweeps.recent(limit=MOST_LOOKED_AT)
+        if _has_all(words, f"sweep {each.id} {sweep_name(each)} {each.owner}")
+    ][:MOST_OTHERS]
+    yield from [
+        PaletteItem("Duels", f"Duel {each.id}: {each.name}".strip(": "), each.owner, at(f"/duel?duel={each.id}"))
+        for each in reader.duels.recent(limit=MOST_LOOKED_AT)
+        if _has_all(words, f"duel {each.id} {each.name} {each.owner}")
+    ][:MOST_OTHERS]
     if standing.may("launch"):
         yield from [
             PaletteItem("Experiments", f"Launch {each.title}", each.tagline, at(f"/launch?experiment={each.name}"))
@@ -82,7 +93,7 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
         PaletteItem(
             "Saved views", view.name, f"{TITLES.get(view.page, '')} · {view.owner}", at(f"/{view.page}?{view.query}")
         )
-        for view in reader.views.find(limit=MOST_VIEWS)
+        for view in reader.views.find(limit=MOST_LOOKED_AT)
         if _has_all(words, f"{view.name} {view.owner}")
     ][:MOST_OTHERS]
     yield from [

@@ -118,7 +118,14 @@ def test_a_run_in_the_list_links_to_the_form_filled_with_its_settings(home: Home
         key: [link.proto.query_string for link in tick(opened("runs"), key).get("page_link") if link.label == "Clone"]
         for key in ("run-1", "run-2")
     }
-    assert clones == {"run-1": ["experiment=hogwild&preset=quick&set=epochs%3A7"], "run-2": []}
+    query = "experiment=hogwild&preset=quick&set=epochs%3A7&clone=1"
+    assert clones == {"run-1": [query], "run-2": []}
+    form = opened("launch", parse_qs(query))
+    assert [said.value.replace("\\", "") for said in form.caption if "Settings of" in said.value] == [
+        "Settings of [run 1](/run?run=1). Preset quick, changed: epochs 7."
+    ]
+    form = form.segmented_control(key="preset.hogwild").set_value("published").run()
+    assert not any("Settings of" in said.value for said in form.caption)
 
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -10,8 +10,12 @@ function toggleEnlarged(node, mode) {
 async function enlarge(node, mode) {
   await node.shrink?.();
   const box = node.closest(BOXES);
-  const title = box.querySelector("h2, h3") ? null : Object.assign(document.createElement("h2"), { textContent: node.getAttribute("aria-label") });
-  if (title) box.prepend(title);
+  const of = document.createElement("p"); // what the page is about, such as its run
+  of.textContent = document.querySelector("h1")?.textContent ?? "";
+  of.className = "pl-of";
+  const added = [of];
+  if (!box.querySelector("h2, h3")) added.push(Object.assign(document.createElement("h2"), { textContent: node.getAttribute("aria-label") }));
+  box.prepend(...added);
   box.classList.add("pl-enlarged");
   box.classList.toggle("pl-present", mode === "present");
   node.enlarged = mode;
@@ -28,7 +32,7 @@ async function enlarge(node, mode) {
     if (!inWindow && document.fullscreenElement === box) await document.exitFullscreen();
     if (inWindow) box.removeAttribute("popover");
     box.classList.remove("pl-enlarged", "pl-present");
-    title?.remove();
+    added.forEach((each) => each.remove());
     if (node.isConnected) await redraw(node);
   };
   const escape = (event) => {

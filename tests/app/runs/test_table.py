@@ -33,7 +33,7 @@ from engine.store import Demand, RankBatch, Reader, RunRow, Store
 from engine.store.notices.delivery import Due
 from engine.store.records import Status
 from engine.system.processes import me
-from tests.app.runs.drawn_table import rows_of, tick
+from tests.app.runs.drawn_table import rows_of, table_of, tick
 from tests.app.test_pages import opened, said
 from tests.labs import basic, sweeps
 from tests.stand_in import worker
@@ -55,7 +55,13 @@ def seeds(home: Home) -> list[int]:
 
 
 def finished(
-    store: Store, trainers: int, seed: int, accuracy: float, status: Status = "finished", experiment: str = "hogwild"
+    store: Store,
+    trainers: int,
+    seed: int,
+    value: float,
+    status: Status = "finished",
+    experiment: str = "hogwild",
+    metric: str = "test/accuracy",
 ) -> int:
     run_id = store.runs.add(
         experiment,
@@ -70,7 +76,7 @@ def finished(
     store.worker.write(
         run_id,
         [],
-        run_points=[Point("test/accuracy", step, accuracy - (10 - step), float(step)) for step in (5, 10, 8)],
+        run_points=[Point(metric, step, value - (10 - step), float(step)) for step in (5, 10, 8)],
     )
     store.claims.end(run_id, status, "It ended.", execution_time_s=10.0 * trainers)
     return run_id
@@ -303,7 +309,19 @@ def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
         {"text": "95 %", "hover": "test accuracy 95 % (last)"},
     )
     assert first["Trend"] == [92.0, 97.0, 95.0]
-    assert reader.sparklines.of(seeds, "test/accuracy")[seeds[5]] == [5.0, 10.0, 8.0]
+
+
+def test_the_heading_result_sorts_where_all_results_are_of_one_metric(home: Home, seeds: list[int]) -> None:
+    def sort_of(**query: str) -> list[str | None]:
+        return [column["sort"] for column in table_of(page(**query))["columns"] if column["label"] == "Result"]
+
+    assert sort_of() == ["test/accuracy.last"]
+    assert rows(page(sort="-test/accuracy.last"))[0] == seeds[2]
+    with Store.open(home) as store:
+        finished(store, 2, 0, 0.5, experiment="parameter_server", metric="test/loss")
+        finished(store, 2, 0, 90.0, experiment="dppo", metric="test/episodic_return")
+    assert sort_of() == [None]
+    assert sort_of(of="hogwild") == ["test/accuracy.last"]
 
 
 def test_several_selected_runs_are_cancelled_after_a_question(

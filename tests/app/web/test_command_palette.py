@@ -9,7 +9,7 @@ from engine.home import Home
 from engine.store import Store
 from engine.store.records import Status
 from tests.app.browsing import Client
-from tests.labs import basic, people
+from tests.labs import basic, duel, people, sweeps
 
 Lab = dict[Status, int]
 
@@ -62,6 +62,15 @@ def test_experiments_lead_to_the_form_and_views_to_their_address(home: Home, sto
     for number in range(20):
         store.views.save(f"Losses {number}", "compare", f"runs={number}", owner="Ada")
     assert len(items("losses")["Saved views"]) == 6
+
+
+def test_sweeps_and_duels_are_found_by_number_name_and_owner(home: Home) -> None:
+    sweep_id, _ = sweeps.pipeline(home, {"splits": (1, 2)}, title="Find the sweet spot")
+    duel_id = duel.launched(home)
+    address = f"/sweep?sweep={sweep_id}"
+    for words in (f"sweep {sweep_id}", "sweet", "ada spot"):
+        assert items(words)["Sweeps"][f"Sweep {sweep_id}: Find the sweet spot"] == address, words
+    assert items(f"duel {duel_id}")["Duels"] == {f"Duel {duel_id}": f"/duel?duel={duel_id}"}
 
 
 def test_terms_and_what_a_page_is_about_are_found_too(home: Home) -> None:

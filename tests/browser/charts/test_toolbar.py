@@ -81,6 +81,7 @@ def test_a_presented_figure_names_its_lines_and_full_screen_ends_by_the_same_but
     shown = plot.evaluate(SHOWN)
     assert shown["fills"] and shown["legend"]
     expect(page.get_by_role("heading", name="Test accuracy by passes, 5 runs")).to_be_visible()
+    expect(page.locator(".pl-of")).to_have_text("Compare")
     page.keyboard.press("Escape")
     wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
     expect(page.get_by_role("heading", name="Test accuracy by passes, 5 runs")).to_have_count(0)
