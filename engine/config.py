@@ -18,6 +18,9 @@ ADVANCED: dict[str, Any] = {"advanced": True}
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
+MOST_SEED = 2**31 - 1
+
+
 class Config(BaseModel):
     """The settings that every experiment has; each experiment's own `Config` adds to them."""
 
@@ -28,7 +31,7 @@ class Config(BaseModel):
     seed: int = Field(
         0,
         ge=0,
-        le=2**31 - 1,
+        le=MOST_SEED,
         description=("Random seed. Weights, data order, dropout and episodes use separate streams per rank."),
     )
     device: Device = Field(

@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.charts.line_styles import look
-from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_numeric, line_name
+from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_by_median, is_numeric, line_name
 from engine.analysis.disturbance import in_words
 from engine.analysis.statistics.groups import Group
 from engine.analysis.statistics.intervals import Interval
@@ -43,6 +43,7 @@ def chart(
     """
     figure, colours, unit = go.Figure(), list[int](), metric(name).unit
     scattered = bool(sweep.draw) and len(sweep.fields) > 1
+    by_median = is_by_median(sweep, name)
     if scattered:
         groups = [replace(group, key=(group.key[0], *group.key[len(sweep.fields) :])) for group in groups]
     along = sweep.grid[sweep.fields[0]]
@@ -56,6 +57,7 @@ def chart(
             look(colour).symbol,
             numeric,
             scattered,
+            by_median,
         )
         for line in (lines or {}).get(key, []):
             label = f"{title}, {line.label}" if key else line.label
@@ -93,10 +95,16 @@ def chart(
 
 
 def measured(
-    figure: go.Figure, groups: Sequence[Group], title: str, symbol: str, numeric: bool, scattered: bool
+    figure: go.Figure,
+    groups: Sequence[Group],
+    title: str,
+    symbol: str,
+    numeric: bool,
+    scattered: bool,
+    by_median: bool = False,
 ) -> None:
-    """Add the range of the runs, the single runs, and the mean; `scattered` groups differ in more than x and are not
-    connected.
+    """Add the range of the runs, the single runs, and the mean, or the median with its interval; `scattered` groups
+    differ in more than x and are not connected.
     """
     if numeric:
         groups = sorted(groups, key=lambda group: group.key[0])  # type: ignore[arg-type, return-value]
@@ -131,12 +139,15 @@ def measured(
     if groups:
         figure.add_scatter(
             x=xs,
-            y=[group.mean for group in groups],
+            y=[group.median if by_median else group.mean for group in groups],
+            error_y=_median_bars(groups) if by_median else None,
             customdata=[len(group.values) for group in groups],
             name=title,
             mode="markers" if scattered else "lines+markers",
             marker={"symbol": symbol, "size": 8},
-            hovertemplate=f"%{{y:,.4~r}} {{y unit}}, mean of %{{customdata}}<extra>{title}</extra>",
+            hovertemplate=(
+                f"%{{y:,.4~r}} {{y unit}}, {'median' if by_median else 'mean'} of %{{customdata}}<extra>{title}</extra>"
+            ),
         )
 
 
@@ -155,7 +166,19 @@ def add_disturbed(figure: go.Figure, points: Sequence[DisturbedPoint]) -> None:
 
 def error_bars(found: Sequence[Interval]) -> dict[str, Any]:
     """Return Plotly error bars of means: the interval, or minimum to maximum without one."""
-    up, down = [each.high - each.mean for each in found], [each.mean - each.low for each in found]
+    return _bars([each.high - each.mean for each in found], [each.mean - each.low for each in found])
+
+
+def _median_bars(groups: Sequence[Group]) -> dict[str, Any]:
+    """Return Plotly error bars of medians: their intervals, none for too few runs."""
+    bounds = [group.median_interval or (group.median, group.median) for group in groups]
+    return _bars(
+        [high - group.median for group, (_, high) in zip(groups, bounds, strict=True)],
+        [group.median - low for group, (low, _) in zip(groups, bounds, strict=True)],
+    )
+
+
+def _bars(up: Sequence[float], down: Sequence[float]) -> dict[str, Any]:
     return {
         "type": "data",
         "symmetric": False,

@@ -79,6 +79,11 @@ def disturbed_of(sweep: Sweep, runs: Sequence[RunRow], name: str) -> list[Distur
     ]
 
 
+def is_by_median(sweep: Sweep, name: str) -> bool:
+    """Return whether a sweep is judged by the medians of a metric: a sweep for timing, by what depends on time."""
+    return sweep.timing is not None and depends_on_time(name)
+
+
 def groups_of(sweep: Sweep, runs: Sequence[RunRow], name: str) -> list[Group]:
     """Return a group for each combination with a finished run; keys are the values of the sweep's fields."""
     return _in_order(

@@ -155,7 +155,7 @@ def ready_sweeps() -> None:
 def _grid_in_words(ready: ReadySweep) -> str:
     """Return what a ready-made sweep varies."""
     over = [f"{name.replace('_', ' ')} {values}" for name, values in ready.over.items()]
-    return f"{' x '.join(over)} x {ready.seeds} seeds"
+    return f"{' x '.join(over)}, {'for timing' if ready.is_timed else f'{ready.seeds} seeds'}"
 
 
 def presets(found: Experiment, current: str | None, values: Mapping[str, Any]) -> None:

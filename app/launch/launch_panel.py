@@ -67,8 +67,9 @@ def launchpad(
     """Show the resources of the run, or of each run of a sweep, and the launch button."""
     with st.container(border=True):
         st.header("Resources", anchor=False)
-        takes, naming, action = st.container(), st.container(), st.container()
         draft = sweep_form.fold(found, values)
+        above, naming, action, below = st.container(), st.container(), st.container(), st.container()
+        takes = above if draft is None else below  # the form of a sweep is long: its button comes first
         name_of = "Run" if draft is None else "Sweep"
         title = naming.text_input(
             f"{name_of} name (optional)", key="launch.title", placeholder='e.g. "Does batch size matter?"'
@@ -90,7 +91,7 @@ def launchpad(
                     found.name, config.model_dump(mode="json"), demand(config, machine()), asked
                 )
             if ready and draft and draft.plan:
-                sweep_forecast.before_launch(found.name, draft.plan, draft.exclusive, asked)
+                sweep_forecast.before_launch(found.name, draft.plan, draft.timing is not None, asked)
             if draft is None and config is None:
                 count = len(problems)
                 st.write(
@@ -100,7 +101,11 @@ def launchpad(
                 )
             if draft is None and "" in problems:
                 st.error(as_text(problems[""]))
-        label = f"Launch {sweep_form.count_of(draft.plan)}" if draft and draft.plan else "Launch"
+        label = (
+            f"Launch {sweep_form.count_of(draft.plan, warm_ups=int(draft.timing is not None))}"
+            if draft and draft.plan
+            else "Launch"
+        )
         if action.button(label, type="primary", disabled=not ready, width="stretch", key="launch"):
             _launch(found, preset, config, values, draft, title, asked)
         _footer(found, preset, values)
@@ -129,9 +134,9 @@ def _launch(
                 draft.seeds,
                 title,
                 draft.draw,
-                draft.exclusive,
-                draft.stop_after,
-                asked,
+                stop_after=draft.stop_after,
+                terms=asked,
+                timing=draft.timing,
             )
         )
     elif config:

@@ -11,12 +11,13 @@ from app.ui.html import as_text
 from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError
 from engine.experiment.definition import Experiment, ReadySweep
-from engine.store.sweeps.sweeps import SEED
+from engine.store.sweeps.sweeps import FEWEST_TIMED, SEED, Timing
 from engine.sweep.plan import Plan, plan
 from engine.sweep.random_search import Draw, usual_range
 
 NOTHING = "none"
-GRID, DRAWN = "Grid search", "Random search"
+GRID, DRAWN = "Grid", "Random"
+LEARNING, TIMING = "Learning", "Timing"
 WRITTEN = "Comma-separated values; whole numbers also as a range: 1, 2, 4, 8 or 1..10."
 RANGES = (
     "A range to sample uniformly: 0.001..0.1, or log:0.001..0.1 for log-uniform sampling. Comma-separated values are "
@@ -34,8 +35,9 @@ class Draft:
     seeds: int
     plan: Plan | None = None
     draw: Draw | None = None
-    exclusive: bool = False
     stop_after: int | None = None
+    timing: Timing | None = None
+    """For a sweep for timing, when it stops repeating; `seeds` is then the fewest runs per combination."""
 
 
 def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
@@ -46,29 +48,35 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
     )
     if not st.toggle("Run a sweep", key=f"sweep.on.{found.name}", help=help_text, persist_state="session"):
         return None
-    kind = st.segmented_control(
-        "Search method",
-        (GRID, DRAWN),
-        key=f"sweep.kind.{found.name}",
-        default=GRID,
-        required=True,
-        persist_state="session",
-    )
+    with st.container(horizontal=True):
+        purpose = _choice(
+            found,
+            *("Purpose", "purpose", (LEARNING, TIMING)),
+            help_text=(
+                "Learning: runs start side by side as capacity becomes free. Timing: one run at a time on an idle "
+                "machine, after a warm-up run; combinations alternate and repeat until their median times are known."
+            ),
+        )
+        kind = _choice(found, "Search", "kind", (GRID, DRAWN))
     fields = [name for name in found.config.model_fields if name != SEED]
-    first = _field(found, "Parameter", "first", fields, found.axis)
-    texts = {first: _values(found, first, values, kind == DRAWN)}
-    second = _field(
-        found, "Second parameter", "second", [NOTHING, *(name for name in fields if name != first)], NOTHING
-    )
-    if second != NOTHING:
-        texts[second] = _values(found, second, values, kind == DRAWN)
+    with st.container(horizontal=True):
+        first = _field(found, "Parameter", "first", fields, found.axis)
+        texts = {first: _values(found, first, values, kind == DRAWN)}
+    with st.container(horizontal=True):
+        second = _field(
+            found, "Second parameter", "second", [NOTHING, *(name for name in fields if name != first)], NOTHING
+        )
+        if second != NOTHING:
+            texts[second] = _values(found, second, values, kind == DRAWN)
     draw = Draw(*_drawn(found), texts) if kind == DRAWN else None
-    seeds = _count(found, "Seeds", "seeds", 1, "Runs per combination; seeds count up from the form's seed.")
-    draft, problems = _draft(found, values, texts, seeds, draw, *_ways(found))
+    with st.container(horizontal=True):
+        seeds, timing = _timing(found) if purpose == TIMING else (_seeds(found), None)
+        stop_after = _stop_after(found)
+    draft, problems = _draft(found, values, texts, seeds, draw, timing, stop_after)
     for sentence in problems:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
-        st.caption(as_text(_summary(draft.plan, draft.seeds, draw)))
+        st.caption(as_text(_summary(draft.plan, draft.seeds, draw, timing)))
     return draft
 
 
@@ -81,7 +89,7 @@ def start(found: Experiment, ready: ReadySweep) -> None:
         f"sweep.first.{found.name}": fields[0],
         f"sweep.second.{found.name}": fields[1] if len(fields) > 1 else NOTHING,
         f"sweep.seeds.{found.name}": ready.seeds,
-        f"sweep.exclusive.{found.name}": ready.exclusive,
+        f"sweep.purpose.{found.name}": TIMING if ready.is_timed else LEARNING,
         **{f"sweep.values.{found.name}.{field}": text for field, text in ready.over.items()},
     }
     for key, value in filled.items():
@@ -98,12 +106,32 @@ def _drawn(found: Experiment) -> tuple[int, int]:
     return count, seed
 
 
-def _ways(found: Experiment) -> tuple[bool, int | None]:
-    """Show the exclusive switch and the failure limit; return their values."""
-    help_text = "Each run has the machine to itself, so that timings are comparable. Compared modes alternate."
-    exclusive = st.toggle(
-        "Exclusive (for timing)", key=f"sweep.exclusive.{found.name}", help=help_text, persist_state="session"
+def _seeds(found: Experiment) -> int:
+    return _count(found, "Seeds", "seeds", 1, "Runs per combination; seeds count up from the form's seed.")
+
+
+def _timing(found: Experiment) -> tuple[int, Timing]:
+    """Show how often combinations are repeated; return the fewest runs of each, and when they are enough."""
+    usual = Timing()
+    fewest = _count(
+        found,
+        *("Repeats, at least", "repeats", FEWEST_TIMED),
+        f"Runs per combination, each with the next seed. A median has an interval from {FEWEST_TIMED} runs on.",
     )
+    most = _count(
+        found, "Repeats, at most", "most", usual.most, "Runs per combination after which it is left as it is."
+    )
+    within = st.number_input(
+        "Until within ± %",
+        value=100 * usual.within,
+        key=f"sweep.within.{found.name}",
+        help="A combination is done when the 95 % interval of its median time lies within this distance of the median.",
+        persist_state="session",
+    )
+    return fewest, Timing(within / 100, most)
+
+
+def _stop_after(found: Experiment) -> int | None:
     stop_after = st.number_input(
         "Stop after failures",
         step=1,
@@ -114,7 +142,21 @@ def _ways(found: Experiment) -> tuple[bool, int | None]:
         help="Cancels the queued runs once this many runs have failed or were lost.",
         persist_state="session",
     )
-    return exclusive, None if stop_after is None else int(stop_after)
+    return None if stop_after is None else int(stop_after)
+
+
+def _choice(
+    found: Experiment, label: str, which: str, options: tuple[str, ...], help_text: str | None = None
+) -> str | None:
+    return st.segmented_control(
+        label,
+        options,
+        key=f"sweep.{which}.{found.name}",
+        default=options[0],
+        required=True,
+        help=help_text,
+        persist_state="session",
+    )
 
 
 def _count(found: Experiment, label: str, which: str, value: int, help_text: str) -> int:
@@ -159,7 +201,7 @@ def _draft(
     texts: Mapping[str, str],
     seeds: int,
     draw: Draw | None,
-    exclusive: bool,
+    timing: Timing | None,
     stop_after: int | None,
 ) -> tuple[Draft, list[str]]:
     """Return the draft with its plan, or without one and the error messages."""
@@ -171,17 +213,25 @@ def _draft(
             grid[field] = read_values(found.config, field, text)
         except ConfigError as error:
             problems += [problem.sentence for problem in error.problems]
-    draft = Draft(base, grid, seeds, None, draw, exclusive, stop_after)
+    draft = Draft(base, grid, seeds, None, draw, stop_after, timing)
     if problems:
         return draft, problems
     try:
-        return replace(draft, plan=plan(found.name, base, grid, seeds, draw=draw, exclusive=exclusive)), []
+        if timing:
+            timing.checked(fewest=seeds)
+        return replace(draft, plan=plan(found.name, base, grid, seeds, draw=draw, exclusive=timing is not None)), []
     except ConfigError as error:
         return draft, [problem.sentence for problem in error.problems]
 
 
-def _summary(planned: Plan, seeds: int, draw: Draw | None) -> str:
+def _summary(planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None) -> str:
     """Return a summary of the sweep's runs."""
+    if timing:
+        cells = len(planned.cells) // seeds
+        return (
+            f"1 warm-up run and {len(planned.cells)} runs: {seeds} of each of {cells} combinations, and up to "
+            f"{timing.most} until its median time is known to ± {100 * timing.within:g} %."
+        )
     fields = [field for field in planned.grid if field != SEED]
     if draw:
         ranges = ", ".join(f"{field} from {text.strip()}" for field, text in draw.over.items())
@@ -193,6 +243,7 @@ def _summary(planned: Plan, seeds: int, draw: Draw | None) -> str:
     )
 
 
-def count_of(planned: Plan) -> str:
+def count_of(planned: Plan, warm_ups: int = 0) -> str:
     """Return the number of runs of a plan, in words."""
-    return f"{len(planned.cells)} {'run' if len(planned.cells) == 1 else 'runs'}"
+    count = len(planned.cells) + warm_ups
+    return f"{count} {'run' if count == 1 else 'runs'}"

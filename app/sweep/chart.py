@@ -13,6 +13,7 @@ from app.charts.sweep_data import (
     experiment_of,
     explained,
     groups_of,
+    is_by_median,
     is_numeric,
     key_of,
     metric_choices,
@@ -75,6 +76,11 @@ def _captions(
     said = []
     if sweep.draw and len(sweep.fields) > 1:
         said.append("Each marker is one combination: the mean over its seeds. The table lists its other values.")
+    elif is_by_median(sweep, name):
+        said.append(
+            "Lines connect medians with their 95 % intervals (from 6 runs on); small markers are single runs; the band "
+            "spans minimum to maximum."
+        )
     elif any(len(group.values) > 1 for group in groups):
         said.append("Lines connect means over seeds; small markers are single runs; the band spans minimum to maximum.")
     if by_rank:
@@ -103,7 +109,9 @@ def _rows(
     """
     unit = metric(name).unit
     labels = list(dict.fromkeys(line.label for found in lines.values() for line in found))
-    words = ("Mean", "Lowest", "Highest", *(label.capitalize() for label in labels))
+    by_median = is_by_median(sweep, name)
+    spread = ("Median", "Interval from", "Interval to") if by_median else ("Mean", "Lowest", "Highest")
+    words = (*spread, *(label.capitalize() for label in labels))
     headers = [
         *sweep.fields,
         *(["rank"] if by_rank else []),
@@ -121,11 +129,15 @@ def _rows(
             [
                 *(value if is_numeric([value]) else value_in_words(value) for value in group.key),
                 f"{len(group.values)} of {totals.get(group.key[: len(sweep.fields)], 0)}",
-                *(group.mean, group.low, group.high),
+                *((group.median, *(group.median_interval or (None, None))) if by_median else _mean_and_range(group)),
                 *(known[label][places[group.key[0]]] if label in known else None for label in labels),
             ]
         )
     return Table.of(headers, rows)
+
+
+def _mean_and_range(group: Group) -> tuple[float, float, float]:
+    return group.mean, group.low, group.high
 
 
 def _rank_metrics(sweep: Sweep) -> tuple[str, ...]:

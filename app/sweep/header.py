@@ -1,5 +1,7 @@
 """The header of a sweep's page (what varies, owner, progress, actions) and its list entry."""
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from app.actions import sweep_forecast
@@ -7,12 +9,13 @@ from app.charts.sweep_data import experiment_of
 from app.core.base_path import at
 from app.sweep.actions import actions
 from app.ui import permissions, widgets
-from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, sweep_link, when
+from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, when
 from engine.analysis.seedings import mixture
-from engine.analysis.sweep_cells import newest
+from engine.analysis.sweep_cells import is_warm_up, newest
 from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import ENDED, RunRow
+from engine.sweep.repeats import combinations
 
 
 def heading(sweep: Sweep, runs: list[RunRow]) -> None:
@@ -51,7 +54,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
             *([("Recorded", "in another lab; see each run for its source")] if sweep.is_imported else []),
             *([("Random search", f"{sweep.draw['count']} draws, seed {sweep.draw['seed']}")] if sweep.draw else []),
-            *([("Timing", "exclusive (one run at a time)")] if sweep.exclusive else []),
+            *_timing(sweep, runs),
             *(
                 [("Stop after", f"{sweep.stop_after} {'failure' if sweep.stop_after == 1 else 'failures'}")]
                 if sweep.stop_after
@@ -59,6 +62,24 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ),
         ]
     )
+
+
+def _timing(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
+    """Return how the runs are timed, and how far a sweep for timing is."""
+    if sweep.timing is None:
+        return [("Timing", "exclusive (one run at a time)")] if sweep.exclusive else []
+    found = combinations(sweep, runs)
+    known = sum(each.is_known(sweep.timing.within) for each in found)
+    warm_up = next((run.id for run in runs if is_warm_up(sweep, run)), None)
+    return [
+        (
+            "Timing",
+            f"one run at a time, until medians are known to ± {100 * sweep.timing.within:g} %, at most "
+            f"{sweep.timing.most} runs each",
+        ),
+        ("Medians known", f"{known} of {len(found)}"),
+        *([("Warm-up", run_link(f"run {warm_up}", warm_up))] if warm_up else []),
+    ]
 
 
 def entry(sweep: Sweep) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 from engine.store import Sweep
 from engine.store.records import RunRow
+from engine.store.sweeps.sweeps import SEED
 
 
 def cell_of(sweep: Sweep, values: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -20,8 +21,14 @@ def tries(sweep: Sweep, runs: Sequence[RunRow]) -> dict[tuple[Any, ...], list[Ru
     return found
 
 
+def is_warm_up(sweep: Sweep, run: RunRow) -> bool:
+    """Return whether a run is the warm-up of a sweep for timing, which belongs to no cell."""
+    return sweep.timing is not None and run.config.get(SEED) not in sweep.seeds
+
+
 def measured(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
-    """Return the runs without disturbed ones whose cell was measured again undisturbed."""
+    """Return the runs without a warm-up, and without disturbed ones whose cell was measured again undisturbed."""
+    runs = [run for run in runs if not is_warm_up(sweep, run)]
     clean = {cell_of(sweep, run.config) for run in runs if run.status == "finished" and not run.disturbed}
     return [run for run in runs if not run.disturbed or cell_of(sweep, run.config) not in clean]
 

@@ -16,6 +16,7 @@ from engine.launch_options import Terms
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import BAD_ENDS
+from engine.store.sweeps.sweeps import FEWEST_TIMED, Timing
 from engine.sweep.extend import extend_sweep
 from engine.sweep.launch import launch_sweep
 from engine.sweep.random_search import Draw
@@ -54,9 +55,7 @@ def sweep_command() -> None:
 @click.option(
     "--seeds",
     type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Runs per combination; seeds count up from the setting seed.",
+    help="Runs per combination; seeds count up from the setting seed.  [default: 1; with --timing 6, the fewest]",
 )
 @click.option(
     "--draw",
@@ -78,6 +77,20 @@ def sweep_command() -> None:
     help=("Exclusive timing: one run at a time on an otherwise idle machine; modes alternate."),
 )
 @click.option(
+    "--timing",
+    is_flag=True,
+    help="Exclusive, with a warm-up run, and further repeats until the median times are known.",
+)
+@click.option(
+    "--within",
+    metavar="PERCENT",
+    type=float,
+    help="With --timing: distance of the 95 % interval from the median at which repeats end.  [default: 5]",
+)
+@click.option(
+    "--most", metavar="N", type=int, help="With --timing: maximum number of runs per combination.  [default: 12]"
+)
+@click.option(
     "--stop-after",
     metavar="N",
     type=click.IntRange(1),
@@ -93,10 +106,13 @@ def launch_command(
     preset: str | None,
     settings: Sequence[str],
     over: Sequence[str],
-    seeds: int,
+    seeds: int | None,
     draws: int | None,
     draw_seed: int,
     exclusive: bool,
+    timing: bool,
+    within: float | None,
+    most: int | None,
     stop_after: int | None,
     title: str,
     terms: Terms,
@@ -114,12 +130,16 @@ def launch_command(
     texts = _texts(over)
     draw = Draw(draws, draw_seed, texts) if draws else None
     grid = {} if draw else {field: read_values(found.config, field, text) for field, text in texts.items()}
+    if not timing and (within is not None or most is not None):
+        raise click.UsageError("--within and --most need --timing.")
+    usual = Timing()
+    wanted = Timing(usual.within if within is None else within / 100, usual.most if most is None else most)
     sweep_id = launch_sweep(
         home,
         experiment_name,
         base,
         grid,
-        seeds,
+        seeds or (FEWEST_TIMED if timing else 1),
         owner=owner,
         preset=preset,
         title=title,
@@ -128,6 +148,7 @@ def launch_command(
         exclusive=exclusive,
         stop_after=stop_after,
         terms=terms,
+        timing=wanted if timing else None,
     )
     _tell_new(home, sweep_id, None, as_json, no_runner)
     if not as_json:

@@ -58,8 +58,8 @@ class ReadySweep:
     seeds: int = 3
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the preset's."""
-    exclusive: bool = False
-    """Whether its runs must be timed one at a time."""
+    is_timed: bool = False
+    """Whether it is a sweep for timing: one run at a time, repeated until the median times are known."""
 
 
 HEADLINE = (

@@ -14,6 +14,7 @@ from engine.queue.forecast import holders_of, waiting_of
 from engine.queue.order import FreeSlots, next_up
 from engine.queue.shares import NOTHING, is_full, left, shares
 from engine.queue.slots import Slots, foreign_gpus, lacks, place
+from engine.runner.idle_check import LONGEST_S, IdleCheck
 from engine.runner.launcher import Launcher
 from engine.store import Store
 from engine.store.queue.queue import Bounded
@@ -42,12 +43,16 @@ class Placement:
     launcher: Launcher
     machine: Machine
     gpus: Gpus
+    idle: IdleCheck = field(init=False)
     _limits: Limits = NONE
     _complaint: str = ""
     _passed_at: float = 0.0
     _looked_at: float = 0.0
     _states: Mapping[int, GpuState] = field(default_factory=dict)
     _history: tuple[float, History] | None = None
+
+    def __post_init__(self) -> None:
+        self.idle = IdleCheck(self.machine.core_ids or range(self.machine.cores))
 
     def claim(self, holders: Sequence[Run]) -> list[Run]:
         """Start queued runs while possible; return the started ones."""
@@ -68,7 +73,18 @@ class Placement:
         if head is None:
             return None
         slots = place(head, holders, self.machine, self._gpu_states())
+        if slots and head.exclusive and not self._is_idle(head):
+            return None
         return (head, slots) if slots else self._passing(head, holders, bounded)
+
+    def _is_idle(self, run: Run) -> bool:
+        """Return whether a run that is to be timed may start; the first time that it may not, note why as an event."""
+        was_busy = self.idle.busy is not None
+        may = self.idle.may_start(run.id)
+        if self.idle.busy is not None and not was_busy:
+            used = f"other programs use {self.idle.busy:.0%} of the cores".replace("%", " %")
+            self.store.claims.note_wait(run.id, f"{used}; starts when they stop, or in {LONGEST_S:g} s at the latest")
+        return may
 
     def _passing(self, head: Run, holders: Sequence[Run], bounded: Bounded) -> tuple[Run, Slots] | None:
         """Return a run for backfill, while the head does not fit."""

@@ -26,6 +26,7 @@ from engine.runner.duel_scheduler import Referee
 from engine.runner.launcher import Launcher, LocalLauncher
 from engine.runner.placement import Placement
 from engine.runner.run_supervisor import Endings
+from engine.runner.sweep_repeats import Repeats
 from engine.runtime.worker.code_version import is_replaced, version_on_disk
 from engine.runtime.worker.telemetry import Telemetry
 from engine.store import Reader, Store
@@ -153,11 +154,13 @@ class Runner:
     usage: Usage = field(default_factory=Usage)
     endings: Endings = field(init=False)
     referee: Referee = field(init=False)
+    repeats: Repeats = field(init=False)
 
     def __post_init__(self) -> None:
         self.placement = Placement(self.home, self.store, self.launcher, self.machine, self.gpus)
         self.endings = Endings(self.store, self.launcher)
         self.referee = Referee(self.home, self.store)
+        self.repeats = Repeats(self.home, self.store)
 
     def until_stopped(self) -> None:
         """Run until SIGTERM or SIGINT (runs continue), or until a stop request and the end of all runs.
@@ -201,6 +204,7 @@ class Runner:
         self.usage.look(self.store)
         holders = self.endings.holders()
         self.referee.look(holders)
+        self.repeats.look()
         if self.stopping:
             return bool(holders or self.endings.watched)
         holders += self.placement.claim(holders)

@@ -53,7 +53,7 @@ def extend_sweep(
     owner = owner_of(owner)
     with Reader.open(home, timeout_s=timeout_s) as reader, reader.db.snapshot():
         sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
-    _check_rule(sweep, runs)
+    check_rule(sweep, runs)
     planned, draw = plan_more(sweep, runs, more, seeds, draws)
     new = new_runs(planned.cells, sweep.name)
     with Store.open(home, timeout_s=timeout_s) as store:
@@ -62,7 +62,7 @@ def extend_sweep(
         )
 
 
-def _check_rule(sweep: Sweep, runs: Sequence[RunRow]) -> None:
+def check_rule(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Raise ConfigError if new runs would use another seeding rule than the finished ones."""
     if others := sorted({run.seeding for run in runs if run.status == "finished"} - {SEEDING}):
         words = (

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.config import MOST_SEED
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
@@ -11,6 +12,7 @@ from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
 from engine.store import NewRun, Store
 from engine.store.runs.commands import NAME_LENGTH, checked_name
+from engine.store.sweeps.sweeps import SEED, Timing
 from engine.sweep.plan import Plan, SweepCell, plan
 from engine.sweep.random_search import Draw
 from engine.system.machine import demand, machine
@@ -32,12 +34,14 @@ def launch_sweep(
     stop_after: int | None = None,
     terms: Terms = USUAL,
     figure: str = "",
+    timing: Timing | None = None,
 ) -> int:
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
     After `stop_after` failed cells the queued runs are cancelled; `figure` names the published figure that it
-    reproduces. Raises what `plan` raises, DeviceError for a run that could never run here, StoreBusy if the store is
-    locked.
+    reproduces. With `timing` it is exclusive, begins with a warm-up run, and the runner adds runs of each combination
+    to the `seeds` ones until its median time is known. Raises what `plan` raises, DeviceError for a run that could
+    never run here, StoreBusy if the store is locked.
     """
     if preset:
         experiment(name).preset(preset)
@@ -51,8 +55,13 @@ def launch_sweep(
                 )
             ]
         )
+    exclusive = exclusive or timing is not None
     planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
+    if timing:
+        timing.checked(fewest=seeds)
     runs = new_runs(planned.cells, title)
+    if timing:
+        runs = [warm_up(runs[0], title), *runs]
     drawn = draw.as_json() if draw else None
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.sweeps.add(
@@ -67,6 +76,7 @@ def launch_sweep(
             draw=drawn,
             terms=terms.checked(),
             figure=figure,
+            timing=timing,
         )
 
 
@@ -86,10 +96,12 @@ class SweepOrder:
     terms: Terms = USUAL
     figure: str = ""
     """The published figure that it reproduces, with its size (`hogwild/full`)."""
+    timing: Timing | None = None
 
     def plan(self) -> Plan:
         """Return its runs; raises what `plan` raises."""
-        return plan(self.experiment, self.base, self.grid, self.seeds, draw=self.draw, exclusive=self.exclusive)
+        exclusive = self.exclusive or self.timing is not None
+        return plan(self.experiment, self.base, self.grid, self.seeds, draw=self.draw, exclusive=exclusive)
 
     def launch(self, home: Home, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
         """Queue it and return the sweep's id; raises what `launch_sweep` raises."""
@@ -108,6 +120,7 @@ class SweepOrder:
             stop_after=self.stop_after,
             terms=self.terms,
             figure=self.figure,
+            timing=self.timing,
         )
 
 
@@ -118,6 +131,14 @@ def new_runs(cells: Iterable[SweepCell], title: str) -> list[NewRun]:
         NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(title, cell.name))
         for cell in cells
     ]
+
+
+def warm_up(first: NewRun, title: str) -> NewRun:
+    """Return the run before the `first` one, which fills caches and whose time doesn't count: it has the seed before
+    the first one's, which no cell has.
+    """
+    config = {**first.config, SEED: (first.config[SEED] - 1) % (MOST_SEED + 1)}
+    return NewRun(config, first.demand, _name(title, "warm-up"))
 
 
 def _name(title: str, cell: str) -> str:

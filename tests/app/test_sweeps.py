@@ -18,6 +18,7 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store, Sweep
 from engine.store.records import Status
+from engine.store.sweeps.sweeps import Timing
 from engine.sweep.launch import launch_sweep
 from engine.sweep.random_search import Draw
 from engine.system.processes import me
@@ -244,7 +245,7 @@ def read(home: Home, sweep_id: int = 1) -> Sweep:
 
 def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Home) -> None:
     test = form()
-    test.segmented_control(key="sweep.kind.hogwild").set_value("Random search").run()
+    test.segmented_control(key="sweep.kind.hogwild").set_value("Random").run()
     test.selectbox(key="sweep.first.hogwild").set_value("learning_rate").run()
     assert test.text_input(key="sweep.ranges.hogwild.learning_rate").value.startswith("log:")
     test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.1..0.001").run()
@@ -253,7 +254,6 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     test.text_input(key="sweep.ranges.hogwild.learning_rate").set_value("log:0.001..0.1").run()
     test.number_input(key="sweep.draws.hogwild").set_value(3).run()
     test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
-    test.toggle(key="sweep.exclusive.hogwild").set_value(True).run()
     test.number_input(key="sweep.stop.hogwild").set_value(4).run()
     assert "6 runs: 3 samples of learning_rate from log:0.001..0.1 x 2 seeds." in words(test)
     test.button(key="launch").click().run()
@@ -261,10 +261,34 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     found = read(home)
     assert (found.draw, found.exclusive, found.stop_after) == (
         {"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}},
-        True,
+        False,
         4,
     )
     assert found.total == 6
+
+
+def test_a_sweep_for_timing_says_what_it_will_do_and_refuses_too_few_runs(home: Home) -> None:
+    test = form()
+    test.segmented_control(key="sweep.purpose.hogwild").set_value("Timing").run()
+    test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
+    assert (
+        "1 warm-up run and 12 runs: 6 of each of 2 combinations, and up to 12 until its median time is known to ± 5 %."
+    ) in words(test)
+    test.number_input(key="sweep.most.hogwild").set_value(4).run()
+    assert "At most 4 runs per combination, but at least 6." in words(test)
+    assert test.button(key="launch").disabled
+    test.number_input(key="sweep.repeats.hogwild").set_value(3).run()
+    assert "At most 4 runs per combination give no interval of their median: allow at least 6." in words(test)
+    test.number_input(key="sweep.most.hogwild").set_value(8).run()
+    test.number_input(key="sweep.within.hogwild").set_value(2.5).run()
+    launch = test.button(key="launch")
+    assert launch.label == "Launch 7 runs"
+    launch.click().run()
+    found = read(home)
+    assert (found.exclusive, found.timing, found.total, found.seeds) == (True, Timing(0.025, 8), 7, (0, 1, 2))
+    said = html(page(1))
+    assert "one run at a time, until medians are known to ± 2.5 %, at most 8 runs each" in said
+    assert "<small>Warm-up</small>" in said and "<small>Medians known</small><span>0 of 2</span>" in said
 
 
 def held_for(home: Home, seconds: float) -> None:

@@ -11,6 +11,7 @@ from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
+from engine.store.sweeps.sweeps import Timing
 from engine.sweep.launch import launch_sweep
 from engine.sweep.random_search import Draw
 from tests.cli.conftest import Parallab
@@ -33,9 +34,10 @@ def sweep(home: Home, sweep_id: int) -> tuple[Sweep, list[RunRow]]:
             "stop_after": 3,
             "title": "It's <b>x</b>; y",
         },
+        {"grid": {"trainers": [1, 2]}, "seeds": 6, "timing": Timing(0.025, 20)},
         {"grid": {}, "seeds": 1, "draw": Draw(3, 7, {"learning_rate": "log:0.001..0.1", "trainers": "1..4"})},
     ],
-    ids=["grid", "draw"],
+    ids=["grid", "timing", "draw"],
 )
 def test_a_sweep_is_launched_again_by_its_line(parallab: Parallab, home: Home, asked: Mapping[str, Any]) -> None:
     base = {**experiment("hogwild").preset("quick").settings, **SETTINGS}
@@ -50,7 +52,7 @@ def test_a_sweep_is_launched_again_by_its_line(parallab: Parallab, home: Home, a
     assert [(run.config, run.preset, run.name) for run in again] == [(run.config, run.preset, run.name) for run in runs]
 
 
-PLAN = ("experiment", "name", "grid", "exclusive", "stop_after", "draw")
+PLAN = ("experiment", "name", "grid", "exclusive", "stop_after", "draw", "timing")
 
 
 def test_a_run_is_launched_again_by_its_line(parallab: Parallab, home: Home) -> None:

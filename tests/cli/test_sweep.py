@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.store.sweeps.sweeps import Timing
 from engine.system.processes import me
 from tests.cli.conftest import Parallab
 
@@ -48,6 +49,22 @@ def test_a_person_reads_which_run_has_which_values(parallab: Parallab) -> None:
         "  run 4: trainers 2, lock true, seed 0",
         "Show its runs: python -m engine list --sweep 1",
     ]
+
+
+def test_a_sweep_for_timing_has_a_warm_up_and_enough_runs_for_a_median(parallab: Parallab, home: Home) -> None:
+    launched = parallab(*QUICK, "--over", "trainers=1,2", "--timing", "--within", "2.5", "--json")
+    assert json.loads(launched.stdout)["runs"] == list(range(1, 14)), launched.stderr
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
+    assert (sweep.timing, sweep.exclusive, sweep.seeds) == (Timing(0.025, 12), True, tuple(range(6)))
+    assert (runs[0].name, runs[0].config["seed"]) == ("warm-up", 2**31 - 1)
+    for options, said in (
+        (("--within", "3"), "--within and --most need --timing."),
+        (("--timing", "--most", "5"), "At most 5 runs per combination, but at least 6."),
+        (("--timing", "--within", "0"), "within must be above 0 and below 100 %, got 0 %."),
+    ):
+        refused = parallab(*QUICK, "--over", "trainers=1,2", *options)
+        assert refused.returncode and said in refused.stderr, refused.stderr
 
 
 def test_a_drawn_sweep_is_paused_resumed_tried_again_and_extended(parallab: Parallab, home: Home) -> None:

@@ -7,6 +7,7 @@ import pytest
 from engine.home import Home
 from engine.queue.forecast import outlook
 from engine.queue.slots import Slots, place
+from engine.runner.idle_check import IdleCheck
 from engine.runner.runner import Runner, Sampler
 from engine.store import Demand, NewRun, Reader, Run, Store
 from engine.sweep.plan import plan
@@ -73,6 +74,7 @@ def test_the_runner_starts_exclusive_runs_one_by_one_on_an_idle_machine(home: Ho
     after = single(store)
     launcher = PaperLauncher()
     runner = Runner(home, store, launcher, MACHINE, gpus=FakeGpus(2))
+    runner.placement.idle = IdleCheck((), read=lambda cores: None)
     started: list[int] = []
     for _ in range(4):
         runner.step()

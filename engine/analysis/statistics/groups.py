@@ -2,6 +2,11 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+
+from engine.analysis.statistics.confidence import FEWEST, ends
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,26 @@ class Group:
     @property
     def mean(self) -> float:
         return sum(self.values.values()) / len(self.values)
+
+    @property
+    def median(self) -> float:
+        return median(self.values.values())
+
+    @property
+    def median_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the median, from order statistics; None below 6 values."""
+        if len(self.values) < FEWEST["median"]:
+            return None
+        found = ends(np.array(list(self.values.values()))[:, None], "median")
+        return float(found.low[0]), float(found.high[0])
+
+    @property
+    def precision(self) -> float | None:
+        """The greatest distance of that interval's bounds from the median, as a share of the median."""
+        if self.median_interval is None or not self.median:
+            return None
+        low, high = self.median_interval
+        return max(self.median - low, high - self.median) / abs(self.median)
 
     @property
     def low(self) -> float:

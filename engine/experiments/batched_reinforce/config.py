@@ -174,7 +174,7 @@ EXPERIMENT = Experiment(
     config=BatchedReinforceConfig,
     ready_sweeps=(
         ReadySweep(
-            "Batching against per call", "quick", {"mode": "batched, per_call", "observers": "1, 4"}, exclusive=True
+            "Batching against per call", "quick", {"mode": "batched, per_call", "observers": "1, 4"}, is_timed=True
         ),
     ),
     presets={

@@ -48,6 +48,7 @@ SWEEP = (
     "stop_after",
     "draw",
     "figure",
+    "timing",
     "fingerprint",
 )
 """Columns of a sweep in a bundle; not whether it is paused, because exported runs have ended."""

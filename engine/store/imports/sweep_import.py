@@ -10,6 +10,8 @@ from engine.store.imports.bundle_tables import SWEEP, TableRows
 from engine.store.runs.origins import fingerprint_of_sweep
 
 _MADE = [name for name in SWEEP if name != "id"]
+_LATER: dict[str, Any] = {"timing": ""}
+"""Values of columns that older bundles lack."""
 _INSERT = f"INSERT INTO sweeps ({', '.join(_MADE)}) VALUES ({', '.join('?' * len(_MADE))})"
 
 
@@ -28,7 +30,7 @@ class ArrivingSweeps:
     def hold(self, part: TableRows) -> None:
         """Store the rows of the bundle."""
         for row in part.rows:
-            told = dict(zip(part.columns, row, strict=True))
+            told = _LATER | dict(zip(part.columns, row, strict=True))
             self._rows[told["id"]] = told
 
     def here(self, old: int | None) -> int | None:

@@ -54,6 +54,12 @@ class ClaimCommands:
             self.db.touch(run_id)
         return True
 
+    def note_wait(self, run_id: int, why: str) -> None:
+        """Note as an event of a queued run what the runner waits for before it starts it."""
+        with self.db.change():
+            self._changes.note_event(run_id, "waits", "runner", why)
+            self.db.touch(run_id)
+
     def requeue(self, run_id: int, why: str) -> bool:
         """Return a claimed run to the queue if its worker never began it; False if it has."""
         with self.db.change() as connection:

@@ -246,3 +246,10 @@ def long_configs(db: Connection) -> None:
         move_out(db, run_id)
     db.execute("ALTER TABLE disk ADD COLUMN text_bytes INTEGER NOT NULL DEFAULT 0")
     db.execute(f"UPDATE disk SET text_bytes = (SELECT {TEXT_BYTES} FROM runs WHERE runs.id = disk.run_id)")
+
+
+@steps()
+def timing_of_sweeps(db: Database) -> None:
+    """Let a sweep repeat its combinations until their median times are known."""
+    db.execute("ALTER TABLE sweeps ADD COLUMN timing TEXT NOT NULL DEFAULT ''")
+    db.execute("CREATE INDEX sweeps_timing ON sweeps (id) WHERE timing <> ''")

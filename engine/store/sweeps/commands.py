@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.errors import ConfigError, Problem, WrongStatus
@@ -15,6 +15,7 @@ from engine.store.records import BAD_ENDS, DISTURBED_ABOVE, ENDED, RETRIED, RETR
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.rows import as_terms
 from engine.store.sweeps.failures import NEWEST_OF_CELLS, queued_of
+from engine.store.sweeps.sweeps import SEED, Timing
 from engine.store.timestamps import now
 
 _DISTURBED = (
@@ -55,6 +56,7 @@ class SweepCommands:
         draw: Mapping[str, Any] | None = None,
         terms: Terms = USUAL,
         figure: str = "",
+        timing: Timing | None = None,
     ) -> int:
         """Queue the runs of a sweep in order and return the sweep's id; all of them are queued, or none.
 
@@ -66,8 +68,8 @@ class SweepCommands:
         with self.db.change() as connection:
             self._changes.may_prefer(terms, owner)
             self._quota_checks.require(owner, [run.demand for run in runs], terms.max_run_time_s)
-            columns = "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure"
-            sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            columns = "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure, timing"
+            sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             values = [
                 experiment,
                 name,
@@ -78,6 +80,7 @@ class SweepCommands:
                 stop_after,
                 json.dumps(draw) if draw else "",
                 figure,
+                json.dumps(asdict(timing)) if timing else "",
             ]
             sweep_id = connection.execute(sql, values).lastrowid
             assert sweep_id is not None
@@ -120,30 +123,55 @@ class SweepCommands:
             )
         with self.db.change() as connection:
             self._quota_checks.require(by, [run.demand for run in runs])
-            sweep = self._sweep_row(sweep_id)
-            if sweep["grid"] != _text(before):
-                raise WrongStatus(
-                    f"Sweep {sweep_id} was extended by another person meanwhile. Check its runs and try again."
-                )
-            connection.execute(
-                "UPDATE sweeps SET grid = ?, draw = ? WHERE id = ?",
-                [_text(grid), json.dumps(draw) if draw else "", sweep_id],
+            connection.execute("UPDATE sweeps SET draw = ? WHERE id = ?", [json.dumps(draw) if draw else "", sweep_id])
+            return self._extend(sweep_id, before, grid, runs, by)
+
+    def repeat(
+        self,
+        sweep_id: int,
+        before: Mapping[str, Sequence[Any]],
+        grid: Mapping[str, Sequence[Any]],
+        runs: Sequence[NewRun],
+    ) -> list[int]:
+        """Queue more runs of a sweep for timing for its owner, as the runner does; return their ids.
+
+        Raises NoSuchSweep, LimitReached, WrongStatus if a person has extended it meanwhile.
+        """
+        with self.db.change():
+            owner = self._sweep_row(sweep_id)["owner"]
+            self._quota_checks.require(owner, [run.demand for run in runs])
+            return self._extend(sweep_id, before, grid, runs, owner)
+
+    def _extend(
+        self,
+        sweep_id: int,
+        before: Mapping[str, Sequence[Any]],
+        grid: Mapping[str, Sequence[Any]],
+        runs: Sequence[NewRun],
+        owner: str,
+    ) -> list[int]:
+        """Replace the grid and queue runs like the others of the sweep, within a change."""
+        sweep = self._sweep_row(sweep_id)
+        if sweep["grid"] != _text(before):
+            raise WrongStatus(
+                f"Sweep {sweep_id} was extended by another person meanwhile. Check its runs and try again."
             )
-            there = self.db.rows("SELECT * FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
-            presets, terms = {row["preset"] for row in there}, as_terms(there[0])
-            self._changes.may_prefer(terms, by)
-            preset = presets.pop() if len(presets) == 1 else None
-            shared: dict[str, Any] = {
-                "owner": by,
-                "preset": preset,
-                "sweep_id": sweep_id,
-                "terms": terms,
-                "data_folder": named_data() or there[0]["data_folder"],
-            }
-            return [
-                self._changes.queue(sweep["experiment"], run.config, demand=run.demand, name=run.name, **shared)
-                for run in runs
-            ]
+        self.db.connection.execute("UPDATE sweeps SET grid = ? WHERE id = ?", [_text(grid), sweep_id])
+        there = self.db.rows("SELECT * FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
+        presets, terms = {row["preset"] for row in there}, as_terms(there[0])
+        self._changes.may_prefer(terms, owner)
+        preset = presets.pop() if len(presets) == 1 else None
+        shared: dict[str, Any] = {
+            "owner": owner,
+            "preset": preset,
+            "sweep_id": sweep_id,
+            "terms": terms,
+            "data_folder": named_data() or there[0]["data_folder"],
+        }
+        return [
+            self._changes.queue(sweep["experiment"], run.config, demand=run.demand, name=run.name, **shared)
+            for run in runs
+        ]
 
     @command("pause sweep", "sweep")
     def hold(self, sweep_id: int, *, by: str) -> list[int]:
@@ -191,9 +219,13 @@ class SweepCommands:
         Raises NoSuchSweep, WrongStatus without such a cell.
         """
         with self.db.change() as connection:
-            self._sweep_row(sweep_id)
+            seeds = json.loads(self._sweep_row(sweep_id)["grid"]).get(SEED, [])  # which a warm-up's is not among
             disturbed = {row["run_id"] for row in self.db.rows(_DISTURBED, [sweep_id, 100 * DISTURBED_ABOVE])}
-            again = [row for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id]) if row["id"] in disturbed]
+            again = [
+                row
+                for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id])
+                if row["id"] in disturbed and json.loads(row["config"]).get(SEED) in seeds
+            ]
             if not again:
                 raise WrongStatus(f"Sweep {sweep_id} has no run to measure again: no cell's newest run was disturbed.")
             self._quota_checks.require(by, [_demand(row) for row in again])

@@ -5,12 +5,48 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from engine.errors import ConfigError, Problem
 from engine.store.connection import Connection, Row
 from engine.store.records import ENDED, RunRow, Status
 from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import RUN_ROW
 
 SEED = "seed"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When a sweep for timing stops repeating a combination of values."""
+
+    within: float = 0.05
+    """The 95 % interval of the median time must lie within this share of the median on both sides."""
+    most: int = 12
+    """Maximum number of runs per combination."""
+
+    def checked(self, *, fewest: int = 1) -> "Timing":
+        """Return it if it is valid for `fewest` runs per combination; raises ConfigError."""
+        problems = []
+        if not 0 < self.within < 1:
+            problems.append(
+                Problem("within", f"within must be above 0 and below 100 %, got {100 * self.within:g} %. Usual is 5 %.")
+            )
+        if self.most < fewest:
+            problems.append(Problem("most", f"At most {self.most} runs per combination, but at least {fewest}."))
+        if self.most < FEWEST_TIMED:
+            problems.append(
+                Problem(
+                    "most",
+                    f"At most {self.most} runs per combination give no interval of their median: allow at least "
+                    f"{FEWEST_TIMED}.",
+                )
+            )
+        if problems:
+            raise ConfigError(problems)
+        return self
+
+
+FEWEST_TIMED = 6
+"""Number of runs from which a median has a 95 % interval."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +72,8 @@ class Sweep:
     """`count`, `seed` and `over` (a range as text for each field) of a random draw; None for a grid."""
     figure: str = ""
     """Published figure that it reproduces, with its size, such as `hogwild/full`; empty for none."""
-
+    timing: Timing | None = None
+    """For a sweep for timing, when it stops repeating; its first run is a warm-up, whose seed precedes the others."""
     is_imported: bool = False
     """Whether it was imported from another store."""
 
@@ -106,6 +143,12 @@ class SweepReader:
             sql = "SELECT * FROM sweeps WHERE ?1 IS NULL OR id < ?1 ORDER BY id DESC LIMIT ?2 OFFSET ?3"
             return self._with_statuses(self.db.rows(sql, [before, limit, offset]))
 
+    def timed(self, *, limit: int = 50) -> list[Sweep]:
+        """Return the newest sweeps for timing of this store."""
+        with self.db.snapshot():
+            sql = "SELECT * FROM sweeps WHERE timing <> '' AND fingerprint = '' ORDER BY id DESC LIMIT ?"
+            return self._with_statuses(self.db.rows(sql, [limit]))
+
     def of_figures(self, figures: Sequence[str]) -> list[Sweep]:
         """Return the sweeps that reproduce one of these published figures, newest first."""
         with self.db.snapshot():
@@ -165,4 +208,5 @@ def _as_sweep(row: Row, counts: Mapping[Status, int]) -> Sweep:
         exclusive=bool(row["exclusive"]),
         is_imported=bool(row["fingerprint"]),
         draw=json.loads(row["draw"]) if row["draw"] else None,
+        timing=Timing(**json.loads(row["timing"])) if row["timing"] else None,
     )

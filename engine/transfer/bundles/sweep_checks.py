@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.config_values import MOST_RUNS
+from engine.errors import ConfigError
 from engine.store.schema.config_text import MOST_LISTED
-from engine.store.sweeps.sweeps import SEED
+from engine.store.sweeps.sweeps import SEED, Timing
 from engine.sweep.plan import MOST_FIELDS
 from engine.sweep.random_search import MOST_FIELDS as MOST_DRAWN
 from engine.transfer.archives import shown
@@ -46,6 +47,8 @@ def _wrong(sweep: Mapping[str, Any]) -> str:
         return "figure is not a name and size such as hogwild/full"
     if sweep.get("exclusive") not in (0, 1) or not _is_count(sweep.get("stop_after"), or_none=True):
         return "exclusive or stop_after is invalid"
+    if not _is_timing(sweep.get("timing", "")):
+        return "timing is not a JSON object of within and most"
     return _wrong_grid(sweep["experiment"], json.loads(sweep["grid"]), sweep.get("draw"), bool(sweep["figure"]))
 
 
@@ -71,6 +74,16 @@ def _wrong_grid(experiment: str, grid: Mapping[str, Any], draw: object, is_figur
         if any(odd_setting(experiment, {field: value}) for value in grid[field]):
             return f"a value of '{shown(field)}' has the wrong type for {shown(experiment)}"
     return _wrong_draw(draw, fields, is_figure) if draw else "" if draw == "" else "draw is not a text"
+
+
+def _is_timing(timing: object) -> bool:
+    if timing == "":
+        return True
+    try:
+        Timing(**json.loads(timing)).checked()  # type: ignore[arg-type]
+    except (ValueError, TypeError, RecursionError, ConfigError):
+        return False
+    return True
 
 
 def _wrong_draw(draw: object, fields: Sequence[str], is_figure: bool) -> str:

@@ -73,6 +73,7 @@ def planned(sweep: Sweep) -> list[Any]:
         "exclusive",
         "stop_after",
         "draw",
+        "timing",
         "figure",
         "statuses",
     )
@@ -207,6 +208,18 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("figure that leads out", row("sweeps", "figure", "../x/full"), "figure is not a name and size"),
     ("stop after nothing", row("sweeps", "stop_after", 0), "stop_after is invalid"),
     ("exclusive word", row("sweeps", "exclusive", "yes"), "exclusive or stop_after"),
+    *(
+        (f"timing {text}", row("sweeps", "timing", text), "timing is not a JSON object")
+        for text in (
+            "{",
+            "[]",
+            '{"within": "x", "most": 9}',
+            '{"within": 0, "most": 9}',
+            '{"most": 2}',
+            '{"a": 1}',
+            None,
+        )
+    ),
     ("grid no object", row("sweeps", "grid", "[1]"), "grid is not a JSON object"),
     ("infinite", row("sweeps", "grid", '{"splits": [1e999], "seed": [0]}'), "plain values per field"),
     ("no seeds", grid(seed=None), "are not integers"),
@@ -224,7 +237,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     ),
     ("run without the field", config(splits=None), "its config has no plain value of 'splits'"),
     ("run without a seed", config(seed=None), "its config has no plain value of 'seed'"),
-    ("newer", text("sweeps.jsonl", b"[]\n"), "the row is not a list of 11 values"),
+    ("newer", text("sweeps.jsonl", b"[]\n"), "the row is not a list of 12 values"),
 ]
 
 
