@@ -24,7 +24,7 @@ stop: install ## Stop the runner after its runs have ended
 	@exec $(BIN)/python -m engine stop
 
 test: install-dev ## Run all tests except the long ones and those on GPUs, in parallel; print the ten slowest and the total time
-	@$(BIN)/python -m pytest -m "not long and not gpu" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10
+	@$(BIN)/python -m pytest -m "not long" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10
 
 test-quick: install-dev ## Run the tests that start no processes, ranks or browser
 	@$(BIN)/python -m pytest -q -m "not long and not browser and not processes and not ranks" --numprocesses auto --dist loadscope --no-loadscope-reorder

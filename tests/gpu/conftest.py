@@ -5,6 +5,7 @@ them.
 """
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -34,6 +35,8 @@ def gpus(request: pytest.FixtureRequest) -> None:
         pytest.skip(
             f"needs {needed} NVIDIA GPU{'s' if needed > 1 else ''} that torch can use; this machine has {found}"
         )
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        pytest.skip("needs the GPU without other tests beside it: make test-gpu")
     torch.set_num_threads(1)
     fork_server.start()
 
