@@ -48,9 +48,8 @@ class Telemetry:
                     self._latest[pid] = (process.memory_info().rss / MB, process.cpu_percent())
             except psutil.Error:
                 continue
-        for index, load in gpu_load(
-            (os.getpid(), *self._processes)
-        ).items():  # the worker may hold shared tensors there
+        own = (os.getpid(), *self._processes)  # the worker may hold shared tensors on a GPU
+        for index, load in gpu_load(own).items():
             values += [(f"gpu{index}", name, value) for name, value in load.items()]
         return [MachineSample(at, source, name, float(value)) for source, name, value in values]
 
