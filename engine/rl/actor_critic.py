@@ -2,14 +2,14 @@
 transfers a whole policy.
 """
 
-import math
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import log_softmax, softplus
+from torch.nn.functional import softplus
 
+from engine.rl.dense import Dense
+from engine.rl.distributions import Choices, Vectors
 from engine.rl.kinds import Kind
 
 Network = Literal["two_layers", "published"]
@@ -25,16 +25,12 @@ class Judged(NamedTuple):
     values: Tensor
 
 
-def _layers(sizes: list[int], activation: type[nn.Module], last_gain: float) -> nn.Sequential:
-    """Return linear layers with an activation between them, orthogonal weights and zero biases."""
-    stack: list[nn.Module] = []
-    for place, (inner, outer) in enumerate(pairwise(sizes), start=1):
-        layer = nn.Linear(inner, outer)
-        last = place == len(sizes) - 1
-        nn.init.orthogonal_(layer.weight, last_gain if last else math.sqrt(2))
-        nn.init.zeros_(layer.bias)
-        stack += [layer] if last else [layer, activation()]
-    return nn.Sequential(*stack)
+class Trace(NamedTuple):
+    """What a backward pass needs of a forward pass: the layers' inputs and outputs, and the actions' distribution."""
+
+    actor: list[Tensor]
+    critic: list[Tensor]
+    distribution: Choices | Vectors
 
 
 class ActorCritic(nn.Module):
@@ -52,9 +48,11 @@ class ActorCritic(nn.Module):
         self.spread = network == "published" and not kind.choices
         """Whether the deviation depends on the state."""
         outputs = kind.choices or len(kind.low) * (2 if self.spread else 1)
-        actor, critic, activation = ([200], [100], nn.ReLU) if network == "published" else ([64, 64], [64, 64], nn.Tanh)
-        self.actor = _layers([kind.observation, *actor, outputs], activation, 0.01)
-        self.critic = _layers([kind.observation, *critic, 1], activation, 1.0)
+        published = network == "published"
+        actor, critic = ([200], [100]) if published else ([64, 64], [64, 64])
+        activation = nn.ReLU if published else nn.Tanh
+        self.actor = Dense([kind.observation, *actor, outputs], activation, 0.01)
+        self.critic = Dense([kind.observation, *critic, 1], activation, 1.0)
         self.log_deviation = nn.Parameter(torch.zeros(0 if kind.choices or self.spread else len(kind.low)))
 
     def values(self, states: Tensor) -> Tensor:
@@ -62,42 +60,56 @@ class ActorCritic(nn.Module):
         found: Tensor = self.critic(states).squeeze(-1)
         return found
 
-    def _vectors(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the mean and standard deviation of action vectors, [M, action] each."""
-        out = self.actor(states)
+    def _distribution(self, outputs: Tensor) -> Choices | Vectors:
+        """Return the distribution of actions by the actor's outputs [M, outputs]."""
+        if self.choices:
+            return Choices(outputs)
         if not self.spread:
-            return out, self.log_deviation.exp().expand_as(out)
-        mean, deviation = out.chunk(2, -1)
-        return 2 * mean.tanh(), softplus(deviation) + 1e-4
+            return Vectors(outputs, self.log_deviation.exp().expand_as(outputs))
+        mean, deviation = outputs.chunk(2, -1)
+        return Vectors(2 * mean.tanh(), softplus(deviation) + 1e-4)
 
     def act(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Sample actions for states [M, observation]; return them and their log-probabilities [M]."""
-        if self.choices:
-            scores = log_softmax(self.actor(states), -1)
-            actions = (scores - torch.empty_like(scores).exponential_().log_()).argmax(-1)
-            return actions, scores.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-        mean, deviation = self._vectors(states)
-        drawn = mean + deviation * torch.randn_like(mean)
-        return drawn, _normal(drawn, mean, deviation)
+        distribution = self._distribution(self.actor(states))
+        drawn = distribution.sample()
+        return drawn, distribution.log_probabilities(drawn)
 
     def best(self, states: Tensor) -> Tensor:
         """Return the most likely actions."""
-        found: Tensor = self.actor(states).argmax(-1) if self.choices else self._vectors(states)[0]
-        return found
+        distribution = self._distribution(self.actor(states))
+        return distribution.scores.argmax(-1) if isinstance(distribution, Choices) else distribution.mean
 
-    def judge(self, states: Tensor, actions: Tensor) -> Judged:
-        """Return log-probabilities, entropies and values, [M] each."""
-        if self.choices:
-            scores = log_softmax(self.actor(states), -1)
-            chosen = scores.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
-            return Judged(chosen, -(scores.exp() * scores).sum(-1), self.values(states))
-        mean, deviation = self._vectors(states)
-        entropies = (0.5 + 0.5 * math.log(2 * math.pi) + deviation.log()).sum(-1)
-        return Judged(_normal(actions, mean, deviation), entropies, self.values(states))
+    @torch.no_grad()
+    def judge(self, states: Tensor, actions: Tensor) -> tuple[Judged, Trace]:
+        """Return log-probabilities, entropies and values, [M] each, and what `backward` needs of them."""
+        actor, critic = self.actor.trace(states), self.critic.trace(states)
+        distribution = self._distribution(actor[-1])
+        judged = Judged(distribution.log_probabilities(actions), distribution.entropies(), critic[-1].squeeze(-1))
+        return judged, Trace(actor, critic, distribution)
 
-
-def _normal(drawn: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
-    return (-0.5 * ((drawn - mean) / deviation).square() - deviation.log() - 0.5 * math.log(2 * math.pi)).sum(-1)
+    @torch.no_grad()
+    def backward(
+        self, trace: Trace, actions: Tensor, by_log_probabilities: Tensor, by_entropies: float, by_values: Tensor
+    ) -> None:
+        """Write the gradient of every parameter, from the loss's derivatives by what `judge` returned: by
+        log-probabilities and values [M], and by the entropies, which are equal.
+        """
+        distribution = trace.distribution
+        if isinstance(distribution, Choices):
+            slopes = distribution.slopes(actions, by_log_probabilities, by_entropies)
+        else:
+            by_mean, by_log_deviation = distribution.slopes(actions, by_log_probabilities, by_entropies)
+            if self.spread:  # mean = 2 tanh, deviation = softplus
+                _, raw = trace.actor[-1].chunk(2, -1)
+                by_outputs = by_mean * (2 - 0.5 * distribution.mean.square())
+                slopes = torch.cat([by_outputs, by_log_deviation / distribution.deviation * raw.sigmoid()], -1)
+            else:
+                assert self.log_deviation.grad is not None
+                torch.sum(by_log_deviation, 0, out=self.log_deviation.grad)
+                slopes = by_mean
+        self.actor.backward(trace.actor, slopes)
+        self.critic.backward(trace.critic, by_values.unsqueeze(-1))
 
 
 class Normalizer:

@@ -58,7 +58,6 @@ class ActorCriticAdam:
         total = len(policy.weights)
         actor = total - sum(parameter.numel() for parameter in policy.net.critic.parameters())
         parts = (slice(0, actor), slice(actor, total))
-        self._gradient = policy.gradient
         self._gradients = [policy.gradient[part] for part in parts]
         self._rates = (config.learning_rate, config.critic_learning_rate or config.learning_rate)
         self.parts = [
@@ -71,10 +70,8 @@ class ActorCriticAdam:
         for optimizer, rate in zip(self.parts, self._rates, strict=True):
             optimizer.learning_rate = rate * factor
 
-    def step(self, loss: Tensor) -> None:
-        """Make one step with the gradient of the loss."""
-        self._gradient.zero_()
-        loss.backward()  # type: ignore[no-untyped-call]
+    def step(self) -> None:
+        """Make one step with the policy's gradient."""
         for gradient, optimizer in zip(self._gradients, self.parts, strict=True):
             gradient.mul_(torch.clamp(LARGEST / (gradient.norm() + 1e-6), max=1.0))
             optimizer.step()

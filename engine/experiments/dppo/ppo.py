@@ -123,9 +123,8 @@ class PpoLearner:
         states, actions = rollout.states.flatten(0, 1), rollout.actions.flatten(0, 1)
         if config.normalize_observations:
             self.policy.normalizer.add(rollout.raw.flatten(0, 1))
-        with torch.no_grad():
-            ratio = self.policy.net.judge(states, actions).log_probabilities - behaviour
-            kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimator: never negative
+        ratio = self.policy.net.judge(states, actions)[0].log_probabilities - behaviour
+        kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimator: never negative
         size = -(-len(advantages) // config.minibatches)
         losses = [
             self._step(states[part], actions[part], behaviour[part], advantages[part], returns[part])
@@ -135,16 +134,21 @@ class PpoLearner:
         return mean_losses(losses, self.shared.counts.rollouts + 1, config) | {"train/kl": kl}
 
     def _step(self, states: Tensor, actions: Tensor, behaviour: Tensor, advantages: Tensor, returns: Tensor) -> Tensor:
-        """Make one step of Adam; return policy loss, value loss, entropy and the percentage of clipped ratios."""
-        config = self.config
-        judged = self.policy.net.judge(states, actions)
-        if config.normalize_advantages and len(advantages) > 1:
+        """Make one step of Adam on policy loss + value loss - entropy * mean entropy; return policy loss, value loss,
+        entropy and the percentage of clipped ratios.
+        """
+        config, count = self.config, len(states)
+        judged, trace = self.policy.net.judge(states, actions)
+        if config.normalize_advantages and count > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         ratios = (judged.log_probabilities - behaviour).exp()
         clipped = ratios.clamp(1 - config.clip, 1 + config.clip)
-        policy_loss = -torch.minimum(ratios * advantages, clipped * advantages).mean()
-        value_loss = 0.5 * (judged.values - returns).square().mean()
-        entropy = judged.entropies.mean()
-        self.optimizer.step(policy_loss + value_loss - config.entropy * entropy)
+        unclipped_gains = ratios * advantages
+        gains = torch.minimum(unclipped_gains, clipped * advantages)
+        errors = judged.values - returns
+        # A sample whose clipped gain is the smaller one has no influence: it is constant there.
+        by_log_probabilities = torch.where(gains == unclipped_gains, unclipped_gains, 0.0) / -count
+        self.policy.net.backward(trace, actions, by_log_probabilities, -config.entropy / count, errors / count)
+        self.optimizer.step()
         share = 100.0 * (ratios != clipped).float().mean()
-        return torch.stack([policy_loss.detach(), value_loss.detach(), entropy.detach(), share])
+        return torch.stack([-gains.mean(), 0.5 * errors.square().mean(), judged.entropies.mean(), share])
