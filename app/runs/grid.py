@@ -19,7 +19,7 @@ from app.runs.rows import TableRow
 from app.ui.run_state import time_left
 from engine.analysis.disturbance import in_words
 from engine.analysis.result import Ranked
-from engine.experiment.definition import Result
+from engine.experiment.result import Result
 from engine.store.records import ENDED, RunRow, Status
 
 _grid = st.components.v2.component(

@@ -249,7 +249,7 @@ def long_configs(db: Connection) -> None:
 
 
 @steps()
-def timing_of_sweeps(db: Database) -> None:
+def timing_of_sweeps(db: Connection) -> None:
     """Let a sweep repeat its combinations until their median times are known."""
     db.execute("ALTER TABLE sweeps ADD COLUMN timing TEXT NOT NULL DEFAULT ''")
     db.execute("CREATE INDEX sweeps_timing ON sweeps (id) WHERE timing <> ''")
