@@ -15,7 +15,8 @@ from app.links.compare import CompareView
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
-from engine.analysis.run_values import field_names, label, number, value
+from engine.analysis.disturbance import left_out
+from engine.analysis.run_values import field_names, is_timed, label, number, value
 from engine.analysis.run_values import names as number_names
 from engine.store.records import RunRow
 
@@ -30,12 +31,14 @@ def bars(found: Compared, view: CompareView) -> CompareView:
         view = log_toggle(view, "x", "Log scale")
     name = view.number or known[0]
     numbers = {run.id: held for run in found.runs if (held := number(run, name)) is not None}
+    apart = [run for run in found.runs if run.disturbed and found.groups and is_timed(name)]
+    counted = numbers.keys() - {run.id for run in apart}
     groups = found.groups or [ComparedGroup(found.names[run.id], (run,)) for run in found.runs]
     all_looks = found.group_looks if found.groups else list(found.looks.values())
     parts = [
         number_charts.ResultBar(f"{group.name} (n={len(own)})" if found.groups else group.name, own, of_group)
         for group, of_group in zip(groups, all_looks, strict=True)
-        if (own := {run.id: numbers[run.id] for run in group.runs if run.id in numbers})
+        if (own := {run.id: numbers[run.id] for run in group.runs if run.id in counted})
     ]
     picture, colours, height = number_charts.bars(parts, name, view.stat, view.band, log="x" in view.log)  # type: ignore[arg-type]
     components.figure(
@@ -47,6 +50,9 @@ def bars(found: Compared, view: CompareView) -> CompareView:
     )
     show_omitted(found, [run.id for run in found.runs if run.id not in numbers], label(name))
     if found.groups and (sentence := missing_bands(found.groups, view.band)):
+        st.caption(as_text(sentence))
+        page_capture.words([sentence])
+    if sentence := left_out(apart):
         st.caption(as_text(sentence))
         page_capture.words([sentence])
     table_of("bars", lambda: values_frame(found.runs, found.names, {name: [numbers.get(run.id) for run in found.runs]}))

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.analysis.disturbance import depends_on_time
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.metrics import metric
 from engine.store import Reader
+from engine.store.records import DISTURBED_ABOVE
 from engine.store.runs.fields import Text
 
 NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
@@ -38,6 +40,13 @@ class Column:
     def is_words(self) -> bool:
         """Whether the column holds text, tags, times, flags or ids, which have no mean."""
         return self.field.source == "run" and self.field.name not in NUMBERS
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its numbers depend on what else runs on the machine."""
+        if self.field.source == "metric":
+            return depends_on_time(self.field.name)
+        return self.field.source == "run" and self.field.name in LABELS
 
     @property
     def label(self) -> str:
@@ -139,6 +148,14 @@ def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) 
         else reader.groups.values_at(ids, column.field.name, column.step)
         for column in numbers
     }
+
+
+def disturbed(reader: Reader, run_ids: Sequence[int]) -> frozenset[int]:
+    """Return which of the runs are disturbed, so that means and differences of times leave them out."""
+    shares = measured(reader, run_ids, [read_column("perf/disturbance.last", Names.usual())])
+    return frozenset(
+        run_id for values in shares.values() for run_id, share in values.items() if share > 100 * DISTURBED_ABOVE
+    )
 
 
 def texts(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, Text]]:

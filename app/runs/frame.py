@@ -1,7 +1,7 @@
 """The table of runs as a data frame, for downloads and reports; baselines at the top, with differences to them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -28,9 +28,11 @@ def table(
     words: Words = MappingProxyType({}),
     spread: bool = False,
     baselines: Mapping[str, TableRow] | None = None,
+    disturbed: Collection[int] = (),
 ) -> pd.DataFrame:
     """Return the rows as a data frame; arguments as of `cells_of`."""
-    return pd.DataFrame(cells_of(rows, columns, numbers, words=words, spread=spread, baselines=baselines), dtype=object)
+    cells = cells_of(rows, columns, numbers, words=words, spread=spread, baselines=baselines, disturbed=disturbed)
+    return pd.DataFrame(cells, dtype=object)
 
 
 def cells_of(
@@ -41,11 +43,13 @@ def cells_of(
     words: Words = MappingProxyType({}),
     spread: bool = False,
     baselines: Mapping[str, TableRow] | None = None,
+    disturbed: Collection[int] = (),
 ) -> list[dict[str, Any]]:
     """Return the cells of each row by column. With `spread`, each number is a mean with its sd; with `baselines` (by
     experiment), each has its difference to the baseline.
 
-    `words` has the text values. A fixed column that was also selected appears at its selected position.
+    `words` has the text values; `disturbed` are the runs that no mean of times counts, and to whose times there is no
+    difference. A fixed column that was also selected appears at its selected position.
     """
     rows = [
         replace(row, cells=_with_differences(row.cells, said)) for row, said in zip(rows, differing(rows), strict=True)
@@ -54,7 +58,16 @@ def cells_of(
     fixed = [name for name in _worth_showing(rows) if name not in chosen]
     return [
         {name: row.cells.get(name) for name in fixed if name not in _LAST}
-        | _chosen(row, columns, numbers, words, spread, (baselines or {}).get(row.experiment), baselines is not None)
+        | _chosen(
+            row,
+            columns,
+            numbers,
+            words,
+            spread,
+            (baselines or {}).get(row.experiment),
+            baselines is not None,
+            disturbed,
+        )
         | {name: row.cells.get(name) for name in fixed if name in _LAST}
         for row in rows
     ]
@@ -81,6 +94,7 @@ def _chosen(
     spread: bool,
     baseline: TableRow | None,
     compared: bool,
+    disturbed: Collection[int],
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for column in columns:
@@ -96,13 +110,14 @@ def _chosen(
             value = row.config.get(column.field.name)
             found[column.written] = value if isinstance(value, int | float | None) else str(value)
             continue
-        values = row.values(column, numbers)
+        apart = disturbed if column.is_timed else ()
+        values = row.values(column, numbers, but=apart if len(row.counted) > 1 else ())
         found[column.written] = own = mean(values)
         if spread:
             found[column.written + SD] = deviation(values)
         if compared:
             is_own = baseline is None or baseline.run_ids == row.run_ids
-            theirs = None if baseline is None or is_own else mean(baseline.values(column, numbers))
+            theirs = None if baseline is None or is_own else mean(baseline.values(column, numbers, but=apart))
             found[column.written + DIFFERENCE] = None if own is None or theirs is None else own - theirs
     return found
 

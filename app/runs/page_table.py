@@ -1,6 +1,6 @@
 """The table of the Runs page: its rows, its downloads, and the actions on selected rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +16,7 @@ from app.links.compare import query_of
 from app.links.launch import clone_query
 from app.report.frames import of_frame
 from app.runs import frame, grid, query, rows
-from app.runs.columns import measured, texts
+from app.runs.columns import disturbed, measured, texts
 from app.runs.import_dialog import import_button
 from app.runs.query import RunsView
 from app.runs.report import report_of
@@ -100,7 +100,8 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
     if problem:
         st.warning(problem)
     shown = on_top(tops, found.rows)
-    cells = frame.cells_of(shown, view.columns, **_values(reader, view, shown, tops))
+    values = _values(reader, view, shown, tops)
+    cells = frame.cells_of(shown, view.columns, **values)
     data = grid.grid_of(
         shown,
         cells,
@@ -118,7 +119,7 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
         if ticked:
             _act(reader, ids, compared(ticked, grouped=view.grouped))
         else:
-            st.caption(_counted(view, found, bool(tops)))
+            st.caption(_counted(view, found, tops, values["disturbed"]))
     with st.container(horizontal=True, vertical_alignment="center"):
         statuses = reader.runs.statuses()
         on_page = list(dict.fromkeys(run_id for row in shown for run_id in row.run_ids))
@@ -148,7 +149,8 @@ def _whole(view: RunsView) -> Table:
 def _values(reader: Reader, view: RunsView, shown: Sequence[TableRow], tops: Mapping[str, TableRow]) -> dict[str, Any]:
     """Return the arguments of `frame.cells_of` beside rows and columns."""
     return {
-        "numbers": measured(reader, [run_id for row in shown for run_id in row.counted], view.columns),
+        "numbers": measured(reader, counted := [run_id for row in shown for run_id in row.counted], view.columns),
+        "disturbed": disturbed(reader, counted),
         "words": texts(reader, [run_id for row in shown for run_id in row.run_ids], view.columns),
         "spread": view.grouped,
         "baselines": tops if view.compared and tops else None,
@@ -236,11 +238,15 @@ def _clone_link(run: RunRow) -> None:
         st.page_link(widgets.PAGES["launch"], label="Clone", query_params=clone_query(run), width="content")
 
 
-def _counted(view: RunsView, found: Found, has_baseline: bool) -> str:
+def _counted(view: RunsView, found: Found, tops: Mapping[str, TableRow], disturbed: Collection[int]) -> str:
     counted = f"{found.runs:,} {'run' if found.runs == 1 else 'runs'}"
     if view.grouped:
         counted += f" in {found.total:,} {'config' if found.total == 1 else 'configs'}; mean and sd over finished runs"
     if found.total > len(found.rows):
         counted += f", {PAGE:,} rows per page"
-    difference = " Δ: difference to the baseline (top row)." if has_baseline and view.compared else ""
+    difference = " Δ: difference to the baseline (top row)." if tops and view.compared else ""
+    if difference and any(set(row.counted) <= set(disturbed) for row in tops.values()):
+        difference += " A baseline was disturbed: no differences of times."
+    if view.grouped and disturbed:
+        difference += " Means of times leave out disturbed runs."
     return f"{counted}. Select rows to open, compare or mark them.{difference}"

@@ -1,6 +1,6 @@
 """The rows of the table of runs: one per run, per config over its seeds, or per sweep or duel."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,9 +54,10 @@ class TableRow:
     def is_child(self) -> bool:
         return bool(self.parent)
 
-    def values(self, column: Column, numbers: Numbers) -> list[float]:
-        """Return the row's numbers in a column."""
-        return [numbers[column.written][run_id] for run_id in self.counted if run_id in numbers[column.written]]
+    def values(self, column: Column, numbers: Numbers, but: Collection[int] = ()) -> list[float]:
+        """Return the row's numbers in a column, without those of the runs `but`."""
+        found = numbers[column.written]
+        return [found[run_id] for run_id in self.counted if run_id in found and run_id not in but]
 
 
 def run_rows(runs: Iterable[RunRow], *, parent: str = "", named: str = "") -> list[TableRow]:

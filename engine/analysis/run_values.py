@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
+from engine.analysis.disturbance import depends_on_time
 from engine.metrics import metric
 from engine.store.records import RunRow
 
@@ -94,6 +95,12 @@ def ways(name: str) -> tuple[Way, ...]:
     if not known.live:
         return ("last",)
     return WAYS if known.better else ("last", "mean")
+
+
+def is_timed(name: str) -> bool:
+    """Return whether the values of a name depend on what else runs on the machine."""
+    found = split(name)
+    return found is not None and depends_on_time(found[0])
 
 
 def label(name: str) -> str:

@@ -1,8 +1,11 @@
 """Disturbed runs on the pages: flagged, hollow, left out by default, and measured again."""
 
+from typing import Any
+
 from streamlit.testing.v1 import AppTest
 
 from app.charts.sweep_data import EXECUTION, disturbed_of, groups_of
+from app.core.formatting import duration
 from app.runs import grid
 from app.runs.rows import run_rows
 from app.sweep.chart import chart
@@ -12,6 +15,7 @@ from engine.analysis.sweep_cells import measured
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Reader, Store
+from tests.app.runs.drawn_table import rows_of
 from tests.app.test_pages import opened
 from tests.app.test_scaling import end, hogwild, view, words
 
@@ -114,3 +118,33 @@ def test_measure_again_repeats_the_disturbed_cells_alone_and_their_result_takes_
     assert {one, again.id, other} & {run.id for run in left} == {again.id, other}
     page = words(opened("sweep", {"sweep": str(sweep_id)}))
     assert "was disturbed" not in page and "attempt 2" in page
+
+
+def test_the_table_of_runs_counts_a_disturbed_time_in_no_mean_and_no_difference(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
+    one, other = at_2(home, sweep_id)
+    with Reader.open(home) as reader:
+        calm = reader.runs.entry(other).execution_time_s
+        first = next(run.id for run in reader.sweeps.runs(sweep_id) if run.config["trainers"] == 1)
+    disturb(home, one, 31.4, slower=5.0)
+
+    def cells(**query: str) -> dict[str, dict[str, Any]]:
+        return {row["key"]: row for row in rows_of(opened("runs", {"columns": "duration", **query}))}
+
+    grouped = opened("runs", {"columns": "duration", "group": "true"})
+    assert "Means of times leave out disturbed runs." in words(grouped)
+    (group,) = [row for row in rows_of(grouped) if "trainers 2" in row["Name"] or row["Differs in"] == "trainers 2"]
+    assert group["Execution"] == duration(calm)
+    with Store.open(home) as store:
+        store.annotations.pin(one, by="Ada")
+    assert cells(fold="false", sort="created")[f"run-{first}"]["Δ"] is None
+    assert "A baseline was disturbed: no differences of times." in words(opened("runs", {"columns": "duration"}))
+
+
+def test_compare_leaves_a_disturbed_time_out_of_the_values_of_its_group(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
+    one, _ = at_2(home, sweep_id)
+    disturb(home, one, 31.4, slower=5.0)
+    query = {"runs": "1-4", "group": "trainers", "tab": "bars", "v": "2"}
+    assert f"Run {one} was disturbed" in words(opened("compare", query | {"number": "perf/execution_time_s.last"}))
+    assert "was disturbed" not in words(opened("compare", query | {"number": "test/accuracy.last"}))
