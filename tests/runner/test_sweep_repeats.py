@@ -8,6 +8,7 @@ import pytest
 from engine.analysis.sweep_cells import is_warm_up, measured
 from engine.errors import ConfigError
 from engine.home import Home
+from engine.recorder import Point
 from engine.runner.idle_check import LONGEST_S, IdleCheck
 from engine.runner.runner import Runner
 from engine.runner.sweep_repeats import Repeats
@@ -89,6 +90,14 @@ def test_times_that_are_known_need_no_repeat_and_disturbed_ones_do_not_count(hom
     assert missing(sweep, runs) == []
     disturbed = [_disturbed(run) if run.id == last.id else run for run in runs]
     assert [cell.values for cell in missing(sweep, disturbed)] == [{"trainers": 2, SEED: 6}]
+
+
+def test_a_disturbed_warm_up_is_not_measured_again(home: Home, store: Store) -> None:
+    sweep_id = launched(home)
+    warm_up, first, *_ = finish(home, store, sweep_id, steady)
+    for run in (warm_up, first):
+        store.worker.write(run.id, [], run_points=[Point("perf/disturbance", 1, 30.0, 1.0)])
+    assert list(store.sweeps.remeasure(sweep_id, by="Ada")) == [first.id]
 
 
 def _disturbed(run: RunRow) -> RunRow:
