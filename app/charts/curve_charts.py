@@ -115,12 +115,22 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
             line={"dash": look.dash, "width": 2.4},
             marker={"symbol": look.symbol, "size": 6},
             meta={"like_y": [1, 2]},
-            hovertemplate=(
-                f"%{{y:{NUMBER}}} {{y unit}} ({_band_in_words(line)}%{{customdata[1]:{NUMBER}}} to "
-                f"%{{customdata[2]:{NUMBER}}})<extra>{escape(group.name)} (n=%{{customdata[0]}})</extra>"
-            ),
+            hovertemplate=_hover(group),
         )
     return picture
+
+
+def _hover(group: GroupLine) -> str | list[str]:
+    """Return the hover text of a group's line, one per point where only some have a band."""
+    line = group.line
+    how = "min to max: " if (line.method == "range").any() else ""
+    band = f" ({how}%{{customdata[1]:{NUMBER}}} to %{{customdata[2]:{NUMBER}}})"
+    plain, full = (
+        f"%{{y:{NUMBER}}} {{y unit}}{said}<extra>{escape(group.name)} (n=%{{customdata[0]}})</extra>"
+        for said in ("", band)
+    )
+    there = np.isfinite(line.low) & np.isfinite(line.high)
+    return full if there.all() else [full if each else plain for each in there] if there.any() else plain
 
 
 def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> PlainFigure:
@@ -229,8 +239,3 @@ def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:
         meta={"as": "single runs"},
         showlegend=False,
     )
-
-
-def _band_in_words(line: BandLine) -> str:
-    """Return what a band is where it is not an interval."""
-    return "min to max: " if (line.method == "range").any() else ""

@@ -97,10 +97,13 @@ def launch_query(found: Experiment, preset: str | None, values: Mapping[str, Any
 
 
 def clone_query(run: Run | RunRow) -> dict[str, str | list[str]]:
-    """Return the query that fills the launch form with a run's settings. Raises UnknownName for an experiment that this
-    version doesn't have.
+    """Return the query that fills the launch form with a run's settings, as changes of its preset or the nearest one.
+
+    Raises UnknownName for an experiment that this version doesn't have.
     """
-    return launch_query(experiment(run.experiment), run.preset, run.config) | {"clone": str(run.id)}
+    found = experiment(run.experiment)
+    nearest = min(found.presets, key=lambda preset: len(changes_of(found, preset, run.config)), default=None)
+    return launch_query(found, run.preset or nearest, run.config) | {"clone": str(run.id)}
 
 
 def as_path(path: str, query: Mapping[str, str | list[str]]) -> str:

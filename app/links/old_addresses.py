@@ -8,10 +8,18 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode
 
 RUNS, RESULTS = "/runs", "/results"
-STATUS_GROUPS = {name: name for name in ("all", "active", "finished", "failed or lost", "cancelled")} | {
-    "on or queued": "active"
+STATUS_GROUPS = {name: (name,) for name in ("active", "finished", "failed or lost", "cancelled")} | {
+    "on or queued": ("active",),
+    "all": (),
 }
 """Groups of statuses by every name that one has had."""
+GROUP_OF = {
+    **dict.fromkeys(("queued", "starting", "running", "stopping"), "active"),
+    **dict.fromkeys(("failed", "lost"), "failed or lost"),
+    "finished": "finished",
+    "cancelled": "cancelled",
+}
+"""The group of each status: the page had a filter of single statuses."""
 
 
 def current(path: str, query: str) -> str | None:
@@ -20,11 +28,16 @@ def current(path: str, query: str) -> str | None:
     if path == RUNS:
         found = [pair for name, value in pairs for pair in _of_runs(name, value)]
     elif path == RESULTS:
-        found = [("columns" if name == "show" else name, value) for name, value in pairs]
+        found = [
+            pair
+            for name, value in pairs
+            for pair in ([("columns", value)] if name == "show" else _of_runs(name, value))
+        ]
         if found and not any(name in ("sort", "group") for name, _ in pairs):
             found.append(("fold", "false"))  # it had one row per run
     else:
         return None
+    found = list(dict.fromkeys(found))
     if path == RUNS and found == pairs:
         return None
     return f"{RUNS}?{urlencode(found)}" if found else RUNS
@@ -34,5 +47,7 @@ def _of_runs(name: str, value: str) -> Sequence[tuple[str, str]]:
     if name == "find":
         return [("search", value)]
     if name == "show":
-        return [("show", STATUS_GROUPS[value])] if value in STATUS_GROUPS else [("columns", value)]
+        return [("show", group) for group in STATUS_GROUPS[value]] if value in STATUS_GROUPS else [("columns", value)]
+    if name == "status":
+        return [("show", GROUP_OF[value])] if value in GROUP_OF else []
     return [(name, value)]

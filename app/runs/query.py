@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import streamlit as st
 
@@ -25,9 +25,9 @@ GROUPS: dict[str, tuple[Status, ...]] = {
     "failed or lost": ("failed", "lost"),
     "cancelled": ("cancelled",),
 }
-ALL = "all"
-CHOICES = ("search", "filter", "of", "by", "status")
+CHOICES = ("show", "search", "filter", "of", "by")
 """Widgets that narrow the runs, by key (also the name in the address)."""
+SWITCHES = ("mine", "starred")
 CHOICE_PX = 165
 """Width at which two controls fit side by side on a phone."""
 
@@ -66,13 +66,18 @@ class RunsView:
 def choose(reader: Reader) -> RunsView:
     """Show the controls and return the resulting view; errors appear below them."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        group = st.segmented_control(
-            *("Show", [ALL, *GROUPS]), key="show", default=ALL, required=True, bind="query-params", wrap=True
+        shown = st.segmented_control(
+            *("Show", list(GROUPS)),
+            selection_mode="multi",
+            key="show",
+            bind="query-params",
+            wrap=True,
+            help="Select one or several; none shows all runs.",
         )
         search = st.text_input(
             "Search", key="search", placeholder="name, owner, tag, note", bind="query-params", width=CHOICE_PX + 35
         )
-        of, by, status, mine = _filters(reader)
+        of, by, mine, starred = _filters(reader)
         columns, sentences = _columns(reader)
         order, wrong, more = _more(reader, columns)
     text = st.text_input(
@@ -87,13 +92,12 @@ def choose(reader: Reader) -> RunsView:
         st.markdown(f":red[{as_text(sentence)}]")
     archived = more.archived
     if matching:
-        matching = _joined(matching, of, [*by, *mine])
+        matching = _joined(matching, of, [*by, *mine], [reader.fields.filter("starred").tree] if starred else [])
         archived = archived or matching.mentions("archived")
-    statuses = [one for one in (status or get_args(Status)) if group in (ALL, None) or one in GROUPS[str(group)]]
     return RunsView(
         search,
         matching,
-        None if len(statuses) == len(get_args(Status)) else statuses,
+        [status for group in shown for status in GROUPS[group]] or None,
         None if archived else False,
         order,
         tuple(columns),
@@ -108,16 +112,15 @@ def choose(reader: Reader) -> RunsView:
 
 def is_narrowed() -> bool:
     """Return whether any control narrows the runs."""
-    return st.session_state.get("show") not in (ALL, None) or any(
-        st.session_state.get(name) for name in (*CHOICES, "mine")
-    )
+    return any(st.session_state.get(name) for name in (*CHOICES, *SWITCHES))
 
 
 def clear() -> None:
     """Reset all controls, before the page reruns."""
     for name in CHOICES:
         st.session_state[name] = "" if name in ("search", "filter") else []
-    st.session_state["show"], st.session_state["mine"] = ALL, False
+    for name in SWITCHES:
+        st.session_state[name] = False
 
 
 def sort_by_heading() -> None:
@@ -126,19 +129,17 @@ def sort_by_heading() -> None:
         st.session_state["sort"] = wanted
 
 
-def _filters(reader: Reader) -> tuple[list[str], list[str], list[Status], list[str]]:
-    """Return the selected experiments, owners, statuses, and the person's own name for My runs."""
+def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:
+    """Return the selected experiments and owners, the person's own name for My runs, and whether a star is required."""
     # In a visit's first script run the address has the choices, and the widgets don't exist yet.
-    count = sum(
-        bool(st.session_state.get(name) or st.query_params.get(name)) for name in ("of", "by", "status", "mine")
-    )
+    count = sum(bool(st.session_state.get(name) or st.query_params.get(name)) for name in ("of", "by", *SWITCHES))
     with st.popover(f"Filters ({count})" if count else "Filters", key="filters"):
         of = st.multiselect("Experiment", _experiments(reader), key="of", bind="query-params", placeholder="all")
         by = st.multiselect("Owner", reader.runs.owners(), key="by", bind="query-params", placeholder="everyone")
-        status = st.multiselect("Status", get_args(Status), key="status", bind="query-params", placeholder="any")
         me = current_user.name()
         mine = st.toggle("My runs", key="mine", bind="query-params", disabled=me is None)
-    return of, by, status, [me] if mine and me else []
+        starred = st.toggle("Starred", key="starred", bind="query-params")
+    return of, by, [me] if mine and me else [], starred
 
 
 def _experiments(reader: Reader) -> list[str]:
@@ -246,9 +247,9 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None,
         return None, [str(error)]
 
 
-def _joined(matching: Filter, of: Sequence[str], by: Sequence[str]) -> Filter:
-    """Return a filter with the conditions selected from lists."""
-    parts: list[Node] = [matching.tree]
+def _joined(matching: Filter, of: Sequence[str], by: Sequence[str], more: Sequence[Node]) -> Filter:
+    """Return a filter with the conditions selected from lists, and `more`."""
+    parts: list[Node] = [matching.tree, *more]
     for name, wanted in (("experiment", of), ("owner", by)):
         if wanted:
             parts.append(Comparison(Field("run", name, "text"), "in", tuple(wanted)))

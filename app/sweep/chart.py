@@ -115,7 +115,7 @@ def _rows(
     headers = [
         *sweep.fields,
         *(["rank"] if by_rank else []),
-        "Finished runs",
+        "Runs counted",
         *(f"{word} ({unit})" if unit else word for word in words),
     ]
     places: dict[object, int] = {value: place for place, value in enumerate(axis(sweep))} if lines else {}

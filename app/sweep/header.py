@@ -11,7 +11,7 @@ from app.sweep.actions import actions
 from app.ui import permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, when
 from engine.analysis.seedings import mixture
-from engine.analysis.sweep_cells import is_warm_up, newest
+from engine.analysis.sweep_cells import is_warm_up, measured, newest
 from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import ENDED, RunRow
@@ -36,6 +36,8 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
     permissions.say_whose(f"Sweep {sweep.id}", sweep.owner)
     if mixed := mixture(runs):
         st.warning(as_text(f"{mixed} Means over seeds mix these rules."))
+    if said := _unknown_medians(sweep, runs):
+        st.warning(as_text(said))
     if sweep.active:
         st.html(bar(share_done(newest(sweep, runs)), f"Progress of sweep {sweep.id}"))
         sweep_forecast.what_is_left(sweep)
@@ -62,6 +64,23 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ),
         ]
     )
+
+
+def _unknown_medians(sweep: Sweep, runs: Sequence[RunRow]) -> str:
+    """Return that a sweep for timing has ended without all medians, why, and what helps; else an empty text."""
+    if sweep.timing is None or sweep.active:
+        return ""
+    found = combinations(sweep, runs)
+    unknown = sum(not each.is_known(sweep.timing.within) for each in found)
+    if not unknown:
+        return ""
+    disturbed = sum(run.disturbed for run in newest(sweep, measured(sweep, runs)))
+    why, cure = (
+        (f"{disturbed} runs were disturbed by other programs", "Close them, then press Measure again.")
+        if disturbed
+        else ("the times vary too much", "Extend the sweep by more seeds, or launch one with longer runs.")
+    )
+    return f"The median time of {unknown} of {len(found)} combinations isn't known: {why}. {cure}"
 
 
 def _timing(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:

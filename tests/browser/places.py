@@ -103,7 +103,7 @@ def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
         Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."),
         Place("machine", "/machine", "Last hour"),
         Place("notifications", "/notifications", "Enter your name"),
-        Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"),
+        Place("sweep", f"/sweep?sweep={lab.sweep}", "Runs counted"),
     )
 
 
@@ -132,7 +132,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         Place("figures", "/figures", "Published figures"),
         Place("museum", "/museum", "Run all exhibits"),
         Place("sweeps", "/sweep", "Does Hogwild! pay"),
-        Place("sweep, extend", f"/sweep?sweep={lab.sweep}", "Finished runs", press("Extend")),
+        Place("sweep, extend", f"/sweep?sweep={lab.sweep}", "Runs counted", press("Extend")),
     )
 
 

@@ -149,7 +149,7 @@ def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Seq
     )
     yield Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"), ()
     yield (
-        Place("sweep", f"/sweep?sweep={lab.sweep}", "Finished runs"),
+        Place("sweep", f"/sweep?sweep={lab.sweep}", "Runs counted"),
         [pick("Metric", "Test accuracy (%)"), radio("Scaling"), radio("Where the time went")],
     )
     yield Place("duel", "/duel?duel=1", "Uncontrolled differences"), [radio("seconds")]

@@ -63,7 +63,7 @@ function scaleUnits(traces, layout) {
     ...trace,
     ...(trace.x && { x: inUnits(trace.x, x) }),
     ...(trace.y && { y: inUnits(trace.y, y) }),
-    ...(trace.hovertemplate && { hovertemplate: written(trace.hovertemplate) }),
+    ...(trace.hovertemplate && { hovertemplate: Array.isArray(trace.hovertemplate) ? trace.hovertemplate.map(written) : written(trace.hovertemplate) }),
     ...(trace.error_y?.array && y !== 1 && { error_y: errorsIn(trace.error_y, y) }),
     ...(trace.error_x?.array && x !== 1 && { error_x: errorsIn(trace.error_x, x) }),
     ...(y !== 1 && columnsIn(trace, trace.meta?.like_y, y)),

@@ -91,6 +91,8 @@ def test_a_group_is_a_closed_band_its_members_and_its_line_with_their_count() ->
     assert centre.customdata[0].tolist() == [3, 0, 2]
     assert members.hoverinfo == "skip", "one hover box lists the groups alone"
     assert "min to max: " in centre.hovertemplate
+    (alone,) = go.Figure(curve_charts.of_groups([group(1)], [look(1)]).figure).data
+    assert " to " not in alone.hovertemplate, "one run has no band"
     assert np.isnan(members.y).sum() == 3
     x = np.arange(6.0)
     low, high = np.array([0, 1, NAN, 3, 4, NAN]), np.array([10, 11, 12, 13, 14, NAN])

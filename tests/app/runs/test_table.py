@@ -303,6 +303,12 @@ def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
 ) -> None:
     assert rows(page(show="failed or lost")) == [seeds[5]]
     assert "No matching runs" in said(page(show="cancelled"))
+    assert rows(page(show=["failed or lost", "cancelled"])) == [seeds[5]]
+    assert len(rows(page(show=["failed or lost", "finished"]))) == 6
+    with Store.open(home) as store:
+        store.annotations.star([seeds[1]], by="Ada")
+    assert rows(page(starred="true")) == [seeds[1]]
+    assert "Filters (1)" in [each.proto.popover.label for each in page(starred="true").get("popover")]
     first = rows_of(page(sort="created"))[0]
     assert (first["key"], first["Result"]) == (
         f"run-{seeds[0]}",

@@ -19,14 +19,16 @@ MOVED = {
     "/results?show=duration&show=test%2Faccuracy.best&sort=-duration": (
         "/runs?columns=duration&columns=test%2Faccuracy.best&sort=-duration"
     ),
-    "/results?status=failed&status=lost": "/runs?status=failed&status=lost&fold=false",
+    "/results?status=failed&status=lost": "/runs?show=failed+or+lost&fold=false",
     "/results?search=thesis&by=Ada&archived=true": "/runs?search=thesis&by=Ada&archived=true&fold=false",
     "/results?of=hogwild&status=finished&sort=-test%2Faccuracy.last": (
-        "/runs?of=hogwild&status=finished&sort=-test%2Faccuracy.last"
+        "/runs?of=hogwild&show=finished&sort=-test%2Faccuracy.last"
     ),
     "/runs?show=on+or+queued": "/runs?show=active",
     "/runs?show=failed+or+lost&find=thesis&mine=true": "/runs?show=failed+or+lost&search=thesis&mine=true",
     "/runs?show=duration": "/runs?columns=duration",
+    "/runs?show=all&search=thesis": "/runs?search=thesis",
+    "/runs?status=failed&status=running&fold=false": "/runs?show=failed+or+lost&show=active&fold=false",
 }
 """Old addresses of the pages Runs and Results, and where they lead."""
 SAME = (
@@ -48,7 +50,7 @@ def test_a_moved_address_leads_to_the_same_runs(home: Home, lab: dict[Status, in
     test = opened(where.path.strip("/"), parse_qs(where.query))
     assert not test.exception and not test.error
     assert "was ignored" not in said(test)
-    if "show=failed" in MOVED[old] or "status=failed" in MOVED[old]:
+    if "show=failed" in MOVED[old] and "show=active" not in MOVED[old]:
         assert set(ids_of(test)) <= {f"run-{lab[status]}" for status in ("failed", "lost")}
     if "columns=duration" in MOVED[old]:
         assert "Execution" in [column["label"] for column in table_of(test)["columns"]]
