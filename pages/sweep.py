@@ -17,6 +17,7 @@ from app.ui.html import duel_link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 from engine.analysis.sweep_cells import measured
+from engine.sweep.repeats import missing
 
 NEWEST = 50
 EVERY_MS = 2_000
@@ -34,6 +35,7 @@ def page(sweep_id: int) -> None:
                 reader.sweeps.one(sweep_id),
                 reader.sweeps.runs(sweep_id),
             )
+        goes_on = bool(missing(sweep, runs))  # the runner is about to queue repeats
         if "queued" in sweep.statuses:
             widgets.runner_banner(reader)
         heading(sweep, runs)
@@ -72,7 +74,7 @@ def page(sweep_id: int) -> None:
                 where_time_went(found, reader, str(sweep_id))
         with leaving:
             download_button(sweep, runs, shown, view)
-    components.pulse(token, sweep_id=sweep_id, active=sweep.active, every_ms=EVERY_MS)
+    components.pulse(token, sweep_id=sweep_id, active=sweep.active or goes_on, every_ms=EVERY_MS)
 
 
 if wanted.isdecimal() and len(wanted) < 18:

@@ -99,8 +99,10 @@ def _findings(found: Study, moves: Sequence[CountStep]) -> list[str]:
             continue
         at, start = break_even(own), f"{title}: " if title else ""
         largest = own[-1].second
-        if at is None:
-            last = own[-1]
+        last = own[-1]
+        if at is None and last.saved_s <= 0:
+            said.append(f"{start}No break-even: the step from {last.first} to {last.second} saved no work per rank.")
+        elif at is None:
             said.append(
                 f"{start}Every added rank pays off, up to {largest} {plural}: the step from {last.first} to "
                 f"{last.second} saved {number(last.saved_s, 3)} s of work per rank and cost {number(last.cost_s, 3)} "

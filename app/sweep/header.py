@@ -15,7 +15,7 @@ from engine.analysis.sweep_cells import is_warm_up, measured, newest
 from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import ENDED, RunRow
-from engine.sweep.repeats import combinations
+from engine.sweep.repeats import combinations, missing
 
 
 def heading(sweep: Sweep, runs: list[RunRow]) -> None:
@@ -68,7 +68,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
 
 def _unknown_medians(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     """Return that a sweep for timing has ended without all medians, why, and what helps; else an empty text."""
-    if sweep.timing is None or sweep.active:
+    if sweep.timing is None or sweep.active or missing(sweep, runs):
         return ""
     found = combinations(sweep, runs)
     unknown = sum(not each.is_known(sweep.timing.within) for each in found)

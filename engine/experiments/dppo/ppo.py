@@ -150,5 +150,5 @@ class PpoLearner:
         by_log_probabilities = torch.where(gains == unclipped_gains, unclipped_gains, 0.0) / -count
         self.policy.net.backward(trace, actions, by_log_probabilities, -config.entropy / count, errors / count)
         self.optimizer.step()
-        share = 100.0 * (ratios != clipped).float().mean()
-        return torch.stack([-gains.mean(), 0.5 * errors.square().mean(), judged.entropies.mean(), share])
+        is_clipped = 100.0 * (ratios != clipped)
+        return torch.stack([-gains, 0.5 * errors.square(), judged.entropies, is_clipped]).mean(1)
