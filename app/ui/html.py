@@ -229,8 +229,12 @@ def bar(share: float, label: str, *, is_over: bool = False) -> Markup:
     return _BAR(max(0.0, min(1.0, share)) * 100, label, is_over)
 
 
+LARGEST = 1e12
+"""Size from which a number is written with an exponent."""
+
+
 def number(value: float | None, digits: int = 4) -> str:
     """Return a number with `digits` significant figures and thousands separators; a dash for None."""
     if value is None:
         return "–"
-    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
+    return f"{value:,.0f}" if 10 ** (digits - 1) <= abs(value) < LARGEST else f"{value:.{digits}g}"

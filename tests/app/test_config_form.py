@@ -180,7 +180,14 @@ def test_tables_hold_no_markup() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (97.78, "97.78"), (0.03249, "0.03249"), (5036.4, "5,036"), (1_234_567, "1,234,567")],
+    [
+        (None, "–"),
+        (97.78, "97.78"),
+        (0.03249, "0.03249"),
+        (5036.4, "5,036"),
+        (1_234_567, "1,234,567"),
+        (3.6e36, "3.6e+36"),
+    ],
 )
 def test_a_number_has_a_few_figures(value: float | None, text: str) -> None:
     assert number(value) == text
