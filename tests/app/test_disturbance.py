@@ -120,6 +120,14 @@ def test_measure_again_repeats_the_disturbed_cells_alone_and_their_result_takes_
     assert "was disturbed" not in page and "attempt 2" in page
 
 
+def test_times_of_different_amounts_of_work_come_with_a_hint(home: Home) -> None:
+    hint = "The runs did different amounts of work (1,000 to 4,000 samples): the view Scaling compares work per second."
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 1)
+    assert hint in words(view(sweep_id, "Results"))
+    same = hogwild(home, {"trainers": [2], "lock": [True, False]}, 1)
+    assert "amounts of work" not in words(view(same, "Results"))
+
+
 def test_the_table_of_runs_counts_a_disturbed_time_in_no_mean_and_no_difference(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
     one, other = at_2(home, sweep_id)
