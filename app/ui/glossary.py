@@ -44,8 +44,7 @@ TERMS = {
     "but each adds overhead.",
     "stage": "The layers of a model that one process of a pipeline holds.",
     "staleness": "The number of updates by other trainers between reading the weights and applying the gradient "
-    "computed from them. Stale gradients can slow down learning. Recorded by Hogwild! and asynchronous SGD; the "
-    "Staleness view of a sweep shows it.",
+    "computed from them; Hogwild! and asynchronous SGD record it. Stale gradients can slow down learning.",
     "start-up time": "The time from the worker accepting the run to all ranks ready: starting processes and loading "
     "data.",
     "step": "One iteration of a rank's training loop. Methods do different work per step, so compare them over passes "
