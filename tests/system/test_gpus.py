@@ -59,7 +59,7 @@ class Driver:
 
 @pytest.fixture(autouse=True)
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Put the stand-in in NVML's place; what is read once a process is read anew."""
+    """Put the stand-in in NVML's place; what is read once per process is read again."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     for module in (machine, gpus):
         monkeypatch.setattr(module, "pynvml", Driver())
