@@ -55,5 +55,5 @@ def _all_of(one: Experiment) -> str:
     """Return the address of an experiment's finished runs in the results, best first."""
     sign = "" if metric(one.result.metric).better == "min" else "-"
     return at(
-        f"/runs?{urlencode({'of': one.name, 'show': 'finished', 'sort': f'{sign}{one.result.metric}.{one.result.of}'})}"  # noqa: E501
+        f"/runs?{urlencode({'of': one.name, 'show': 'finished', 'sort': f'{sign}{one.result.metric}.{one.result.of}'})}"
     )

@@ -172,7 +172,7 @@ def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home,
     assert f'/run?run={ids[5]}"' in shown, "the reference has a row of its own"
     link = shown.partition('href="/runs?of=hogwild')[2].partition('"')[0].replace("&amp;", "&")
     assert link == "&show=finished&sort=-test%2Faccuracy.last"
-    asked = {"of": "hogwild", "status": "finished", "sort": f"-{experiment('hogwild').result.metric}.last"}
+    asked = {"of": "hogwild", "show": "finished", "sort": f"-{experiment('hogwild').result.metric}.last"}
     assert ids_of(opened("runs", asked))[0] == f"run-{best.id}"
 
 
