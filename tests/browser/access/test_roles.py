@@ -5,11 +5,10 @@ a sign-out ends it everywhere.
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 import httpx
 import pytest
-from playwright.sync_api import Error, Page, expect
+from playwright.sync_api import Page, WebSocket, expect
 
 from app.core.visitor import COOKIE
 from engine.access.rules import PersonStanding
@@ -125,20 +124,29 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Membe
         assert {reader.runs.one(each).status for each in (running, members.people.running["mia"])} == {"running"}
 
     other = page.context.new_page()
+    sockets: list[WebSocket] = []
+    other.on("websocket", lambda socket: sockets.append(socket))
+    other.route("**/api/**", lambda route: route.abort())  # nothing is learnt by polling
     other.goto(f"{address}/runs")
-    other.get_by_text("Select rows to open, compare or mark them").first.wait_for()
+    tick = other.get_by_role("checkbox", name=f"Select {running}:", exact=False)
+    bar = other.get_by_role("link", name=f"Open run {running}")
+    tick.check()
+    expect(bar).to_be_visible()
+    tick.uncheck()
+    expect(bar).to_be_hidden()
     secret = next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == COOKIE)
     page.goto(f"{address}/account")
     page.get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_text("You have signed out.")).to_be_visible()
     assert page.url == f"{address}/signin?out"
-    with suppress(Error):  # the other page may already have found out by itself, and shows the sign-in
-        other.evaluate("document.querySelector('[class*=st-key-columns] button')?.click()")
+    with sockets[0].expect_event("close"):
+        tick.check()
     page.go_back()
     expect(page.get_by_label("Password")).to_be_visible()
     assert page.get_by_text("Permissions").count() == 0
     assert httpx.get(f"{address}/api/token", cookies={COOKIE: secret}, timeout=PATIENCE_S).status_code == 401
-    other.wait_for_timeout(500)  # what a click would have opened by now
-    assert other.get_by_role("checkbox").count() == 0, "a click after the sign-out still opens the choice of columns"
+    assert bar.count() == 0, "a tick after the sign-out is still answered"
+    other.unroute("**/api/**")
+    expect(other.get_by_label("Password")).to_be_visible()
     with Store.open(home) as store:
         store.claims.end(running, "failed", "It failed.")
