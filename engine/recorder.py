@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from engine.trace.layout import NO_VERSION, NOBODY
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -35,22 +37,59 @@ class Span:
     peer: str = ""
 
 
+class Details(Protocol):
+    """What becomes known of an operation while it goes on: bytes moved, version of the weights, staleness (`value`)."""
+
+    bytes: int
+    version: int
+    value: int
+
+
+@dataclass
+class Traced:
+    """One operation as `MemoryRecorder` keeps it; see `Recorder.operation`."""
+
+    kind: str
+    name: str
+    peer: int
+    number: int
+    picked: bool
+    entered_ns: int
+    left_ns: int = 0
+    bytes: int = 0
+    version: int = NO_VERSION
+    value: int = 0
+
+
 class Recorder(Protocol):
     """The recording interface for methods."""
 
     def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
         """Record one point per metric at this rank's `step`."""
 
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Add the block's seconds to a phase (names: engine.metrics.PHASES); an inner phase pauses the outer one."""
+    def phase(
+        self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> AbstractContextManager[Details]:
+        """Add the block's seconds to a phase (names: engine.metrics.PHASES) of the rank's main thread, and trace it as
+        `operation` does; an inner phase pauses the outer one's sum.
+        """
 
     def spend(self, name: str, seconds: float) -> None:
         """Add seconds to a phase outside any block (negative ones subtract), for later corrections."""
 
-    def span(
-        self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
-    ) -> AbstractContextManager[None]:
-        """Record the block's start and end."""
+    def operation(
+        self, kind: str, name: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> AbstractContextManager[Details]:
+        """Trace the block: its start, its end and what is known of it. It counts in no phase; any thread may use it.
+
+        `kind` is one of engine.trace.layout.KINDS, `peer` the index of the rank at the other end, `number` tells
+        messages of one kind apart. A `picked` operation is stored whatever the sampling.
+        """
+
+    def note(
+        self, kind: str, name: str, *, peer: int = NOBODY, number: int = 0, version: int = NO_VERSION, value: int = 0
+    ) -> None:
+        """Trace a moment: an operation without duration."""
 
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         """Add `count` to one bucket of a histogram."""
@@ -71,7 +110,7 @@ class MemoryRecorder:
 
     points: list[Point] = field(default_factory=list)
     phases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    spans: list[Span] = field(default_factory=list)
+    operations: list["Traced"] = field(default_factory=list)
     histograms: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     bytes: int = 0
     """Bytes exchanged."""
@@ -85,25 +124,35 @@ class MemoryRecorder:
         self.points += [Point(name, step, float(value), now, passes) for name, value in values.items()]
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(
+        self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> Iterator[Details]:
         start = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.phases[name] += time.perf_counter() - start
+        with self.operation(name, what, peer=peer, number=number, picked=picked) as details:
+            try:
+                yield details
+            finally:
+                self.phases[name] += time.perf_counter() - start
 
     def spend(self, name: str, seconds: float) -> None:
         self.phases[name] += seconds
 
     @contextmanager
-    def span(
-        self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
-    ) -> Iterator[None]:
-        start = time.monotonic_ns()
+    def operation(
+        self, kind: str, name: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> Iterator[Details]:
+        details = Traced(kind, name, peer, number, picked, time.monotonic_ns())
         try:
-            yield
+            yield details
         finally:
-            self.spans.append(Span(name, stage, micro_batch, start, time.monotonic_ns(), bytes, peer))
+            details.left_ns = time.monotonic_ns()
+            self.operations.append(details)
+
+    def note(
+        self, kind: str, name: str, *, peer: int = NOBODY, number: int = 0, version: int = NO_VERSION, value: int = 0
+    ) -> None:
+        now = time.monotonic_ns()
+        self.operations.append(Traced(kind, name, peer, number, False, now, now, version=version, value=value))
 
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         self.histograms[name][bucket] += count

@@ -4,10 +4,14 @@ import gc
 import json
 import os
 import sys
+import time
 from multiprocessing.connection import Connection
 from typing import Any
 
 from engine.runtime.rank.fork_server import has_loaded
+from engine.trace.layout import EVERYBODY
+from engine.trace.ring import TraceMemory, TraceWriter
+from tests.waiting import PATIENCE_S
 
 
 def say_and_wait(send: Any, word: str) -> None:
@@ -27,3 +31,11 @@ def say_what_is_loaded(channel: Connection) -> None:
     names = ("torch", "engine.experiments.hogwild.method", "torch._dynamo", "torchvision")
     found = {name: name in sys.modules for name in names}
     channel.send(json.dumps(found | {"complete": has_loaded(), "collects garbage": gc.isenabled()}))
+
+
+def stuck_at_a_barrier(memory: TraceMemory) -> None:
+    """Trace a wait and a barrier in it that never end."""
+    writer = TraceWriter(memory.memory)
+    writer.log_step(3)
+    with writer.phase("wait", "activations", peer=1, number=9), writer.operation("barrier", "trained", peer=EVERYBODY):
+        time.sleep(PATIENCE_S)

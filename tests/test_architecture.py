@@ -22,7 +22,8 @@ TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 LAYERS = (
     "engine.errors engine.home engine.umask engine.signs engine.metrics engine.histograms engine.catalogue",
-    "engine.config engine.config_values engine.seeding engine.recorder engine.pipelining engine.experiment",
+    "engine.config engine.config_values engine.seeding engine.trace engine.recorder engine.pipelining",
+    "engine.experiment",
     "engine.registry engine.launch_options engine.filter engine.access engine.store",
     "engine.system engine.data engine.data.sets engine.rl engine.commands engine.launch",
     "engine.analysis.statistics engine.analysis engine.analysis.pipeline engine.sweep engine.analysis.scaling",
@@ -46,7 +47,7 @@ MOST_MODULES, MOST_TEST_FILES = 15, 25
 LIKE_PARTS = {"engine.cli", "engine.museum.exhibits", "pages"}
 """Registries of like parts, a module each, which may be as many as they like."""
 METHOD_SEES = (
-    *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics"),
+    *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics", "engine.trace.layout"),
     *("engine.data", "engine.training", "engine.rl", "engine.museum", "engine.signs", "engine.pipelining"),
     "engine.runtime.worker.ranks",
     "engine.runtime.worker.checkpoints",
@@ -253,7 +254,7 @@ def test_a_method_sees_only_what_it_is_made_of() -> None:
     for module in filter(is_method, modules()):
         own = module.rpartition(".")[0]
         seen = {name for name in within(imports(module), "engine", "app", "pages") if name in modules()}
-        packages = {"engine", "engine.runtime", "engine.experiments"} | {
+        packages = {"engine", "engine.runtime", "engine.experiments", "engine.trace"} | {
             f"engine.runtime.{name}" for name in ("rank", "worker", "transport")
         }
         strangers = seen - packages - set(within(seen, own, *METHOD_SEES))

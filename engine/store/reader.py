@@ -19,6 +19,7 @@ from engine.store.curves.multi_run import MultiRunReader
 from engine.store.curves.series import CurveReader
 from engine.store.curves.sparklines import SparklineReader
 from engine.store.curves.study_queries import StudyReader
+from engine.store.curves.traces import TraceQueries
 from engine.store.notices.channels import ChannelReader
 from engine.store.notices.outbox import OutboxReader
 from engine.store.queue.queue import QueueReader
@@ -69,6 +70,7 @@ class Reader:
         self.studies = StudyReader(db)
         self.sweeps = SweepReader(db)
         self.tokens = TokenReader(db)
+        self.traces = TraceQueries(db)
         self.views = ViewReader(db)
         self.visits = VisitReader(db)
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from engine.launch_options import USUAL, Terms
 from engine.recorder import Point, Span
 from engine.seeding import SEEDING
+
+if TYPE_CHECKING:
+    from engine.trace.chunk import TraceChunk
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
 """The last four are final."""
@@ -241,6 +244,8 @@ class RankBatch:
     histograms: Mapping[tuple[str, int], int] = field(default_factory=dict)
     last_step: int | None = None
     dropped: int = 0
+    trace: "TraceChunk | None" = None
+    """New operations."""
 
 
 @dataclass(frozen=True)

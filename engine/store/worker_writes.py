@@ -16,6 +16,7 @@ from engine.store.records import RESUMES, ProcessIdentity, RankBatch, RankRow, R
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.reader import RunReader
 from engine.store.timestamps import now
+from engine.trace.layout import TraceWindow
 
 
 class WorkerCommands:
@@ -146,6 +147,7 @@ class WorkerCommands:
         run_points: Sequence[Point] = (),
         progress: tuple[int, int, str] | None = None,
         samples: Sequence[MachineSample] = (),
+        windows: Sequence[TraceWindow] = (),
     ) -> None:
         """Store data recorded by ranks, all or nothing; `run_points` are of the whole run."""
         with self.db.change() as connection:
@@ -162,6 +164,10 @@ class WorkerCommands:
             connection.executemany(
                 "INSERT INTO machine_metrics (run_id, at, source, name, value) VALUES (?, ?, ?, ?, ?)",
                 ((run_id, s.at, s.source, s.name, s.value) for s in samples),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO trace_windows (run_id, begin_ns, end_ns, reason) VALUES (?, ?, ?, ?)",
+                ((run_id, window.begin_ns, window.end_ns, window.reason) for window in windows),
             )
 
 
@@ -187,3 +193,8 @@ def _write_rest(connection: sqlite3.Connection, run_id: int, batch: RankBatch) -
         " ON CONFLICT (run_id, rank, name, bucket) DO UPDATE SET count = count + excluded.count",
         ((run_id, batch.rank, name, bucket, count) for (name, bucket), count in batch.histograms.items()),
     )
+    if (chunk := batch.trace) is not None:
+        connection.execute(
+            "INSERT INTO trace_chunks (run_id, rank, entries, lost, names, content) VALUES (?, ?, ?, ?, ?, ?)",
+            [run_id, chunk.rank, len(chunk.entries), chunk.lost, *chunk.packed()],
+        )

@@ -58,8 +58,7 @@ class ServerClient:
 
     def fetch(self) -> None:
         """Fetch the weights and resume after the steps that they already include."""
-        with self.record.phase("communicate"):
-            answer = self._ask(FETCH, send=False)
+        answer = self._ask("fetch", FETCH, send=False)
         self.step, self.version = answer.note, answer.version
         self.samples = self.workload.samples(self.rank.index, self.step)
         if self.step:
@@ -88,8 +87,7 @@ class ServerClient:
                 f"({self.config.learning_rate}) or momentum ({self.config.momentum}); an earlier "
                 "checkpoint is kept."
             )
-        with self.record.phase("communicate"):
-            answer = self._ask(PUSH, samples)
+        answer = self._ask("push", PUSH, samples)
         held = answer.held_ns / 1e9
         self.record.spend("wait", held)
         self.record.spend("communicate", -held)
@@ -106,10 +104,13 @@ class ServerClient:
         self.record.log(values, step=self.step, passes=answer.samples / self.workload.pass_size)
         self.record.progress(self.samples, self.workload.samples(self.rank.index))
 
-    def _ask(self, kind: int, samples: int = 0, send: bool = True) -> Answer:
-        if send and not self.shares_memory:
-            self.line.outgoing.copy_(self.net.message)
-        answer = self.line.ask(Request(self.rank.index, kind, self.step, self.version, samples), send=send)
-        if not self.shares_memory:
-            self.net.state.copy_(self.line.incoming)
+    def _ask(self, name: str, kind: int, samples: int = 0, send: bool = True) -> Answer:
+        with self.record.phase("communicate", name, peer=0, number=self.step) as asked:
+            if send and not self.shares_memory:
+                self.line.outgoing.copy_(self.net.message)
+            answer = self.line.ask(Request(self.rank.index, kind, self.step, self.version, samples), send=send)
+            if not self.shares_memory:
+                self.net.state.copy_(self.line.incoming)
+            asked.version, asked.value = answer.version, answer.staleness
+            asked.bytes = (1 + send) * self.net.state.nbytes
         return answer

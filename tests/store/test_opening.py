@@ -280,7 +280,7 @@ def test_a_runs_last_words_wait_for_room(
         tries.append(time.monotonic())
         if len(tries) == 3:
             store.db.rows("PRAGMA max_page_count = 1000000")
-        sink.write([RankBatch(0, batch(0, 5_000)[0].points)], [], (1, 1, "samples"), [])
+        sink.write([RankBatch(0, batch(0, 5_000)[0].points)], [], (1, 1, "samples"), [], [])
 
     with caplog.at_level(logging.WARNING):
         patiently(last_words, for_s=30, pause_s=0.01)

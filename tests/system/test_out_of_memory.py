@@ -16,6 +16,7 @@ from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
 from engine.system.network_isolation import ListenRule
 from engine.system.out_of_memory import gpu_of, limit_met, memory_cause, memory_limit, words_of
+from engine.trace.ring import TraceMemory
 from tests import rank_functions as functions
 
 LIMITED = (
@@ -132,7 +133,22 @@ def test_a_gpu_is_named_by_the_machines_number(device: str, visible: str, gpu: s
 )
 def test_what_a_gpu_lacked_or_lost_is_told_with_rank_gpu_and_cure(error: Exception, sentence: str) -> None:
     plan = RankPlan(
-        1, "trainer2", 2, "cuda:1", 1, 0, 1, Path(), "2,5", torch.zeros(2), 0.0, None, None, ListenRule(), None
+        1,
+        "trainer2",
+        2,
+        "cuda:1",
+        1,
+        0,
+        1,
+        Path(),
+        "2,5",
+        torch.zeros(2),
+        TraceMemory(),
+        0.0,
+        None,
+        None,
+        ListenRule(),
+        None,
     )
     if type(error) is RunFailed:
         error.__cause__ = torch.OutOfMemoryError(FULL)

@@ -12,6 +12,10 @@ from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.rollout_queue import RolloutQueue
 from engine.experiments.dppo.shared_state import Locks, SharedState
 from engine.recorder import Recorder
+from engine.trace.layout import EVERYBODY
+
+LEARNER = 1
+"""The learner's rank; the collectors' follow it."""
 
 
 class Mode(ABC):
@@ -30,7 +34,7 @@ class Mode(ABC):
 
     def begin(self) -> bool:
         """Wait for a free slot; return False if the run is over."""
-        with self.record.phase("wait"):
+        with self.record.phase("wait", "free slot", peer=LEARNER):
             return self.shared.wait_for(self.shared.permits)
 
     def before(self) -> None:  # noqa: B027  (most modes do nothing here)
@@ -59,7 +63,22 @@ class Mode(ABC):
     def _put(self, slot: int, length: int) -> int:
         """Queue a filled slot; return the depth."""
         self.record.exchanged(self.shared.bytes_of(slot, length))
-        return self.queue.put(slot, length * self.config.envs_per_collector)
+        depth = self.queue.put(slot, length * self.config.envs_per_collector)
+        self.record.note("queue", "put", peer=LEARNER, number=slot, value=depth)
+        return depth
+
+    def _get(self) -> int | None:
+        """Return the oldest queued slot, or None."""
+        slot = self.queue.get()
+        if slot is not None:
+            self.record.note(
+                "queue",
+                "get",
+                peer=LEARNER + 1 + self.shared.header(slot).collector,
+                number=slot,
+                value=self.queue.depth,
+            )
+        return slot
 
     def _enough(self) -> bool:
         """End the run and return True once all its steps are collected."""
@@ -92,7 +111,7 @@ class BoundedQueue(Mode):
     def updates(self) -> Iterator[int]:
         self._permit(self.config.bound)
         while self._full():
-            while (slot := self.queue.get()) is not None:
+            while (slot := self._get()) is not None:
                 yield slot
                 self.queue.free_slot(slot)
             self._synchronized()
@@ -108,7 +127,7 @@ class BoundedQueue(Mode):
         return self.shared.counts.steps_used / (-(-self.config.total_steps // queueful) * queueful)
 
     def _full(self) -> bool:
-        with self.record.phase("wait"):
+        with self.record.phase("wait", "full queue", peer=EVERYBODY):
             return self.shared.wait_for(self.shared.ready)
 
 
@@ -122,7 +141,7 @@ class Unlocked(Mode):
     def updates(self) -> Iterator[int]:
         self._permit(self.config.bound)
         while self._one_is_there():
-            slot = self.queue.get()
+            slot = self._get()
             assert slot is not None
             yield from self._update(slot)
             self.queue.free_slot(slot)
@@ -134,7 +153,7 @@ class Unlocked(Mode):
         yield slot
 
     def _one_is_there(self) -> bool:
-        with self.record.phase("wait"):
+        with self.record.phase("wait", "batch", peer=EVERYBODY):
             return self.shared.wait_for(self.shared.ready)
 
 
@@ -190,7 +209,7 @@ class ReaderWriter(Mode):
         self._mine = False
 
     def begin(self) -> bool:
-        with self.record.phase("wait"):
+        with self.record.phase("wait", "next round", peer=LEARNER):
             going = self.shared.wait_for(self.shared.go[self.place])
         self._round += 1  # its own count: the first collector may close a round before the last one begins
         self._mine = False
@@ -222,7 +241,7 @@ class ReaderWriter(Mode):
     def updates(self) -> Iterator[int]:
         self._let_go()
         while self._all_parked():
-            slot = self.queue.get()
+            slot = self._get()
             assert slot is not None
             yield slot
             self.queue.free_slot(slot)
@@ -236,7 +255,7 @@ class ReaderWriter(Mode):
             bell.release()
 
     def _all_parked(self) -> bool:
-        with self.record.phase("wait"):
+        with self.record.phase("wait", "collectors", peer=EVERYBODY):
             return all(self.shared.wait_for(self.shared.parked) for _ in range(self.config.collectors))
 
 

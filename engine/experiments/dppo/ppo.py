@@ -43,7 +43,9 @@ class Collector:
             slot = self.mode.queue.take_free()
             header = self.shared.header(slot)
             header.collector, header.first_version = self.place, self._take_policy()
-            header.steps = self._play_rollout(self.shared.rollout(slot))
+            with self.record.phase("compute", "rollout", number=slot) as played:
+                header.steps = self._play_rollout(self.shared.rollout(slot))
+                played.version = header.first_version
             header.last_version = self.published.version if self.shared.live else header.first_version
             self.mode.finish(slot, header.steps)
         self.environments.close()
@@ -104,8 +106,9 @@ class PpoLearner:
             rollout = self.shared.rollout(slot, header.steps)
             age = counts.version - header.first_version
             counts.mixed_rollouts += header.last_version != header.first_version
-            with self.record.phase("update"):
+            with self.record.phase("update", "batch", number=slot) as update:
                 values = self._update(rollout)
+                update.version, update.value = counts.version, age
             counts.steps_used += rollout.rewards.numel()
             counts.rollouts += 1
             self.published.publish(self.policy.state)

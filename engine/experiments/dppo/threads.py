@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 
 from engine.experiments.dppo.ppo import Collector
 from engine.experiments.dppo.shared_state import SharedState
-from engine.recorder import Recorder
+from engine.recorder import Details, Recorder
+from engine.trace.layout import NO_VERSION, NOBODY
 
 
 class CollectorThread(threading.Thread):
@@ -32,7 +33,9 @@ class CollectorThread(threading.Thread):
 
 
 class ThreadRecorder:
-    """A recorder for threads other than their rank's main one: it passes points on and ignores phases."""
+    """A recorder for threads other than their rank's main one: it passes points and operations on, and phases
+    count in no sum.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -40,16 +43,23 @@ class ThreadRecorder:
     def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
         self._recorder.log(values, step=step, passes=passes)
 
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    def phase(
+        self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> AbstractContextManager[Details]:
+        return self._recorder.operation(name, what, peer=peer, number=number, picked=picked)
 
     def spend(self, name: str, seconds: float) -> None:
         pass
 
-    def span(
-        self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
-    ) -> AbstractContextManager[None]:
-        return nullcontext()
+    def operation(
+        self, kind: str, name: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> AbstractContextManager[Details]:
+        return self._recorder.operation(kind, name, peer=peer, number=number, picked=picked)
+
+    def note(
+        self, kind: str, name: str, *, peer: int = NOBODY, number: int = 0, version: int = NO_VERSION, value: int = 0
+    ) -> None:
+        self._recorder.note(kind, name, peer=peer, number=number, version=version, value=value)
 
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         self._recorder.histogram(name, bucket, count)

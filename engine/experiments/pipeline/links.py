@@ -54,40 +54,37 @@ class Neighbours:
         self._stage = stage
         self._clock = clock
         self._before, self._after = before, after
-        roles, number = stage.config.stage_roles, stage.number
-        self._role_before = roles[number - 1]
-        self._role_after = roles[number + 1] if after else ""
 
     def receive_activations(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
         """Return the micro-batch's input [shape] from the previous stage."""
         assert self._before
         what = f"the activations of micro-batch {micro_batch}"
-        return self._receive(self._before, self._role_before, micro_batch, shape, what)
+        return self._receive(self._before, self._stage.number - 1, micro_batch, shape, what)
 
     def send_activations(self, micro_batch: int, activations: Tensor) -> None:
         """Send the micro-batch's output to the next stage."""
         assert self._after
-        self._send(self._after, self._role_after, micro_batch, activations)
+        self._send(self._after, self._stage.number + 1, micro_batch, activations)
 
     def receive_gradient(self, micro_batch: int, shape: tuple[int, ...]) -> Tensor:
         """Return the gradient [shape] of the micro-batch's output from the next stage."""
         assert self._after
         what = f"the gradient of micro-batch {micro_batch}"
-        return self._receive(self._after, self._role_after, micro_batch, shape, what)
+        return self._receive(self._after, self._stage.number + 1, micro_batch, shape, what)
 
     def send_gradient(self, micro_batch: int, gradient: Tensor) -> None:
         """Send the gradient of the micro-batch's input to the previous stage."""
         assert self._before
-        self._send(self._before, self._role_before, micro_batch, gradient)
+        self._send(self._before, self._stage.number - 1, micro_batch, gradient)
 
-    def _send(self, link: Link, role: str, micro_batch: int, tensor: Tensor) -> None:
-        with self._clock.transfer("send", micro_batch, role, tensor.nbytes):
+    def _send(self, link: Link, peer: int, micro_batch: int, tensor: Tensor) -> None:
+        with self._clock.transfer("send", micro_batch, peer, tensor.nbytes):
             link.send(micro_batch, tensor)
 
-    def _receive(self, link: Link, role: str, micro_batch: int, shape: tuple[int, ...], what: str) -> Tensor:
-        with self._recorder.phase("wait"):
+    def _receive(self, link: Link, peer: int, micro_batch: int, shape: tuple[int, ...], what: str) -> Tensor:
+        with self._recorder.phase("wait", what.split(" of ")[0].removeprefix("the "), peer=peer, number=micro_batch):
             link.wait(micro_batch, f"{what}, batch {self._stage.batch + 1}")
-        with self._clock.transfer("receive", micro_batch, role, 4 * torch.Size(shape).numel()):
+        with self._clock.transfer("receive", micro_batch, peer, 4 * torch.Size(shape).numel()):
             return link.take(micro_batch, shape)
 
     # ---- tests: a slot is free again when the receiver releases it

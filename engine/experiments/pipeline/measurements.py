@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -52,30 +53,32 @@ class StageClock:
     def work(self, name: str, micro_batch: int) -> Iterator[None]:
         """Record a forward, a backward or an update."""
         self.first()
-        with self.record.phase("update" if name == "update" else "compute"), self.span(name, micro_batch):
+        with self.record.phase("update" if name == "update" else "compute", name, **self._place(micro_batch)) as done:
+            done.value = self.stage
             began = time.perf_counter()
             yield
             finish(self.device)
             self.busy_s += time.perf_counter() - began
 
     @contextmanager
-    def transfer(self, name: str, micro_batch: int, peer: str, size: int) -> Iterator[None]:
-        """Record a send or a receive of that many bytes; only sends count as exchanged."""
+    def transfer(self, name: str, micro_batch: int, peer: int, size: int) -> Iterator[None]:
+        """Record a send or a receive of that many bytes to or from the rank `peer`; only sends count as exchanged."""
         if name == "send":
             self.record.exchanged(size)
-        with self.record.phase("communicate"), self.span(name, micro_batch, size, peer):
+        with self.record.phase("communicate", name, peer=peer, **self._place(micro_batch)) as done:
+            done.bytes, done.value = size, self.stage
             yield
 
     @contextmanager
-    def span(self, name: str, micro_batch: int, size: int = 0, peer: str = "") -> Iterator[None]:
-        """Record the block's start and end, if this batch is one of those recorded."""
-        if self.batch % self.every:
+    def operation(self, name: str, micro_batch: int) -> Iterator[None]:
+        """Trace work of another thread than the rank's main one."""
+        with self.record.operation("compute", name, **self._place(micro_batch)) as done:
+            done.value = self.stage
             yield
-            return
-        with self.record.span(
-            name, stage=self.stage, micro_batch=self.batch * self.config.splits + micro_batch, bytes=size, peer=peer
-        ):
-            yield
+
+    def _place(self, micro_batch: int) -> dict[str, Any]:
+        """Return the micro-batch's number in the run; one in `every` batches is stored whole."""
+        return {"number": self.batch * self.config.splits + micro_batch, "picked": self.batch % self.every == 0}
 
     def batch_done(self) -> dict[str, float]:
         """Start the next batch; return the metrics of the one that ends."""

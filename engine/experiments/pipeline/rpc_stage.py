@@ -88,7 +88,7 @@ class StageService:
     @contextmanager
     def _work(self, what: str, micro_batch: int) -> Iterator[None]:
         """Count the block as work of the stage, and record it as a span."""
-        with self.clock.span(what, micro_batch):
+        with self.clock.operation(what, micro_batch):
             self.clock.first()
             self.since, self.current_work = (
                 time.perf_counter(),

@@ -7,14 +7,13 @@ wait.
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from engine.recorder import Span
+from engine.trace.layout import NO_VERSION, NOBODY
+from engine.trace.ring import Operation, Phase, TraceWriter
 
 CAPACITY = 200_000
-SPANS = 50_000
 FLUSH_S = 0.2
 EAGER_FLUSH_S = 0.05
 EXCHANGED_S = 0.5
@@ -28,13 +27,9 @@ RawPoint = tuple[str, int, float, float, float | None]
 
 @dataclass
 class Flush:
-    """Content of each message, sent every `FLUSH_S`: new points, spans and histogram counts, and totals of everything
-    else.
-    """
+    """Content of each message, sent every `FLUSH_S`: new points and histogram counts, and totals of everything else."""
 
     points: list[RawPoint] = field(default_factory=list)
-    phases: dict[str, float] = field(default_factory=dict)
-    spans: list[Span] = field(default_factory=list)
     histograms: dict[tuple[str, int], int] = field(default_factory=dict)
     progress: tuple[int, int, str] = (0, 0, "samples")
     progress_at: float = 0.0
@@ -42,39 +37,17 @@ class Flush:
     dropped: int = 0
 
 
-class _Phase:
-    """One phase's block; entering it pauses the enclosing phase's clock."""
-
-    __slots__ = ("name", "recorder")
-
-    def __init__(self, recorder: "ChannelRecorder", name: str) -> None:
-        self.recorder = recorder
-        self.name = name
-
-    def __enter__(self) -> None:
-        recorder, now = self.recorder, time.perf_counter()
-        if recorder.open_phases:
-            recorder.seconds[recorder.open_phases[-1]] += now - recorder.since
-        recorder.open_phases.append(self.name)
-        recorder.since = now
-
-    def __exit__(self, *_: object) -> None:
-        recorder, now = self.recorder, time.perf_counter()
-        recorder.seconds[recorder.open_phases.pop()] += now - recorder.since
-        recorder.since = now
-
-
 class ChannelRecorder:
     """A `Recorder` that passes its records to `send`, from a separate thread, every `FLUSH_S`."""
 
-    def __init__(self, send: Callable[[Flush], None], capacity: int = CAPACITY) -> None:
-        self.seconds: defaultdict[str, float] = defaultdict(float)
-        self.open_phases: list[str] = []
-        self.since = 0.0
+    def __init__(
+        self, send: Callable[[Flush], None], capacity: int = CAPACITY, trace: TraceWriter | None = None
+    ) -> None:
+        self.trace = trace or TraceWriter()
+        self._started = False
         self._send = send
         self._capacity = capacity
         self._points: deque[RawPoint] = deque()
-        self._spans: deque[Span] = deque()
         self._histograms: dict[str, Counter[int]] = defaultdict(Counter)
         self._histogram_lock = threading.Lock()
         self._flushing = threading.Lock()
@@ -86,7 +59,6 @@ class ChannelRecorder:
         self._progress_at = 0.0
         self._zero = time.monotonic()
         self._before_s = 0.0
-        self._blocks: dict[str, _Phase] = {}
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._flush_until_closed, name="recorder", daemon=True)
         self._thread.start()
@@ -98,12 +70,13 @@ class ChannelRecorder:
         """
         self._zero = zero
         self._before_s = before_s
-        self.seconds.clear()
-        self.since = time.perf_counter()
+        self.trace.clear_sums()
+        self._started = True
 
     def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
         now = time.monotonic() - self._zero + self._before_s
         self._last_step = step
+        self.trace.log_step(step)
         points = self._points
         if len(points) + len(values) > self._capacity:
             self._dropped += len(values)
@@ -111,27 +84,21 @@ class ChannelRecorder:
         for name, value in values.items():
             points.append((name, step, float(value), now, passes))
 
-    def phase(self, name: str) -> _Phase:
-        block = self._blocks.get(name)
-        if block is None:
-            block = self._blocks[name] = _Phase(self, name)
-        return block
+    def phase(self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False) -> Phase:
+        return self.trace.phase(name, what, peer=peer, number=number, picked=picked)
 
     def spend(self, name: str, seconds: float) -> None:
-        self.seconds[name] += seconds
+        self.trace.spend(name, seconds)
 
-    @contextmanager
-    def span(
-        self, name: str, *, stage: int = 0, micro_batch: int = 0, bytes: int = 0, peer: str = ""
-    ) -> Iterator[None]:
-        start = time.monotonic_ns()
-        try:
-            yield
-        finally:
-            if len(self._spans) < SPANS:
-                self._spans.append(Span(name, stage, micro_batch, start, time.monotonic_ns(), bytes, peer))
-            else:
-                self._dropped += 1
+    def operation(
+        self, kind: str, name: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> Operation:
+        return self.trace.operation(kind, name, peer=peer, number=number, picked=picked)
+
+    def note(
+        self, kind: str, name: str, *, peer: int = NOBODY, number: int = 0, version: int = NO_VERSION, value: int = 0
+    ) -> None:
+        self.trace.note(kind, name, peer=peer, number=number, version=version, value=value)
 
     def histogram(self, name: str, bucket: int, count: int = 1) -> None:
         with self._histogram_lock:
@@ -148,9 +115,9 @@ class ChannelRecorder:
         """Add the phase `other` (the rest of the execution time, which ended `at` or ends now) and send the rest;
         `serve` is other threads' time.
         """
-        if self.since:
-            elapsed = (time.monotonic() if at is None else at) - self._zero
-            self.seconds["other"] += max(0.0, elapsed - sum(self.seconds.values()) + self.seconds.get("serve", 0.0))
+        if self._started:
+            elapsed, sums = (time.monotonic() if at is None else at) - self._zero, self.trace.sums()
+            self.trace.spend("other", max(0.0, elapsed - sum(sums.values()) + sums.get("serve", 0.0)))
         self._closing.set()
         self._thread.join()
         self._tell_exchanged()
@@ -177,7 +144,7 @@ class ChannelRecorder:
             self._points.append((EXCHANGED, self._last_step or 0, self._exchanged_told / MB, time_s, None))
 
     def _flush(self) -> None:
-        points, spans = self._points, self._spans
+        points = self._points
         with self._histogram_lock:
             counts = {
                 (name, bucket): count for name, buckets in self._histograms.items() for bucket, count in buckets.items()
@@ -186,8 +153,6 @@ class ChannelRecorder:
         self._send(
             Flush(
                 points=[points.popleft() for _ in range(len(points))],
-                phases=dict(self.seconds),
-                spans=[spans.popleft() for _ in range(len(spans))],
                 histograms=counts,
                 progress=self._progress,
                 progress_at=self._progress_at,

@@ -30,6 +30,7 @@ from engine.seeding import DROPOUT, seed_of
 from engine.system.network_isolation import ListenRule, obey
 from engine.system.out_of_memory import gpu_failure, gpu_met, gpu_of, limit_met, memory_cause, words_of
 from engine.system.processes import die_with_parent
+from engine.trace.ring import TraceMemory, TraceWriter
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class RankPlan:
     folder: Path
     visible_gpus: str
     departed: torch.Tensor
+    trace: TraceMemory
     time_before_s: float
     resume_from: Path | None
     data_folder: str | None
@@ -72,7 +74,7 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         return answer.at
 
     send(Hello(os.getpid(), fork_server.has_loaded()))
-    recorder = ChannelRecorder(send)
+    recorder = ChannelRecorder(send, trace=TraceWriter(plan.trace.memory))
     rank = Rank(
         plan.index,
         plan.role,

@@ -17,6 +17,7 @@ from engine.data.devices import finish
 from engine.recorder import Recorder
 from engine.seeding import seed_of
 from engine.system.run_files import LOCK_SUFFIX
+from engine.trace.layout import EVERYBODY
 
 
 class Meetings(Protocol):
@@ -62,7 +63,8 @@ class Rank:
         Return that time (monotonic, s), from which points count their time too.
         """
         finish(self.device)
-        zero = self.meet("ready")
+        with self.recorder.operation("barrier", "ready", peer=EVERYBODY):
+            zero = self.meet("ready")
         self.start(zero)
         return zero
 
@@ -75,23 +77,32 @@ class Rank:
         epoch, not per step. A GPU's work is done when its rank arrives.
         """
         finish(self.device)
-        self.meet(name)
+        with self.recorder.operation("barrier", name, peer=EVERYBODY):
+            self.meet(name)
 
     def lock(self, name: str) -> AbstractContextManager[Any]:
         """Return a lock between the run's ranks; the system frees it when its holder dies. Reuse the object: opening it
         costs a file.
         """
-        return self.locks(name) if self.locks else FileLock(self.folder / f"{name}{LOCK_SUFFIX}")
+        return self.locks(name) if self.locks else FileLock(self.folder, name, self.recorder)
 
 
 class FileLock:
-    """A lock on a file between processes (flock): about 1 µs when free, freed by the kernel when its holder dies."""
+    """A lock on a file between processes (flock): about 1 µs when free, freed by the kernel when its holder dies. Waits
+    for it are traced.
+    """
 
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    def __init__(self, folder: Path, name: str, recorder: Recorder) -> None:
+        self._descriptor = os.open(folder / f"{name}{LOCK_SUFFIX}", os.O_RDWR | os.O_CREAT, 0o600)
+        self._name = name
+        self._recorder = recorder
 
     def __enter__(self) -> None:
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with self._recorder.operation("lock", self._name):
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def __exit__(self, *_: object) -> None:
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)

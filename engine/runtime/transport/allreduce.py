@@ -22,10 +22,12 @@ import torch
 from torch import Tensor, distributed
 
 from engine.errors import PeerLost, RunFailed
+from engine.recorder import Recorder
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.rendezvous import address
 from engine.runtime.transport.request_reply import Exchange, Transport
 from engine.system.network_isolation import check_listening
+from engine.trace.layout import EVERYBODY
 
 Average = Callable[[Tensor], None]
 """Replaces a CPU vector by the mean over all ranks; raises PeerLost or RuntimeError if that fails or times out."""
@@ -70,16 +72,17 @@ class Collective:
             f"engine.runtime.transport.{'gloo' if self.transport == 'gloo' else 'server'}_allreduce"
         )
         with carrier.averaging(self, rank) as average:
-            yield Circle(self, rank.index, average)
+            yield Circle(self, rank.index, average, rank.recorder)
 
 
 class Circle:
     """One rank's membership in the group."""
 
-    def __init__(self, collective: Collective, index: int, average: Average) -> None:
+    def __init__(self, collective: Collective, index: int, average: Average, record: Recorder) -> None:
         self._collective = collective
         self._index = index
         self._average = average
+        self._record = record
         self._roll = collective.roll.numpy()  # element access takes a tenth of a tensor's time
         self._roll[index, PID] = os.getpid()
         self._count = 0
@@ -110,7 +113,8 @@ class Circle:
         self._roll[self._index, STAMPS + self._count % 2] = began
         self._roll[self._index, COUNT] = self._count
         try:
-            yield
+            with self._record.operation("collective", "average", peer=EVERYBODY, number=self._count):
+                yield
         except (torch.OutOfMemoryError, torch.AcceleratorError):  # of this rank's own GPU
             raise
         except (PeerLost, RuntimeError) as error:

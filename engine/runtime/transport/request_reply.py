@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from engine.recorder import Recorder
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.disconnects import Goodbyes
 
@@ -79,8 +80,9 @@ class ClientLink(Protocol):
 class Service:
     """The server's side: keeps the first failure of a handler for the rank's main thread."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, record: Recorder) -> None:
         self._handler = handler
+        self._record = record
         self._failure: BaseException | None = None
 
     def handle(self, request: Request, vector: Tensor | None, send: Callable[[Answer, Tensor | None], None]) -> None:
@@ -90,10 +92,19 @@ class Service:
         arrived = time.monotonic_ns()
 
         def respond(answer: Answer, reply: Tensor | None) -> None:
+            self._record.note(
+                "send",
+                "answer",
+                peer=request.client,
+                number=request.step,
+                version=answer.version,
+                value=answer.staleness,
+            )
             send(answer._replace(held_ns=time.monotonic_ns() - arrived), reply)
 
         try:
-            self._handler(request, vector, respond)
+            with self._record.operation("serve", "request", peer=request.client, number=request.step):
+                self._handler(request, vector, respond)
         except BaseException as failure:
             self._failure = self._failure or failure
             raise
@@ -187,7 +198,7 @@ class Exchange:
         """Answer requests for the block; at its end, wait briefly until the clients have received their last
         answers.
         """
-        service = Service(handler)
+        service = Service(handler, rank.recorder)
         with self._carrier().serve(self, rank, service):
             yield service
             self.goodbyes.wait(rank)

@@ -16,6 +16,7 @@ from engine.store import Reader
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.system.network_isolation import Network
+from engine.trace.layout import TraceWindow
 
 VARIABLE = "PARALLAB_COMMITS"
 Curve = tuple[str, int | None]
@@ -62,8 +63,9 @@ class CommitLog:
         run_points: Sequence[Point],
         progress: tuple[int, int, str],
         samples: Sequence[MachineSample],
+        windows: Sequence[TraceWindow],
     ) -> None:
-        self._sink.write(batches, run_points, progress, samples)
+        self._sink.write(batches, run_points, progress, samples, windows)
         told: dict[Curve, tuple[int, float]] = {}
         for rank, points in [*((batch.rank, batch.points) for batch in batches), (None, run_points)]:
             for point in points:

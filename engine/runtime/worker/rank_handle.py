@@ -1,14 +1,17 @@
 """One rank as its worker sees it: the process, the channel, the last messages."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from engine.errors import RankFailed
-from engine.recorder import Point
+from engine.recorder import Point, Span
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.process import RankPlan
 from engine.store.records import RankBatch, RankRow, RankState
+from engine.trace.chunk import TraceChunk
+from engine.trace.ring_reader import TraceReader
 
 
 @dataclass
@@ -35,6 +38,10 @@ class RankHandle:
     """False if the fork server, the only process that could report it, died first."""
     memory_mb: float | None = None
     cpu_percent: float | None = None
+    trace: TraceReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.trace = TraceReader(self.plan.trace.memory)
 
     @property
     def role(self) -> str:
@@ -59,9 +66,11 @@ class RankHandle:
             self.cpu_percent,
         )
 
-    def take(self) -> RankBatch | None:
-        """Return everything that the rank sent since the last call as one batch, or None."""
-        if not self.inbox:
+    def take(self, spans: Sequence[Span] = (), chunk: TraceChunk | None = None) -> RankBatch | None:
+        """Return everything that the rank sent since the last call, and of its trace what is to be stored, as one
+        batch; None if there is nothing.
+        """
+        if not self.inbox and not spans and chunk is None:
             return None
         flushes, self.inbox = self.inbox, []
         histograms: dict[tuple[str, int], int] = {}
@@ -71,9 +80,10 @@ class RankHandle:
         return RankBatch(
             self.plan.index,
             [Point(*raw) for flush in flushes for raw in flush.points],
-            self.latest.phases,
-            [span for flush in flushes for span in flush.spans],
+            self.trace.sums(),
+            spans,
             histograms,
             self.latest.last_step,
             self.latest.dropped,
+            chunk,
         )

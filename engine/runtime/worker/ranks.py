@@ -30,6 +30,7 @@ from engine.seeding import place_of
 from engine.system.network_isolation import ListenRule, rule_of
 from engine.system.processes import end_processes
 from engine.system.run_files import remove_meeting_files
+from engine.trace.ring import TraceMemory
 
 __all__ = ["LocalRanks", "Rank", "Ranks", "StopRequested"]
 
@@ -119,6 +120,7 @@ class Ranks:
             self.folder,
             self.visible_gpus,
             departed,
+            TraceMemory(),
             self.time_before_s,
             self.resume_from,
             os.environ.get(DATA),
@@ -145,6 +147,7 @@ class Ranks:
             if sentence := "" if plan.parent_pid else fork_server.end_of_server():
                 raise RankFailed(fork_server.NAME, sentence) from error
             raise
+        plan.trace.close()
         theirs.close()  # so that our end reads end-of-file when the rank has exited
         return RankHandle(plan, process, ours)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StoreBusy, StoreFull
-from engine.recorder import Point
+from engine.recorder import Point, Span
 from engine.runtime.worker.disturbance import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import PATIENCE_S, patiently
@@ -16,6 +16,9 @@ from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch
 from engine.store.timestamps import now
 from engine.system.log_files import trim
+from engine.trace.chunk import TraceChunk
+from engine.trace.collector import TraceCollector
+from engine.trace.layout import TraceWindow
 
 log = logging.getLogger(__name__)
 
@@ -44,15 +47,19 @@ class RunProgress:
         self.time_before_s = time_before_s
         self.telemetry = Telemetry([member.pid for member in members])
         self.disturbance = disturbance
+        self.traces = TraceCollector([member.trace for member in members])
         self.zero: float | None = None
         """The time (monotonic, s) at which all ranks were ready."""
         self.execution_time_s: float | None = None
         self.written_at = 0.0
         self.unwritten: list[RankBatch] = []
+        self.windows: list[TraceWindow] = []
+        """New windows of the trace, not written yet."""
 
     def begin(self, zero: float) -> None:
         """Record that all ranks have been ready since that time."""
         self.zero = zero
+        self.traces.begin(zero)
         self.sink.running(zero - self.began)
 
     def write_if_due(self) -> None:
@@ -66,7 +73,13 @@ class RunProgress:
         """Write everything received. If the store is busy or full it is kept for the next time; `final` waits, and
         raises.
         """
-        self.unwritten += [batch for member in self.members if (batch := member.take())]
+        traced = self.traces.collect(final)
+        self.unwritten += [
+            batch
+            for member, (picked, chunk) in zip(self.members, traced, strict=True)
+            if (batch := member.take(self._spans(picked), chunk))
+        ]
+        self.windows += self.traces.new_windows()
         samples = []
         if self.telemetry.due() or final:
             samples = self.telemetry.sample()
@@ -80,9 +93,10 @@ class RunProgress:
         own = self._run_points(done, unit, bool(samples), final)
         try:
             patiently(
-                lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples), PATIENCE_S if final else 0.0
+                lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples, self.windows),
+                PATIENCE_S if final else 0.0,
             )
-            self.unwritten = []
+            self.unwritten, self.windows = [], []
             self.sink.ranks([member.row() for member in self.members])
             if final and (programs := self.disturbance.programs()):
                 self.sink.other_programs(programs)
@@ -98,7 +112,7 @@ class RunProgress:
         batches = [batch for member in self.members if (batch := member.take())]
         if batches and not self.unwritten:  # if anything is pending, the store has just refused it for long
             try:
-                patiently(lambda: self.sink.write(batches, [], self._totals(), []), PATIENCE_S)
+                patiently(lambda: self.sink.write(batches, [], self._totals(), [], []), PATIENCE_S)
             except (StoreBusy, StoreFull) as error:
                 log.warning("%s", error)  # the run's own failure is reported, not this one
 
@@ -107,6 +121,23 @@ class RunProgress:
         ends = [member.done_at for member in self.members if member.done_at is not None]
         if self.zero is not None and ends:
             self.execution_time_s = max(ends) - self.zero + self.time_before_s
+
+    def _spans(self, picked: TraceChunk | None) -> list[Span]:
+        """Return picked operations as spans of a pipeline."""
+        if picked is None:
+            return []
+        return [
+            Span(
+                picked.names[entry["name"]],
+                int(entry["value"]),
+                int(entry["number"]),
+                int(entry["entered_ns"]),
+                int(entry["left_ns"]),
+                int(entry["bytes"]),
+                self.members[entry["peer"]].role if entry["peer"] >= 0 else "",
+            )
+            for entry in picked.entries
+        ]
 
     def _trim_logs(self) -> None:
         for role in ("worker", *(member.role for member in self.members)):

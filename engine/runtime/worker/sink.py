@@ -8,6 +8,7 @@ from engine.recorder import Point
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.system.network_isolation import Network
+from engine.trace.layout import TraceWindow
 
 if TYPE_CHECKING:
     from engine.store import Store
@@ -31,8 +32,9 @@ class Sink(Protocol):
         run_points: Sequence[Point],
         progress: tuple[int, int, str],
         samples: Sequence[MachineSample],
+        windows: Sequence[TraceWindow],
     ) -> None:
-        """Store the ranks' records, the run's own points, its progress and the machine's numbers."""
+        """Store ranks' records, the run's own points, its progress, the machine's numbers and windows of the trace."""
 
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         """Report the programs that ran beside the run, with the cores that each used on average."""
@@ -71,8 +73,11 @@ class StoreSink:
         run_points: Sequence[Point],
         progress: tuple[int, int, str],
         samples: Sequence[MachineSample],
+        windows: Sequence[TraceWindow],
     ) -> None:
-        self._store.worker.write(self._run_id, batches, run_points=run_points, progress=progress, samples=samples)
+        self._store.worker.write(
+            self._run_id, batches, run_points=run_points, progress=progress, samples=samples, windows=windows
+        )
 
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         self._store.worker.note_environment(self._run_id, "other_programs", [[*each] for each in programs])
@@ -94,6 +99,7 @@ class MemorySink:
     startup_time_s: float | None = None
     level: str = ""
     programs: list[tuple[str, float]] = field(default_factory=list)
+    windows: list[TraceWindow] = field(default_factory=list)
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self.rows |= {row.rank: row for row in rows}
@@ -110,11 +116,13 @@ class MemorySink:
         run_points: Sequence[Point],
         progress: tuple[int, int, str],
         samples: Sequence[MachineSample],
+        windows: Sequence[TraceWindow],
     ) -> None:
         self.batches += batches
         self.run_points += run_points
         self.progress = progress
         self.samples += samples
+        self.windows += windows
 
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         self.programs += programs

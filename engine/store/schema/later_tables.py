@@ -45,6 +45,25 @@ ORIGINS = """CREATE TABLE origins ( -- where the runs come from that another sto
     imported_by TEXT NOT NULL -- and by whom
 ) STRICT"""
 
+TRACES = (
+    """CREATE TABLE trace_windows ( -- the stretches of a run whose operations are stored
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    begin_ns INTEGER NOT NULL, -- start on the machine's monotonic clock; all ranks are ready at the start of the first
+    end_ns INTEGER NOT NULL, -- end on the same clock
+    reason TEXT NOT NULL CHECK (reason IN ('start', 'sample', 'request', 'end')), -- why it is stored
+    PRIMARY KEY (run_id, begin_ns)
+) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE trace_chunks ( -- operations of one rank in a row
+    id INTEGER PRIMARY KEY, -- the order recorded
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    rank INTEGER NOT NULL, -- its rank
+    entries INTEGER NOT NULL, -- number of operations
+    lost INTEGER NOT NULL, -- operations overwritten before they could be read, since the rank's last chunk
+    names TEXT NOT NULL, -- the names that operations refer to by index, as JSON
+    content BLOB NOT NULL -- the operations, 64 bytes each (engine/trace/entries.py), compressed by zlib
+) STRICT""",
+)
+
 LOOKS = """CREATE TABLE looks ( -- when each person looked at the Home page
     person TEXT PRIMARY KEY, -- the name that the person goes by
     looked_at TEXT NOT NULL, -- when they last did
@@ -148,6 +167,7 @@ LATER_TABLES = (
         VIEWS,
         ORIGINS,
         LOOKS,
+        *TRACES,
         DUELS,
         DUEL_SWEEPS,
         PEOPLE,

@@ -22,6 +22,7 @@ from engine.store.schema.later_tables import (
     PEOPLE,
     SIGN_INS,
     TOKENS,
+    TRACES,
     VIEWS,
 )
 from engine.store.schema.minmax_buckets import rebuild
@@ -253,3 +254,11 @@ def timing_of_sweeps(db: Connection) -> None:
     """Let a sweep repeat its combinations until their median times are known."""
     db.execute("ALTER TABLE sweeps ADD COLUMN timing TEXT NOT NULL DEFAULT ''")
     db.execute("CREATE INDEX sweeps_timing ON sweeps (id) WHERE timing <> ''")
+
+
+@steps()
+def traces(db: Connection) -> None:
+    """Keep what the ranks of a run did, operation by operation, in samples of the run."""
+    for table in TRACES:
+        db.execute(table)
+    db.execute("CREATE INDEX trace_chunks_run ON trace_chunks (run_id, id)")

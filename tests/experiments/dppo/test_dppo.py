@@ -46,7 +46,7 @@ def test_weights_are_taken_whole_while_another_process_publishes(tmp_path: Path)
 
 def test_the_queue_is_first_in_first_out_and_counts_what_it_holds(tmp_path: Path) -> None:
     board = board_of(config_of(max_queue_size=3))
-    queue = RolloutQueue(board, lambda name: FileLock(tmp_path / name))
+    queue = RolloutQueue(board, lambda name: FileLock(tmp_path, name, MemoryRecorder()))
     slots = [queue.take_free() for _ in range(3)]
     assert sorted(slots) == [0, 1, 2]
     with pytest.raises(IndexError, match="no slot is free"):

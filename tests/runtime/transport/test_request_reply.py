@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from engine.errors import RankFailed
+from engine.recorder import MemoryRecorder
 from engine.runtime.rank import fork_server
 from engine.runtime.transport import rpc, rpc_group
 from engine.runtime.transport.request_reply import Exchange, Service
@@ -116,5 +117,5 @@ def test_an_answer_from_a_gpu_names_it_to_torch(
     made: list[Any] = []
     monkeypatch.setattr(rpc, "Future", lambda *, devices: made.append(devices))
     exchange = Exchange.create("rpc", SIZE, server=0, server_role="ps", clients=(1,), server_device=device)
-    rpc._Served(Service(lambda *given: None), exchange).future()
+    rpc._Served(Service(lambda *given: None, MemoryRecorder()), exchange).future()
     assert made == [named]

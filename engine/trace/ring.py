@@ -1,0 +1,272 @@
+"""The trace of one rank, in memory shared with its worker: the rank writes what it does, and pays about a microsecond
+for an operation.
+"""
+
+import itertools
+import mmap
+import os
+import tempfile
+import threading
+import time
+from multiprocessing.reduction import DupFd
+from types import TracebackType
+from typing import Any
+
+from engine.metrics import PHASES
+from engine.trace.layout import (
+    CAPACITY,
+    DEPTH,
+    ENTRY,
+    HEAD,
+    KINDS,
+    LANE_WORDS,
+    LANES,
+    MOST_NAMES,
+    MOVED,
+    NAME_BYTES,
+    NAMES,
+    NAMES_AT,
+    NO_VERSION,
+    NOBODY,
+    OPEN,
+    PICKED,
+    RING_AT,
+    SIZE,
+    SLOT,
+    STEP,
+    SUMS,
+    WORD,
+)
+
+KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+PHASE_NUMBERS = {phase: number for number, phase in enumerate(PHASES)}
+WAITING = KIND_NUMBERS["wait"]
+MASK, ENTRY_BYTES = CAPACITY - 1, ENTRY.size
+_pack = ENTRY.pack_into
+_now = time.monotonic_ns
+
+
+class TraceMemory:
+    """Memory for one rank's trace; the worker creates it, and it reaches the rank as an inherited descriptor.
+
+    It has no name, so nothing is left of it once both processes have ended, and it takes nothing of /dev/shm.
+    """
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        if descriptor is None:
+            descriptor = _new_memory()
+            os.ftruncate(descriptor, SIZE)
+        self.descriptor = descriptor
+        self.memory = memoryview(mmap.mmap(descriptor, SIZE))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (DupFd(self.descriptor),)
+
+    def close(self) -> None:
+        """Close the descriptor; the memory stays mapped."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def _new_memory() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("trace")
+    with tempfile.TemporaryFile() as file:  # macOS
+        return os.dup(file.fileno())
+
+
+def _reopened(descriptor: Any) -> TraceMemory:
+    return TraceMemory(descriptor.detach())
+
+
+class Operation:
+    """One operation of a rank, entered and left once: a `with` block. Set `bytes`, `version` and `value` inside it."""
+
+    __slots__ = (
+        "_lane",
+        "_writer",
+        "bytes",
+        "entered_ns",
+        "flags",
+        "kind",
+        "name",
+        "number",
+        "peer",
+        "value",
+        "version",
+    )
+
+    def __init__(self, writer: "TraceWriter", kind: int, name: int, peer: int, number: int, flags: int = 0) -> None:
+        self._writer = writer
+        self.kind, self.name, self.peer, self.number, self.flags = kind, name, peer, number, flags
+        self.bytes = self.value = 0
+        self.version = NO_VERSION
+
+    def __enter__(self) -> "Operation":
+        writer = self._writer
+        self._lane = lane = writer.lane()
+        self.entered_ns = now = _now()
+        writer.open(lane, now, self.kind | self.name << 8 | (self.peer & 0xFFFF) << 24, self.number)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        words, lane = self._writer.words, self._lane
+        at = OPEN + lane * LANE_WORDS
+        words[at] = depth = words[at] - 1
+        self._writer.write(self, lane, depth, _now())
+
+
+class Phase(Operation):
+    """A phase of the rank's main thread: its time, less that of the phases inside, counts in the phase's sum."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> "Phase":
+        super().__enter__()
+        writer, words = self._writer, self._writer.words
+        if writer.phases:
+            words[SUMS + writer.phases[-1]] += self.entered_ns - writer.since_ns
+        writer.phases.append(self.kind)
+        writer.since_ns = self.entered_ns
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        writer, now = self._writer, _now()
+        writer.words[SUMS + writer.phases.pop()] += now - writer.since_ns
+        writer.since_ns = now
+        super().__exit__(kind, error, trace)
+
+
+class TraceWriter:
+    """The rank's side of its trace. Any thread may write; each has a lane."""
+
+    def __init__(self, memory: memoryview | None = None) -> None:
+        self._memory = memoryview(bytearray(SIZE)) if memory is None else memory
+        self.words = self._memory.cast("q")
+        self._next = itertools.count(self.words[HEAD]).__next__
+        self._names: dict[str, int] = {}
+        self._naming = threading.Lock()
+        self._lanes: dict[int, int] = {threading.get_ident(): 0}
+        self.phases: list[int] = []
+        """The phases that the main thread is in, by number; `since_ns` is when the innermost one's time last began."""
+        self.since_ns = 0
+
+    # ---- operations
+
+    def operation(
+        self, kind: str, name: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> Operation:
+        """Return an operation to use as a `with` block; `kind` is one of `layout.KINDS`, `peer` a rank's index."""
+        return Operation(self, KIND_NUMBERS[kind], self.name(name), peer, number, PICKED if picked else 0)
+
+    def phase(self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False) -> Phase:
+        """Return a phase (one of engine.metrics.PHASES) to use as a `with` block in the rank's main thread."""
+        return Phase(self, PHASE_NUMBERS[name], self.name(what), peer, number, PICKED if picked else 0)
+
+    def note(
+        self, kind: str, name: str, *, peer: int = NOBODY, number: int = 0, version: int = NO_VERSION, value: int = 0
+    ) -> None:
+        """Write an entry without duration."""
+        operation = Operation(self, KIND_NUMBERS[kind], self.name(name), peer, number)
+        operation.version, operation.value = version, value
+        operation.entered_ns = now = _now()
+        lane = self.lane()
+        self.write(operation, lane, self.words[OPEN + lane * LANE_WORDS], now)
+
+    # ---- what operations are made of
+
+    def name(self, text: str) -> int:
+        """Return the number of a name, which is written down at its first use; number 0 stands for further names."""
+        number = self._names.get(text)
+        if number is None:
+            with self._naming:
+                number = self._names.get(text)
+                if number is None:
+                    number = len(self._names) + 1
+                    if number >= MOST_NAMES:
+                        return 0
+                    at = NAMES_AT + number * NAME_BYTES
+                    encoded = text.encode()[:NAME_BYTES].ljust(NAME_BYTES, b"\0")
+                    self._memory[at : at + NAME_BYTES] = encoded
+                    self._names[text] = number
+                    self.words[NAMES] = number + 1
+        return number
+
+    def lane(self) -> int:
+        """Return the lane of the calling thread; threads beyond `LANES` share the last one."""
+        ident = threading.get_ident()
+        lane = self._lanes.get(ident)
+        if lane is None:
+            with self._naming:
+                lane = self._lanes.setdefault(ident, min(len(self._lanes), LANES - 1))
+        return lane
+
+    def open(self, lane: int, entered_ns: int, what: int, number: int) -> None:
+        """Note what a thread does from now on, around further operations."""
+        words, at = self.words, OPEN + lane * LANE_WORDS
+        depth = words[at]
+        if depth < DEPTH:
+            slot = at + 1 + depth * SLOT
+            words[slot] = entered_ns
+            words[slot + 1] = what
+            words[slot + 2] = number
+            words[slot + 3] = words[STEP]
+        words[at] = depth + 1
+
+    def write(self, done: Operation, lane: int, depth: int, left_ns: int) -> None:
+        """Write the entry of an operation; its sequence number, which makes it valid, last."""
+        words, index = self.words, self._next()
+        at = RING_AT + (index & MASK) * ENTRY_BYTES
+        _pack(
+            self._memory,
+            at,
+            0,
+            done.entered_ns,
+            left_ns,
+            done.kind,
+            lane,
+            done.name,
+            done.peer,
+            depth,
+            done.flags,
+            done.bytes,
+            words[STEP],
+            done.number,
+            done.version,
+            done.value,
+        )
+        index += 1
+        words[at // WORD] = words[HEAD] = index
+        if done.kind != WAITING:
+            words[MOVED] = index
+
+    # ---- phases
+
+    def spend(self, phase: str, seconds: float) -> None:
+        """Add to the sum of a phase; negative seconds subtract."""
+        self.words[SUMS + PHASE_NUMBERS[phase]] += round(seconds * 1e9)
+
+    def log_step(self, step: int) -> None:
+        """Note the rank's last logged step, which further entries carry."""
+        self.words[STEP] = step
+        self.words[MOVED] = -step  # a step is progress even where it leaves no entry
+
+    def sums(self) -> dict[str, float]:
+        """Return the seconds of each phase that has any."""
+        return sums_of(self.words)
+
+    def clear_sums(self) -> None:
+        """Set the sums to 0."""
+        self.since_ns = _now()
+        for phase in range(len(PHASES)):
+            self.words[SUMS + phase] = 0
+
+
+def sums_of(words: memoryview) -> dict[str, float]:
+    """Return the seconds of each phase that has any."""
+    return {phase: words[SUMS + number] / 1e9 for number, phase in enumerate(PHASES) if words[SUMS + number]}

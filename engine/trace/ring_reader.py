@@ -1,0 +1,117 @@
+"""The worker's side of a rank's trace: reads it without the rank's help, so also where the rank is stuck or dead."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from engine.trace.entries import DTYPE, Entries
+from engine.trace.layout import (
+    CAPACITY,
+    DEPTH,
+    HEAD,
+    KINDS,
+    LANE_WORDS,
+    LANES,
+    MOVED,
+    NAME_BYTES,
+    NAMES,
+    NAMES_AT,
+    OPEN,
+    RING_AT,
+    SLOT,
+    STEP,
+    unpacked,
+)
+from engine.trace.ring import sums_of
+
+
+@dataclass(frozen=True, slots=True)
+class OpenOperation:
+    """What a thread of a rank is doing: the time it entered (monotonic clock, ns), and what the entry will say."""
+
+    entered_ns: int
+    kind: str
+    name: str
+    peer: int
+    number: int
+    step: int
+    lane: int
+
+
+class TraceReader:
+    """Reads one rank's memory; `lost` counts entries that were overwritten before they were read."""
+
+    def __init__(self, memory: memoryview) -> None:
+        self._memory = memory
+        self._words = memory.cast("q")
+        self._ring = np.frombuffer(memory, DTYPE, CAPACITY, RING_AT)
+        self._read = 0
+        self._held_back_at = -1
+        self.lost = 0
+
+    @property
+    def written(self) -> int:
+        """Number of entries that the rank has written."""
+        return self._words[HEAD]
+
+    @property
+    def moved(self) -> int:
+        """A number that changes with each finished operation that is not a wait."""
+        return self._words[MOVED]
+
+    @property
+    def step(self) -> int:
+        """The rank's last logged step."""
+        return self._words[STEP]
+
+    def sums(self) -> dict[str, float]:
+        """Return the seconds of each phase that has any."""
+        return sums_of(self._words)
+
+    def names(self) -> list[str]:
+        """Return the names by number."""
+        found = [""]
+        for number in range(1, self._words[NAMES]):
+            at = NAMES_AT + number * NAME_BYTES
+            found.append(bytes(self._memory[at : at + NAME_BYTES]).rstrip(b"\0").decode(errors="replace"))
+        return found
+
+    def drain(self) -> Entries:
+        """Return the entries written since the last call, in order; count those that were overwritten meanwhile.
+
+        An entry that a thread is just writing is left for the next call, once: if it is still not complete then, its
+        rank was stopped while it wrote.
+        """
+        head = self.written
+        first = max(self._read, head - CAPACITY)
+        self.lost += first - self._read
+        found = self._copy(first, head)
+        expected = np.arange(first + 1, head + 1, dtype=np.uint64)
+        written = found["seq"]
+        unfinished = np.flatnonzero(written < expected)
+        if len(unfinished) and self._held_back_at != (held := first + int(unfinished[0])):
+            self._held_back_at, head = held, held
+            count = held - first
+            found, expected, written = found[:count], expected[:count], written[:count]
+        still = self._ring["seq"][np.arange(first, head) % CAPACITY]
+        valid = (written == expected) & (still == expected)
+        self.lost += int(len(valid) - valid.sum())
+        self._read = head
+        whole: Entries = found[valid]
+        return whole
+
+    def _copy(self, first: int, end: int) -> Entries:
+        copied: Entries = self._ring[np.arange(first, end) % CAPACITY]
+        return copied
+
+    def open_operations(self) -> list[OpenOperation]:
+        """Return what each thread is doing, the outermost operation first; the main thread's come first."""
+        names, found = self.names(), []
+        for lane in range(LANES):
+            at = OPEN + lane * LANE_WORDS
+            for depth in range(min(DEPTH, max(0, self._words[at]))):
+                entered, what, number, step = self._words[at + 1 + depth * SLOT : at + 1 + (depth + 1) * SLOT]
+                kind, name, peer = unpacked(what)
+                if kind < len(KINDS) and name < len(names):
+                    found.append(OpenOperation(entered, KINDS[kind], names[name], peer, number, step, lane))
+        return found

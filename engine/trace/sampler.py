@@ -1,0 +1,123 @@
+"""Which operations of a run are stored: those of its start, of samples in between, of its end, and what was asked for.
+
+Everything is recorded, but a run of hours has more operations than anybody can look at. A window is the same stretch of
+time for all ranks, and holds several steps of the slowest one.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from engine.trace.entries import DTYPE, Entries
+from engine.trace.layout import TraceWindow
+
+SECOND = 1_000_000_000
+START_S, END_S = 2.0, 0.5
+"""Seconds stored at the start and at the end."""
+EVERY_S = 5.0
+"""Seconds between samples at first; they double each time that half of what was left of the budget is used."""
+STEPS = 4
+"""Steps of the slowest rank in a sample."""
+SHORTEST_S, LONGEST_S = 0.2, 5.0
+"""Limits of a sample's length."""
+PER_WINDOW = 20_000
+"""Entries of one rank after which a window ends early, for all ranks."""
+BUDGET = 300_000
+"""Entries of a run, beside those at its end and those asked for."""
+TAIL = 5_000
+"""Latest entries of one rank that are kept in memory until the run's end."""
+
+
+class TraceSampler:
+    """Chooses the entries to store."""
+
+    def __init__(self, ranks: int) -> None:
+        self.windows: list[TraceWindow] = []
+        self._tails: list[deque[Entries]] = [deque() for _ in range(ranks)]
+        self._counts = [0] * ranks
+        """Entries of each rank in the last window."""
+        self._kept = 0
+        self._left = float(BUDGET)
+        self._every_ns = round(EVERY_S * SECOND)
+        self._next_ns = 0
+
+    def begin(self, zero_ns: int) -> None:
+        """Begin with the window of the start, when all ranks are ready."""
+        self._open(TraceWindow(zero_ns, zero_ns + round(START_S * SECOND), "start"))
+
+    def extend(self, now_ns: int, steps: Sequence[int]) -> None:
+        """Open the next sample if it is due; `steps` are the steps that each rank has made."""
+        if not self.windows or now_ns < self._next_ns or self._kept >= BUDGET:
+            return
+        slowest = min((step for step in steps if step > 0), default=0)
+        step_s = (now_ns - self.windows[0].begin_ns) / SECOND / slowest if slowest else SHORTEST_S
+        length_s = min(max(STEPS * step_s, SHORTEST_S), LONGEST_S)
+        self._open(TraceWindow(now_ns, now_ns + round(length_s * SECOND), "sample"))
+
+    def request(self, now_ns: int, seconds: float) -> None:
+        """Store everything from now on for that long."""
+        self._open(TraceWindow(now_ns, now_ns + round(seconds * SECOND), "request"))
+
+    def choose(self, rank: int, entries: Entries) -> Entries:
+        """Return those of a rank's next entries that are stored now; keep the latest others for the end."""
+        inside = self._inside(entries["entered_ns"])
+        chosen: Entries = entries[inside]
+        self._limit(rank, chosen)
+        self._remember(rank, entries[~inside])
+        return chosen
+
+    def finish(self, now_ns: int) -> list[Entries]:
+        """Return the last entries of each rank that are not stored yet, those since `END_S` before the end."""
+        begin = now_ns - round(END_S * SECOND)
+        if self.windows and (last := self.windows[-1]).end_ns > begin:
+            begin = min(now_ns, last.end_ns)
+            self.windows[-1] = TraceWindow(last.begin_ns, begin, last.reason)
+        if begin < now_ns:
+            self.windows.append(TraceWindow(begin, now_ns, "end"))
+        found = []
+        for tail in self._tails:
+            entries = np.concatenate(list(tail)) if tail else np.empty(0, DTYPE)
+            found.append(entries[entries["left_ns"] >= begin])
+            tail.clear()
+        return found
+
+    def _open(self, window: TraceWindow) -> None:
+        if self.windows and self.windows[-1].end_ns > window.begin_ns:
+            last = self.windows.pop()
+            window = TraceWindow(last.begin_ns, max(last.end_ns, window.end_ns), window.reason)
+        else:
+            self._counts = [0] * len(self._counts)
+        self.windows.append(window)
+        while self._kept > BUDGET - self._left / 2:
+            self._left /= 2
+            self._every_ns *= 2
+        self._next_ns = window.end_ns + self._every_ns
+
+    def _inside(self, entered: Entries) -> Entries:
+        """Return which of these times lie in a window."""
+        if not self.windows:
+            return np.zeros(len(entered), bool)
+        begins = np.array([window.begin_ns for window in self.windows])
+        ends = np.array([window.end_ns for window in self.windows])
+        at = np.searchsorted(begins, entered, "right") - 1
+        inside: Entries = (at >= 0) & (entered < ends[at])
+        return inside
+
+    def _limit(self, rank: int, chosen: Entries) -> None:
+        """Count what is stored; end the window where a rank has stored enough of it."""
+        if not len(chosen):
+            return
+        self._kept += len(chosen)
+        last = self.windows[-1]
+        self._counts[rank] += int((chosen["entered_ns"] >= last.begin_ns).sum())
+        if self._counts[rank] > PER_WINDOW and last.reason != "request":
+            end = min(last.end_ns, int(chosen["entered_ns"].max()) + 1)
+            self.windows[-1] = TraceWindow(last.begin_ns, end, last.reason)
+
+    def _remember(self, rank: int, entries: Entries) -> None:
+        tail = self._tails[rank]
+        if len(entries):
+            tail.append(entries[-TAIL:])
+        while len(tail) > 1 and sum(map(len, tail)) - len(tail[0]) >= TAIL:
+            tail.popleft()

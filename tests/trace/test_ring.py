@@ -1,0 +1,159 @@
+"""A rank's ring: what the worker reads of it while the rank writes, hangs or dies."""
+
+import multiprocessing as mp
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from engine.trace.entries import Entries
+from engine.trace.layout import CAPACITY, EVERYBODY, KINDS, MOST_NAMES, NOBODY, RING_AT
+from engine.trace.ring import TraceMemory, TraceWriter
+from engine.trace.ring_reader import TraceReader
+from tests.child_functions import stuck_at_a_barrier
+from tests.waiting import wait_until
+
+
+def pair() -> tuple[TraceWriter, TraceReader]:
+    memory = TraceMemory()
+    return TraceWriter(memory.memory), TraceReader(memory.memory)
+
+
+def kinds(entries: Entries) -> list[str]:
+    return [KINDS[kind] for kind in entries["kind"]]
+
+
+def test_an_entry_says_all_that_is_known_of_an_operation() -> None:
+    writer, reader = pair()
+    writer.log_step(7)
+    before = time.monotonic_ns()
+    with (
+        writer.phase("communicate", "push", peer=3, number=41) as sent,
+        writer.operation("collective", "average", peer=EVERYBODY),
+    ):
+        sent.bytes, sent.version, sent.value = 5_000_000_000, 12, 2
+    inner, outer = reader.drain()
+    assert (
+        before
+        <= outer["entered_ns"]
+        <= inner["entered_ns"]
+        <= inner["left_ns"]
+        <= outer["left_ns"]
+        <= time.monotonic_ns()
+    )
+    assert (kinds(np.array([inner, outer])), inner["depth"], outer["depth"]) == (["collective", "communicate"], 1, 0)
+    assert (inner["peer"], outer["peer"], outer["number"], outer["step"]) == (EVERYBODY, 3, 41, 7)
+    assert (outer["bytes"], outer["version"], outer["value"]) == (5_000_000_000, 12, 2)
+    assert [reader.names()[entry["name"]] for entry in (inner, outer)] == ["average", "push"]
+    assert (inner["version"], reader.lost, len(reader.drain())) == (-1, 0, 0)
+
+
+def test_what_is_overwritten_before_it_is_read_is_counted() -> None:
+    writer, reader = pair()
+    for number in range(CAPACITY + 1000):
+        writer.note("send", "answer", number=number)
+    found = reader.drain()
+    assert (len(found), reader.lost) == (CAPACITY, 1000)
+    assert found["number"].tolist() == list(range(1000, CAPACITY + 1000))
+    writer.note("send", "answer", number=-1)
+    assert reader.drain()["number"].tolist() == [-1] and reader.lost == 1000
+
+
+def test_a_half_written_entry_is_left_for_the_next_time_and_then_counted_as_lost() -> None:
+    writer, reader = pair()
+    for number in range(5):
+        writer.note("send", "answer", number=number)
+    writer.words[(RING_AT + 2 * 64) // 8] = 0  # its thread was stopped before it wrote the sequence number
+    assert reader.drain()["number"].tolist() == [0, 1]
+    assert reader.drain()["number"].tolist() == [3, 4] and reader.lost == 1
+
+
+def test_many_threads_write_while_the_worker_reads_and_no_entry_is_torn_or_doubled() -> None:
+    writer, reader = pair()
+    each, threads = 4_000, 6
+
+    def write(thread: int) -> None:
+        for number in range(each):
+            with writer.operation("rpc", f"thread{thread}", peer=thread, number=number) as done:
+                done.bytes = thread * each + number
+
+    found: list[Entries] = []
+    at_work = [threading.Thread(target=write, args=(thread,)) for thread in range(threads)]
+    for thread in at_work:
+        thread.start()
+    while any(thread.is_alive() for thread in at_work):
+        found.append(reader.drain())
+    found += [reader.drain(), reader.drain()]
+    entries = np.concatenate(found)
+    assert len(entries) + reader.lost == each * threads
+    assert reader.lost == 0
+    assert (entries["bytes"] == entries["peer"].astype(int) * each + entries["number"]).all()
+    assert len(set(entries["bytes"].tolist())) == each * threads
+    names = reader.names()
+    assert {(names[entry["name"]], int(entry["peer"])) for entry in entries} == {
+        (f"thread{n}", n) for n in range(threads)
+    }
+    lanes = {int(peer): set(entries["lane"][entries["peer"] == peer].tolist()) for peer in range(threads)}
+    assert all(len(found) == 1 for found in lanes.values()), "a thread has one lane"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_what_a_stopped_or_dead_rank_was_doing_can_still_be_read(how: signal.Signals) -> None:
+    memory = TraceMemory()
+    process = mp.get_context("spawn").Process(target=stuck_at_a_barrier, args=(memory,))
+    process.start()
+    reader = TraceReader(memory.memory)
+    try:
+        wait_until(lambda: len(reader.open_operations()) == 2, "it is at the barrier")
+        assert process.pid
+        os.kill(process.pid, how)
+        outer, inner = reader.open_operations()
+        assert (outer.kind, outer.name, outer.peer, outer.number, outer.step) == ("wait", "activations", 1, 9, 3)
+        assert (inner.kind, inner.name, inner.peer, inner.lane) == ("barrier", "trained", EVERYBODY, 0)
+        assert outer.entered_ns <= inner.entered_ns <= time.monotonic_ns()
+    finally:
+        process.kill()
+        process.join()
+
+
+def test_sums_are_exact_and_an_inner_phase_stops_the_outer_one() -> None:
+    writer, reader = pair()
+    writer.clear_sums()
+    with writer.phase("compute"), writer.operation("lock", "weights"), writer.phase("wait"):
+        time.sleep(0.05)
+    writer.spend("wait", -0.02)
+    writer.spend("serve", 1.5)
+    wait, compute = (entry["left_ns"] - entry["entered_ns"] for entry in reader.drain()[[0, 2]])
+    assert reader.sums()["wait"] == pytest.approx(wait / 1e9 - 0.02, abs=1e-4)
+    assert reader.sums()["compute"] == pytest.approx((compute - wait) / 1e9, abs=1e-4)
+    assert reader.sums()["serve"] == 1.5
+
+
+def test_a_wait_is_no_progress_and_a_step_is() -> None:
+    writer, reader = pair()
+    seen = [reader.moved]
+    with writer.phase("wait"):
+        pass
+    seen.append(reader.moved)
+    writer.log_step(1)
+    seen.append(reader.moved)
+    with writer.phase("compute"):
+        pass
+    seen.append(reader.moved)
+    assert seen[0] == seen[1] and len(set(seen[1:])) == 3
+
+
+def test_names_beyond_the_table_are_empty_and_long_ones_are_cut() -> None:
+    writer, reader = pair()
+    for number in range(MOST_NAMES + 10):
+        writer.note("send", f"name {number}")
+    names = reader.names()
+    assert len(names) == MOST_NAMES and names[1] == "name 0"
+    assert [names[entry["name"]] for entry in reader.drain()[-13:]] == ["name 253", "name 254", *[""] * 11]
+    writer, reader = pair()
+    writer.note("send", "é" * 100, peer=NOBODY)
+    assert reader.names()[1] == "é" * 24
