@@ -29,6 +29,8 @@ COMMANDS = {
     "list": CommandEntry("engine.cli.runs:list_command", "List runs, newest first."),
     "show": CommandEntry("engine.cli.show:show_command", "Show one run in full."),
     "logs": CommandEntry("engine.cli.logs:logs_command", "Print the logs of a run."),
+    "ranks": CommandEntry("engine.cli.trace:ranks_command", "Show what each rank is doing and whether one hangs."),
+    "trace": CommandEntry("engine.cli.trace:trace_command", "Write the operations of a run's ranks as a Chrome trace."),
     "cancel": CommandEntry("engine.cli.cancel:cancel_command", "Cancel a run, or all runs of a sweep."),
     "queue": CommandEntry(
         "engine.cli.queue:queue_command", "List queued runs in order, with reasons and estimated starts."

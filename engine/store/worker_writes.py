@@ -16,6 +16,7 @@ from engine.store.records import RESUMES, ProcessIdentity, RankBatch, RankRow, R
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.reader import RunReader
 from engine.store.timestamps import now
+from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
 
 
@@ -168,6 +169,14 @@ class WorkerCommands:
             connection.executemany(
                 "INSERT OR REPLACE INTO trace_windows (run_id, begin_ns, end_ns, reason) VALUES (?, ?, ?, ?)",
                 ((run_id, window.begin_ns, window.end_ns, window.reason) for window in windows),
+            )
+
+    def write_health(self, run_id: int, health: Health) -> None:
+        """Store what each rank of a run is doing, in place of what it did before."""
+        with self.db.change() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO run_health (run_id, at, health) VALUES (?, ?, ?)",
+                [run_id, health.at, json.dumps(health.plain(), ensure_ascii=False)],
             )
 
 

@@ -2,16 +2,21 @@
 
 import json
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from engine.errors import StoreDamaged
 from engine.trace.entries import DTYPE, Entries
+from engine.trace.layout import CAPACITY, KINDS
 
 LEVEL = 1
-"""Compression level: the fastest one, which takes a third of the size."""
+"""Compression level: the fastest one."""
+MOST_ENTRIES = 2 * CAPACITY
+"""Entries in a chunk: at most a whole ring, and the tail of a run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +37,39 @@ class TraceChunk:
         entries["name"] = numbers
         return cls(rank, tuple(names[number] for number in used), entries, lost)
 
-    def packed(self) -> tuple[str, bytes]:
+    def packed(self) -> tuple[str, str]:
         """Return the names and the entries as stored."""
-        return json.dumps(self.names), zlib.compress(self.entries.tobytes(), LEVEL)
+        content = zlib.compress(self.entries.tobytes(), LEVEL)
+        return json.dumps(self.names, ensure_ascii=False), b64encode(content).decode()
 
     @classmethod
-    def unpacked(cls, rank: int, names: str, content: bytes, lost: int = 0) -> "TraceChunk":
-        """Return a stored chunk; raises StoreDamaged."""
+    def unpacked(cls, rank: int, names: str, content: str, count: int, lost: int = 0) -> "TraceChunk":
+        """Return a stored chunk of `count` entries; raises StoreDamaged if it isn't what `packed` returns."""
         try:
-            entries = np.frombuffer(zlib.decompress(content), DTYPE)
-            return cls(rank, tuple(json.loads(names)), entries, lost)
+            entries = _expanded(content, count)
+            found: tuple[str, ...] = tuple(json.loads(names))
         except (zlib.error, ValueError, TypeError) as error:
             raise StoreDamaged(f"A stored part of the trace of rank {rank} is damaged: {error}") from error
+        if wrong := _wrong(entries, found, count):
+            raise StoreDamaged(f"A stored part of the trace of rank {rank} is damaged: {wrong}.")
+        return cls(rank, found, entries, lost)
+
+
+def _expanded(content: str, count: int) -> Entries:
+    """Return the entries of a compressed content, at most one more than it should have."""
+    size = DTYPE.itemsize
+    expanded = zlib.decompressobj().decompress(b64decode(content, validate=True), (count + 1) * size)
+    return np.frombuffer(expanded, DTYPE, len(expanded) // size)
+
+
+def _wrong(entries: Entries, names: tuple[Any, ...], count: int) -> str:
+    """Return what is wrong with the content of a chunk, or nothing."""
+    if not 0 < count <= MOST_ENTRIES or len(entries) != count:
+        return f"{len(entries):,} operations instead of {count:,}"
+    if not all(isinstance(name, str) for name in names) or int(entries["name"].max()) >= len(names):
+        return "an operation without a name"
+    if int(entries["kind"].max()) >= len(KINDS):
+        return f"an operation of the unknown kind {int(entries['kind'].max())}"
+    if (entries["left_ns"] < entries["entered_ns"]).any() or int(entries["entered_ns"].min()) < 0:
+        return "an operation that ends before it starts"
+    return ""

@@ -9,6 +9,7 @@ from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import WEIGHTS, seed_of
+from engine.trace.layout import EVERYBODY
 from engine.training.flat_net import state_size
 from engine.training.server import WeightServer
 from engine.training.settings import ServerConfig
@@ -61,7 +62,7 @@ class ServerLoop:
             self.began = time.monotonic()
             server.start_timeouts()
             while server.active:
-                with self.record.phase("wait"):
+                with self.record.phase("wait", "requests", peer=EVERYBODY):
                     server.member_left.wait(POLL_S)
                     server.member_left.clear()
                 service.check()

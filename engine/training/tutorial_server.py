@@ -25,6 +25,7 @@ from engine.data.sets.registry import read
 from engine.runtime.transport.disconnects import Goodbyes
 from engine.runtime.transport.rpc_group import answered_later, call, joined
 from engine.runtime.worker.ranks import Rank, Ranks
+from engine.trace.layout import EVERYBODY
 from engine.training.faults import Faults
 from engine.training.membership import Membership
 from engine.training.partition import partition
@@ -144,7 +145,7 @@ def _serve(rank: Rank, config: ServerConfig, server: ModuleServer, pixels: Pixel
         rank.ready()
         server.start_timeouts()
         while server.active:
-            with rank.recorder.phase("wait"):
+            with rank.recorder.phase("wait", "requests", peer=EVERYBODY):
                 server.member_left.wait(POLL_S)
                 server.member_left.clear()
             server.check_members()

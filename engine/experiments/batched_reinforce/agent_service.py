@@ -9,6 +9,7 @@ from engine.errors import RunFailed
 from engine.experiments.batched_reinforce.reinforce import Agent
 from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
 from engine.runtime.worker.ranks import Rank
+from engine.trace.layout import EVERYBODY
 
 LOOK_S = 0.05
 
@@ -35,7 +36,7 @@ class AgentService:
             self.rank.ready()
             self.heard_at = [time.monotonic()] * self.config.observers
             while not self.done.is_set():
-                with self.rank.recorder.phase("wait"):
+                with self.rank.recorder.phase("wait", "requests", peer=EVERYBODY):
                     self.done.wait(LOOK_S)
                 service.check()
                 self._check_observers()

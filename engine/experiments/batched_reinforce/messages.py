@@ -92,7 +92,8 @@ class AgentLine:
     def ask(self, step: int) -> Answer:
         """Send the message and wait for the answer."""
         began = time.perf_counter()
-        answer = self._line.ask(Request(self._rank.index, 0, step))
+        with self._rank.recorder.operation("rpc", "ask", peer=0, number=step):
+            answer = self._line.ask(Request(self._rank.index, 0, step))
         self._asked_s += time.perf_counter() - began
         self._held_s += answer.held_ns / 1e9
         return answer

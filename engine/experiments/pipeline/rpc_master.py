@@ -23,6 +23,7 @@ from engine.experiments.pipeline.rpc_stage import OTHER_CALLS, local_stage, serv
 from engine.experiments.pipeline.stage import loss_of
 from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
+from engine.trace.layout import EVERYBODY
 
 
 def run_rank(
@@ -76,12 +77,12 @@ class Master:
             with record.phase("data"):
                 images = [next(self.images) for _ in range(self.config.splits)]
                 targets = torch.cat([next(self.targets) for _ in range(self.config.splits)])
-            with record.phase("wait"):
+            with record.phase("wait", "stages", peer=EVERYBODY):
                 futures = [self._forward(x, i) for i, x in enumerate(images)]
                 outputs = torch.cat([self._wait(future) for future in futures])
             with record.phase("compute"):
                 loss = loss_of(outputs, targets, self.config)
-            with record.phase("wait"):
+            with record.phase("wait", "stages", peer=EVERYBODY):
                 rpc_group.backward(context, loss)
             with record.phase("update"):
                 self._update(context)

@@ -21,6 +21,8 @@ from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
 
 LOOK_S = 0.05
+MASTER = 0
+"""The master's rank."""
 OTHER_CALLS = 4
 """Threads for calls other than forwards; each forward waits for its activations in its own thread."""
 _service: list["StageService"] = []
@@ -69,10 +71,14 @@ class StageService:
 
     def until_done(self) -> None:
         """Wait until the master ends the run; raise the failure of a call."""
-        while not self.done.wait(LOOK_S):
+        while not self._is_done():
             self.check()
             self._report()
         self._report()
+
+    def _is_done(self) -> bool:
+        with self.rank.recorder.operation("wait", "calls", peer=MASTER):
+            return self.done.wait(LOOK_S)
 
     def check(self) -> None:
         """Raise the failure of a call; raise RunFailed if one takes longer than timeout_s."""

@@ -21,6 +21,7 @@ import torch
 
 from engine.data.devices import finish
 from engine.errors import EngineError, PeerLost
+from engine.hang.stacks import write_stacks_on_signal
 from engine.home import DATA
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import ChannelRecorder
@@ -137,6 +138,7 @@ def _settle(plan: RankPlan) -> None:
     os.close(log)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    write_stacks_on_signal(plan.folder, plan.role)
     os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
     if plan.data_folder:
         os.environ[DATA] = plan.data_folder

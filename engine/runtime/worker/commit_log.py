@@ -16,6 +16,7 @@ from engine.store import Reader
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.system.network_isolation import Network
+from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
 
 VARIABLE = "PARALLAB_COMMITS"
@@ -53,6 +54,9 @@ class CommitLog:
 
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         self._sink.other_programs(programs)
+
+    def health(self, health: Health) -> None:
+        self._sink.health(health)
 
     def event(self, kind: str, detail: str) -> None:
         self._sink.event(kind, detail)

@@ -10,7 +10,8 @@ from pickle import UnpicklingError
 
 from torch import Tensor
 
-from engine.errors import RankFailed
+from engine.errors import RankFailed, StoreBusy, StoreFull
+from engine.hang.watch import HangWatch, WatchedRank
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Said
@@ -23,6 +24,7 @@ from engine.store.timestamps import now
 from engine.system.machine import machine
 from engine.system.out_of_memory import memory_cause
 from engine.system.processes import describe_exit
+from engine.trace.health import Verdict
 
 OUTSTAY_S = 3.0
 """Seconds that an expendable rank may continue after all others are done."""
@@ -30,6 +32,8 @@ ECHO_S = 10.0
 """Seconds to wait when ranks report a lost rank whose own end is not known yet."""
 EXIT_S = 30.0
 """Seconds that a rank has to exit after closing its channel without a message: only the exit code shows the cause."""
+HEALTH_S = 1.0
+"""Seconds between writes of the ranks' states."""
 BLAME_S = 0.3
 """Seconds that the worker listens after a failure, in case an earlier one is still in transit."""
 
@@ -56,6 +60,8 @@ class RankMonitor:
         self.departed = departed
         self.expendable = expendable
         self.outstayed_since: float | None = None
+        self.hang = HangWatch([self._watched(member) for member in members], folder, self._tell)
+        self.health_at, self.told = 0.0, Verdict("STARTING")
         self.progress = RunProgress(
             members, sink, folder, began, time_before_s, disturbance or Disturbance(1, machine().core_ids)
         )
@@ -71,10 +77,30 @@ class RankMonitor:
                     self._take_what_is_there()
                     raise StopRequested("The run was asked to stop.")
                 self.progress.write_if_due()
+                self._watch()
             self._blame()
             self.progress.finish()
         finally:
             self.progress.write(final=True)
+
+    def _watched(self, member: RankHandle) -> WatchedRank:
+        """Return a rank for the hang doctor; a rank that is done, or given up, is not looked at."""
+        return WatchedRank(
+            member.plan.index, member.role, member.pid, member.trace, lambda: not member.open or bool(member.done_at)
+        )
+
+    def _tell(self, verdict: Verdict) -> None:
+        self.sink.event(verdict.state.lower(), verdict.sentence)
+
+    def _watch(self) -> None:
+        """Look for ranks that do not continue; store what was found, at most each second."""
+        self.hang.started = self.progress.zero is not None
+        self.hang.look_if_due()
+        health, at = self.hang.health, time.monotonic()
+        if health and (at - self.health_at >= HEALTH_S or health.verdict.state != self.told.state):
+            self.health_at, self.told = at, health.verdict
+            with suppress(StoreBusy, StoreFull):
+                self.sink.health(health)
 
     def _goes_on(self) -> bool:
         """Return whether there is a rank to wait for; expendable ranks get a limited time after the others."""

@@ -8,6 +8,7 @@ from engine.recorder import Point
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.system.network_isolation import Network
+from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Sink(Protocol):
 
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         """Report the programs that ran beside the run, with the cores that each used on average."""
+
+    def health(self, health: Health) -> None:
+        """Report what each rank is doing, and whether one hangs."""
 
     def event(self, kind: str, detail: str) -> None:
         """Store an event and its time."""
@@ -82,6 +86,9 @@ class StoreSink:
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         self._store.worker.note_environment(self._run_id, "other_programs", [[*each] for each in programs])
 
+    def health(self, health: Health) -> None:
+        self._store.worker.write_health(self._run_id, health)
+
     def event(self, kind: str, detail: str) -> None:
         self._store.runs.add_event(self._run_id, kind, "worker", detail)
 
@@ -100,6 +107,7 @@ class MemorySink:
     level: str = ""
     programs: list[tuple[str, float]] = field(default_factory=list)
     windows: list[TraceWindow] = field(default_factory=list)
+    healths: list[Health] = field(default_factory=list)
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self.rows |= {row.rank: row for row in rows}
@@ -126,6 +134,9 @@ class MemorySink:
 
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         self.programs += programs
+
+    def health(self, health: Health) -> None:
+        self.healths.append(health)
 
     def event(self, kind: str, detail: str) -> None:
         self.events.append((kind, detail))

@@ -29,5 +29,5 @@ class TraceQueries:
         """Return a run's chunks with higher ids than `after`, in the order recorded; raises StoreDamaged."""
         from engine.trace.chunk import TraceChunk
 
-        sql = "SELECT rank, names, content, lost FROM trace_chunks WHERE run_id = ? AND id > ? ORDER BY id"
+        sql = "SELECT rank, names, content, entries, lost FROM trace_chunks WHERE run_id = ? AND id > ? ORDER BY id"
         return [TraceChunk.unpacked(*row) for row in self.db.tuples(sql, [run_id, after])]

@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine.errors import ImportRefused
+from engine.errors import ImportRefused, StoreDamaged
 
 MOST_BUCKET = 1_000_000
 _WRONG_VALUES = (
@@ -48,6 +48,13 @@ def check_run(connection: sqlite3.Connection, run_id: int) -> None:
     ):
         if found := connection.execute(sql, [run_id]).fetchone():
             raise ImportRefused(f"The file is damaged or was edited: {what.format(found[0])}. Export it again.")
+    for row in connection.execute("SELECT rank, names, content, entries FROM trace_chunks WHERE run_id = ?", [run_id]):
+        from engine.trace.chunk import TraceChunk  # NumPy, which most commands don't need
+
+        try:
+            TraceChunk.unpacked(*row)
+        except StoreDamaged as error:
+            raise ImportRefused(f"The file is damaged or was edited: {error} Export it again.") from error
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from engine.store.runs.origins import fingerprint_of_sweep
 
 TABLES = (
     *("sweeps", "runs", "origins", "progress", "ranks", "metrics", "points", "phases", "spans", "histograms"),
-    *("machine_metrics", "logs", "events", "tags", "notes"),
+    *("machine_metrics", "logs", "events", "tags", "notes", "trace_windows", "trace_chunks"),
 )
 """In the order of writing and reading: a row follows the rows that it refers to."""
 _LEFT_OUT = {
@@ -36,6 +36,7 @@ _LEFT_OUT = {
     "spans": ("id",),
     "events": ("id",),
     "machine_metrics": ("id",),
+    "trace_chunks": ("id",),
 }
 SWEEP = (
     "id",
@@ -59,6 +60,7 @@ _ORDER = {
     "spans": "id",
     "events": "id",
     "machine_metrics": "id",
+    "trace_chunks": "id",
     "runs": "id",
     "metrics": "id",
     "points": "metric_id, id",

@@ -104,7 +104,7 @@ def delete(store: Store, run_id: int, days: float) -> bool:
             _in_chunks(store, f"DELETE FROM {name} WHERE metric_id = ? AND {key} IN ({part})", [metric_id, metric_id])
         with store.db.change() as connection:
             connection.execute("DELETE FROM metrics WHERE id = ?", [metric_id])
-    for name in ("spans", "machine_metrics"):
+    for name in ("spans", "machine_metrics", "trace_chunks"):
         _in_chunks(
             store, f"DELETE FROM {name} WHERE id IN (SELECT id FROM {name} WHERE run_id = ? LIMIT {CHUNK})", [run_id]
         )

@@ -1,10 +1,13 @@
 """Queries of one run for pages and the command line; each is one short read."""
 
+import json
+
 from engine.recorder import Span
 from engine.store.connection import Connection
 from engine.store.curve_records import MachineSample
 from engine.store.records import Event, RankRow, Summary
 from engine.store.runs.rows import as_summary
+from engine.trace.health import Health
 
 _SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
 _NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
@@ -53,6 +56,11 @@ class RunDetails:
             RankRow(*row)
             for row in self.db.rows(f"SELECT {columns} FROM ranks WHERE run_id = ? ORDER BY rank", [run_id])
         ]
+
+    def health(self, run_id: int) -> Health | None:
+        """Return what each rank of a run was doing when the worker last looked; None for runs of earlier versions."""
+        row = self.db.row("SELECT health FROM run_health WHERE run_id = ?", [run_id])
+        return Health.of(json.loads(row["health"])) if row else None
 
     def events(self, run_id: int) -> list[Event]:
         """Return the events of a run, oldest first."""

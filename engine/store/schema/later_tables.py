@@ -60,7 +60,12 @@ TRACES = (
     entries INTEGER NOT NULL, -- number of operations
     lost INTEGER NOT NULL, -- operations overwritten before they could be read, since the rank's last chunk
     names TEXT NOT NULL, -- the names that operations refer to by index, as JSON
-    content BLOB NOT NULL -- the operations, 64 bytes each (engine/trace/entries.py), compressed by zlib
+    content TEXT NOT NULL -- the operations, 64 bytes each (engine/trace/entries.py), compressed by zlib, in base64
+) STRICT""",
+    """CREATE TABLE run_health ( -- what each rank of a run did when its worker last looked, and whether one hangs
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    at TEXT NOT NULL, -- when
+    health TEXT NOT NULL -- states of the ranks and the verdict, as JSON
 ) STRICT""",
 )
 

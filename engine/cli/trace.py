@@ -1,0 +1,97 @@
+"""`trace` and `ranks`: what the ranks of a run did, operation by operation, and what they are doing now."""
+
+import time
+from pathlib import Path
+
+import click
+
+from engine.cli.answers import duration, print_json, say, table
+from engine.cli.frame import json_option
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.store import Reader
+from engine.store.records import ENDED
+from engine.trace.health import Health, Verdict, listed
+from engine.umask import given
+
+EVERY_S = 1.0
+
+
+@click.command("trace")
+@click.argument("run_id", metavar="ID", type=int)
+@click.option(
+    "--out",
+    "path",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write (Chrome trace JSON, for ui.perfetto.dev or chrome://tracing).",
+)
+@json_option
+def trace_command(run_id: int, path: Path, as_json: bool) -> None:
+    """Write the operations of a run's ranks as a Chrome trace: a thread per rank, arrows for messages.
+
+    A run records all operations and stores samples: its start, a few steps now and then, and its end.
+    """
+    from engine.trace.chrome import chrome_lines  # NumPy, which most commands don't need
+    from engine.trace.timeline import RunTrace
+
+    with Reader.open(Home.find()) as reader:
+        run = reader.runs.one(run_id)
+        roles = [rank.role for rank in reader.details.ranks(run_id)]
+        trace = RunTrace.of(reader.traces.windows(run_id), reader.traces.chunks(run_id), roles)
+    if not len(trace):
+        why = "It has not started." if not roles else "Runs of earlier versions have none."
+        raise ConfigError([Problem("trace", f"Run {run_id} has no stored operations. {why}")])
+    with given(), path.open("w", encoding="utf-8") as file:
+        file.writelines(chrome_lines(trace, f"Run {run_id}, {run.experiment}"))
+    found = {"path": str(path), "operations": len(trace), "messages": len(trace.messages.senders), "lost": trace.lost}
+    lost = f" {trace.lost:,} operations were lost." if trace.lost else ""
+    sentence = f"{len(trace):,} operations of {len(roles)} ranks written to {path}.{lost}"
+    say(found, sentence, as_json)
+
+
+@click.command("ranks")
+@click.argument("run_id", metavar="ID", type=int)
+@click.option("--watch", is_flag=True, help="Print again each second until the run ends.")
+@json_option
+def ranks_command(run_id: int, watch: bool, as_json: bool) -> None:
+    """Show what each rank of a run is doing, whom it waits for, and whether one stands still."""
+    while True:
+        with Reader.open(Home.find()) as reader:
+            run, health = reader.runs.one(run_id), health_of(reader, run_id)
+        if as_json:
+            print_json(health.plain())
+        else:
+            click.echo(_text(health))
+        if not watch or run.status in ENDED:
+            return
+        time.sleep(EVERY_S)
+
+
+def health_of(reader: Reader, run_id: int) -> Health:
+    """Return a run's ranks and the verdict on them; that of a run which has ended says how it ended."""
+    run, health = reader.runs.one(run_id), reader.details.health(run_id)
+    health = health or Health("", (), Verdict("STARTING"))
+    if run.status not in ENDED:
+        return health
+    return Health(health.at, health.ranks, Verdict("ENDED", sentence=f"Run {run_id} {run.status}. {run.cause}".strip()))
+
+
+def _text(health: Health) -> str:
+    rows = [
+        (
+            rank.role,
+            rank.pid,
+            rank.state,
+            rank.phase,
+            "" if rank.operation == rank.phase else rank.operation,
+            rank.step,
+            listed(rank.waits_for),
+            duration(rank.since_s),
+            rank.place,
+        )
+        for rank in health.ranks
+    ]
+    headings = ("RANK", "PID", "PROCESS", "PHASE", "OPERATION", "STEP", "WAITS FOR", "QUIET", "PLACE")
+    verdict = f"{health.verdict.state}. {health.verdict.sentence}".strip()
+    return f"{table(headings, rows)}\n\n{verdict}" if rows else verdict

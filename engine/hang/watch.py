@@ -1,0 +1,201 @@
+"""The hang doctor's watch over a run, in its worker: looks at all ranks, and keeps the verdict and its evidence."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+
+from engine.hang.rules import HALTED, RunState, judge
+from engine.hang.stacks import StackRequest, place_of
+from engine.hang.wait_graph import TOGETHER, Doing, edges
+from engine.store.timestamps import now
+from engine.trace.health import BAD, Health, ProcessState, RankState, Verdict
+from engine.trace.ring_reader import OpenOperation, TraceReader
+
+STATES: dict[str, ProcessState] = {
+    psutil.STATUS_RUNNING: "running",
+    psutil.STATUS_STOPPED: "stopped",
+    psutil.STATUS_TRACING_STOP: "stopped",
+    psutil.STATUS_DISK_SLEEP: "disk wait",
+    psutil.STATUS_ZOMBIE: "dead",
+    psutil.STATUS_DEAD: "dead",
+}
+SHORT_S = 1.0
+"""Seconds without progress up to which a rank's process is not looked at."""
+WORKS = 0.2
+"""Share of one core from which on a quiet rank counts as working."""
+
+
+VARIABLE = "PARALLAB_HANG_S"
+"""The environment variable for `HangLimits.quiet_s`."""
+
+
+@dataclass(frozen=True)
+class HangLimits:
+    """When a rank counts as quiet, and how often a bad verdict is to be found."""
+
+    quiet_s: float = field(default_factory=lambda: float(os.environ.get(VARIABLE, "10")))
+    steps: float = 20.0
+    """Steps of the run (their median over ranks) that a rank may take at least."""
+    looks: int = 3
+    between_s: float = 2.0
+    every_s: float = 0.25
+
+
+@dataclass
+class WatchedRank:
+    """One rank as the watch sees it; `ended` says whether it is done or was given up."""
+
+    rank: int
+    role: str
+    pid: int
+    trace: TraceReader
+    ended: Callable[[], bool]
+    moved: tuple[int, int] = (0, 0)
+    moved_at: float = 0.0
+    cpu_then_s: float = 0.0
+    first_step: tuple[int, float] | None = None
+
+    def look(self, at: float) -> None:
+        """Note whether the rank has made progress."""
+        moved = (self.trace.moved, self.trace.step)
+        if moved != self.moved or not self.moved_at:
+            self.moved, self.moved_at, self.cpu_then_s = moved, at, self._cpu_s()
+        if self.first_step is None and self.trace.step:
+            self.first_step = (self.trace.step, at)
+
+    def step_s(self, at: float) -> float:
+        """Return the mean duration of the rank's steps; 0 if it isn't known."""
+        if self.first_step is None or self.trace.step <= self.first_step[0]:
+            return 0.0
+        return (self.moved_at - self.first_step[1]) / (self.trace.step - self.first_step[0])
+
+    def state(self, doing: Doing, at: float) -> RankState:
+        """Return the rank's state, without whom it waits for."""
+        outer, inner = next(iter(doing.main), None), doing.innermost
+        quiet_s = max(0.0, at - self.moved_at)
+        return RankState(
+            self.rank,
+            self.role,
+            self.pid,
+            self._process(quiet_s),
+            outer.kind if outer else "",
+            _in_words(inner) if inner else "",
+            self.trace.step,
+            since_s=0.0 if self.ended() else round(quiet_s, 1),
+            works=quiet_s > SHORT_S
+            and (doing.wait is None or doing.serves)
+            and self._cpu_s() - self.cpu_then_s > WORKS * quiet_s,
+        )
+
+    def _process(self, quiet_s: float) -> ProcessState:
+        if self.ended():
+            return "ended"
+        if quiet_s < SHORT_S:
+            return "running"
+        try:
+            return STATES.get(psutil.Process(self.pid).status(), "sleeping")
+        except psutil.Error:
+            return "dead"
+
+    def _cpu_s(self) -> float:
+        with suppress(psutil.Error):
+            times = psutil.Process(self.pid).cpu_times()
+            return times.user + times.system
+        return self.cpu_then_s
+
+
+def _in_words(operation: OpenOperation) -> str:
+    """Return what an operation is called: "push #74", "collective average #8", "compute"."""
+    named = operation.name and operation.kind in (*TOGETHER, "lock", "queue")
+    name = f"{operation.kind} {operation.name}" if named else operation.name or operation.kind
+    return f"{name} #{operation.number}" if operation.number else name
+
+
+class HangWatch:
+    """Looks at the ranks of a run; `health` is the last result."""
+
+    def __init__(
+        self,
+        ranks: Sequence[WatchedRank],
+        folder: Path,
+        tell: Callable[[Verdict], None],
+        limits: HangLimits | None = None,
+    ) -> None:
+        self._ranks = ranks
+        self._folder = folder
+        self._tell = tell
+        self._limits = limits or HangLimits()
+        self._looked_at = 0.0
+        self._suspect: tuple[str, str, str] | None = None
+        self._found, self._found_at = 0, 0.0
+        self._told: tuple[str, str, str] | None = None
+        self._requests: dict[int, StackRequest] = {}
+        self.started = False
+        self.health: Health | None = None
+
+    def look_if_due(self) -> None:
+        """Look at the ranks, at most once in `every_s`."""
+        at = time.monotonic()
+        if at - self._looked_at >= self._limits.every_s:
+            if at - self._looked_at > 3 * self._limits.every_s + self._limits.quiet_s / 4:
+                self._forgive(at)
+            self._looked_at = at
+            self._look(at)
+
+    def _forgive(self, at: float) -> None:
+        """Count from now on: this process itself was stopped, and its ranks may have been so too."""
+        for rank in self._ranks:
+            rank.moved_at = at
+
+    def _look(self, at: float) -> None:
+        here = [rank for rank in self._ranks if not rank.ended()]
+        for rank in here:
+            rank.look(at)
+        doing = {rank.rank: Doing.of(rank.trace.open_operations()) for rank in here}
+        roles = {rank.rank: rank.role for rank in self._ranks}
+        states = [rank.state(doing.get(rank.rank, Doing()), at) for rank in self._ranks]
+        graph = edges(doing, [state.rank for state in states if state.state in HALTED])
+        states = [
+            replace(
+                state,
+                waits_for=tuple(roles[other] for other in sorted(graph.get(state.rank, ()))),
+                place=place_of(self._requests[state.rank].text()) if state.rank in self._requests else "",
+            )
+            for state in states
+        ]
+        verdict = self._confirmed(judge(RunState(states, doing, graph, self._limit_s(at), self.started)), at)
+        self.health = Health(now(), tuple(states), verdict)
+
+    def _limit_s(self, at: float) -> float:
+        steps = sorted(step for rank in self._ranks if (step := rank.step_s(at)))
+        return max(self._limits.quiet_s, self._limits.steps * steps[len(steps) // 2] if steps else 0.0)
+
+    def _confirmed(self, verdict: Verdict, at: float) -> Verdict:
+        """Return a bad verdict only once it was found in several looks; ask for the stacks at the first one."""
+        if verdict.state not in BAD:
+            self._suspect, self._found, self._requests = None, 0, {}
+            self._told = None
+            return verdict
+        key = (verdict.state, verdict.rank, verdict.cause)
+        if self._suspect is None or self._suspect[0] != key[0]:
+            self._suspect, self._found, self._found_at = key, 1, at
+            self._ask_for_stacks()
+        elif at - self._found_at >= self._limits.between_s:
+            self._suspect, self._found, self._found_at = key, self._found + 1, at
+        if self._found < self._limits.looks:
+            return Verdict("WAITING", verdict.rank, "suspected", f"Suspected, to be confirmed: {verdict.sentence}")
+        if self._told != key:
+            self._told = key
+            self._tell(verdict)
+        return verdict
+
+    def _ask_for_stacks(self) -> None:
+        for rank in self._ranks:
+            if not rank.ended():
+                with suppress(OSError):
+                    self._requests[rank.rank] = StackRequest(self._folder, rank.role, rank.pid)

@@ -1,0 +1,185 @@
+"""The stored trace of a run as one table: every operation with its rank, in order of time, and the messages between
+ranks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.trace.chunk import TraceChunk
+from engine.trace.entries import DTYPE, Entries
+from engine.trace.layout import KINDS, TraceWindow
+
+Positions = NDArray[np.int64]
+KIND = {name: number for number, name in enumerate(KINDS)}
+
+
+@dataclass(frozen=True, eq=False)
+class RunTrace:
+    """Operations of a run, sorted by the time entered; an entry's `name` is an index into `names`."""
+
+    zero_ns: int
+    """The time (monotonic clock) at which all ranks were ready."""
+    windows: tuple[TraceWindow, ...]
+    roles: tuple[str, ...]
+    """By rank."""
+    names: tuple[str, ...]
+    ranks: NDArray[np.int16]
+    """The rank of each entry."""
+    entries: Entries
+    lost: int
+    """Operations that were overwritten before they could be read."""
+
+    @classmethod
+    def of(cls, windows: Sequence[TraceWindow], chunks: Sequence[TraceChunk], roles: Sequence[str]) -> "RunTrace":
+        """Return the trace made of a run's chunks; `roles` are those of its ranks, in order."""
+        names: dict[str, int] = {}
+        parts, ranks = [np.empty(0, DTYPE)], [np.empty(0, np.int16)]
+        for chunk in chunks:
+            renumbered = np.array([names.setdefault(name, len(names)) for name in chunk.names], np.uint16)
+            part = chunk.entries.copy()
+            part["name"] = renumbered[part["name"]]
+            parts.append(part)
+            ranks.append(np.full(len(part), chunk.rank, np.int16))
+        entries, of_rank = np.concatenate(parts), np.concatenate(ranks)
+        order = np.argsort(entries["entered_ns"], kind="stable")
+        zero = windows[0].begin_ns if windows else int(entries["entered_ns"].min(initial=0))
+        return cls(
+            zero,
+            tuple(windows),
+            tuple(roles),
+            tuple(names),
+            of_rank[order],
+            entries[order],
+            sum(chunk.lost for chunk in chunks),
+        )
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def seconds(self, at_ns: int) -> float:
+        """Return a time of the trace in seconds after all ranks were ready."""
+        return (at_ns - self.zero_ns) / 1e9
+
+    def label(self, position: int) -> str:
+        """Return what an operation is called: its name, else its kind."""
+        entry = self.entries[position]
+        return self.names[entry["name"]] or KINDS[entry["kind"]]
+
+    def peer(self, position: int) -> str:
+        """Return the role at the other end of an operation; empty where there is none, or not one."""
+        peer = int(self.entries[position]["peer"])
+        return self.roles[peer] if 0 <= peer < len(self.roles) else ""
+
+    @cached_property
+    def messages(self) -> "Messages":
+        """The messages between ranks."""
+        return Messages.of(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """Pairs of a trace's entries: the one that sends and the one that gets the message, by position."""
+
+    senders: Positions
+    receivers: Positions
+    sent_ns: NDArray[np.int64]
+    got_ns: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, trace: RunTrace) -> "Messages":
+        """Pair the ends of each message: a request with its handling, an answer with the request that it ends, a send
+        with its receive, a queued batch with its taking.
+        """
+        found = [_requests(trace), _answers(trace), _transfers(trace), _queued(trace)]
+        senders, receivers, sent, got = (np.concatenate(part) for part in zip(*found, strict=True))
+        order = np.argsort(sent, kind="stable")
+        return cls(senders[order], receivers[order], sent[order], got[order])
+
+
+_Pairs = tuple[Positions, Positions, Positions, Positions]
+
+
+def _requests(trace: RunTrace) -> _Pairs:
+    """Pair each request that a server handles with the operation of the rank that asked."""
+    handled = _of(trace, "serve", "request")
+    asking = _asking(trace, handled)
+    there = asking >= 0
+    served, asked = handled[there], asking[there]
+    return asked, served, trace.entries["entered_ns"][asked], trace.entries["entered_ns"][served]
+
+
+def _answers(trace: RunTrace) -> _Pairs:
+    """Pair each answer of a server with the operation that it ends."""
+    answered = _of(trace, "send", "answer")
+    asking = _asking(trace, answered)
+    there = asking >= 0
+    answers, asked = answered[there], asking[there]
+    return answers, asked, trace.entries["entered_ns"][answers], trace.entries["left_ns"][asked]
+
+
+def _asking(trace: RunTrace, at_server: Positions) -> Positions:
+    """Return for each entry of a server the client's operation that it belongs to, by position, or -1: the one towards
+    this server, of this number, that was under way.
+    """
+    entries, found = trace.entries, np.full(len(at_server), -1, np.int64)
+    is_ask = np.isin(entries["kind"], (KIND["communicate"], KIND["rpc"])) & (entries["peer"] >= 0)
+    clients = entries["peer"][at_server]
+    for client in np.unique(clients):
+        asks = np.flatnonzero(is_ask & (trace.ranks == client))
+        if not len(asks):
+            continue
+        mine = np.flatnonzero(clients == client)
+        at = np.searchsorted(entries["entered_ns"][asks], entries["entered_ns"][at_server[mine]], "right") - 1
+        ask = asks[np.maximum(at, 0)]
+        server = at_server[mine]
+        fits = (
+            (at >= 0)
+            & (entries["left_ns"][ask] >= entries["entered_ns"][server])
+            & (entries["number"][ask] == entries["number"][server])
+            & (entries["peer"][ask] == trace.ranks[server])
+        )
+        found[mine[fits]] = ask[fits]
+    return found
+
+
+def _transfers(trace: RunTrace) -> _Pairs:
+    """Pair each send with the receive of the same number at the other rank: the next one in time."""
+    return _next(trace, _of(trace, "communicate", "send"), _of(trace, "communicate", "receive"), "left_ns")
+
+
+def _queued(trace: RunTrace) -> _Pairs:
+    """Pair each batch put into a queue with its taking."""
+    return _next(trace, _of(trace, "queue", "put"), _of(trace, "queue", "get"), "entered_ns")
+
+
+def _next(trace: RunTrace, first: Positions, second: Positions, got: str) -> _Pairs:
+    """Pair each of `first` with the next one of `second` with its number, its rank as the peer and its peer as rank."""
+    entries, waiting = trace.entries, {}  # type: ignore[var-annotated]
+    pairs: list[tuple[int, int]] = []
+    ends = np.concatenate([first, second])
+    is_first = np.concatenate([np.ones(len(first), bool), np.zeros(len(second), bool)])
+    order = np.argsort(np.where(is_first, entries["entered_ns"][ends], entries["left_ns"][ends]), kind="stable")
+    for position, sends in zip(ends[order].tolist(), is_first[order].tolist(), strict=True):
+        rank, peer, number = (
+            int(trace.ranks[position]),
+            int(entries["peer"][position]),
+            int(entries["number"][position]),
+        )
+        if sends:
+            waiting.setdefault((rank, peer, number), []).append(position)
+        elif sent := waiting.get((peer, rank, number)):
+            pairs.append((sent.pop(0), position))
+    senders, receivers = (np.array(part, np.int64) for part in (zip(*pairs, strict=True) if pairs else ((), ())))
+    return senders, receivers, entries["entered_ns"][senders], entries[got][receivers]
+
+
+def _of(trace: RunTrace, kind: str, name: str) -> Positions:
+    """Return the positions of the entries of a kind and a name."""
+    if name not in trace.names:
+        return np.empty(0, np.int64)
+    entries = trace.entries
+    return np.flatnonzero((entries["kind"] == KIND[kind]) & (entries["name"] == trace.names.index(name)))

@@ -1,0 +1,203 @@
+"""The hang doctor's verdicts on made pictures of a run, each with a known cause and a known rank."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from engine.hang.rules import HALTED, RunState, judge
+from engine.hang.wait_graph import Doing, cycle, edges, roots
+from engine.trace.health import RankState
+from engine.trace.layout import EVERYBODY, NOBODY
+from engine.trace.ring_reader import OpenOperation
+
+LIMIT_S = 10.0
+
+
+def operation(kind: str, name: str = "", peer: int = NOBODY, number: int = 0, lane: int = 0) -> OpenOperation:
+    return OpenOperation(0, kind, name, peer, number, 0, lane)
+
+
+AVERAGE = operation("collective", "average", EVERYBODY, 41)
+TRAINED = operation("barrier", "trained", EVERYBODY)
+COMPUTE = operation("compute")
+REQUESTS = operation("wait", "requests", EVERYBODY)
+IDLE = operation("wait")
+
+
+def push(number: int = 7) -> OpenOperation:
+    return operation("communicate", "push", 0, number)
+
+
+def picture(
+    doing: Mapping[str, Sequence[OpenOperation]], quiet_s: float = 30.0, started: bool = True, **special: dict[str, Any]
+) -> RunState:
+    """Return a picture of ranks by role, all quiet for that long; `special` replaces fields of a rank's state."""
+    of = {rank: Doing.of(operations) for rank, operations in enumerate(doing.values())}
+    halted = [rank for rank, role in enumerate(doing) if special.get(role, {}).get("state") in HALTED]
+    graph, states = edges(of, halted), []
+    for rank, role in enumerate(doing):
+        inner = of[rank].innermost
+        facts: dict[str, Any] = {
+            "state": "sleeping",
+            "phase": of[rank].main[0].kind if of[rank].main else "",
+            "operation": f"{inner.kind} {inner.name}" if inner else "",
+            "since_s": quiet_s,
+        }
+        states.append(RankState(rank, role, 100 + rank, step=5, **{**facts, **special.get(role, {})}))
+    return RunState(states, of, graph, LIMIT_S, started)
+
+
+def verdict(*given: Any, **special: Any) -> tuple[str, str, str]:
+    found = judge(picture(*given, **special))
+    return found.state, found.rank, found.cause
+
+
+TOGETHER = [operation("communicate"), AVERAGE]
+WAITING_FOR_ONE = {"trainer1": TOGETHER, "trainer2": [COMPUTE], "trainer3": TOGETHER}
+
+
+def test_a_stopped_rank_that_others_wait_for_is_named_with_what_it_has_not_entered() -> None:
+    found = judge(picture(WAITING_FOR_ONE, trainer2={"state": "stopped", "place": "take(), batches.py:52"}))
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "stopped")
+    assert found.sentence == (
+        "trainer2 has not entered the collective 'average' (#41): it is stopped (SIGSTOP), in take(), batches.py:52, "
+        "since 30 s; trainer1 and trainer3 wait for it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"), [("stopped", "stopped"), ("dead", "dead"), ("disk wait", "disk wait"), ("sleeping", "stuck")]
+)
+def test_the_state_of_the_process_is_the_cause(state: str, cause: str) -> None:
+    assert verdict(WAITING_FOR_ONE, trainer2={"state": state}) == ("HUNG", "trainer2", cause)
+
+
+def test_a_rank_that_works_is_not_hung_whatever_it_does() -> None:
+    for inner, cause in ((operation("evaluate"), "evaluate"), (COMPUTE, "work")):
+        ranks = {**WAITING_FOR_ONE, "trainer2": [inner]}
+        assert verdict(ranks, trainer2={"works": True, "state": "running"}) == ("WAITING", "trainer2", cause)
+
+
+def test_nothing_is_wrong_below_the_limit() -> None:
+    assert verdict(WAITING_FOR_ONE, 9.9) == ("RUNNING", "", "")
+    assert verdict(WAITING_FOR_ONE, 9.9, False) == ("STARTING", "", "")
+
+
+def test_one_that_stands_still_while_others_do_not_is_stalled() -> None:
+    free = {"trainer1": [COMPUTE], "trainer2": [operation("update")]}
+    moving = {"since_s": 0.1, "state": "running"}
+    assert verdict(free, trainer1=moving, trainer2={"state": "stopped"}) == ("STALLED", "trainer2", "stopped")
+    assert verdict(free, trainer1=moving, trainer2={"works": True}) == ("RUNNING", "", "")
+
+
+def test_one_that_waits_for_a_rank_that_moves_is_not_stalled() -> None:
+    ends = {"trainer1": [TRAINED], "trainer2": [COMPUTE]}
+    assert verdict(ends, trainer2={"since_s": 0.2}) == ("RUNNING", "", "")
+    queue = {"main": [IDLE], "learner": [operation("update")], "collector1": [operation("wait", "free slot", 1)]}
+    assert verdict(queue, learner={"since_s": 0.5}) == ("RUNNING", "", "")
+
+
+def test_a_slow_rank_that_works_is_named_while_others_wait_and_some_move() -> None:
+    ranks = {"trainer1": [operation("communicate"), AVERAGE], "trainer2": [COMPUTE], "helper": [COMPUTE]}
+    found = judge(picture(ranks, trainer2={"works": True}, helper={"since_s": 0.0}))
+    assert (found.state, found.rank) == ("SLOW", "trainer2") and "trainer1" in found.sentence
+
+
+def test_a_server_that_waits_for_one_push_blames_that_trainer() -> None:
+    ranks = {"ps": [REQUESTS], "trainer1": [push()], "trainer2": [COMPUTE], "trainer3": [push()]}
+    assert verdict(ranks, trainer2={"state": "stopped"}) == ("HUNG", "trainer2", "stopped")
+    assert edges(picture(ranks).doing)[0] == {2}
+
+
+def test_a_stopped_server_is_the_cause_though_it_was_waiting() -> None:
+    ranks = {"ps": [REQUESTS], "trainer1": [push()], "trainer2": [push()]}
+    assert verdict(ranks, ps={"state": "stopped"}) == ("HUNG", "ps", "stopped")
+
+
+def test_a_server_stuck_in_a_request_is_the_cause() -> None:
+    ranks = {
+        "ps": [
+            REQUESTS,
+        ],
+        "trainer1": [push()],
+        "trainer2": [push()],
+    }
+    ranks["ps"] = [REQUESTS, operation("serve", "request", 1, 7, lane=1)]
+    assert verdict(ranks) == ("HUNG", "ps", "stuck")
+
+
+def test_different_collectives_are_an_order_mismatch_and_the_rarer_one_is_the_cause() -> None:
+    ranks = {f"trainer{number}": [AVERAGE] for number in (1, 2, 3)} | {
+        "trainer4": [operation("collective", "broadcast", EVERYBODY, 2)]
+    }
+    assert verdict(ranks) == ("HUNG", "trainer4", "order mismatch")
+
+
+def test_one_that_has_left_the_loop_is_named_with_the_barrier_that_it_is_in() -> None:
+    ranks = {"trainer1": [AVERAGE], "trainer2": [AVERAGE], "trainer3": [TRAINED]}
+    found = judge(picture(ranks))
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "unequal steps")
+    assert "it has left the loop that the others are still in" in found.sentence
+
+
+def test_a_cycle_is_a_deadlock_and_all_its_ranks_are_named() -> None:
+    ranks = {
+        "stage1": [operation("wait", "gradient", 1)],
+        "stage2": [operation("wait", "activations", 0)],
+        "stage3": [operation("wait", "activations", 1)],
+    }
+    found = judge(picture(ranks))
+    assert (found.state, found.cause) == ("HUNG", "deadlock")
+    assert (
+        found.sentence
+        == "Deadlock since 30 s: stage1 waits for stage2 in wait gradient, stage2 waits for stage1 in wait activations."
+    )
+
+
+def test_a_chain_of_waits_leads_to_its_end() -> None:
+    ranks = {
+        "stage1": [operation("wait", "gradient", 1)],
+        "stage2": [operation("wait", "gradient", 2)],
+        "stage3": [COMPUTE],
+    }
+    found = judge(picture(ranks))
+    assert (found.state, found.rank) == ("HUNG", "stage3") and "stage1 and stage2 wait for it" in found.sentence
+
+
+def test_one_that_waits_for_a_lock_is_named_so() -> None:
+    assert verdict({"trainer1": [COMPUTE], "trainer2": [operation("lock", "weights")]}, trainer1={"since_s": 0.0}) == (
+        "STALLED",
+        "trainer2",
+        "lock",
+    )
+
+
+def test_before_all_are_ready_the_missing_one_has_not_joined() -> None:
+    ready = operation("barrier", "ready", EVERYBODY)
+    found = judge(picture({"trainer1": [ready], "trainer2": []}, started=False))
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "not joined")
+
+
+def test_waits_are_followed_to_their_ends_and_cycles_are_found() -> None:
+    graph: dict[int, set[int]] = {0: {1}, 1: {2, 3}, 2: set(), 3: {0}}
+    assert roots(graph, 0) == {2} and roots(graph, 2) == {2}
+    assert cycle(graph) == [0, 1, 3]
+    assert cycle({0: {1}, 1: set()}) == []
+
+
+def test_an_idle_rank_is_neither_a_cause_nor_needed_for_a_hang() -> None:
+    ranks = {"main": [IDLE], "trainer1": TOGETHER, "trainer2": [COMPUTE]}
+    assert verdict(ranks, trainer2={"state": "stopped"}) == ("HUNG", "trainer2", "stopped")
+    assert verdict(ranks, main={"since_s": 0.1}, trainer2={"state": "stopped"}) == ("HUNG", "trainer2", "stopped")
+
+
+def test_a_rank_stopped_while_it_waits_for_one_that_moves_is_stalled() -> None:
+    ranks = {"ps": [REQUESTS], "trainer1": [COMPUTE], "trainer2": [push()]}
+    moving = {"since_s": 0.1}
+    assert verdict(ranks, ps=moving, trainer1=moving) == ("RUNNING", "", "")
+    assert verdict(ranks, ps=moving, trainer1=moving, trainer2={"state": "stopped"}) == (
+        "STALLED",
+        "trainer2",
+        "stopped",
+    )
