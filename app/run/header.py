@@ -53,7 +53,7 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                 if run.status == "queued":
                     st.text(_waits_for(run, reader), width="stretch")
                 else:
-                    st.html(slot("cause", summary_html.cause(run, entry)), width="stretch")
+                    st.html(slot("cause", summary_html.cause(run, entry, reader)), width="stretch")
                 st.html(slot("result", summary_html.result(entry)), width="content")
             if run.active and run.status != "queued":
                 st.html(slot("bar", summary_html.progress(entry)))

@@ -47,7 +47,7 @@ def standing(home: Home, run_id: int, section: str) -> RunSnapshot:
     with Reader.open(home) as reader, reader.db.snapshot():
         run, entry = reader.runs.one(run_id), reader.runs.entry(run_id)
         slots: Slots = {
-            "cause": summary_html.cause(run, entry),
+            "cause": summary_html.cause(run, entry, reader),
             "bar": summary_html.progress(entry),
             "result": summary_html.result(entry),
         }
@@ -127,9 +127,10 @@ def _spent(seconds: Mapping[int, Mapping[str, float]]) -> bool:
     return any(value > 0 for spent in seconds.values() for value in spent.values())
 
 
-def _ranks(run: Run, reader: Reader) -> Slots:
+def ranks(run: Run, reader: Reader) -> Slots:
     found = reader.details.ranks(run.id)
-    return {"ranks": summary_html.ranks_table(found)} if found else {}
+    health = reader.details.health(run.id) if run.active else None
+    return {"ranks": summary_html.ranks_table(found, health)} if found else {}
 
 
 def overview(run: Run, reader: Reader) -> Slots:
@@ -166,7 +167,7 @@ class LiveSection:
 LIVE = {
     "Overview": LiveSection(slots=overview),
     MACHINE: LiveSection(slots=overview, figures=machine),
-    "Ranks": LiveSection(slots=_ranks, figures=phases),
+    "Ranks": LiveSection(slots=ranks, figures=phases),
     "Events": LiveSection(slots=_events),
 }
 STATIC = ("Log", "Config", "Environment", "Notes")

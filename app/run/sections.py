@@ -12,6 +12,7 @@ from app.run import live_update, summary_html
 from app.run.histograms import histograms
 from app.run.overview import overview
 from app.run.pipeline_section import pipeline
+from app.run.timeline_section import timeline
 from app.ui import components, current_user
 from app.ui.html import caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
@@ -30,7 +31,7 @@ def ranks(run: Run, reader: Reader) -> None:
     if not found:
         st.write("No ranks started yet." if run.active else "The run ended before any rank started.")
         return
-    st.html(slot("ranks", summary_html.ranks_table(found)))
+    st.html(slot("ranks", live_update.ranks(run, reader)["ranks"]))
     for key, shown in live_update.phases(run, reader).items():
         st.markdown("**Time per rank**")
         components.shown(key, shown)
@@ -169,6 +170,7 @@ def _value(value: object) -> str:
 SECTIONS = {
     "Overview": overview,
     "Ranks": ranks,
+    "Timeline": timeline,
     "Pipeline": pipeline,
     "Histograms": histograms,
     "Episode": episode,

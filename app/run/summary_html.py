@@ -11,6 +11,7 @@ from app.ui.html import (
     facts,
     nowrap,
     number,
+    paragraph,
     small,
     strip,
     strong,
@@ -35,14 +36,18 @@ from engine.seeding import SEEDING
 from engine.store import Reader
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
 from engine.store.runs.origins import Origin
+from engine.trace.health import BAD, Health, RankState, listed
 
 
-def cause(run: Run, entry: RunRow) -> Markup:
+def cause(run: Run, entry: RunRow, reader: Reader) -> Markup:
     """Return the state of a started or ended run and its cause, as a sentence."""
-    return escape(_cause(run, entry))
+    return escape(_cause(run, entry, reader))
 
 
-def _cause(run: Run, entry: RunRow) -> str:
+def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
+    health = reader.details.health(run.id) if run.status in ("starting", "running") else None
+    if health and health.verdict.state in BAD:
+        return f"{health.verdict.state.capitalize()}: {health.verdict.sentence}"
     if run.status == "starting":
         return "The worker is starting the ranks and loading the data."
     if run.status == "running":
@@ -195,14 +200,17 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
     return tile(term(label), shown, "; ".join(beside), help_text)
 
 
-def ranks_table(found: Sequence[RankRow]) -> Markup:
-    """Return the last known state of each rank."""
-    headers = ["Rank", "Role", "State", "Last step", "Device", "Process", "CPU", "Memory", "Heartbeat"]
+def ranks_table(found: Sequence[RankRow], health: Health | None = None) -> Markup:
+    """Return the last known state of each rank; `health` adds what each is doing and the verdict on them."""
+    doing = {state.rank: state for state in health.ranks} if health else {}
+    headers = ["Rank", "Role", "State", *(_DOING if doing else ()), "Last step"]
+    headers += ["Device", "Process", "CPU", "Memory", "Heartbeat"]
     rows = [
         [
             str(row.rank),
             row.role,
             f"{row.state}{f', exit code {row.exit_code}' if row.exit_code else ''}",
+            *(_doing(doing.get(row.rank)) if doing else ()),
             number(row.last_step, 9),
             row.device,
             str(row.pid or "–"),
@@ -212,7 +220,27 @@ def ranks_table(found: Sequence[RankRow]) -> Markup:
         ]
         for row in found
     ]
-    return table(headers, rows, caption="Ranks")
+    said = health.verdict.sentence if health else ""
+    return Markup("{}{}").format(
+        paragraph(f"{health.verdict.state.capitalize()}: {said}") if health and said else "",
+        table(headers, rows, caption="Ranks"),
+    )
+
+
+_DOING = ("Doing", "Waits for", "No progress for", "Place in the code")
+
+
+def _doing(state: RankState | None) -> tuple[str, ...]:
+    """Return the cells of what a rank is doing."""
+    if state is None:
+        return ("–",) * len(_DOING)
+    process = f" ({state.state})" if state.state in ("stopped", "disk wait", "dead") else ""
+    return (
+        f"{state.operation or state.phase or '–'}{process}",
+        listed(state.waits_for) or "–",
+        duration(state.since_s) if state.since_s >= 1 else "–",
+        state.place or "–",
+    )
 
 
 def events_table(found: Sequence[Event]) -> Markup:

@@ -61,6 +61,15 @@ _flow = st.components.v2.component(
     js=static_text("page/flow.js"),
     isolate_styles=False,
 )
+_timeline = st.components.v2.component(
+    "parallab_timeline",
+    html='<div class="pl-timeline"></div>',
+    css=static_text("timeline/timeline.css"),
+    js=static_text(
+        "page/cleanup.js", "plot/plotly.js", "timeline/scale.js", "timeline/draw.js", "timeline/timeline.js"
+    ),
+    isolate_styles=False,
+)
 _legend = st.components.v2.component(
     "parallab_legend",
     html='<ul class="pl-legend"></ul>',
@@ -229,6 +238,12 @@ def name_form(name: str, button: str) -> object:
 def message_flow(key: str, scene: Mapping[str, Any]) -> None:
     """Show an animated message flow; `scene` comes from `FlowScene.to_json`."""
     _flow(key=key, data=scene)
+
+
+def timeline(run_id: int, ranks: int, *, active: bool) -> None:
+    """Show the timeline of a run, which loads its picture from our route."""
+    data = {"url": at(f"/api/timeline?run={run_id}"), "run": run_id, "ranks": ranks, "active": active}
+    _timeline(key=f"timeline-{run_id}", data=data)
 
 
 def preload_plotly() -> None:

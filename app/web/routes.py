@@ -48,6 +48,7 @@ def routes() -> list[BaseRoute]:
         *polled_routes(),
         Route(at("/api/compare"), _shared(comparison)),
         Route(at("/api/log"), _answered(log)),
+        Route(at("/api/timeline"), _shared(timeline)),
         Route(at("/api/palette"), _answered(palette)),
         Route(at("/api/name"), name, methods=["POST"]),
         Route(at(PLOTLY_URL), plotly_script),
@@ -146,6 +147,22 @@ async def comparison(request: Request) -> Response:
 
     found = await _responses.get((home.path, "compare", *sorted(query.items()), _reader.token(home)), make)
     return found.response(request)
+
+
+async def timeline(request: Request) -> Response:
+    """Return the picture of a run's timeline from `from` to `to`, in microseconds after all ranks were ready."""
+    home, run_id = Home.find(), whole_field(request, "run")
+    begin, end = (
+        number_field(request, name, math.nan) if name in request.query_params else None for name in ("from", "to")
+    )
+
+    def make() -> Any:
+        from app.run.timeline_data import picture  # NumPy, which no other route needs
+
+        return picture(home, run_id, begin, end)
+
+    key = (home.path, "timeline", run_id, begin, end, _reader.token(home, run_id))
+    return (await _responses.get(key, make)).response(request)
 
 
 def log(request: Request) -> Response:
