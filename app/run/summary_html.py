@@ -220,7 +220,7 @@ def ranks_table(found: Sequence[RankRow], health: Health | None = None) -> Marku
         ]
         for row in found
     ]
-    said = health.verdict.sentence if health else ""
+    said = health.verdict.sentence if health and health.verdict.state not in BAD else ""  # the heading says those
     return Markup("{}{}").format(
         paragraph(f"{health.verdict.state.capitalize()}: {said}") if health and said else "",
         table(headers, rows, caption="Ranks"),

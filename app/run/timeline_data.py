@@ -14,7 +14,7 @@ from engine.trace.chrome import details
 from engine.trace.critical_path import critical_path
 from engine.trace.downsample import arrows, rectangles
 from engine.trace.layout import KINDS, TraceWindow
-from engine.trace.timeline import RunTrace
+from engine.trace.timeline import Messages, RunTrace
 
 OPERATIONS = 60
 """Operations of the busiest rank in the stretch shown first."""
@@ -22,6 +22,8 @@ SHORTEST_US = 0.5
 """The shortest stretch that can be shown."""
 MOST_DETAILED = 400
 """Rectangles up to which each comes with its details; more are too narrow to be read one by one."""
+MOST_ANALYSED = 100_000
+"""Operations of a stretch up to which its messages and its critical path are found: a tenth of a second."""
 _traces = VersionedCache[RunTrace](most=4)
 
 
@@ -46,16 +48,18 @@ def picture(home: Home, run_id: int, begin_us: float | None, end_us: float | Non
     version, trace = load(home, run_id)
     if not len(trace):
         return {"version": version, "roles": list(trace.roles), "operations": 0, "windows": []}
+    whole, rows = trace, _rows(trace)
     begin, end = _stretch(trace, begin_us, end_us)
+    trace = whole.between(begin, end)
     shown = rectangles(trace, begin, end)
-    rows = _rows(trace)
-    drawn, count = arrows(trace, begin, end)
-    messages = trace.messages
-    path = critical_path(trace, begin, end)
+    few = len(trace) <= MOST_ANALYSED
+    messages = trace.messages if few else Messages.none()
+    drawn, count = arrows(messages, begin, end)
+    path = critical_path(trace, begin, end) if few else []
     row_of = {row: index for index, (row, _) in enumerate(rows)}
     return {
         "version": version,
-        "operations": len(trace),
+        "operations": len(whole),
         "lost": trace.lost,
         "rows": [label for _, label in rows],
         "kinds": list(KINDS),
@@ -93,7 +97,7 @@ def picture(home: Home, run_id: int, begin_us: float | None, end_us: float | Non
             ]
             for at in drawn.tolist()
         ],
-        "message_count": count,
+        "message_count": count if few else None,
         "totals": _totals(trace, row_of, begin, end),
         "path": [
             [row_of.get(part.rank * 2, 0), _us(trace, part.begin_ns), _us(trace, part.end_ns), part.kind]

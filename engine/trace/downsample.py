@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.trace.layout import KINDS
-from engine.trace.timeline import Positions, RunTrace
+from engine.trace.timeline import Messages, Positions, RunTrace
 
 MOST = 2_000
 """Rectangles in a picture."""
@@ -27,7 +27,7 @@ class Rectangles:
     counts: NDArray[np.int64]
     """Operations that a rectangle stands for; one that stands for several has the kind that takes the most time."""
     positions: Positions
-    """The operation, or the longest one of several."""
+    """The operation, or one of several."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -37,17 +37,26 @@ def rectangles(trace: RunTrace, begin_ns: int, end_ns: int, most: int = MOST) ->
     """Return what to draw of the operations between two times; short neighbours are drawn as one."""
     entries = trace.entries
     until = int(np.searchsorted(entries["entered_ns"], end_ns))
-    at = np.flatnonzero((entries["left_ns"][:until] >= begin_ns) & (entries["left_ns"] > entries["entered_ns"])[:until])
+    left = entries["left_ns"][:until]
+    at = np.flatnonzero((left >= begin_ns) & (left > entries["entered_ns"][:until]))
     whole = _whole(trace, at)
     if len(at) <= most:
         return whole
-    groups = np.unique(_group(whole))
-    bins = max(1, most // (2 * max(1, len(groups))))
-    width = max(1, (end_ns - begin_ns) // bins)
+    groups, group = _dense(whole.rows * 2 + whole.inner)
+    bins = max(1, most // (2 * len(groups)))
+    width = -(-(end_ns - begin_ns) // bins)
     is_long = whole.end_ns - whole.begin_ns >= width
-    merged = _merged(_some(whole, ~is_long), begin_ns, width)
+    merged = _merged(_some(whole, ~is_long), groups, group[~is_long], begin_ns, width, bins)
     long = _some(whole, is_long)
     return Rectangles(*(np.concatenate([getattr(part, name) for part in (long, merged)]) for name in _NAMES))
+
+
+def _dense(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct small values, and the index of each value among them."""
+    used = np.flatnonzero(np.bincount(values))
+    index = np.zeros(int(values.max()) + 1, np.int64)
+    index[used] = np.arange(len(used))
+    return used, index[values]
 
 
 _NAMES = ("rows", "inner", "begin_ns", "end_ns", "kinds", "counts", "positions")
@@ -70,37 +79,28 @@ def _some(all_of_them: Rectangles, chosen: NDArray[np.bool_]) -> Rectangles:
     return Rectangles(*(getattr(all_of_them, name)[chosen] for name in _NAMES))
 
 
-def _group(drawn: Rectangles) -> NDArray[np.int64]:
-    return drawn.rows * 2 + drawn.inner
-
-
-def _merged(short: Rectangles, begin_ns: int, width: int) -> Rectangles:
+def _merged(
+    short: Rectangles, groups: NDArray[np.int64], group: NDArray[np.int64], begin_ns: int, width: int, bins: int
+) -> Rectangles:
     """Return one rectangle for the operations of a row that begin in the same bin: from the first to the last, with the
     kind that takes the most time.
     """
-    if not len(short):
-        return short
-    taken = short.end_ns - short.begin_ns
-    key = _group(short) * (1 << 40) + np.maximum(0, (short.begin_ns - begin_ns) // width)
-    kinds = key * len(KINDS) + short.kinds
-    of_kind, kind_index = np.unique(kinds, return_inverse=True)
-    time_of_kind = np.bincount(kind_index, taken)
-    order = np.lexsort((time_of_kind, of_kind // len(KINDS)))
-    bins, last = np.unique((of_kind // len(KINDS))[order][::-1], return_index=True)
-    best = (of_kind % len(KINDS))[order][::-1][last]
-    _, index = np.unique(key, return_inverse=True)
-    count = len(bins)
-    begin, end = np.full(count, np.iinfo(np.int64).max), np.zeros(count, np.int64)
-    np.minimum.at(begin, index, short.begin_ns)
-    np.maximum.at(end, index, short.end_ns)
-    longest = np.lexsort((taken, index))
-    ends = np.flatnonzero(np.diff(np.append(index[longest], count)))
-    group = bins // (1 << 40)
-    return Rectangles(group // 2, group % 2 == 1, begin, end, best, np.bincount(index), short.positions[longest[ends]])
+    cell = group * bins + np.clip((short.begin_ns - begin_ns) // width, 0, bins - 1)
+    count, kinds = len(groups) * bins, len(KINDS)
+    time = np.bincount(cell * kinds + short.kinds, short.end_ns - short.begin_ns, count * kinds).reshape(count, kinds)
+    begin, end, position = (np.zeros(count, np.int64) for _ in range(3))
+    begin[cell[::-1]] = short.begin_ns[::-1]  # of several values the last is kept: the first, as they are sorted
+    np.maximum.at(end, cell, short.end_ns)
+    position[cell] = short.positions
+    counts = np.bincount(cell, minlength=count)
+    used = np.flatnonzero(counts)
+    row = groups[used // bins]
+    return Rectangles(
+        row // 2, row % 2 == 1, begin[used], end[used], time[used].argmax(1), counts[used], position[used]
+    )
 
 
-def arrows(trace: RunTrace, begin_ns: int, end_ns: int, most: int = MOST_ARROWS) -> tuple[Positions, int]:
-    """Return the messages between two times, as indices into `trace.messages`, and their number; none if too many."""
-    messages = trace.messages
+def arrows(messages: Messages, begin_ns: int, end_ns: int, most: int = MOST_ARROWS) -> tuple[Positions, int]:
+    """Return the messages between two times, by index, and their number; none if too many."""
     found = np.flatnonzero((messages.got_ns >= begin_ns) & (messages.sent_ns <= end_ns))
     return (found if len(found) <= most else found[:0]), len(found)

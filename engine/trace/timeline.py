@@ -3,7 +3,7 @@ ranks.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -60,6 +60,12 @@ class RunTrace:
     def __len__(self) -> int:
         return len(self.entries)
 
+    def between(self, begin_ns: int, end_ns: int) -> "RunTrace":
+        """Return the operations that were under way between two times, as a trace of its own."""
+        until = int(np.searchsorted(self.entries["entered_ns"], end_ns))
+        inside = np.flatnonzero(self.entries["left_ns"][:until] >= begin_ns)
+        return replace(self, ranks=self.ranks[inside], entries=self.entries[inside])
+
     def seconds(self, at_ns: int) -> float:
         """Return a time of the trace in seconds after all ranks were ready."""
         return (at_ns - self.zero_ns) / 1e9
@@ -88,6 +94,11 @@ class Messages:
     receivers: Positions
     sent_ns: NDArray[np.int64]
     got_ns: NDArray[np.int64]
+
+    @classmethod
+    def none(cls) -> "Messages":
+        """Return no messages."""
+        return cls(*(np.empty(0, np.int64) for _ in range(4)))
 
     @classmethod
     def of(cls, trace: RunTrace) -> "Messages":

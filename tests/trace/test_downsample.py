@@ -61,7 +61,7 @@ def test_too_many_messages_are_counted_but_not_drawn() -> None:
         sends.append(traced("communicate", number * 10, number * 10 + 1, name=0, peer=1, number=number))
         gets.append(traced("communicate", number * 10 + 2, number * 10 + 3, name=1, peer=0, number=number))
     trace = RunTrace.of([], [TraceChunk.of(0, names, sends), TraceChunk.of(1, names, gets)], ["stage1", "stage2"])
-    drawn, count = arrows(trace, 0, 10**9)
+    drawn, count = arrows(trace.messages, 0, 10**9)
     assert (len(drawn), count) == (0, MOST_ARROWS + 1)
-    drawn, count = arrows(trace, 0, 100_000)
+    drawn, count = arrows(trace.messages, 0, 100_000)
     assert len(drawn) == count == 11

@@ -123,9 +123,10 @@ function render(own) {
   own.view = viewOf(picture, width);
   draw(own.svg, picture, own.view, { colours: theme.colours, ground: theme.ground, path: own.path.checked });
   const many = picture.rectangles.reduce((sum, [, , , , , count]) => sum + count, 0);
-  own.svg.setAttribute("aria-label", `Timeline of ${picture.rows.length} lanes from ${inWords(picture.begin)} to ${inWords(picture.end)}: ${many} operations, ${picture.message_count} messages`);
+  own.svg.setAttribute("aria-label", `Timeline of ${picture.rows.length} lanes from ${inWords(picture.begin)} to ${inWords(picture.end)}: ${many} operations, ${picture.message_count ?? "many"} messages`);
   own.span.textContent = `${inWords(picture.begin, 5)} to ${inWords(picture.end, 5)}`;
-  const hidden = picture.message_count && !picture.messages.length ? `${picture.message_count.toLocaleString("en")} messages: zoom in to see them. ` : "";
+  const hidden = picture.message_count === null ? "Zoom in to see messages and what bounds the run. "
+    : picture.message_count && !picture.messages.length ? `${picture.message_count.toLocaleString("en")} messages: zoom in to see them. ` : "";
   const lost = picture.lost ? `${picture.lost.toLocaleString("en")} operations were overwritten before they could be stored. ` : "";
   own.note.textContent = `${hidden}${lost}Drag to zoom in, double-click or + and − to zoom, arrow keys to move.`;
   const windows = picture.windows.map(([begin, end, reason], index) => `<option value="${index}">${{ start: "Start", sample: "Sample", request: "Requested", end: "End" }[reason]}: ${inWords(begin)}, ${inWords(end - begin)}</option>`);

@@ -1,0 +1,97 @@
+"""The picture of a run's timeline that a page gets: what it holds, and what a wrong request is told."""
+
+from pathlib import Path
+
+import pytest
+
+from app.run.timeline_data import picture
+from engine.errors import ConfigError, NoSuchRun
+from engine.home import Home
+from engine.store import Store
+from engine.store.records import RankBatch, RankRow
+from engine.trace.chunk import TraceChunk
+from engine.trace.layout import TraceWindow
+from tests.labs import basic
+from tests.trace_entries import traced
+
+ZERO_US = 1_000_000
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> tuple[Home, int]:
+    """Return a home with a run of a server and a trainer, which has pushed twice."""
+    home = Home(tmp_path).create()
+    names = ["", "push", "request", "answer"]
+    server, trainer = [], []
+    for number in range(2):
+        at = ZERO_US + 100 * number
+        server += [
+            traced("serve", at + 60, at + 70, name=2, peer=1, number=number, lane=1),
+            traced("send", at + 68, at + 68, name=3, peer=1, number=number, lane=1, depth=1, version=number, value=0),
+        ]
+        trainer += [
+            traced("compute", at, at + 55),
+            traced("communicate", at + 55, at + 80, name=1, peer=0, number=number, bytes=4_000_000, version=number),
+        ]
+    with Store.open(home) as store:
+        run_id = basic.add(store, "ada")
+        basic.drive(store, home, run_id, "running")
+        store.worker.add_ranks(
+            run_id,
+            [
+                RankRow(rank, role, 1, "cpu", "running", None, None, None)
+                for rank, role in enumerate(("ps", "trainer1"))
+            ],
+        )
+        chunks = [TraceChunk.of(0, names, server, lost=2), TraceChunk.of(1, names, trainer)]
+        windows = [TraceWindow(ZERO_US * 1_000, (ZERO_US + 200) * 1_000, "start")]
+        store.worker.write(run_id, [RankBatch(chunk.rank, trace=chunk) for chunk in chunks], windows=windows)
+    return home, run_id
+
+
+def test_a_picture_holds_rows_rectangles_messages_and_what_bounds_the_run(lab: tuple[Home, int]) -> None:
+    found = picture(*lab, None, None)
+    assert found["rows"] == ["ps", "ps: requests", "trainer1"]
+    assert (found["operations"], found["lost"], found["begin"], found["end"]) == (8, 2, 0.0, 200.0)
+    assert found["windows"] == [[0.0, 200.0, "start"]]
+    kinds = found["kinds"]
+    pushes = [each for each in found["rectangles"] if kinds[each[4]] == "communicate"]
+    assert [each[:4] for each in pushes] == [[2, 0, 55.0, 25.0], [2, 0, 155.0, 25.0]]
+    assert pushes[1][6] == "push #1, with ps, 4 MB, weights version 1"
+    assert found["messages"][:2] == [[2, 55.0, 1, 60.0], [1, 68.0, 2, 80.0]] and found["message_count"] == 4
+    assert sum(end - begin for _, begin, end, _ in found["path"]) == pytest.approx(180.0)
+    assert found["sentences"][0].startswith("The critical path of 180 µs is computing for 61 %, all in trainer1")
+    totals = {(found["rows"][row], kinds[kind]): (count, ms) for row, kind, count, ms in found["totals"]}
+    assert totals["trainer1", "compute"] == (2, 0.11) and totals["ps: requests", "serve"] == (2, 0.02)
+
+
+def test_a_zoom_clips_the_totals_and_keeps_only_what_is_inside(lab: tuple[Home, int]) -> None:
+    found = picture(*lab, 50.0, 70.0)
+    assert (found["begin"], found["end"]) == (50.0, 70.0)
+    totals = {(found["rows"][row], found["kinds"][kind]): ms for row, kind, _, ms in found["totals"]}
+    assert totals["trainer1", "compute"] == 0.005 and totals["trainer1", "communicate"] == 0.015
+    assert found["operations"] == 8 and found["rows"] == ["ps", "ps: requests", "trainer1"]
+
+
+def test_a_stretch_without_operations_is_an_empty_picture(lab: tuple[Home, int]) -> None:
+    found = picture(*lab, 5_000.0, 6_000.0)
+    assert (found["rectangles"], found["messages"], found["path"], found["sentences"]) == ([], [], [], [])
+
+
+@pytest.mark.parametrize("stretch", [(5.0, 5.0), (9.0, 3.0), (0.0, 0.1), (float("nan"), 5.0), (0.0, float("nan"))])
+def test_a_stretch_that_is_none_is_refused(lab: tuple[Home, int], stretch: tuple[float, float]) -> None:
+    with pytest.raises(ConfigError, match=r"too short: at least 0\.5 µs"):
+        picture(*lab, *stretch)
+
+
+def test_a_stretch_without_bounds_shows_everything(lab: tuple[Home, int]) -> None:
+    assert len(picture(*lab, float("-inf"), float("inf"))["rectangles"]) == 6
+
+
+def test_a_run_without_operations_and_one_that_does_not_exist(tmp_path: Path) -> None:
+    home = Home(tmp_path).create()
+    with Store.open(home) as store:
+        run_id = basic.add(store, "ada")
+    assert picture(home, run_id, None, None)["operations"] == 0
+    with pytest.raises(NoSuchRun):
+        picture(home, 999, None, None)
