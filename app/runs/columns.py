@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.access.quotas import disturbed_above
 from engine.analysis.disturbance import depends_on_time
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.metrics import metric
 from engine.store import Reader
-from engine.store.records import DISTURBED_ABOVE
 from engine.store.runs.fields import Text
 
 NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
@@ -153,9 +153,8 @@ def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) 
 def disturbed(reader: Reader, run_ids: Sequence[int]) -> frozenset[int]:
     """Return which of the runs are disturbed, so that means and differences of times leave them out."""
     shares = measured(reader, run_ids, [read_column("perf/disturbance.last", Names.usual())])
-    return frozenset(
-        run_id for values in shares.values() for run_id, share in values.items() if share > 100 * DISTURBED_ABOVE
-    )
+    above = 100 * disturbed_above(reader.db.home)
+    return frozenset(run_id for values in shares.values() for run_id, share in values.items() if share > above)
 
 
 def texts(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, Text]]:

@@ -12,12 +12,13 @@ from app.links.launch import clone_query
 from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text, facts
 from app.ui.store_access import command
+from engine.access.quotas import disturbed_above
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS
-from engine.home import ROOT
+from engine.home import ROOT, Home
 from engine.registry import experiment
 from engine.store import QueuedRun, Reader, Store
-from engine.store.records import DISTURBED_ABOVE, ENDED, Run, RunRow, Status
+from engine.store.records import ENDED, Run, RunRow, Status
 from engine.system.liveness_lock import lives
 
 Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
@@ -189,7 +190,7 @@ def include_disturbed() -> bool:
         key="disturbed",
         bind="query-params",
         help=(
-            f"Others took more than {100 * DISTURBED_ABOVE:g} % of the CPU time of these runs. Means and fits leave "
-            "them out; they are hollow points."
+            f"Others took more than {100 * disturbed_above(Home.find()):g} % of the CPU time of these runs. Means and "
+            "fits leave them out; they are hollow points."
         ),
     )

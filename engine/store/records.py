@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from engine.access.quotas import DISTURBED_ABOVE_PERCENT
 from engine.launch_options import USUAL, Terms
 from engine.recorder import Point, Span
 from engine.seeding import SEEDING
@@ -70,10 +71,6 @@ class Summary:
     nonfinite: int = 0
 
 
-DISTURBED_ABOVE = 0.05
-"""Disturbance (share of CPU time) above which a run is disturbed."""
-
-
 @dataclass(frozen=True)
 class RunRow:
     """A run in a list; reading it never touches the metric points."""
@@ -110,6 +107,8 @@ class RunRow:
     """Person who archived it."""
     seeding: int = SEEDING
     """Seeding rule of its ranks (engine/seeding.py)."""
+    disturbed_above: float = DISTURBED_ABOVE_PERCENT / 100
+    """The lab's threshold of `disturbance` when this was read (engine/access/quotas.py)."""
 
     @property
     def disturbance(self) -> float | None:
@@ -120,7 +119,7 @@ class RunRow:
     @property
     def disturbed(self) -> bool:
         """Whether others took so much of its CPU time that its times can't be trusted."""
-        return (self.disturbance or 0.0) > DISTURBED_ABOVE
+        return (self.disturbance or 0.0) > self.disturbed_above
 
 
 @dataclass(frozen=True)
