@@ -20,6 +20,7 @@ SHOWN_OF = ("last", "best", "mean", "min", "max")
 APART = ("perf/execution_time_s", "perf/startup_time_s")
 """Metrics stored as a field of each run."""
 USUAL = ("dataset", "trainers", "epochs", "batch_size", "learning_rate", "seed")
+APART_BY = " · "
 LABELS = {"duration": "Execution", "startup": "Start-up"}
 _AT_STEP = re.compile(r"(.+)@\s*(\d{1,15})\s*")
 
@@ -106,6 +107,16 @@ def choices(metrics: Sequence[str]) -> list[str]:
         _written(name, of) for name in in_order(metrics) for of in SHOWN_OF if of != "best" or metric(name).better
     ]
     return [*values, *NUMBERS, *(name for name in RUN_FIELDS if name not in NUMBERS), *Names.usual().settings]
+
+
+def named(written: str) -> str:
+    """Return a column to choose by its label, and how it is written where that differs."""
+    try:
+        column = read_column(written, Names.usual())
+    except FilterError:
+        return written
+    label = column.field.name.replace("_", " ").capitalize() if column.is_setting else column.label
+    return label if label.lower() == written else f"{label}{APART_BY}{written}"
 
 
 def usual(metrics: Sequence[str]) -> list[str]:

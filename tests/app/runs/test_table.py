@@ -17,7 +17,7 @@ from streamlit.testing.v1 import AppTest
 from app.home.best import best_html
 from app.home.recent import news_html
 from app.run.summary_html import tiles
-from app.runs import frame, grid
+from app.runs import columns, frame, grid
 from app.runs import rows as row_makers
 from app.runs.columns import Column, measured, read_column, read_columns, usual
 from app.runs.rows import TableRow
@@ -548,3 +548,29 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(ho
     assert "Test accuracy 90 % last; best 90" in plain(
         tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
     )
+
+
+def test_columns_and_orders_are_chosen_by_labels_and_kept_in_the_address_as_written(
+    home: Home, seeds: list[int]
+) -> None:
+    assert columns.named("test/accuracy.best") == "Test accuracy, best (%) · test/accuracy.best"
+    assert [columns.named(name) for name in ("trainers", "learning_rate", "nonsense >")] == [
+        *("Trainers", "Learning rate · learning_rate", "nonsense >")
+    ]
+    written = ["trainers", "test/accuracy@8"]
+    test = page(columns=written, sort="-trainers")
+    chosen = test.multiselect(key="columns")
+    assert chosen.value == written and "Test accuracy, best (%) · test/accuracy.best" in chosen.options
+    assert "Trainers ↓ · -trainers" in test.selectbox(key="sort").options
+    chosen.set_value([*written, "test/accuracy.best"]).run()
+    assert test.query_params["columns"] == [*written, "test/accuracy.best"]
+    assert test.query_params["sort"] == "-trainers"
+    test.selectbox(key="sort").set_value("trainers").run()
+    assert test.query_params["sort"] == "trainers"
+    test.selectbox(key="sort").set_value(None).run()
+    assert "sort" not in test.query_params
+    test.multiselect(key="columns").set_value([]).run()
+    assert test.query_params["columns"] == "", "no columns is a choice too"
+    test.query_params["columns"] = ["owner"]
+    test.run()
+    assert test.multiselect(key="columns").value == ["owner"], "a link on the open page"
