@@ -9,9 +9,9 @@ from app.core.base_path import at
 from app.core.formatting import ago
 from app.core.machine_token import is_silent
 from app.links.launch import clone_query
-from app.ui import current_user, dialogs, permissions
+from app.ui import components, current_user, dialogs, permissions
 from app.ui.html import as_text, facts
-from app.ui.store_access import command
+from app.ui.store_access import command, reading
 from engine.access.quotas import disturbed_above
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS
@@ -35,6 +35,8 @@ COLOURS: dict[Status, Colour] = {
 PAGES = {path.stem: path for path in sorted((ROOT / "pages").glob("*.py"))}
 """The script of each page by the last part of its address."""
 
+CANCEL_MS = 2_000
+"""Polling interval of the dialog that cancels a run."""
 HUNG_S = 60.0
 """Silence of a live runner after which pages warn of it."""
 FILTER_EXAMPLE = "trainers >= 4 and test/accuracy.best > 98"
@@ -138,7 +140,14 @@ def clone(run: Run | RunRow) -> None:
 
 @st.dialog("Cancel this run?")
 def ask_cancel(run: Run | RunRow) -> None:
-    """Ask for confirmation, then cancel; for a run that is already stopping, offer to kill it."""
+    """Ask for confirmation, then cancel; for a run that is already stopping, offer to kill it. If the run ends
+    meanwhile, say so.
+    """
+    with reading() as reader:
+        token, run = reader.runs.token(run.id), reader.runs.one(run.id)
+    if run.status in ENDED:
+        close_dialog(f"Run {run.id} has ended: {run.status}. There is nothing to cancel.")
+        return
     forced = run.status == "stopping"
 
     def cancel(store: Store) -> Status:
@@ -152,6 +161,14 @@ def ask_cancel(run: Run | RunRow) -> None:
             st.rerun()
         if st.button("Wait" if forced else "Keep running"):
             st.rerun()
+    components.pulse(token, run_id=run.id, every_ms=CANCEL_MS)
+
+
+def close_dialog(sentence: str) -> None:
+    """Show in a dialog why there is nothing left to confirm."""
+    st.write(as_text(sentence))
+    if st.button("Close", type="primary"):
+        st.rerun()
 
 
 def _effect_of_cancel(run: Run | RunRow) -> str:
