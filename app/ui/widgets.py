@@ -11,6 +11,7 @@ from app.core.machine_token import is_silent
 from app.links.launch import clone_query
 from app.ui import components, current_user, dialogs, permissions
 from app.ui.html import as_text, facts
+from app.ui.run_state import outcome
 from app.ui.store_access import command, reading
 from engine.access.quotas import disturbed_above
 from engine.errors import EngineError
@@ -51,9 +52,10 @@ FILTER_HELP = (
 """The example and the help of a filter field."""
 
 
-def status_badge(status: Status) -> None:
-    """Show a status badge; the word carries the meaning, not the colour."""
-    st.badge(status, color=COLOURS[status])
+def status_badge(run: Run | RunRow) -> None:
+    """Show a run's status as a badge; the word carries the meaning, not the colour."""
+    status, word = outcome(run)
+    st.badge(word, color=COLOURS[status])
 
 
 def show_facts(pairs: list[tuple[str, str]]) -> None:

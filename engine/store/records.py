@@ -23,6 +23,9 @@ RESUMES, RESUMED = "resumes", "resumed"
 RETRIES, RETRIED = "retries", "retried"
 """Event kinds that link a retry and its parent, by the runner or a person."""
 
+BUDGET_OF = "the budget of duel"
+"""Begins the name of the part of Parallab that ends a run which has spent the budget of its duel."""
+
 StopKind = Literal["", "cancel", "force", "time limit"]
 """How a run's end was requested."""
 
@@ -120,6 +123,11 @@ class RunRow:
     def disturbed(self) -> bool:
         """Whether others took so much of its CPU time that its times can't be trusted."""
         return (self.disturbance or 0.0) > self.disturbed_above
+
+
+def reached_budget(run: "Run | RunRow") -> bool:
+    """Return whether a run was ended because it had spent the budget of its duel; its status is cancelled."""
+    return run.status == "cancelled" and run.cause.startswith(f"Cancelled by {BUDGET_OF} ")
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from app.runs import columns, frame, grid
 from app.runs import rows as row_makers
 from app.runs.columns import Column, measured, read_column, read_columns, usual
 from app.runs.rows import TableRow
+from engine.access.rules import Program
 from engine.analysis.result import ranked
 from engine.cli.show import summary, summary_text
 from engine.errors import EngineError
@@ -36,6 +37,7 @@ from engine.system.processes import me
 from tests.app.runs.drawn_table import rows_of, table_of, tick
 from tests.app.test_pages import opened, said
 from tests.labs import basic, sweeps
+from tests.labs import duel as duels
 from tests.stand_in import worker
 from tests.waiting import PATIENCE_S
 
@@ -574,3 +576,20 @@ def test_columns_and_orders_are_chosen_by_labels_and_kept_in_the_address_as_writ
     test.query_params["columns"] = ["owner"]
     test.run()
     assert test.multiselect(key="columns").value == ["owner"], "a link on the open page"
+
+
+def test_runs_that_the_budget_of_their_duel_ended_are_told_apart_from_cancelled_ones(home: Home, store: Store) -> None:
+    duels.launched(home, kind="seconds", amount=5.0)
+    spent, other = [run.id for run in store.read.queue.waiting()][:2]
+    store.runs.cancel(spent, by=Program("the budget of duel 1"))
+    store.runs.cancel(other, by="Ada")
+    (row,) = table_of(page())["rows"]
+    assert [part["text"] for part in row["cells"][2]["states"]] == ["4 queued", "1 cancelled", "1 budget reached"]
+    single = [each["cells"][2] for each in table_of(page(fold="false", show="cancelled"))["rows"]]
+    assert [(each["states"][0]["text"], each["states"][0]["status"], each["note"]) for each in single] == [
+        ("cancelled", "cancelled", "Cancelled by Ada."),
+        ("budget reached", "finished", "Ended by the budget of duel 1."),
+    ]
+    test = opened("run", {"run": str(spent)})
+    assert "budget reached" in [badge.value for badge in test.get("badge")] or "budget reached" in said(test)
+    assert store.read.runs.one(spent).status == "cancelled"
