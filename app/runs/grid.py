@@ -36,7 +36,11 @@ NARROWEST, WIDEST = 7, 34
 TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 340), (110, 300), 94
 TALLEST = "max(20rem, calc(100vh - 21rem))"
 HEADINGS = {
-    "differs": ("Differs in", "Settings, except the seed, in which rows of the same experiment differ"),
+    "differs": (
+        "Settings that differ",
+        "What sets this row apart: its settings (except the seed) that are not the same in all listed rows of its "
+        "experiment; of a sweep, the values that it varies",
+    ),
     "n": ("n", "Number of finished runs behind mean and sd (sample standard deviation)"),
     "runs": ("Runs", "Run numbers of this config"),
     "owner": ("Owner", "Person who launched it"),

@@ -247,6 +247,7 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None,
         args=("sort", None),
         accept_new_options=True,
         placeholder="running first, then newest",
+        width=340,
         help="Sorts all matching runs, not only this page. A minus sign sorts in descending order.",
     )
     try:

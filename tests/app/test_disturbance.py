@@ -163,7 +163,9 @@ def test_the_table_of_runs_counts_a_disturbed_time_in_no_mean_and_no_difference(
 
     grouped = opened("runs", {"columns": "duration", "group": "true"})
     assert "Means of times leave out disturbed runs." in words(grouped)
-    (group,) = [row for row in rows_of(grouped) if "trainers 2" in row["Name"] or row["Differs in"] == "trainers 2"]
+    (group,) = [
+        row for row in rows_of(grouped) if "trainers 2" in row["Name"] or row["Settings that differ"] == "trainers 2"
+    ]
     assert group["Execution"] == duration(calm)
     with Store.open(home) as store:
         store.annotations.pin(one, by="Ada")

@@ -281,7 +281,7 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
     assert row["href"] == f"/sweep?sweep={sweep}"
     assert row["name"] == f"Sweep {sweep}: bubble, Pipeline parallelism (2 runs)"
     assert [part["text"] for part in row["Status"]["states"]] == ["1 queued", "1 finished"]
-    assert row["Differs in"].startswith("splits 1, 2") and row["open"] is False
+    assert row["Settings that differ"].startswith("splits 1, 2") and row["open"] is False
     test = page()
     test.session_state[grid.KEY] = {"open": [f"sweep-{sweep}"]}
     unfolded = rows_of(test.run())
@@ -289,7 +289,7 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
     assert [(each["key"], each["child"]) for each in unfolded[below : below + 2]] == [
         (f"run-{run.id}", True) for run in reversed(members)
     ]
-    assert [(each["name"], each["Differs in"]) for each in unfolded[below : below + 2]] == [
+    assert [(each["name"], each["Settings that differ"]) for each in unfolded[below : below + 2]] == [
         (f"{run.id}: splits {run.config['splits']}, seed {run.config['seed']}", f"splits {run.config['splits']}")
         for run in reversed(members)
     ]
