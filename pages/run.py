@@ -58,5 +58,5 @@ else:
         st.write("Choose one of the newest runs.")
     for row in newest:
         with st.container(horizontal=True, vertical_alignment="center"):
-            widgets.status_badge(row.status)
+            widgets.status_badge(row)
             st.html(run_link(f"{row.id}: {widgets.title_of(row)}", row.id))

@@ -6,7 +6,8 @@ from contextlib import suppress
 import streamlit as st
 
 from app.ui import current_user, dialogs, permissions
-from app.ui.store_access import command
+from app.ui.store_access import command, reading
+from app.ui.widgets import close_dialog
 from engine.errors import WrongStatus
 from engine.store import RunRow, Store
 from engine.store.access.authorization import what
@@ -34,9 +35,14 @@ def ask_cancel_all(run_ids: Sequence[int]) -> None:
                 store.runs.cancel(run_id, by=current_user.whoever())
         return len(run_ids)
 
-    count = "1 run" if len(run_ids) == 1 else f"{len(run_ids):,} runs"
+    with reading() as reader:
+        left = sum(run.status not in ENDED for run in reader.runs.some(run_ids))
+    if not left:
+        close_dialog("The selected runs have ended. There is nothing to cancel.")
+        return
+    count = "1 run" if left == 1 else f"{left:,} runs"
     st.write(f"{count} will be removed from the queue or stopped. Recorded data is kept.")
     with st.container(horizontal=True):
-        done = command(cancel) if st.button(f"Cancel {count}", type="primary") else None
+        done = command(cancel) if st.button(f"Cancel {count}", type="primary", key="runs.cancel-all") else None
         if done is not None or st.button("Keep running"):
             st.rerun()

@@ -1,6 +1,6 @@
 """The estimates of a sweep in words: before its launch, and for its remaining runs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
@@ -15,8 +15,8 @@ from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
 from engine.store import Reader, Sweep
-from engine.store.sweeps.sweeps import SEED
-from engine.sweep.plan import Plan
+from engine.store.sweeps.sweeps import SEED, Timing
+from engine.sweep.plan import Plan, SweepCell
 from engine.system.machine import demand, machine
 
 _UNKNOWN_FINISH = "Estimated finish unknown: running runs, or runs ahead in the queue, have no estimate."
@@ -24,25 +24,43 @@ FRESH_S = 5.0
 """Greatest age of the estimate of a sweep's remaining runs, which all visitors of its page share."""
 
 
-def before_launch(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> None:
+def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | None, asked: Terms) -> None:
     """Show the number of runs, their estimated usage, and the estimated finish if launched now."""
-    found = _planned(experiment, planned, exclusive, asked)
-    show_facts(facts(found))
+    cells = _with_warm_up(planned, timing)
+    found = _planned(experiment, planned, cells, timing is not None, asked)
+    shown = facts(found, planned, timing)
+    if timing and timing.most > seeds:
+        repeats = list(planned.cells[: len(planned.cells) // seeds]) * (timing.most - seeds)
+        most = _planned(experiment, planned, [*cells, *repeats], True, asked)
+        took = "" if most.idle_s is None else f", about {duration(most.idle_s)} and {hours(most)}"
+        shown.append(("With all repeats", f"{len(planned.cells) + len(repeats):,} runs{took}"))
+    show_facts(shown)
     for sentence in caveats(found):
         st.caption(as_text(sentence))
 
 
 def in_a_line(experiment: str, planned: Plan, exclusive: bool) -> str:
     """Return the same in a line. Raises DeviceError for a run that could never run here."""
-    found = _planned(experiment, planned, exclusive, USUAL)
+    found = _planned(experiment, planned, planned.cells, exclusive, USUAL)
     held, ends = hours(found), _end(found.ends_in_s)
     known = [f"About {held}{f'; estimated finish {ends}' if ends else ''}."] if held else []
     return " ".join([*known, *caveats(found)])
 
 
-def _planned(experiment: str, planned: Plan, exclusive: bool, asked: Terms) -> Outlay:
+def count_of(planned: Plan, timing: Timing | None = None) -> str:
+    """Return the number of runs of a plan, in words: `12 runs and 1 warm-up run`."""
+    count = len(planned.cells)
+    return f"{count:,} {'run' if count == 1 else 'runs'}{' and 1 warm-up run' if timing else ''}"
+
+
+def _with_warm_up(planned: Plan, timing: Timing | None) -> list[SweepCell]:
+    """Return the runs of a plan, a sweep for timing with its warm-up run, which lasts as long as the first one."""
+    return [*planned.cells[: int(timing is not None)], *planned.cells]
+
+
+def _planned(experiment: str, planned: Plan, runs: Sequence[SweepCell], exclusive: bool, asked: Terms) -> Outlay:
     here = machine()
-    cells = [(cell.config.model_dump(mode="json"), demand(cell.config, here)) for cell in planned.cells]
+    cells = [(run.config.model_dump(mode="json"), demand(run.config, here)) for run in runs]
     fields = [field for field in planned.grid if field != SEED]
     with reading() as reader:
         return sweep_estimate.before_launch(
@@ -69,10 +87,10 @@ def _left(home: str, sweep_id: int, fields: tuple[str, ...], _reader: Reader) ->
     return sweep_estimate.what_is_left(_reader, Home.find(), sweep_id, fields)
 
 
-def facts(found: Outlay) -> list[tuple[str, str]]:
+def facts(found: Outlay, planned: Plan, timing: Timing | None) -> list[tuple[str, str]]:
     """Return label and value of each estimate of a sweep."""
     return [
-        ("Runs", f"{found.runs:,}"),
+        ("To launch", count_of(planned, timing)),
         ("Estimated usage", hours(found) or "unknown"),
         ("On an idle machine", "unknown" if found.idle_s is None else f"about {duration(found.idle_s)}"),
         ("Estimated finish", _end(found.ends_in_s) or "unknown"),
@@ -110,6 +128,8 @@ def left(found: Outlay, sweep: Sweep) -> Iterator[str]:
         yield _UNKNOWN_FINISH
     if found.held:
         yield f"{found.held:,} on hold."
+    if sweep.timing:
+        yield "Repeats come on top, until the medians are known."
     if held:
         yield _source(found)
 
@@ -132,9 +152,9 @@ def _source(found: Outlay) -> str:
         f"the median of the {_runs(found.near)} that differ only in the varied settings" if found.near else "their mean"
     )
     have = (
-        f"{found.like} of {found.runs} cells {'has' if found.like == 1 else 'have'} similar runs"
+        f"{found.like} of {found.runs} runs {'has' if found.like == 1 else 'have'} similar ones"
         if found.like
-        else "No cell has similar runs"
+        else "None of the runs has similar ones"
     )
     return f"{have}; {others} is assumed to take {duration(found.assumed_s)}, {basis}."
 

@@ -34,7 +34,9 @@ class RunEntry(Shape):
     disturbance: Number | None = Field(
         description="Share (0 to 1) of its CPU time that other programs or the host took; null if unknown."
     )
-    disturbed: bool = Field(description="Whether that share is above 0.05, so that analyses of times leave it out.")
+    disturbed: bool = Field(
+        description="Whether that share exceeds the lab's threshold (usually 0.05): analyses of times leave it out."
+    )
     sweep_id: Id | None = Field(description="Sweep of the run.")
     seeding: int = Field(
         ge=1,

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import Look
-from app.charts.plotly_figures import PlainFigure
+from app.charts.plotly_figures import PlainFigure, range_mode
 from app.charts.smoothing import is_monotone, smoothed
 from engine.analysis.statistics.bands import BandLine
 from engine.analysis.statistics.resample import Aligned, Floats
@@ -147,7 +147,7 @@ def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> Pl
         },
         yaxis={
             "type": "log" if "y" in log else "linear",
-            "rangemode": "normal" if known.bounds[0] < 0 else "nonnegative",
+            "rangemode": range_mode(name),
         },
         uirevision=revision,
     )

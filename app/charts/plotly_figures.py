@@ -10,13 +10,15 @@ import plotly.graph_objects as go
 
 from app.charts.line_styles import look
 from app.core.formatting import moment
-from engine.metrics import PHASES
+from engine.metrics import PHASES, metric
 from engine.store.curve_records import MachineSample
 
 PlainFigure = Mapping[str, Any]
 """A figure as {"data": [traces], "layout": {…}} with Plotly's names and numpy arrays: not validated by Plotly, and much
 faster to create.
 """
+FROM_ZERO = ("s", "ms", "samples/s", "env steps/s", "MB")
+"""Units of ratio quantities, whose axis starts at 0."""
 BAR_PX, FRAME_PX = 26, 84
 MOST_SAMPLES = 600
 """Maximum number of samples per machine curve; longer curves are decimated."""
@@ -36,6 +38,12 @@ QUANTITIES = {
 }
 """Title and unit of each sampled quantity."""
 RARE = ("throttled_percent", "memory_wait_percent", "page_faults", "thermal_events", "other_processes")
+
+
+def range_mode(name: str) -> str:
+    """Return Plotly's `rangemode` of a metric's axis: times, rates and sizes begin at 0."""
+    known = metric(name)
+    return "tozero" if known.unit in FROM_ZERO else "normal" if known.bounds[0] < 0 else "nonnegative"
 
 
 def plain(picture: go.Figure | PlainFigure) -> PlainFigure:

@@ -9,6 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.charts.line_styles import look
+from app.charts.plotly_figures import range_mode
 from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_by_median, is_numeric, line_name
 from engine.analysis.disturbance import in_words
 from engine.analysis.statistics.groups import Group
@@ -23,8 +24,6 @@ MOST_TICKS = 16
 _GREY = 7
 EDGE = 0.06
 """Margin at both ends of the axis, as a fraction of its length."""
-FROM_ZERO = ("s", "samples/s", "env steps/s", "MB")
-"""Units of ratio quantities, whose axis starts at 0."""
 
 
 def chart(
@@ -85,7 +84,7 @@ def chart(
         },
         yaxis={
             "title": {"text": metric(name).label},
-            "rangemode": ("tozero" if unit in FROM_ZERO else "normal" if metric(name).bounds[0] < 0 else "nonnegative"),
+            "rangemode": range_mode(name),
         },
         meta={"units": {"y": unit}},
         hovermode="closest",

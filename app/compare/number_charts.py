@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.charts.curve_charts import NUMBER, possible
 from app.charts.line_styles import Look
-from app.charts.sweep_charts import FROM_ZERO
+from app.charts.plotly_figures import FROM_ZERO
 from engine.analysis.run_values import Value, label, split
 from engine.analysis.statistics.bands import Spread, line
 from engine.analysis.statistics.confidence import Statistic

@@ -13,6 +13,7 @@ from app.compare.selection import MOST_RUNS
 from app.compare.session_state import key_of, runs_field, show
 from app.core.formatting import moment
 from app.links.compare import CompareView
+from app.ui.run_state import outcome
 from app.ui.widgets import FILTER_EXAMPLE, FILTER_HELP, title_of
 from engine.analysis.run_values import field_names, metric_names, names
 from engine.filter.syntax import LONGEST
@@ -41,7 +42,7 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
             "run": [run.id for run in newest],
             "what": [title_of(run) for run in newest],
             "owner": [run.owner for run in newest],
-            "status": [run.status for run in newest],
+            "status": [outcome(run)[1] for run in newest],
             "launched": [moment(run.created_at) for run in newest],
         }
     )

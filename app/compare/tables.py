@@ -8,6 +8,7 @@ import pandas as pd
 
 from app.core.formatting import duration
 from app.ui.html import run_link, table, when
+from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.analysis.differences import MISSING, Row
 from engine.config_values import value_in_words
@@ -23,7 +24,7 @@ def runs_table(runs: Sequence[RunRow], groups: Mapping[int, str]) -> str:
             run_link(str(run.id), run.id),
             title_of(run),
             run.owner,
-            run.status,
+            outcome(run)[1],
             duration(run.execution_time_s),
             when(run.created_at),
             *([groups.get(run.id, "")] if groups else []),

@@ -6,7 +6,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.core.base_path import at
 from app.ui import current_user, dialogs, permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, duel_link, fact_row, link, when
-from app.ui.store_access import told
+from app.ui.store_access import reading, told
 from engine.duel.evidence import DuelEvidence
 from engine.duel.launch import cancel_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words
@@ -122,6 +122,11 @@ def _retry(evidence: DuelEvidence) -> None:
 @st.dialog("Cancel this duel?")
 def ask_cancel(duel_id: int) -> None:
     """Confirm, then cancel all runs of the duel."""
+    with reading() as reader:
+        parts = reader.sweeps.some([part.sweep_id for part in reader.duels.one(duel_id).parts])
+    if not any(part.active for part in parts):
+        widgets.close_dialog(f"All runs of duel {duel_id} have ended. There is nothing to cancel.")
+        return
     st.write(f"All queued and running runs of duel {duel_id} will be cancelled. Recorded data is kept.")
     with st.container(horizontal=True):
         if st.button("Cancel duel", type="primary"):

@@ -6,7 +6,8 @@ from html import escape
 import plotly.graph_objects as go
 
 from app.charts.line_styles import look
-from app.charts.sweep_charts import FROM_ZERO, measured, scale
+from app.charts.plotly_figures import FROM_ZERO
+from app.charts.sweep_charts import measured, scale
 from app.ui.config_form import label_of
 from app.ui.html import number, table
 from engine.analysis.statistics.groups import Group, grouped

@@ -9,6 +9,7 @@ from app.core.base_path import at
 from app.core.formatting import absolute, duration
 from app.core.formatting import since as seconds_since
 from app.ui.html import as_cell, entry, joined, link, moment, paragraph, run_link, sweep_link, when
+from app.ui.run_state import cause_of, outcome
 from app.ui.widgets import title_of
 from engine.analysis.result import ranked
 from engine.errors import EngineError
@@ -48,10 +49,9 @@ def _run_entry(run: RunRow) -> Markup:
     if run.status == "finished":
         words.append(f"took {duration(run.execution_time_s)}" if run.execution_time_s is not None else "")
     else:
-        words.append(run.cause)
-    return _entry(
-        as_cell(run.status, run.status), run_link(f"{run.id}: {title_of(run)}", run.id), [*words, when(run.ended_at)]
-    )
+        words.append(cause_of(run))
+    status, word = outcome(run)
+    return _entry(as_cell(word, status), run_link(f"{run.id}: {title_of(run)}", run.id), [*words, when(run.ended_at)])
 
 
 def _sweep_entry(ended: Ended, sweep: Sweep) -> Markup:

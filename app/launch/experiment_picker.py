@@ -127,7 +127,13 @@ def experiment_list(current: Experiment) -> None:
             captions=[one.tagline for one in found.values()],
             on_change=_experiment_changed,
         )
-    components.message_flow("message-flow", scene(current.pattern).to_json(current.flows))
+    components.message_flow("message-flow", scene(current.pattern, _several(current)).to_json(current.flows))
+
+
+def _several(current: Experiment) -> int | None:
+    """Return how many trainers (observers, stages, …) the form says; None if it doesn't."""
+    count = config_form.values_of(current).get(next(iter(current.counts), ""))
+    return count if isinstance(count, int) else None
 
 
 def heading(found: Experiment) -> None:

@@ -91,7 +91,7 @@ def launchpad(
                     found.name, config.model_dump(mode="json"), demand(config, machine()), asked
                 )
             if ready and draft and draft.plan:
-                sweep_forecast.before_launch(found.name, draft.plan, draft.timing is not None, asked)
+                sweep_forecast.before_launch(found.name, draft.plan, draft.seeds, draft.timing, asked)
             if draft is None and config is None:
                 count = len(problems)
                 st.write(
@@ -101,11 +101,7 @@ def launchpad(
                 )
             if draft is None and "" in problems:
                 st.error(as_text(problems[""]))
-        label = (
-            f"Launch {sweep_form.count_of(draft.plan, warm_ups=int(draft.timing is not None))}"
-            if draft and draft.plan
-            else "Launch"
-        )
+        label = f"Launch {sweep_forecast.count_of(draft.plan, draft.timing)}" if draft and draft.plan else "Launch"
         if action.button(label, type="primary", disabled=not ready, width="stretch", key="launch"):
             _launch(found, preset, config, values, draft, title, asked)
         _footer(found, preset, values)

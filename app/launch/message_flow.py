@@ -1,11 +1,12 @@
 """The animated message flow of an experiment: which process sends what to which, and when.
 
 A `FlowScene` is data; `app/static/page/flow.js` draws it as SVG and moves the messages. Lengths are units of the
-scene's 320 x 160 view; times are fractions of one cycle of the animation.
+scene's view, 320 wide; times are fractions of one cycle of the animation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from math import cos, pi, sin
 from typing import Any, Literal
 
 from engine.experiment.definition import Flow, MessagePattern
@@ -15,6 +16,8 @@ Sort = Literal["forward", "reply", "stale"]
 Point = tuple[float, float]
 CYCLE_S = 7.0
 HEIGHT = 160
+MOST = 6
+"""Maximum number of processes drawn of one kind; the last one then stands for the others too."""
 TRAVEL = 0.14
 """The time of one message between two nodes."""
 
@@ -49,13 +52,13 @@ class FlowScene:
 
     nodes: tuple[FlowNode, ...]
     messages: tuple[FlowMessage, ...]
+    height: int = HEIGHT
 
     def to_json(self, flows: Sequence[Flow]) -> dict[str, Any]:
         """Return the scene for the browser, with its flows in words as the text alternative."""
         return asdict(self) | {
             "cycle_s": CYCLE_S,
             "travel": TRAVEL,
-            "height": HEIGHT,
             "alt": in_words(flows),
             "flows": list(lines(flows)),
         }
@@ -71,37 +74,77 @@ def in_words(flows: Sequence[Flow]) -> str:
     return "; ".join(f"{flow.source} to {flow.target}: {flow.what}" for flow in flows)
 
 
-def scene(pattern: MessagePattern) -> FlowScene:
-    """Return the scene of a message pattern."""
-    return _SCENES[pattern]()
+def scene(pattern: MessagePattern, count: int | None = None) -> FlowScene:
+    """Return the scene of a message pattern with `count` of the processes that an experiment may have several of
+    (default: a typical number).
+    """
+    draw, usual = _SCENES[pattern]
+    return draw(_Several(max(1, count or usual)))
 
 
-def _column(x: float, count: int) -> list[Point]:
-    return [(x, 22 + 112 * place / max(1, count - 1)) for place in range(count)]
+@dataclass(frozen=True)
+class _Several:
+    """The processes of one kind: how many there are, and how many of them are drawn."""
+
+    count: int
+
+    @property
+    def drawn(self) -> int:
+        return min(self.count, MOST)
+
+    @property
+    def middle(self) -> float:
+        """The middle of their column."""
+        return 78.0 if self.drawn <= 3 else 22 + 42 * (self.drawn - 1) / 2
+
+    @property
+    def height(self) -> int:
+        """The height of the scene, with room for the labels."""
+        return max(HEIGHT, round(2 * self.middle) + 4)
+
+    def column(self, x: float) -> list[Point]:
+        """Return their places, one below the other."""
+        gap = 0.0 if self.drawn == 1 else 2 * (self.middle - 22) / (self.drawn - 1)
+        return [(x, self.middle + gap * (place - (self.drawn - 1) / 2)) for place in range(self.drawn)]
+
+    def slots(self, x: float) -> list[Point]:
+        """Return the places of a slot for each."""
+        return [(x, self.middle + 22 * (place - (self.drawn - 1) / 2)) for place in range(self.drawn)]
+
+    def spread(self, first: float, last: float) -> list[float]:
+        """Return a moment for each, from the first to the last one."""
+        return [first + (last - first) * place / max(1, self.drawn - 1) for place in range(self.drawn)]
+
+    def names(self, kind: str, first: int = 1) -> list[str]:
+        """Return their labels; the last one names the last process."""
+        names = [f"{kind} {first + place}" for place in range(self.drawn)]
+        return [*names[:-1], f"… {kind} {first + self.count - 1}"] if self.count > self.drawn else names
 
 
 def _send(origin: Point, target: Point, start: float, *, stays: float = 0.0, sort: Sort = "forward") -> FlowMessage:
     return FlowMessage(origin, target, start, start + TRAVEL + stays, sort)
 
 
-def _batched_server() -> FlowScene:
+def _batched_server(group: _Several) -> FlowScene:
     """Trainers push when they are ready; the server updates once for all of them, then answers all."""
-    trainers, server = _column(40, 3), (262.0, 75.0)
-    slots = [(205.0, y) for y in (53.0, 75.0, 97.0)]
+    trainers, slots, server = group.column(40), group.slots(205), (262.0, group.middle)
     pushes = [
         _send(at, slot, start, stays=0.52 - start - TRAVEL)
-        for at, slot, start in zip(trainers, slots, (0.02, 0.2, 0.34), strict=True)
+        for at, slot, start in zip(trainers, slots, group.spread(0.02, 0.34), strict=True)
     ]
     replies = [_send(server, at, 0.62, sort="reply") for at in trainers]
-    nodes = [FlowNode(at, f"trainer {number}", flashes=(0.82,)) for number, at in enumerate(trainers, 1)]
+    nodes = [FlowNode(at, name, flashes=(0.82,)) for at, name in zip(trainers, group.names("trainer"), strict=True)]
     nodes += [FlowNode(at, kind="slot") for at in slots]
-    return FlowScene((*nodes, FlowNode(server, "server", "memory", flashes=(0.55,))), (*pushes, *replies))
+    served = FlowNode(server, "server", "memory", flashes=(0.55,))
+    return FlowScene((*nodes, served), (*pushes, *replies), group.height)
 
 
-def _asynchronous_server() -> FlowScene:
+def _asynchronous_server(group: _Several) -> FlowScene:
     """Each gradient is applied when it arrives; the slow trainer's was computed from old weights."""
-    trainers, server = _column(40, 3), (262.0, 75.0)
-    starts: tuple[tuple[float, ...], ...] = ((0.0, 0.34, 0.68), (0.12, 0.5), (0.42,))
+    trainers, server = group.column(40), (262.0, group.middle)
+    starts: list[tuple[float, ...]] = [(0.0, 0.34, 0.68)]
+    starts += [(0.07 + 0.05 * place, 0.45 + 0.05 * place) for place in range(1, group.drawn - 1)]
+    starts += [(0.42,)] * (group.drawn > 1)
     messages, flashes = [], []
     for at, begins in zip(trainers, starts, strict=True):
         for start in begins:
@@ -111,30 +154,26 @@ def _asynchronous_server() -> FlowScene:
                 _send(at, server, start, sort="stale" if len(begins) == 1 else "forward"),
                 _send(server, at, arrival + 0.01, sort="reply"),
             ]
-    names = ("trainer 1", "trainer 2", "slow trainer")
+    names = group.names("trainer")
+    if group.drawn > 1:
+        names[-1] = "slow trainer" if group.count == group.drawn else f"… slow trainer {group.count}"
     nodes = [FlowNode(at, name) for at, name in zip(trainers, names, strict=True)]
-    return FlowScene((*nodes, FlowNode(server, "server", "memory", flashes=tuple(sorted(flashes)))), tuple(messages))
+    served = FlowNode(server, "server", "memory", flashes=tuple(sorted(flashes)))
+    return FlowScene((*nodes, served), tuple(messages), group.height)
 
 
-def _shared_memory() -> FlowScene:
+def _shared_memory(group: _Several) -> FlowScene:
     """Trainers write into one memory whenever they like; two writes to one cell can collide."""
-    trainers = _column(40, 3)
-    cells: list[Point] = [(x, y) for y in (53.0, 75.0, 97.0) for x in (236.0, 258.0, 280.0)]
-    writes = (
-        (0, 4, 0.02),
-        (1, 4, 0.05),
-        (2, 8, 0.1),
-        (0, 1, 0.3),
-        (2, 6, 0.38),
-        (1, 3, 0.5),
-        (2, 3, 0.53),
-        (0, 7, 0.66),
-        (1, 0, 0.76),
-    )
+    trainers = group.column(40)
+    cells: list[Point] = [(x, group.middle + y) for y in (-22.0, 0.0, 22.0) for x in (236.0, 258.0, 280.0)]
+    planned = ((4, 0.02), (4, 0.05), (8, 0.1), (1, 0.3), (6, 0.38), (3, 0.5), (3, 0.53), (7, 0.66), (0, 0.76))
+    writes = [(place % group.drawn, *write) for place, write in enumerate(planned)]
+    if group.drawn == 1:  # one trainer never collides with itself
+        writes = [write for write in writes if write[2] not in (0.05, 0.53)]
     arrivals: dict[int, list[float]] = {}
     for _, cell, start in writes:
         arrivals.setdefault(cell, []).append(start + TRAVEL)
-    nodes = [FlowNode(at, f"trainer {number}") for number, at in enumerate(trainers, 1)]
+    nodes = [FlowNode(at, name) for at, name in zip(trainers, group.names("trainer"), strict=True)]
     nodes += [
         FlowNode(
             at,
@@ -145,78 +184,90 @@ def _shared_memory() -> FlowScene:
         )
         for place, at in enumerate(cells)
     ]
-    return FlowScene(tuple(nodes), tuple(_send(trainers[who], cells[cell], start) for who, cell, start in writes))
+    sent = tuple(_send(trainers[who], cells[cell], start) for who, cell, start in writes)
+    return FlowScene(tuple(nodes), sent, group.height)
 
 
-def _average() -> FlowScene:
+def _average(group: _Several) -> FlowScene:
     """Every rank trains, then sums travel round a ring until all hold the same average."""
-    ranks: list[Point] = [(95.0, 34.0), (225.0, 34.0), (225.0, 116.0), (95.0, 116.0)]
-    rounds = (0.3, 0.46, 0.62)
+    turns = [2 * pi * (place / group.drawn - 0.25 - 0.5 / group.drawn) for place in range(group.drawn)]
+    ranks: list[Point] = [(160 + 92 * cos(turn), 75 + 58 * sin(turn)) for turn in turns]
     messages = [
-        _send(at, ranks[(place + 1) % 4], start, sort="reply") for start in rounds for place, at in enumerate(ranks)
+        _send(at, ranks[(place + 1) % len(ranks)], start, sort="reply")
+        for start in (0.3, 0.46, 0.62)
+        for place, at in enumerate(ranks)
+        if len(ranks) > 1
     ]
-    trained = (0.06, 0.12, 0.09, 0.18)
-    nodes = [FlowNode(at, f"rank {place}", flashes=(trained[place], 0.8)) for place, at in enumerate(ranks)]
+    trained = (0.06, 0.12, 0.09, 0.18, 0.03, 0.15)
+    nodes = [
+        FlowNode(at, name, flashes=(moment, 0.8))
+        for at, name, moment in zip(ranks, group.names("rank", first=0), trained, strict=False)
+    ]
     return FlowScene(tuple(nodes), tuple(messages))
 
 
-def _batched_requests() -> FlowScene:
+def _batched_requests(group: _Several) -> FlowScene:
     """Observers ask for an action; the agent answers all of a step in one batch."""
-    observers, agent = _column(40, 4), (272.0, 75.0)
-    slots: list[Point] = [(178.0, y) for y in (42.0, 64.0, 86.0, 108.0)]
-    starts = (0.02, 0.1, 0.06, 0.18)
+    observers, slots, agent = group.column(40), group.slots(178), (272.0, group.middle)
+    starts = (0.02, 0.1, 0.06, 0.18, 0.04, 0.14)
     asked = [
         _send(at, slot, start, stays=0.36 - start - TRAVEL)
-        for at, slot, start in zip(observers, slots, starts, strict=True)
+        for at, slot, start in zip(observers, slots, starts, strict=False)
     ]
     batch = [_send(slot, agent, 0.36) for slot in slots]
     replies = [_send(agent, at, 0.6, sort="reply") for at in observers]
-    nodes = [FlowNode(at, f"observer {number}", flashes=(0.76,)) for number, at in enumerate(observers, 1)]
-    nodes += [FlowNode(at, "one batch" if place == 3 else "", "slot") for place, at in enumerate(slots)]
-    return FlowScene((*nodes, FlowNode(agent, "agent", "memory", flashes=(0.52,))), (*asked, *batch, *replies))
+    nodes = [FlowNode(at, name, flashes=(0.76,)) for at, name in zip(observers, group.names("observer"), strict=True)]
+    nodes += [FlowNode(at, "one batch" if at == slots[-1] else "", "slot") for at in slots]
+    answering = FlowNode(agent, "agent", "memory", flashes=(0.52,))
+    return FlowScene((*nodes, answering), (*asked, *batch, *replies), group.height)
 
 
-def _queue() -> FlowScene:
+def _queue(group: _Several) -> FlowScene:
     """Collectors put batches into a bounded queue; the learner takes them when it is full."""
-    collectors, learner = _column(40, 3), (276.0, 75.0)
-    slots: list[Point] = [(x, 75.0) for x in (204.0, 180.0, 156.0, 132.0)]
-    puts = ((0, 0.02), (2, 0.08), (1, 0.2), (0, 0.28))
+    collectors, learner = group.column(40), (276.0, group.middle)
+    size = max(4, group.drawn)
+    slots: list[Point] = [(204.0 - 24 * place, group.middle) for place in range(size)]
     filled = [
-        _send(collectors[who], slot, start, stays=0.5 - start - TRAVEL)
-        for (who, start), slot in zip(puts, slots, strict=True)
+        _send(
+            collectors[place % group.drawn], slot, 0.02 + 0.3 * place / size, stays=0.48 - 0.3 * place / size - TRAVEL
+        )
+        for place, slot in enumerate(slots)
     ]
     taken = [_send(slot, learner, 0.5) for slot in slots]
     versions = [_send(learner, at, 0.72, sort="reply") for at in collectors]
-    nodes = [FlowNode(at, f"collector {number}") for number, at in enumerate(collectors, 1)]
+    nodes = [FlowNode(at, name) for at, name in zip(collectors, group.names("collector"), strict=True)]
     nodes += [FlowNode(at, "bounded queue" if place == 1 else "", "slot") for place, at in enumerate(slots)]
-    return FlowScene((*nodes, FlowNode(learner, "learner", "memory", flashes=(0.66,))), (*filled, *taken, *versions))
+    learning = FlowNode(learner, "learner", "memory", flashes=(0.66,))
+    return FlowScene((*nodes, learning), (*filled, *taken, *versions), group.height)
 
 
-def _stages() -> FlowScene:
+def _stages(group: _Several) -> FlowScene:
     """Micro-batches go forward through the stages one behind the other, and their gradients come back."""
-    stages: list[Point] = [(70.0, 75.0), (160.0, 75.0), (250.0, 75.0)]
-    step, count = 0.07, 4
+    number, count = group.drawn, 4
+    left = 160.0 if number == 1 else 70.0 if number <= 4 else 40.0
+    stages: list[Point] = [(left + (320 - 2 * left) * place / max(1, number - 1), 75.0) for place in range(number)]
+    step = min(0.07, 0.93 / (2 * (count + number) - 3))
     messages: list[FlowMessage] = []
-    busy: dict[int, list[float]] = {place: [] for place in range(3)}
+    busy: dict[int, list[float]] = {place: [] for place in range(number)}
     for micro in range(count):
-        for place in range(3):
+        for place in range(number):
             start = (micro + place) * step
-            origin = (stages[place][0] - 70 if place == 0 else stages[place - 1][0], 66.0)
+            origin = (0.0 if place == 0 else stages[place - 1][0], 66.0)
             messages.append(FlowMessage(origin, (stages[place][0], 66.0), start, start + step))
             busy[place].append(start + step)
-        for place in range(2):
-            start = (count + 2 + micro + place) * step + 0.02
-            messages.append(
-                FlowMessage((stages[2 - place][0], 84.0), (stages[1 - place][0], 84.0), start, start + step, "reply")
-            )
-            busy[1 - place].append(start + step)
+        for place in range(number - 1):
+            start = (count + number - 1 + micro + place) * step + 0.02
+            origin, target = stages[number - 1 - place], stages[number - 2 - place]
+            messages.append(FlowMessage((origin[0], 84.0), (target[0], 84.0), start, start + step, "reply"))
+            busy[number - 2 - place].append(start + step)
     nodes = [
-        FlowNode(at, f"stage {place + 1}", "memory", flashes=tuple(busy[place])) for place, at in enumerate(stages)
+        FlowNode(at, name, "memory", flashes=tuple(busy[place]))
+        for place, (at, name) in enumerate(zip(stages, group.names("stage"), strict=True))
     ]
     return FlowScene(tuple(nodes), tuple(messages))
 
 
-def _one_process() -> FlowScene:
+def _one_process(_: _Several) -> FlowScene:
     """One process reads a mini-batch and updates the weights, again and again."""
     data, trainer, weights = (50.0, 75.0), (160.0, 75.0), (270.0, 75.0)
     starts = (0.0, 0.33, 0.66)
@@ -234,13 +285,14 @@ def _one_process() -> FlowScene:
     )
 
 
-_SCENES = {
-    "batched server": _batched_server,
-    "asynchronous server": _asynchronous_server,
-    "shared memory": _shared_memory,
-    "average": _average,
-    "batched requests": _batched_requests,
-    "queue": _queue,
-    "stages": _stages,
-    "one process": _one_process,
+_SCENES: dict[MessagePattern, tuple[Callable[[_Several], FlowScene], int]] = {
+    "batched server": (_batched_server, 3),
+    "asynchronous server": (_asynchronous_server, 3),
+    "shared memory": (_shared_memory, 3),
+    "average": (_average, 4),
+    "batched requests": (_batched_requests, 4),
+    "queue": (_queue, 3),
+    "stages": (_stages, 3),
+    "one process": (_one_process, 1),
 }
+"""Each scene, and how many processes it has unless the form says so."""

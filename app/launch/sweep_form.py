@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.actions.sweep_forecast import count_of
 from app.ui.config_form import help_of, label_of
 from app.ui.html import as_text
 from engine.config_values import read_values, usual_values, value_in_words
@@ -229,7 +230,7 @@ def _summary(planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None
     if timing:
         cells = len(planned.cells) // seeds
         return (
-            f"1 warm-up run and {len(planned.cells)} runs: {seeds} of each of {cells} combinations, and up to "
+            f"{count_of(planned, timing)}: {seeds} of each of {cells} combinations, and up to "
             f"{timing.most} until its median time is known to ± {100 * timing.within:g} %."
         )
     fields = [field for field in planned.grid if field != SEED]
@@ -241,9 +242,3 @@ def _summary(planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None
         f"{count_of(planned)}: {over} x {seeds} {'seed' if seeds == 1 else 'seeds'} (overrides "
         f"{' and '.join(fields)} in the form)."
     )
-
-
-def count_of(planned: Plan, warm_ups: int = 0) -> str:
-    """Return the number of runs of a plan, in words."""
-    count = len(planned.cells) + warm_ups
-    return f"{count} {'run' if count == 1 else 'runs'}"

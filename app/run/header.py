@@ -41,7 +41,7 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                 ):
                     _actions(run, reader)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                widgets.status_badge(run.status)
+                widgets.status_badge(run)
                 for word, by in marks(run).items():
                     st.badge(word, color="gray", help=f"by {as_text(by)}")
                 if entry.disturbed:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from app.charts.plotly_figures import range_mode
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
@@ -85,7 +86,7 @@ def _label(name: str, *, is_main: bool) -> dict[str, str | bool]:
         "better": known.better or "",
         "help": known.help,
         "smooth": known.smooth,
-        "signed": known.bounds[0] < 0,
+        "range_mode": range_mode(known.name),
     }
 
 

@@ -15,6 +15,7 @@ from app.export.rerun_commands import repeating
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Paragraph, Part, report
 from app.run.live_series import live_metrics
 from app.ui import current_user
+from app.ui.run_state import cause_of, outcome
 from app.ui.widgets import title_of
 from engine.analysis.result import ranked
 from engine.errors import EngineError
@@ -38,7 +39,7 @@ def run_report(run_id: int, by: str | None = None) -> bytes:
 
 
 def _parts(run: Run, reader: Reader) -> Iterator[Part]:
-    yield Paragraph(f"{run.status.capitalize()}. {run.cause}")
+    yield Paragraph(f"{outcome(run)[1].capitalize()}. {cause_of(run)}")
     yield FactList("Run", _facts(run, reader))
     if run.note:
         yield Paragraph(run.note)

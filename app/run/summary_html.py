@@ -24,7 +24,7 @@ from app.ui.html import (
     titled,
     when,
 )
-from app.ui.run_state import time_left
+from app.ui.run_state import cause_of, time_left
 from engine.analysis.disturbance import in_words, named
 from engine.analysis.result import Ranked, ranked
 from engine.analysis.scaling.breakdown import SERVE, SHARES, PhaseBar, kind_of
@@ -60,7 +60,7 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
     if run.status == "stopping":
         how = "killed" if run.stop_kind == "force" else "ended"
         return f"Stop requested by {run.stop_requested_by}; processes are being {how}."
-    return run.cause or "Ended without a recorded cause."
+    return cause_of(run) or "Ended without a recorded cause."
 
 
 MOST_BARS = 8

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from engine.access.quotas import disturbed_above
 from engine.analysis.disturbance import depends_on_time
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.metrics import metric
 from engine.store import Reader
-from engine.store.records import DISTURBED_ABOVE
 from engine.store.runs.fields import Text
 
 NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
@@ -20,6 +20,7 @@ SHOWN_OF = ("last", "best", "mean", "min", "max")
 APART = ("perf/execution_time_s", "perf/startup_time_s")
 """Metrics stored as a field of each run."""
 USUAL = ("dataset", "trainers", "epochs", "batch_size", "learning_rate", "seed")
+APART_BY = " · "
 LABELS = {"duration": "Execution", "startup": "Start-up"}
 _AT_STEP = re.compile(r"(.+)@\s*(\d{1,15})\s*")
 
@@ -108,6 +109,16 @@ def choices(metrics: Sequence[str]) -> list[str]:
     return [*values, *NUMBERS, *(name for name in RUN_FIELDS if name not in NUMBERS), *Names.usual().settings]
 
 
+def named(written: str) -> str:
+    """Return a column to choose by its label, and how it is written where that differs."""
+    try:
+        column = read_column(written, Names.usual())
+    except FilterError:
+        return written
+    label = column.field.name.replace("_", " ").capitalize() if column.is_setting else column.label
+    return label if label.lower() == written else f"{label}{APART_BY}{written}"
+
+
 def usual(metrics: Sequence[str]) -> list[str]:
     """Return the default columns: execution time, tests and rewards with their best, loss, throughput, and common
     settings.
@@ -153,9 +164,8 @@ def measured(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) 
 def disturbed(reader: Reader, run_ids: Sequence[int]) -> frozenset[int]:
     """Return which of the runs are disturbed, so that means and differences of times leave them out."""
     shares = measured(reader, run_ids, [read_column("perf/disturbance.last", Names.usual())])
-    return frozenset(
-        run_id for values in shares.values() for run_id, share in values.items() if share > 100 * DISTURBED_ABOVE
-    )
+    above = 100 * disturbed_above(reader.db.home)
+    return frozenset(run_id for values in shares.values() for run_id, share in values.items() if share > above)
 
 
 def texts(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> Mapping[str, Mapping[int, Text]]:

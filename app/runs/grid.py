@@ -16,7 +16,7 @@ from app.core.static_files import static_text
 from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
 from app.runs.rows import TableRow
-from app.ui.run_state import time_left
+from app.ui.run_state import BUDGET_REACHED, cause_of, outcome, time_left
 from engine.analysis.disturbance import in_words
 from engine.analysis.result import Ranked
 from engine.experiment.result import Result
@@ -36,7 +36,11 @@ NARROWEST, WIDEST = 7, 34
 TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 340), (110, 300), 94
 TALLEST = "max(20rem, calc(100vh - 21rem))"
 HEADINGS = {
-    "differs": ("Differs in", "Settings, except the seed, in which rows of the same experiment differ"),
+    "differs": (
+        "Settings that differ",
+        "What sets this row apart: its settings (except the seed) that are not the same in all listed rows of its "
+        "experiment; of a sweep, the values that it varies",
+    ),
     "n": ("n", "Number of finished runs behind mean and sd (sample standard deviation)"),
     "runs": ("Runs", "Run numbers of this config"),
     "owner": ("Owner", "Person who launched it"),
@@ -171,12 +175,18 @@ def _name(row: TableRow) -> str:
 def _state(row: TableRow, facts: RowFacts) -> dict[str, Any]:
     if row.fold or not row.run:
         ordered = [status for status in get_args(Status) if status in row.statuses]
-        parts = [_part(status, f"{row.statuses[status]:,} {status}") for status in ordered]
+        counts = dict(row.statuses)
+        parts = []
+        if row.fold and (reached := row.fold.reached_budget):
+            counts["cancelled"] -= reached
+            parts.append(_part("finished", f"{reached:,} {BUDGET_REACHED}"))
+        parts = [*(_part(status, f"{counts[status]:,} {status}") for status in ordered if counts[status]), *parts]
         return {"states": parts, "note": ""}
     run = row.run
     share = run.progress if run.status in ("running", "stopping") else None
-    text = f"{run.status} {run.progress:.0%}".replace("%", " %") if share is not None else run.status
-    return {"states": [_part(run.status, text, share)], "note": _note(run, facts)}
+    status, word = outcome(run)
+    text = f"{word} {run.progress:.0%}".replace("%", " %") if share is not None else word
+    return {"states": [_part(status, text, share)], "note": _note(run, facts)}
 
 
 def _part(status: Status, text: str, share: float | None = None) -> dict[str, Any]:
@@ -189,7 +199,7 @@ def _note(run: RunRow, facts: RowFacts) -> str:
     if run.status in ENDED:
         if run.status == "finished":
             return f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""
-        return run.cause
+        return cause_of(run)
     return time_left(run)
 
 

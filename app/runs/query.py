@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.links.run_ids import is_run_id
-from app.runs import columns, grid
+from app.runs import address, columns, grid
 from app.runs.columns import Column
 from app.ui import current_user
 from app.ui.html import as_text
@@ -126,7 +126,7 @@ def clear() -> None:
 def sort_by_heading() -> None:
     """Sort by the heading that was pressed, before the page reruns."""
     if wanted := grid.sort_pressed():
-        st.session_state["sort"] = wanted
+        st.query_params["sort"] = wanted
 
 
 def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:
@@ -157,18 +157,21 @@ def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
 def _columns(reader: Reader) -> tuple[list[Column], list[str]]:
     metrics = reader.fields.metric_names()
     usual = columns.usual(metrics)
+    address.take("columns", usual)
     with st.popover("Columns", key="columns.open"):
         written = st.multiselect(
             "Columns",
-            list(dict.fromkeys([*columns.choices(metrics), *usual])),
-            default=usual,
+            list(dict.fromkeys([*columns.choices(metrics), *usual, *st.session_state["columns"]])),
+            select_all=False,
             key="columns",
-            bind="query-params",
+            format_func=columns.named,
+            on_change=address.keep,
+            args=("columns", usual),
             accept_new_options=True,
             width=420,
             help=(
-                "Settings, run fields, and metrics as .last, .best, .mean, .min or .max. For a value at a step, "
-                "write train/loss@500."
+                "Settings, run fields, and the last, best, mean, least or greatest value of metrics. For a value at a "
+                "step, write train/loss@500."
             ),
         )
     return columns.read_columns(written, reader)
@@ -231,20 +234,33 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None,
         ]
     )
     options = [sign + name for name in names for sign in ("-", "")]
+    address.take("sort", None)
+    if chosen := st.session_state["sort"]:
+        options = list(dict.fromkeys([*options, chosen]))
     text = st.selectbox(
         "Sort by",
         options,
         index=None,
         key="sort",
-        bind="query-params",
+        format_func=_order_named,
+        on_change=address.keep,
+        args=("sort", None),
         accept_new_options=True,
         placeholder="running first, then newest",
+        width=340,
         help="Sorts all matching runs, not only this page. A minus sign sorts in descending order.",
     )
     try:
         return (reader.fields.order(text) if text else None), []
     except EngineError as error:
         return None, [str(error)]
+
+
+def _order_named(text: str) -> str:
+    """Return an order to choose: its column as a label, the direction, and how it is written."""
+    name = text.removeprefix("-")
+    label, _, _ = columns.named(name).partition(columns.APART_BY)
+    return f"{label} {'↑' if name == text else '↓'}{columns.APART_BY}{text}"
 
 
 def _joined(matching: Filter, of: Sequence[str], by: Sequence[str], more: Sequence[Node]) -> Filter:

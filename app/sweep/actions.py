@@ -8,7 +8,8 @@ from app.charts.sweep_data import experiment_of
 from app.ui import current_user, dialogs, permissions
 from app.ui.config_form import label_of
 from app.ui.html import as_text
-from app.ui.store_access import command, told
+from app.ui.store_access import command, reading, told
+from app.ui.widgets import close_dialog
 from engine.analysis.sweep_cells import is_warm_up, newest
 from engine.config_values import read_values, value_in_words
 from engine.errors import EngineError
@@ -132,7 +133,12 @@ def ask_cancel(sweep: Sweep) -> None:
     def cancel(store: Store) -> dict[int, Status]:
         return store.sweeps.cancel(sweep.id, by=current_user.whoever())
 
+    with reading() as reader:
+        sweep = reader.sweeps.one(sweep.id)
     left = sweep.total - sweep.ended
+    if not left:
+        close_dialog(f"All runs of sweep {sweep.id} have ended. There is nothing to cancel.")
+        return
     st.write(f"{left} of {sweep.total} runs {'has' if left == 1 else 'have'} not ended.")
     st.write(
         "Queued runs are removed from the queue; processes of running ones are stopped within seconds. Data "

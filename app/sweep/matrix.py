@@ -8,7 +8,7 @@ from typing import Any
 
 from app.core.formatting import duration
 from app.ui.html import cell_link, nowrap, number, table
-from app.ui.run_state import STATUS_SIGNS
+from app.ui.run_state import STATUS_SIGNS, cause_of, outcome
 from engine.analysis.disturbance import in_words
 from engine.analysis.sweep_cells import cell_of, tries
 from engine.config_values import told, value_in_words
@@ -59,16 +59,15 @@ def _cell(tried: Sequence[RunRow]) -> str:
     if not tried:
         return "–"
     run = tried[-1]
-    says = {"finished": _time(run.execution_time_s), "running": f"running {run.progress:.0%}"}.get(
-        run.status, run.status
-    )
+    status, word = outcome(run)
+    says = {"finished": _time(run.execution_time_s), "running": f"running {run.progress:.0%}"}.get(run.status, word)
     if run.disturbed:
         says += f", disturbed {in_words(run.disturbance or 0.0)}"
     if len(tried) > 1:
         says += f", attempt {len(tried)}"
     before = f" Earlier attempts: run {', '.join(str(each.id) for each in tried[:-1])}." if len(tried) > 1 else ""
-    title = f"Run {run.id}: {run.status}. {run.cause}".strip() + before
-    return cell_link(says, run.id, run.status, "◎" if run.disturbed else STATUS_SIGNS[run.status], title)
+    title = f"Run {run.id}: {word}. {cause_of(run)}".strip() + before
+    return cell_link(says, run.id, status, "◎" if run.disturbed else STATUS_SIGNS[status], title)
 
 
 def _time(seconds: float | None) -> str:

@@ -3,7 +3,7 @@
 from app.core.formatting import duration
 from engine.analysis.disturbance import named
 from engine.registry import known_experiment
-from engine.store.records import Run, RunRow, Status
+from engine.store.records import Run, RunRow, Status, reached_budget
 
 STATUS_SIGNS: dict[Status, str] = {
     "queued": "○",
@@ -15,6 +15,19 @@ STATUS_SIGNS: dict[Status, str] = {
     "cancelled": "⊘",
     "lost": "?",
 }
+
+
+BUDGET_REACHED = "budget reached"
+
+
+def outcome(run: Run | RunRow) -> tuple[Status, str]:
+    """Return a run's status for its colour, and in words; a run of a duel that the budget ended has done its work."""
+    return ("finished", BUDGET_REACHED) if reached_budget(run) else (run.status, run.status)
+
+
+def cause_of(run: Run | RunRow) -> str:
+    """Return the cause of a run's end as pages show it."""
+    return run.cause.replace("Cancelled by", "Ended by", 1) if reached_budget(run) else run.cause
 
 
 def time_left(run: RunRow) -> str:

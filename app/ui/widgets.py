@@ -9,15 +9,17 @@ from app.core.base_path import at
 from app.core.formatting import ago
 from app.core.machine_token import is_silent
 from app.links.launch import clone_query
-from app.ui import current_user, dialogs, permissions
+from app.ui import components, current_user, dialogs, permissions
 from app.ui.html import as_text, facts
-from app.ui.store_access import command
+from app.ui.run_state import outcome
+from app.ui.store_access import command, reading
+from engine.access.quotas import disturbed_above
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS
-from engine.home import ROOT
+from engine.home import ROOT, Home
 from engine.registry import experiment
 from engine.store import QueuedRun, Reader, Store
-from engine.store.records import DISTURBED_ABOVE, ENDED, Run, RunRow, Status
+from engine.store.records import ENDED, Run, RunRow, Status
 from engine.system.liveness_lock import lives
 
 Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
@@ -34,6 +36,8 @@ COLOURS: dict[Status, Colour] = {
 PAGES = {path.stem: path for path in sorted((ROOT / "pages").glob("*.py"))}
 """The script of each page by the last part of its address."""
 
+CANCEL_MS = 2_000
+"""Polling interval of the dialog that cancels a run."""
 HUNG_S = 60.0
 """Silence of a live runner after which pages warn of it."""
 FILTER_EXAMPLE = "trainers >= 4 and test/accuracy.best > 98"
@@ -48,9 +52,10 @@ FILTER_HELP = (
 """The example and the help of a filter field."""
 
 
-def status_badge(status: Status) -> None:
-    """Show a status badge; the word carries the meaning, not the colour."""
-    st.badge(status, color=COLOURS[status])
+def status_badge(run: Run | RunRow) -> None:
+    """Show a run's status as a badge; the word carries the meaning, not the colour."""
+    status, word = outcome(run)
+    st.badge(word, color=COLOURS[status])
 
 
 def show_facts(pairs: list[tuple[str, str]]) -> None:
@@ -137,7 +142,14 @@ def clone(run: Run | RunRow) -> None:
 
 @st.dialog("Cancel this run?")
 def ask_cancel(run: Run | RunRow) -> None:
-    """Ask for confirmation, then cancel; for a run that is already stopping, offer to kill it."""
+    """Ask for confirmation, then cancel; for a run that is already stopping, offer to kill it. If the run ends
+    meanwhile, say so.
+    """
+    with reading() as reader:
+        token, run = reader.runs.token(run.id), reader.runs.one(run.id)
+    if run.status in ENDED:
+        close_dialog(f"Run {run.id} has ended: {run.status}. There is nothing to cancel.")
+        return
     forced = run.status == "stopping"
 
     def cancel(store: Store) -> Status:
@@ -151,6 +163,14 @@ def ask_cancel(run: Run | RunRow) -> None:
             st.rerun()
         if st.button("Wait" if forced else "Keep running"):
             st.rerun()
+    components.pulse(token, run_id=run.id, every_ms=CANCEL_MS)
+
+
+def close_dialog(sentence: str) -> None:
+    """Show in a dialog why there is nothing left to confirm."""
+    st.write(as_text(sentence))
+    if st.button("Close", type="primary"):
+        st.rerun()
 
 
 def _effect_of_cancel(run: Run | RunRow) -> str:
@@ -189,7 +209,7 @@ def include_disturbed() -> bool:
         key="disturbed",
         bind="query-params",
         help=(
-            f"Others took more than {100 * DISTURBED_ABOVE:g} % of the CPU time of these runs. Means and fits leave "
-            "them out; they are hollow points."
+            f"Others took more than {100 * disturbed_above(Home.find()):g} % of the CPU time of these runs. Means and "
+            "fits leave them out; they are hollow points."
         ),
     )

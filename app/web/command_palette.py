@@ -16,6 +16,7 @@ from app.core.visitor import Visitor
 from app.sweep.header import name_of as sweep_name
 from app.ui.glossary import TERMS
 from app.ui.navigation import TITLES, offered
+from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.access.rules import PersonStanding
 from engine.home import Home
@@ -122,5 +123,5 @@ def _runs(words: Sequence[str], reader: Reader) -> list[RunRow]:
 def _run_item(group: str, run: RunRow) -> PaletteItem:
     when = ago(run.ended_at or run.started_at or run.created_at)
     return PaletteItem(
-        group, f"Run {run.id}: {title_of(run)}", f"{run.status} · {run.owner} · {when}", at(f"/run?run={run.id}")
+        group, f"Run {run.id}: {title_of(run)}", f"{outcome(run)[1]} · {run.owner} · {when}", at(f"/run?run={run.id}")
     )

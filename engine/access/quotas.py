@@ -1,6 +1,7 @@
-"""Quotas per person: one small file in the home, enforced by the store's commands and the runner. Torch-free.
+"""Quotas per person, and settings of the whole lab: one small file in the home. Torch-free.
 
-Everyone's limits apply to admins too, who can set individual limits for anyone, including themselves.
+The store's commands and the runner enforce quotas. Everyone's limits apply to admins too, who can set individual limits
+for anyone, including themselves.
 """
 
 import json
@@ -21,6 +22,7 @@ GB = 10**9
 ALLOW_HOST_NETWORK = "python -m engine limits set --host-network yes"
 """The command that allows ranks to listen on the machine's network."""
 MOST_PEOPLE, LONGEST_NAME = 10_000, 200
+DISTURBED_ABOVE_PERCENT = 5.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Limits:
     host_network: bool = False
     """For the whole lab: whether ranks may listen on the machine's network where they can't have a network namespace.
     """
+    disturbed_above_percent: float = DISTURBED_ABOVE_PERCENT
+    """For the whole lab: the disturbance above which a run is disturbed."""
     people: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """Individual limits by person; limits missing there are everyone's."""
 
@@ -112,6 +116,16 @@ def limits(home: Home) -> Limits:
         ) from error
 
 
+def disturbed_above(home: Home) -> float:
+    """Return the disturbance (share of CPU time) above which a run of this lab is disturbed; the default if the file is
+    unreadable, as pages must open.
+    """
+    try:
+        return limits(home).disturbed_above_percent / 100
+    except ConfigError:
+        return NONE.disturbed_above_percent / 100
+
+
 def set_limits(home: Home, wanted: Limits) -> None:
     """Write the limits atomically; raises ConfigError for an invalid value."""
     _checked(wanted)
@@ -149,6 +163,10 @@ def _checked(found: Limits) -> Limits:
         problems.append(
             Problem("host_network", f"host_network must be true or false, got {repr(found.host_network)[:40]}.")
         )
+    percent = cast(Any, found.disturbed_above_percent)
+    if not isinstance(percent, int | float) or isinstance(percent, bool) or not 0 <= percent <= 100:
+        words = f"disturbed_above_percent must be 0 to 100, got {repr(percent)[:40]}. Usual is 5."
+        problems.append(Problem("disturbed_above_percent", words))
     if problems:
         raise ConfigError(problems)
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.metrics import metric
-from engine.store.records import DISTURBED_ABOVE, Run, RunRow
+from engine.store.records import Run, RunRow
 
 MOST_NAMED = 6
 
@@ -17,17 +17,18 @@ def depends_on_time(name: str) -> bool:
 
 def left_out(runs: Sequence[RunRow]) -> str:
     """Return which of the runs are left out because they are disturbed, as a sentence; empty if none is."""
-    ids = [run.id for run in runs if run.disturbed]
-    if not ids:
+    found = [run for run in runs if run.disturbed]
+    if not found:
         return ""
+    ids = [run.id for run in found]
     more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
     some = ", ".join(map(str, ids[:MOST_NAMED])) + more
     which, whose, it = (
         (f"Run {some} was", "its", "it") if len(ids) == 1 else (f"{len(ids)} runs ({some}) were", "their", "them")
     )
     return (
-        f"{which} disturbed: other programs or the host took more than {100 * DISTURBED_ABOVE:g} % of {whose} CPU "
-        f"time. Means and fits leave {it} out."
+        f"{which} disturbed: other programs or the host took more than {100 * found[0].disturbed_above:g} % of {whose} "
+        f"CPU time. Means and fits leave {it} out."
     )
 
 

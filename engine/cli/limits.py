@@ -52,10 +52,23 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         "users of the machine could then act as the runner's user."
     ),
 )
+@click.option(
+    "--disturbed-above",
+    metavar="PERCENT",
+    type=float,
+    help="Share of a run's CPU time that others may take before the run counts as disturbed; usual is 5.",
+)
 @_options
 @owner_option
 @json_option
-def set_command(person: str | None, host_network: str | None, owner: str, as_json: bool, **given: str | None) -> None:
+def set_command(
+    person: str | None,
+    host_network: str | None,
+    disturbed_above: float | None,
+    owner: str,
+    as_json: bool,
+    **given: str | None,
+) -> None:
     """Set quotas for everyone, or with --person for one: 'none' for no limit, 'usual' to reset a person's limit to
     everyone's.
 
@@ -63,11 +76,14 @@ def set_command(person: str | None, host_network: str | None, owner: str, as_jso
     queued or running.
     """
     asked = {OPTIONS[option]: text.strip().lower() for option, text in given.items() if text is not None}
-    if not asked and host_network is None:
-        options = ", ".join("--" + option.replace("_", "-") for option in (*OPTIONS, "host_network"))
+    of_lab = {"host_network": host_network, "disturbed_above": disturbed_above}
+    if not asked and all(value is None for value in of_lab.values()):
+        options = ", ".join("--" + option.replace("_", "-") for option in (*OPTIONS, *of_lab))
         raise ConfigError([Problem("", f"limits set needs at least one of {options}.")])
-    if host_network is not None and person is not None:
-        raise ConfigError([Problem("host_network", "--host-network applies to the whole lab. Omit --person.")])
+    for name, value in of_lab.items():
+        if value is not None and person is not None:
+            option = "--" + name.replace("_", "-")
+            raise ConfigError([Problem(name, f"{option} applies to the whole lab. Omit --person.")])
     usual = frozenset(name for name, text in asked.items() if text == USUAL)
     if usual and person is None:
         raise ConfigError(
@@ -88,6 +104,7 @@ def set_command(person: str | None, host_network: str | None, owner: str, as_jso
         usual=usual,
         replace_unreadable=True,
         host_network=None if host_network is None else host_network == "yes",
+        disturbed_above_percent=disturbed_above,
     )
     _show(home, as_json)
 
@@ -111,12 +128,19 @@ def _show(home: Home, as_json: bool) -> None:
     by_name = {each.person: each for each in held}
     if as_json:
         print_json(
-            {"everyone": _plain(found), "host_network": found.host_network, "people": dict(found.people), "held": held}
+            {
+                "everyone": _plain(found),
+                "host_network": found.host_network,
+                "disturbed_above_percent": found.disturbed_above_percent,
+                "people": dict(found.people),
+                "held": held,
+            }
         )
         return
     click.echo(_in_words(found))
     if found.host_network:
         click.echo("Ranks may listen on the machine's network where they can't have a network namespace.")
+    click.echo(f"A run is disturbed if others took more than {found.disturbed_above_percent:g} % of its CPU time.")
     if names:
         headings = ("PERSON", "RUNNING", "QUEUED", "CORES", "GPUS", "RUN TIME", "DISK (GB)")
         click.echo(table(headings, [_cells(by_name.get(name, Held(name)), found.of(name)) for name in names]))

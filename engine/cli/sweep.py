@@ -199,7 +199,8 @@ def retry_command(sweep_id: int, also_cancelled: bool, owner: str, as_json: bool
 @json_option
 @no_runner_option
 def remeasure_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
-    """Repeat each run of a sweep from whose cores other programs or the host took more than 5 % of the CPU time.
+    """Repeat each run of a sweep from whose cores other programs or the host took too much of the CPU time
+    (5 %, unless `limits set --disturbed-above` changed it).
 
     The repeats run one at a time, alone on the machine; the sweep becomes exclusive. The disturbed runs are kept.
     """

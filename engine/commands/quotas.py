@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from filelock import FileLock
 
@@ -21,10 +22,12 @@ def change_limits(
     usual: frozenset[str] = frozenset(),
     replace_unreadable: bool = False,
     host_network: bool | None = None,
+    disturbed_above_percent: float | None = None,
 ) -> Limits:
     """Set limits for everyone or for one person, and return all of them; `usual` names limits to reset to everyone's.
 
-    `host_network`: whether ranks of this lab may listen on the machine's network; None keeps the setting.
+    `host_network`: whether ranks of this lab may listen on the machine's network; `disturbed_above_percent`: the
+    disturbance above which a run is disturbed. None keeps the setting.
 
     With `replace_unreadable`, an unreadable file is replaced. Raises Forbidden, UnknownName for a person without an
     account in a lab with accounts, ConfigError.
@@ -32,7 +35,9 @@ def change_limits(
     for name in (*changes, *usual):
         if name not in BOUNDS:
             raise UnknownName("limit", name, BOUNDS, field=name)
-    NONE.changed(changes, person)  # validate before anything is written to the audit log
+    of_lab = {"host_network": host_network, "disturbed_above_percent": disturbed_above_percent}
+    given: dict[str, Any] = {name: value for name, value in of_lab.items() if value is not None}
+    replace(NONE, **given).changed(changes, person)  # validate before anything is written to the audit log
     if person is not None:
         _known(home, person)
     told = ", ".join(
@@ -42,13 +47,18 @@ def change_limits(
         ]
     )
     told = ", ".join(
-        filter(None, [told, "" if host_network is None else f"host_network={'yes' if host_network else 'no'}"])
+        filter(
+            None,
+            [
+                told,
+                "" if host_network is None else f"host_network={'yes' if host_network else 'no'}",
+                "" if disturbed_above_percent is None else f"disturbed_above={disturbed_above_percent:g} %",
+            ],
+        )
     )
     permit(home, "set limits", by=by, detail=f"{f'person={person}, ' if person is not None else ''}{told}")
     with FileLock(home.create().limits_lock):
-        wanted = _now(home, replace_unreadable).changed(changes, person, usual)
-        if host_network is not None:
-            wanted = replace(wanted, host_network=host_network)
+        wanted = replace(_now(home, replace_unreadable).changed(changes, person, usual), **given)
         set_limits(home, wanted)
     return wanted
 

@@ -17,6 +17,8 @@ LEAST_ALIKE = 3
 """Similar finished runs needed for backfill."""
 MARGIN = 1.25
 """Factor by which the gap must exceed the longest similar run for backfill."""
+IDLE_CHECK_S = 1.0
+"""Time over which the runner measures the use of the cores before an exclusive run starts."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,9 @@ def forecast(queue: Sequence[Waiting], holders: Sequence[Holder], room: FreeSlot
     starts: dict[int, float] = {}
     while True:
         while run := next_up(left, on, room, at):
-            starts[run.id] = at
+            starts[run.id] = at + (IDLE_CHECK_S if run.exclusive else 0.0)
             left.remove(run)
-            on.append(started(run, at))
+            on.append(started(run, starts[run.id]))
         ends = [holder.end for holder in on if holder.end is not None]
         if not left or not ends:
             return starts

@@ -15,7 +15,7 @@ from engine.duel.spec import from_json
 from engine.errors import EngineError, StoreBusy, StoreFull, WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.records import Run
+from engine.store.records import BUDGET_OF, Run
 from engine.system.processes import boot_id, uptime_s
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Referee:
                 and elapsed_s(run) >= budget.amount + MARGIN_S
             ):
                 try:
-                    self.store.runs.cancel(run.id, by=Program(f"the budget of duel {duel_id}"))
+                    self.store.runs.cancel(run.id, by=Program(f"{BUDGET_OF} {duel_id}"))
                 except WrongStatus:
                     continue  # it has just ended
 

@@ -4,10 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from engine.queue.order import IDLE_CHECK_S
 from engine.system.cpu_use import CoreUse, core_use
 
-WINDOW_S = 1.0
-"""Time over which the use of the cores is measured."""
 IDLE_BELOW = 0.1
 """Share of the cores' time (0 to 1) below which a machine is idle: the runner, the console and a watching browser take
 less.
@@ -35,12 +34,12 @@ class IdleCheck:
         """
         now = self.clock()
         before_at, before = self._window
-        if run_id != self._run_id or now - before_at > 3 * WINDOW_S:  # another run, or one that was on in between
+        if run_id != self._run_id or now - before_at > 3 * IDLE_CHECK_S:  # another run, or one that was on in between
             if run_id != self._run_id:
                 self._run_id, self._began_at, self.busy = run_id, now, None
             self._window = now, self.read(self.cores)
             return self._window[1] is None
-        if now - before_at < WINDOW_S:
+        if now - before_at < IDLE_CHECK_S:
             return False
         self._window = now, self.read(self.cores)
         after = self._window[1]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from engine.access.quotas import DISTURBED_ABOVE_PERCENT
 from engine.launch_options import USUAL, Terms
 from engine.recorder import Point, Span
 from engine.seeding import SEEDING
@@ -24,6 +25,9 @@ RESUMES, RESUMED = "resumes", "resumed"
 """Event kinds that link a resumed run and its parent: on the child "run 9 at step 1,200", on the parent "as run 12"."""
 RETRIES, RETRIED = "retries", "retried"
 """Event kinds that link a retry and its parent, by the runner or a person."""
+
+BUDGET_OF = "the budget of duel"
+"""Begins the name of the part of Parallab that ends a run which has spent the budget of its duel."""
 
 StopKind = Literal["", "cancel", "force", "time limit"]
 """How a run's end was requested."""
@@ -73,10 +77,6 @@ class Summary:
     nonfinite: int = 0
 
 
-DISTURBED_ABOVE = 0.05
-"""Disturbance (share of CPU time) above which a run is disturbed."""
-
-
 @dataclass(frozen=True)
 class RunRow:
     """A run in a list; reading it never touches the metric points."""
@@ -113,6 +113,8 @@ class RunRow:
     """Person who archived it."""
     seeding: int = SEEDING
     """Seeding rule of its ranks (engine/seeding.py)."""
+    disturbed_above: float = DISTURBED_ABOVE_PERCENT / 100
+    """The lab's threshold of `disturbance` when this was read (engine/access/quotas.py)."""
 
     @property
     def disturbance(self) -> float | None:
@@ -123,7 +125,12 @@ class RunRow:
     @property
     def disturbed(self) -> bool:
         """Whether others took so much of its CPU time that its times can't be trusted."""
-        return (self.disturbance or 0.0) > DISTURBED_ABOVE
+        return (self.disturbance or 0.0) > self.disturbed_above
+
+
+def reached_budget(run: "Run | RunRow") -> bool:
+    """Return whether a run was ended because it had spent the budget of its duel; its status is cancelled."""
+    return run.status == "cancelled" and run.cause.startswith(f"Cancelled by {BUDGET_OF} ")
 
 
 @dataclass(frozen=True)

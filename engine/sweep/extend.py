@@ -1,5 +1,6 @@
 """Extending a sweep: more values, seeds or draws, as new cells of the same sweep. Torch-free."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,8 +23,9 @@ def plan_more(
     """Return the missing cells of a sweep extended by `more` values of its fields, `seeds` and `draws`, and the larger
     draw.
 
-    The plan's grid is the whole one. Raises ConfigError for a field that does not vary, and what `engine.sweep.plan`
-    raises.
+    The plan's grid is the whole one. In a sweep for timing a new combination gets the fewest runs that another one has,
+    and an existing one only `seeds` more: the runner repeats what needs it. Raises ConfigError for a field that does
+    not vary, and what `engine.sweep.plan` raises.
     """
     _check(sweep, more, seeds, draws)
     base = {name: value for name, value in runs[0].config.items() if name not in sweep.fields} | {SEED: sweep.seeds[0]}
@@ -31,9 +33,16 @@ def plan_more(
     grid = {field: (*sweep.grid[field], *more.get(field, ())) for field in sweep.fields}
     whole = plan(sweep.experiment, base, grid, len(sweep.seeds) + seeds, draw=draw, exclusive=sweep.exclusive)
     there = tries(sweep, runs)
-    return Plan(
-        whole.grid, tuple(cell for cell in whole.cells if tuple(cell.values[name] for name in sweep.grid) not in there)
-    ), draw
+    missing = [cell for cell in whole.cells if tuple(cell.values[name] for name in sweep.grid) not in there]
+    if sweep.timing:
+        repeats = Counter(key[:-1] for key in there if key[-1] in sweep.seeds)
+        first, fewest = sweep.seeds[0], min(repeats.values())
+        missing = [
+            cell
+            for cell in missing
+            if cell.values[SEED] - first < repeats.get(tuple(map(cell.values.get, sweep.fields)), fewest) + seeds
+        ]
+    return Plan(whole.grid, tuple(missing)), draw
 
 
 def extend_sweep(

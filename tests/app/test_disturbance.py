@@ -4,14 +4,17 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
+from app.api import run_routes
 from app.charts.sweep_data import EXECUTION, disturbed_of, groups_of
 from app.core.formatting import duration
 from app.runs import grid
+from app.runs.columns import disturbed
 from app.runs.rows import run_rows
 from app.sweep.chart import chart
 from engine.analysis.scaling.laws import SCALABILITY, Fit, fit
 from engine.analysis.scaling.scaling_data import study
 from engine.analysis.sweep_cells import measured
+from engine.commands.quotas import change_limits
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Reader, Store
@@ -51,6 +54,25 @@ def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(hom
     page = words(view(sweep_id, "Results"))
     assert "disturbed 31 %" in page and f"Run {one} was disturbed" in page
     assert "disturbed 4.9" not in page
+
+
+def test_the_threshold_of_the_lab_decides_everywhere_which_runs_are_disturbed(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 2)
+    one, other = at_2(home, sweep_id)
+    disturb(home, one, 31.4)
+    disturb(home, other, 12.0)
+    with Reader.open(home) as reader:
+        assert disturbed(reader, [one, other]) == {one, other}
+    change_limits(home, {}, by="Ada", disturbed_above_percent=20)
+    assert "disturbed 31 %" in words(opened("run", {"run": str(one)}))
+    assert "disturbed" not in words(opened("run", {"run": str(other)}))
+    page = words(view(sweep_id, "Results"))
+    assert f"Run {one} was disturbed: other programs or the host took more than 20 % of its CPU" in page
+    with Reader.open(home) as reader:
+        assert disturbed(reader, [one, other]) == {one}
+        assert [run_routes.in_full(reader, each).disturbed for each in (one, other)] == [True, False]
+    with Store.open(home) as store:
+        assert list(store.sweeps.remeasure(sweep_id, by="Ada")) == [one]
 
 
 def test_means_leave_a_disturbed_time_out_and_draw_it_hollow_but_never_an_accuracy(home: Home) -> None:
@@ -141,7 +163,9 @@ def test_the_table_of_runs_counts_a_disturbed_time_in_no_mean_and_no_difference(
 
     grouped = opened("runs", {"columns": "duration", "group": "true"})
     assert "Means of times leave out disturbed runs." in words(grouped)
-    (group,) = [row for row in rows_of(grouped) if "trainers 2" in row["Name"] or row["Differs in"] == "trainers 2"]
+    (group,) = [
+        row for row in rows_of(grouped) if "trainers 2" in row["Name"] or row["Settings that differ"] == "trainers 2"
+    ]
     assert group["Execution"] == duration(calm)
     with Store.open(home) as store:
         store.annotations.pin(one, by="Ada")

@@ -122,3 +122,10 @@ def test_the_section_is_there_only_where_a_run_has_histograms(home: Home, lab: d
     assert "Staleness over time" in tables and "Queue length by rank" in tables
     assert "Queue length" in shown
     assert "2 values: mean 4" in shown
+
+
+def test_times_rates_and_sizes_begin_at_0_and_only_what_may_be_negative_goes_below() -> None:
+    modes = {name: plotly_figures.range_mode(name) for name in ("perf/samples_per_second", "perf/exchanged")}
+    assert modes == dict.fromkeys(modes, "tozero")
+    named = ("perf/execution_time_s", "test/loss", "charts/episodic_return")
+    assert [plotly_figures.range_mode(name) for name in named] == ["tozero", "nonnegative", "normal"]

@@ -1,30 +1,35 @@
 """The animated message flows of the launch page, and its ready-made sweeps."""
 
+from itertools import pairwise
+
 import pytest
 
-from app.launch.message_flow import HEIGHT, FlowMessage, in_words, scene
+from app.launch.message_flow import FlowMessage, in_words, scene
 from engine.config_values import read_values
 from engine.experiment.definition import Experiment
 from engine.registry import experiments
 from engine.sweep.plan import plan
 
 each = pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
+many = pytest.mark.parametrize("count", [None, 1, 2, 3, 4, 6, 7, 64])
 
 
+@many
 @each
-def test_a_scene_stays_in_its_view_and_its_cycle(one: Experiment) -> None:
-    drawn = scene(one.pattern)
+def test_a_scene_stays_in_its_view_and_its_cycle(one: Experiment, count: int | None) -> None:
+    drawn = scene(one.pattern, count)
     for node in drawn.nodes:
         assert 0 <= node.at[0] <= 320
-        assert 0 <= node.at[1] <= HEIGHT
+        assert 13 <= node.at[1] <= drawn.height - 13
         assert all(0 <= moment <= 0.99 for moment in (*node.flashes, *node.clashes))
     for message in drawn.messages:
         assert 0 <= message.start < message.until <= 0.99
 
 
+@many
 @each
-def test_every_message_ends_at_a_node_and_none_is_sent_before_its_cause(one: Experiment) -> None:
-    drawn = scene(one.pattern)
+def test_every_message_ends_at_a_node_and_none_is_sent_before_its_cause(one: Experiment, count: int | None) -> None:
+    drawn = scene(one.pattern, count)
     places = [node.at for node in drawn.nodes]
 
     def near(at: tuple[float, float]) -> bool:
@@ -42,6 +47,23 @@ def test_a_batched_server_answers_all_trainers_at_once_and_an_asynchronous_one_e
     assert len({message.start for message in _replies(batched.messages)}) == 1
     starts = [message.start for message in _replies(single.messages)]
     assert len(set(starts)) == len(starts) == 6
+
+
+@pytest.mark.parametrize(
+    ("count", "labels"),
+    [
+        (1, ["trainer 1"]),
+        (2, ["trainer 1", "trainer 2"]),
+        (6, [f"trainer {number}" for number in range(1, 7)]),
+        (64, [*(f"trainer {number}" for number in range(1, 6)), "… trainer 64"]),
+    ],
+)
+def test_as_many_trainers_are_drawn_as_the_form_says_up_to_six(count: int, labels: list[str]) -> None:
+    drawn = scene("shared memory", count)
+    assert [node.label for node in drawn.nodes if node.kind == "process"] == labels
+    heights = [node.at[1] for node in drawn.nodes if node.kind == "process"]
+    assert all(after - before >= 42 for before, after in pairwise(heights)), "labels don't overlap"
+    assert bool([node for node in drawn.nodes if node.clashes]) == (count > 1)
 
 
 def test_two_writes_to_one_cell_of_shared_memory_collide() -> None:

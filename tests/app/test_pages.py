@@ -19,7 +19,7 @@ from engine.home import ROOT, Home
 from engine.launch_options import Terms
 from engine.registry import experiment
 from engine.rl.pictures import PICTURE
-from engine.store import Reader, Store
+from engine.store import Demand, Reader, Store
 from engine.store.records import Run, Status
 from tests.browser.places import EMPTY
 from tests.labs import basic, small
@@ -320,6 +320,30 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
     shown = opened("run", {"run": str(lab["stopping"])})
     assert any("processes are being killed" in element.proto.body for element in shown.get("html"))
     assert not [button for button in shown.button if button.label == "Cancel"], "there is nothing stronger to ask for"
+
+
+def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, store: Store) -> None:
+    def script(run_id: int) -> None:
+        from app.actions.cancel_runs import ask_cancel_all
+        from app.ui import widgets
+        from engine.home import Home
+        from engine.store import Reader
+
+        with Reader.open(Home.find()) as reader:
+            run = reader.runs.one(run_id)
+        if run_id % 2:
+            widgets.ask_cancel(run)
+        else:
+            ask_cancel_all([run_id])
+
+    for run_id in [store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1)) for _ in range(2)]:
+        test = AppTest.from_function(script, kwargs={"run_id": run_id}, default_timeout=PATIENCE_S).run()
+        order = next(button for button in test.button if button.label.startswith("Cancel"))
+        store.runs.cancel(run_id, by="Ada")
+        order.click().run()
+        assert not test.exception and not test.error
+        assert [button.label for button in test.button] == ["Close"]
+        assert "nothing to cancel" in said(test)
 
 
 def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, lab: dict[Status, int]) -> None:

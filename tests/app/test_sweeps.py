@@ -272,7 +272,7 @@ def test_a_sweep_for_timing_says_what_it_will_do_and_refuses_too_few_runs(home: 
     test.segmented_control(key="sweep.purpose.hogwild").set_value("Timing").run()
     test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
     assert (
-        "1 warm-up run and 12 runs: 6 of each of 2 combinations, and up to 12 until its median time is known to ± 5 %."
+        "12 runs and 1 warm-up run: 6 of each of 2 combinations, and up to 12 until its median time is known to ± 5 %."
     ) in words(test)
     test.number_input(key="sweep.most.hogwild").set_value(4).run()
     assert "At most 4 runs per combination, but at least 6." in words(test)
@@ -282,7 +282,7 @@ def test_a_sweep_for_timing_says_what_it_will_do_and_refuses_too_few_runs(home: 
     test.number_input(key="sweep.most.hogwild").set_value(8).run()
     test.number_input(key="sweep.within.hogwild").set_value(2.5).run()
     launch = test.button(key="launch")
-    assert launch.label == "Launch 7 runs"
+    assert launch.label == "Launch 6 runs and 1 warm-up run"
     launch.click().run()
     found = read(home)
     assert (found.exclusive, found.timing, found.total, found.seeds) == (True, Timing(0.025, 8), 7, (0, 1, 2))
@@ -314,10 +314,24 @@ def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Ho
     assert re.search(r"<small>Estimated finish</small><span>at about .*\(in [12] h\)</span>", html(test))
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2, 4").run()
     told = (
-        "2 of 3 cells have similar runs; each of the others is assumed to take 1 h, the median of the 2 runs that "
+        "2 of 3 runs have similar ones; each of the others is assumed to take 1 h, the median of the 2 runs that "
         "differ only in the varied settings."
     )
     assert told in words(test)
+
+
+def test_the_estimate_of_a_sweep_for_timing_counts_warm_up_idle_checks_and_repeats(home: Home) -> None:
+    _, runs = sweeps.pipeline(home, {"splits": [1, 2]})
+    for run in runs:
+        sweeps.drive(home, run)
+    held_for(home, 59)
+    test = form("pipeline")
+    test.segmented_control(key="sweep.purpose.pipeline").set_value("Timing").run()
+    test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2").run()
+    shown = html(test)
+    assert "<small>To launch</small><span>12 runs and 1 warm-up run</span>" in shown
+    assert re.search(r"<small>On an idle machine</small><span>about 13 min", shown), "13 times 59 s and a check of 1 s"
+    assert re.search(r"<small>With all repeats</small><span>24 runs, about 25 min and 0\.\d+ core-hours</span>", shown)
 
 
 def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
@@ -330,8 +344,8 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
     told = words(page(sweep_id))
     assert re.search(
         (
-            r"1 run left, about [12] core-hours\. Estimated finish at about .* \(in 1 h\)\. No cell has similar runs; "
-            r"each is assumed to take 1 h"
+            r"1 run left, about [12] core-hours\. Estimated finish at about .* \(in 1 h\)\. None of the runs has "
+            r"similar ones; each is assumed to take 1 h"
         ),
         told,
     )

@@ -19,13 +19,16 @@ new PerformanceObserver((list) => {
 
 def test_no_page_moves_while_it_loads(lab: Lab, page: Page) -> None:
     page.add_init_script(WATCH)
-    page.set_viewport_size({"width": 1440, "height": 900})
-    for path in ("/", "/launch", "/runs", f"/run?run={lab.running}", "/figures", "/museum", "/machine"):
+    wide = [
+        (1440, path) for path in ("/", "/launch", "/runs", f"/run?run={lab.running}", "/figures", "/museum", "/machine")
+    ]
+    for width, path in (*wide, (390, "/launch"), (390, "/runs")):
+        page.set_viewport_size({"width": width, "height": 900})
         page.goto(lab.address + path)
         page.locator("h1").wait_for()
         settle(page)
         found = page.evaluate("window.shifts")
-        assert sum(value for value, _ in found) < MOST, (path, found)
+        assert sum(value for value, _ in found) < MOST, (width, path, found)
 
 
 def test_the_styles_are_in_the_page_survive_a_reload_and_win_over_streamlits(lab: Lab, page: Page) -> None:

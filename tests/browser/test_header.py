@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from app.ui.glossary import TERMS
 from engine.home import ROOT
 from tests.browser.axe import findings, grave
-from tests.browser.consoles import Lab
+from tests.browser.consoles import Console, Lab
 from tests.browser.places import settle
 from tests.waiting import PATIENCE_S
 
@@ -216,3 +216,16 @@ def test_header_and_palette_fit_a_phone_and_a_zoom_of_150_percent(
     assert box["x"] + box["width"] <= width
     assert box["y"] + box["height"] <= height
     assert not page.evaluate(OUTSIDE)[0]
+
+
+def test_a_console_that_is_gone_is_said_in_the_words_of_the_lab_and_the_page_reconnects(
+    console: Console, page: Page
+) -> None:
+    page.goto(f"{console.address}/launch")
+    page.locator("h1").wait_for()
+    console.stop()
+    dialog = page.get_by_role("dialog", name="Connection error")
+    expect(dialog).to_contain_text("The console is not responding", timeout=1_000 * PATIENCE_S)
+    expect(dialog).not_to_contain_text("Streamlit")
+    console.start()
+    expect(dialog).to_have_count(0, timeout=1_000 * PATIENCE_S)

@@ -56,6 +56,15 @@ def test_limits_are_set_shown_and_obeyed(parallab: Parallab, home: Home, queued:
         assert [run.terms.max_run_time_s for run in map(reader.runs.one, (1, 2))] == [None, 3600.0]
 
 
+def test_the_threshold_of_disturbed_runs_is_set_for_the_whole_lab(parallab: Parallab, home: Home) -> None:
+    assert "others took more than 5 % of its CPU time" in parallab("limits").stdout
+    told = parallab("limits", "set", "--disturbed-above", "12.5")
+    assert told.returncode == 0 and "others took more than 12.5 % of its CPU time" in told.stdout
+    assert json.loads(parallab("limits", "--json").stdout)["disturbed_above_percent"] == 12.5
+    refused = parallab("limits", "set", "--disturbed-above", "5", "--person", "ada")
+    assert refused.returncode == 2 and "--disturbed-above applies to the whole lab" in refused.stderr
+
+
 def test_what_is_wrong_with_a_limit_is_a_sentence(parallab: Parallab, home: Home) -> None:
     for words, sentence in (
         (("--queued", "few"), "max_queued_per_person must be a whole number, or none for no limit; got 'few'."),

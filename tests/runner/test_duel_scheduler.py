@@ -8,6 +8,7 @@ from engine.home import Home
 from engine.runner.duel_scheduler import MARGIN_S, Referee
 from engine.runner.runner import Runner
 from engine.store import Store
+from engine.store.records import reached_budget
 from engine.system.machine import Machine
 from engine.system.processes import me, uptime_s
 from tests.labs import duel as labs
@@ -69,3 +70,8 @@ def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(
         ids[1]: ("running", None),
         ids[6]: ("running", None),
     }
+    by = store.read.runs.one(ids[0]).stop_requested_by
+    store.claims.end(ids[0], "cancelled", f"Cancelled by {by}.")
+    store.runs.cancel(ids[2], by="Ada")
+    assert [reached_budget(store.read.runs.entry(run_id)) for run_id in ids[:3]] == [True, False, False]
+    assert [fold.reached_budget for fold in store.read.folds.find()] == [0, 1]

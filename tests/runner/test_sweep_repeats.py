@@ -14,6 +14,7 @@ from engine.runner.runner import Runner
 from engine.runner.sweep_repeats import Repeats
 from engine.store import Reader, RunRow, Store, Sweep
 from engine.store.sweeps.sweeps import SEED, Timing
+from engine.sweep.extend import extend_sweep
 from engine.sweep.launch import launch_sweep
 from engine.sweep.repeats import combinations, missing
 from engine.system.cpu_use import CoreUse
@@ -80,6 +81,25 @@ def test_only_what_is_not_known_is_repeated_until_the_cap(home: Home, store: Sto
     known = {each.values[0]: (len(each.runs), each.is_known(0.05)) for each in combinations(sweep, runs)}
     assert known == {1: (6, True), 2: (8, False)}
     assert {run.owner for run in runs} == {"Ada"}
+
+
+def test_another_value_gets_runs_of_its_own_and_the_others_none_that_they_did_not_need(
+    home: Home, store: Store
+) -> None:
+    sweep_id = launched(home, most=8)
+    finish(home, store, sweep_id, noisy)
+    for _ in range(2):
+        looked(home, store, sweep_id)
+        finish(home, store, sweep_id, noisy)
+    extend_sweep(home, sweep_id, {"trainers": [4]}, owner="Ada")
+    added = finish(home, store, sweep_id, steady)
+    assert [(run.config["trainers"], run.config[SEED]) for run in added] == [(4, seed) for seed in range(6)]
+    assert looked(home, store, sweep_id) == []
+    extend_sweep(home, sweep_id, {}, 1, owner="Ada")
+    more = {(run.config["trainers"], run.config[SEED]) for run in finish(home, store, sweep_id, steady)}
+    assert more == {(1, 6), (2, 8), (4, 6)}, "one more of each"
+    sweep, runs = state(home, sweep_id)
+    assert sweep.seeds == tuple(range(9)) and sum(is_warm_up(sweep, run) for run in runs) == 1
 
 
 def test_times_that_are_known_need_no_repeat_and_disturbed_ones_do_not_count(home: Home, store: Store) -> None:

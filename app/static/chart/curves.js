@@ -14,7 +14,7 @@ function picture(metric, curves, goal, data, theme) {
     hovermode: "x unified",
     meta: { units: { x: axis.unit, y: metric.unit } },
     xaxis: { title: { text: whole && axis === AXES.step ? "Step (all ranks)" : axis.title, standoff: 6 }, uirevision: along },
-    yaxis: { title: { text: "" }, rangemode: metric.signed ? "normal" : "nonnegative", uirevision: along },
+    yaxis: { title: { text: "" }, rangemode: metric.range_mode, uirevision: along },
   };
   return { traces, layout };
 }

@@ -37,6 +37,19 @@
     if (link?.origin === location.origin && link.pathname.endsWith("/docs")) link.target = "_self";
   });
 
+  // Streamlit's dialog about a server that is gone speaks of Streamlit and the internet. Only its texts change: the nodes are React's.
+  const LOST = "The console is not responding: it was stopped, or the network is down. Runs continue. This page reconnects by itself.";
+  const sayLost = () => {
+    const title = document.querySelector("[data-testid=stDialog] h2");
+    if (title?.textContent !== "Connection error" || !title.nextElementSibling) return;
+    const texts = document.createTreeWalker(title.nextElementSibling, NodeFilter.SHOW_TEXT);
+    for (let text = texts.nextNode(), said = LOST; text; text = texts.nextNode(), said = "") if (text.data !== said) text.data = said;
+    title.nextElementSibling.querySelectorAll("pre, code, button").forEach((each) => (each.hidden = true));
+    opened.observe(title.parentElement, { childList: true, subtree: true, characterData: true }); // each attempt may say something else
+  };
+  const opened = new MutationObserver(sayLost);
+  opened.observe(document.body, { childList: true });
+
   const theme = byId("pl-theme");
   const check = () => (theme.querySelector(`[value=${window.parallabTheme.get()}]`).checked = true);
   theme.addEventListener("toggle", (event) => {

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from engine.access.quotas import disturbed_above
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.launch_options import PRIORITIES, Priority, unknown_priority
 from engine.store.access.authorization import command
 from engine.store.connection import Connection, Row, WriteConnection
-from engine.store.records import ALIVE, DISTURBED_ABOVE, Demand, Run
+from engine.store.records import ALIVE, Demand, Run
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.rows import NOT_HELD, NOT_PAUSED, RUN, as_run
 
@@ -40,7 +41,7 @@ _QUEUED = (
 _PAST = (
     "SELECT config, cores, gpus, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds,"
     " EXISTS (SELECT 1 FROM metrics WHERE run_id = runs.id AND rank IS NULL AND name = 'perf/disturbance'"
-    f" AND last > {100 * DISTURBED_ABOVE}) AS disturbed FROM runs"
+    " AND last > ?4) AS disturbed FROM runs"
     " WHERE experiment = ?1 AND status = 'finished' AND (parent_id IS NULL OR NOT resumes) AND NOT "
     "oversubscribe AND claimed_at IS NOT NULL"
     " AND json_extract(environment, '$.host') IS ?2 ORDER BY id DESC LIMIT ?3"
@@ -155,7 +156,7 @@ class QueueReader:
         """Return the newest finished runs of an experiment on this host that did not share their cores, newest
         first.
         """
-        found = self.db.rows(_PAST, [experiment, host, limit])
+        found = self.db.rows(_PAST, [experiment, host, limit, 100 * disturbed_above(self.db.home)])
         return [
             PastRun(
                 json.loads(row["config"]),

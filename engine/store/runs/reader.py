@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from engine.access.quotas import disturbed_above
 from engine.filter import Filter, SortOrder
 from engine.store.connection import Connection, Row
 from engine.store.records import Run, RunRow, Status
@@ -176,7 +177,8 @@ class RunReader:
     def with_numbers(self, rows: Sequence[Row]) -> list[RunRow]:
         """Return rows of `RUN_ROW` as records, with the numbers of each run's metrics."""
         numbers = self._numbers([row["id"] for row in rows])
-        return [as_run_row(row, *numbers.get(row["id"], ({}, {}, {}))) for row in rows]
+        above = disturbed_above(self.db.home)
+        return [as_run_row(row, *numbers.get(row["id"], ({}, {}, {})), above) for row in rows]
 
     def _numbers(self, run_ids: Sequence[int]) -> dict[int, _Numbers]:
         """Return last, best and mean of each metric of each run, from the summary rows alone."""

@@ -89,9 +89,13 @@ def _worker(row: sqlite3.Row) -> ProcessIdentity | None:
 
 
 def as_run_row(
-    row: sqlite3.Row, last: Mapping[str, float], best: Mapping[str, float], mean: Mapping[str, float]
+    row: sqlite3.Row,
+    last: Mapping[str, float],
+    best: Mapping[str, float],
+    mean: Mapping[str, float],
+    disturbed_above: float,
 ) -> RunRow:
-    """Return a row of `RUN_ROW` and its metrics as a record."""
+    """Return a row of `RUN_ROW` and its metrics as a record; `disturbed_above` is the lab's threshold."""
     share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
     return RunRow(
         **{name: row[name] for name in _LISTED},
@@ -101,6 +105,7 @@ def as_run_row(
         last=last,
         best=best,
         mean=mean,
+        disturbed_above=disturbed_above,
         tags=tuple(json.loads(row["tags"])),
     )
 

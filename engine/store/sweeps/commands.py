@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from engine.access.quotas import disturbed_above
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.home import named_data
 from engine.launch_options import USUAL, Terms
 from engine.store.access.authorization import command
 from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import Row, WriteConnection
-from engine.store.records import BAD_ENDS, DISTURBED_ABOVE, ENDED, RETRIED, RETRIES, Demand, Status
+from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Demand, Status
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.rows import as_terms
 from engine.store.sweeps.failures import NEWEST_OF_CELLS, queued_of
@@ -220,7 +221,8 @@ class SweepCommands:
         """
         with self.db.change() as connection:
             seeds = json.loads(self._sweep_row(sweep_id)["grid"]).get(SEED, [])  # which a warm-up's is not among
-            disturbed = {row["run_id"] for row in self.db.rows(_DISTURBED, [sweep_id, 100 * DISTURBED_ABOVE])}
+            above = 100 * disturbed_above(self.db.home)
+            disturbed = {row["run_id"] for row in self.db.rows(_DISTURBED, [sweep_id, above])}
             again = [
                 row
                 for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id])

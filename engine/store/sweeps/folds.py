@@ -8,16 +8,17 @@ from typing import Literal
 
 from engine.filter import Filter
 from engine.store.connection import Connection
-from engine.store.records import ALIVE, Status
+from engine.store.records import ALIVE, BUDGET_OF, Status
 from engine.store.runs.reader import where_of
 
 _LIVE = ", ".join(f"'{status}'" for status in ALIVE)
 _FOLDS = f"""
 WITH picked AS (
-    SELECT runs.id, runs.status, runs.sweep_id, duel_sweeps.duel_id FROM runs
+    SELECT runs.id, runs.status, runs.cause, runs.sweep_id, duel_sweeps.duel_id FROM runs
     LEFT JOIN duel_sweeps ON duel_sweeps.sweep_id = runs.sweep_id {{where}})
 SELECT CASE WHEN duel_id IS NOT NULL THEN 'duel' WHEN sweep_id IS NOT NULL THEN 'sweep' ELSE 'run' END AS kind,
-    coalesce(duel_id, sweep_id, id) AS number, json_group_array(id) AS members, json_group_array(status) AS statuses
+    coalesce(duel_id, sweep_id, id) AS number, json_group_array(id) AS members, json_group_array(status) AS statuses,
+    sum(status = 'cancelled' AND cause LIKE 'Cancelled by {BUDGET_OF} %') AS reached
 FROM picked GROUP BY kind, number
 ORDER BY max(CASE WHEN status IN ({_LIVE}) THEN 2 ELSE status = 'queued' END) DESC, max(id) DESC LIMIT ? OFFSET ?
 """
@@ -35,6 +36,8 @@ class RunFold:
     """Its matching runs, newest first."""
     statuses: Mapping[Status, int]
     """Number of its matching runs per status."""
+    reached_budget: int = 0
+    """Number of cancelled ones that had spent the budget of their duel."""
 
 
 class FoldReader:
@@ -61,6 +64,7 @@ class FoldReader:
                 row["number"],
                 tuple(sorted(json.loads(row["members"]), reverse=True)),
                 Counter(json.loads(row["statuses"])),
+                row["reached"],
             )
             for row in self.db.rows(_FOLDS.format(where=where), [*values, limit, offset])
         ]

@@ -17,10 +17,11 @@ from streamlit.testing.v1 import AppTest
 from app.home.best import best_html
 from app.home.recent import news_html
 from app.run.summary_html import tiles
-from app.runs import frame, grid
+from app.runs import columns, frame, grid
 from app.runs import rows as row_makers
 from app.runs.columns import Column, measured, read_column, read_columns, usual
 from app.runs.rows import TableRow
+from engine.access.rules import Program
 from engine.analysis.result import ranked
 from engine.cli.show import summary, summary_text
 from engine.errors import EngineError
@@ -36,6 +37,7 @@ from engine.system.processes import me
 from tests.app.runs.drawn_table import rows_of, table_of, tick
 from tests.app.test_pages import opened, said
 from tests.labs import basic, sweeps
+from tests.labs import duel as duels
 from tests.stand_in import worker
 from tests.waiting import PATIENCE_S
 
@@ -279,7 +281,7 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
     assert row["href"] == f"/sweep?sweep={sweep}"
     assert row["name"] == f"Sweep {sweep}: bubble, Pipeline parallelism (2 runs)"
     assert [part["text"] for part in row["Status"]["states"]] == ["1 queued", "1 finished"]
-    assert row["Differs in"].startswith("splits 1, 2") and row["open"] is False
+    assert row["Settings that differ"].startswith("splits 1, 2") and row["open"] is False
     test = page()
     test.session_state[grid.KEY] = {"open": [f"sweep-{sweep}"]}
     unfolded = rows_of(test.run())
@@ -287,7 +289,7 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
     assert [(each["key"], each["child"]) for each in unfolded[below : below + 2]] == [
         (f"run-{run.id}", True) for run in reversed(members)
     ]
-    assert [(each["name"], each["Differs in"]) for each in unfolded[below : below + 2]] == [
+    assert [(each["name"], each["Settings that differ"]) for each in unfolded[below : below + 2]] == [
         (f"{run.id}: splits {run.config['splits']}, seed {run.config['seed']}", f"splits {run.config['splits']}")
         for run in reversed(members)
     ]
@@ -338,7 +340,7 @@ def test_several_selected_runs_are_cancelled_after_a_question(
     assert "Cancel 2 runs" in [button.label for button in press(test, "Cancel").button]
     assert {reader.runs.one(run_id).status for run_id in waiting} == {"queued"}
     dialog = AppTest.from_function(_ask, args=([*waiting, seeds[0]],), default_timeout=PATIENCE_S).run()
-    press(dialog, "Cancel 3 runs")
+    press(dialog, "Cancel 2 runs")
     assert {reader.runs.one(run_id).status for run_id in waiting} == {"cancelled"}
     assert reader.runs.one(seeds[0]).status == "finished", "it had ended meanwhile"
 
@@ -548,3 +550,46 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(ho
     assert "Test accuracy 90 % last; best 90" in plain(
         tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
     )
+
+
+def test_columns_and_orders_are_chosen_by_labels_and_kept_in_the_address_as_written(
+    home: Home, seeds: list[int]
+) -> None:
+    assert columns.named("test/accuracy.best") == "Test accuracy, best (%) · test/accuracy.best"
+    assert [columns.named(name) for name in ("trainers", "learning_rate", "nonsense >")] == [
+        *("Trainers", "Learning rate · learning_rate", "nonsense >")
+    ]
+    written = ["trainers", "test/accuracy@8"]
+    test = page(columns=written, sort="-trainers")
+    chosen = test.multiselect(key="columns")
+    assert chosen.value == written and "Test accuracy, best (%) · test/accuracy.best" in chosen.options
+    assert "Trainers ↓ · -trainers" in test.selectbox(key="sort").options
+    chosen.set_value([*written, "test/accuracy.best"]).run()
+    assert test.query_params["columns"] == [*written, "test/accuracy.best"]
+    assert test.query_params["sort"] == "-trainers"
+    test.selectbox(key="sort").set_value("trainers").run()
+    assert test.query_params["sort"] == "trainers"
+    test.selectbox(key="sort").set_value(None).run()
+    assert "sort" not in test.query_params
+    test.multiselect(key="columns").set_value([]).run()
+    assert test.query_params["columns"] == "", "no columns is a choice too"
+    test.query_params["columns"] = ["owner"]
+    test.run()
+    assert test.multiselect(key="columns").value == ["owner"], "a link on the open page"
+
+
+def test_runs_that_the_budget_of_their_duel_ended_are_told_apart_from_cancelled_ones(home: Home, store: Store) -> None:
+    duels.launched(home, kind="seconds", amount=5.0)
+    spent, other = [run.id for run in store.read.queue.waiting()][:2]
+    store.runs.cancel(spent, by=Program("the budget of duel 1"))
+    store.runs.cancel(other, by="Ada")
+    (row,) = table_of(page())["rows"]
+    assert [part["text"] for part in row["cells"][2]["states"]] == ["4 queued", "1 cancelled", "1 budget reached"]
+    single = [each["cells"][2] for each in table_of(page(fold="false", show="cancelled"))["rows"]]
+    assert [(each["states"][0]["text"], each["states"][0]["status"], each["note"]) for each in single] == [
+        ("cancelled", "cancelled", "Cancelled by Ada."),
+        ("budget reached", "finished", "Ended by the budget of duel 1."),
+    ]
+    test = opened("run", {"run": str(spent)})
+    assert "budget reached" in [badge.value for badge in test.get("badge")] or "budget reached" in said(test)
+    assert store.read.runs.one(spent).status == "cancelled"

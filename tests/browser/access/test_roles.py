@@ -150,3 +150,16 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Membe
     expect(other.get_by_label("Password")).to_be_visible()
     with Store.open(home) as store:
         store.claims.end(running, "failed", "It failed.")
+
+
+def test_the_sign_in_page_has_the_theme_chosen_in_the_console(members: Members, page: Page) -> None:
+    grounds = set()
+    for chosen, scheme in (("system", "light"), ("dark", "dark"), ("light", "light")):
+        page.goto(f"{members.address}/signin")
+        page.evaluate("(theme) => localStorage.setItem('parallab.theme', theme)", chosen)
+        page.reload()
+        assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == (
+            "light dark" if chosen == "system" else scheme
+        )
+        grounds.add((scheme, page.evaluate("getComputedStyle(document.body).backgroundColor")))
+    assert len(grounds) == 2, "the colours follow"

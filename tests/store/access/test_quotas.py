@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.access.quotas import Limits, limits, set_limits
+from engine.access.quotas import Limits, disturbed_above, limits, set_limits
 from engine.access.rules import Program
 from engine.commands.quotas import change_limits
 from engine.errors import ConfigError, Forbidden, LimitReached
@@ -207,3 +207,15 @@ def test_only_an_admin_allows_the_machines_network(store: Store, home: Home) -> 
     with pytest.raises(Forbidden):
         change_limits(home, {}, by="bo", host_network=True)
     assert not limits(home).host_network
+
+
+def test_the_share_above_which_a_run_is_disturbed_is_a_setting_of_the_lab(store: Store, home: Home) -> None:
+    assert disturbed_above(home) == 0.05
+    change_limits(home, {}, by="ada", disturbed_above_percent=12)
+    change_limits(home, {"max_running_per_person": 2}, by="ada")
+    assert disturbed_above(home) == 0.12
+    for wrong in (-1, 101, float("nan")):
+        with pytest.raises(ConfigError, match="disturbed_above_percent must be 0 to 100, got"):
+            change_limits(home, {}, by="ada", disturbed_above_percent=wrong)
+    home.limits.write_text("{")
+    assert disturbed_above(home) == 0.05, "pages must open"
