@@ -10,6 +10,7 @@ from app.api.errors import told
 from app.api.run_shapes import (
     Demanded,
     EventTold,
+    HealthTold,
     Phases,
     RankTold,
     RunEntry,
@@ -89,6 +90,13 @@ def run(run_id: RunId) -> RunInFull:
     """
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         return in_full(reader, run_id)
+
+
+@router.get("/runs/{run_id}/ranks", summary="See what each rank is doing", responses={404: told("Unknown run.")})
+def ranks(run_id: RunId) -> HealthTold:
+    """Return what each rank of a run is doing, whom it waits for, and the verdict on whether one stands still."""
+    with Reader.open(Home.find()) as reader, reader.db.snapshot():
+        return HealthTold.model_validate(reader.details.health_now(run_id))
 
 
 @router.get("/runs/{run_id}/logs", summary="Read a log", responses={404: told("Unknown run or log.")})

@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 from app.api.shapes import Count, Id, Moment, Number, Shape
 from engine.launch_options import LONGEST_S, MOST_RETRIES, Priority
 from engine.store.records import RankState, Status, StopKind
+from engine.trace.health import ProcessState, VerdictState
 
 Numbers = dict[str, Number]
 
@@ -100,6 +101,39 @@ class TermsTold(Shape):
     max_retries: int = Field(
         default=0, ge=0, le=MOST_RETRIES, description="Number of automatic retries if the run is lost."
     )
+
+
+class RankDoing(Shape):
+    """What one rank is doing."""
+
+    rank: Count = Field(description="The rank's index.")
+    role: str = Field(description="Its role, such as trainer1.")
+    pid: Count = Field(description="Its process.")
+    state: ProcessState = Field(description="State of its process.")
+    phase: str = Field(description="The outermost operation under way, such as compute; empty if none is.")
+    operation: str = Field(description="The innermost one, with its number.")
+    step: int = Field(description="Its last logged step.")
+    waits_for: list[str] = Field(description="Roles that it waits for.")
+    since_s: Number = Field(description="Seconds without progress.")
+    works: bool = Field(description="Whether it has used the CPU since, outside of a wait.")
+    place: str = Field(description="Where it is in the code; empty if it was not asked.")
+
+
+class VerdictTold(Shape):
+    """Whether a run stands still."""
+
+    state: VerdictState = Field(description="HUNG: no rank makes progress; STALLED: one does not.")
+    rank: str = Field(description="Role of the rank that is the cause; empty if none is.")
+    cause: str = Field(description="Such as stopped, dead, deadlock or stuck.")
+    sentence: str = Field(description="What is wrong, in words.")
+
+
+class HealthTold(Shape):
+    """The ranks of a run, and the verdict on them."""
+
+    at: str = Field(description="When the worker last looked; empty if it has not yet.")
+    ranks: list[RankDoing] = Field(description="By index; of a run that has ended, the last known state.")
+    verdict: VerdictTold = Field(description="Whether the run stands still.")
 
 
 class RankTold(Shape):

@@ -12,9 +12,8 @@ from app.run import live_update, summary_html
 from app.run.histograms import histograms
 from app.run.overview import overview
 from app.run.pipeline_section import pipeline
-from app.run.timeline_section import timeline
 from app.ui import components, current_user
-from app.ui.html import caption, slot, stacked, strong, table, when
+from app.ui.html import as_text, caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
 from engine.config import empty_means
 from engine.errors import EngineError
@@ -35,6 +34,23 @@ def ranks(run: Run, reader: Reader) -> None:
     for key, shown in live_update.phases(run, reader).items():
         st.markdown("**Time per rank**")
         components.shown(key, shown)
+
+
+def timeline(run: Run, reader: Reader) -> None:
+    """Show the recorded operations of all ranks; the picture loads and zooms by itself."""
+    if not reader.traces.newest(run.id):
+        if run.active:
+            st.write("No operations recorded yet. They appear a moment after all ranks are ready.")
+        else:
+            st.write("No recorded operations: the run ended before its ranks were ready, or is of an earlier version.")
+        return
+    components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.active)
+    st.caption(
+        as_text(
+            "All operations are recorded; stored are the start, samples of a few steps, and the end. "
+            f"For Perfetto: python -m engine trace {run.id} --out run-{run.id}.json"
+        )
+    )
 
 
 def log(run: Run, reader: Reader) -> None:

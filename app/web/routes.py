@@ -157,7 +157,7 @@ async def timeline(request: Request) -> Response:
     )
 
     def make() -> Any:
-        from app.run.timeline_data import picture  # NumPy, which no other route needs
+        from app.charts.timeline_picture import picture  # NumPy, which no other route needs
 
         return picture(home, run_id, begin, end)
 

@@ -33,7 +33,7 @@ UNEVEN = 1.25
 
 
 @dataclass(frozen=True)
-class Bounds:
+class PathShares:
     """The critical path of a stretch in shares from 0 to 1: by kind, and of computing by role."""
 
     length_s: float
@@ -43,7 +43,7 @@ class Bounds:
     computing: dict[str, float]
 
     @classmethod
-    def of(cls, path: Sequence[PathPart], roles: Sequence[str]) -> "Bounds":
+    def of(cls, path: Sequence[PathPart], roles: Sequence[str]) -> "PathShares":
         """Return the shares of a path."""
         kinds, ranks, computing = Counter[str](), Counter[str](), Counter[str]()
         for part in path:
@@ -63,65 +63,65 @@ class Bounds:
         return sum(share for kind, share in self.by_kind.items() if kind in EXCHANGE)
 
 
-def sentences(bounds: Bounds, ranks: int) -> list[str]:
+def sentences(shares: PathShares, ranks: int) -> list[str]:
     """Return what bounds the stretch, how far it is from that bound, and what to change; nothing if it is empty."""
-    if bounds.length_s <= 0:
+    if shares.length_s <= 0:
         return []
-    found = [_what(bounds)]
+    found = [_what(shares)]
     if ranks > 1:
-        found.append(_how_far(bounds))
-        if advice := _what_to_change(bounds):
+        found.append(_how_far(shares))
+        if advice := _what_to_change(shares):
             found.append(advice)
     return found
 
 
-def _what(bounds: Bounds) -> str:
-    first, *others = sorted(bounds.by_kind.items(), key=lambda item: -item[1])
+def _what(shares: PathShares) -> str:
+    first, *others = sorted(shares.by_kind.items(), key=lambda item: -item[1])
     rest = [f"{WORDS.get(kind, kind)} {_percent(share)}" for kind, share in others if share >= WORTH]
     kind, share = first
     where = ""
-    if kind == "compute" and len(bounds.computing) > 1:
-        role, most = max(bounds.computing.items(), key=lambda item: item[1])
+    if kind == "compute" and len(shares.computing) > 1:
+        role, most = max(shares.computing.items(), key=lambda item: item[1])
         where = f", {_percent(most)} in {role}"
     elif kind == "compute":
-        where = f", all in {next(iter(bounds.computing))}"
+        where = f", all in {next(iter(shares.computing))}"
     also = f"; {', '.join(rest[:3])}" if rest else ""
     most_of_it = f"{WORDS.get(kind, kind)} for {_percent(share)}{where}"
-    return f"The critical path of {_seconds(bounds.length_s)} is {most_of_it}{also}."
+    return f"The critical path of {_seconds(shares.length_s)} is {most_of_it}{also}."
 
 
-def _how_far(bounds: Bounds) -> str:
-    if bounds.exchange < 0.005:
+def _how_far(shares: PathShares) -> str:
+    if shares.exchange < 0.005:
         return "Exchange between ranks takes none of it."
-    free = bounds.length_s * (1 - bounds.exchange)
+    free = shares.length_s * (1 - shares.exchange)
     if free <= 0:
         return "All of it is exchange between ranks."
-    faster = bounds.length_s / free
+    faster = shares.length_s / free
     return (
-        f"Exchange between ranks takes {_percent(bounds.exchange)} of it: without messages and waits the same work "
+        f"Exchange between ranks takes {_percent(shares.exchange)} of it: without messages and waits the same work "
         f"would take {_seconds(free)}, {faster:.2f} x as fast."
     )
 
 
-def _what_to_change(bounds: Bounds) -> str:
-    shares = bounds.by_kind
-    largest = max(shares, key=lambda kind: shares[kind])
-    if len(bounds.computing) > 2:
-        role, most = max(bounds.computing.items(), key=lambda item: item[1])
-        others = [share for name, share in bounds.computing.items() if name != role]
+def _what_to_change(shares: PathShares) -> str:
+    kinds = shares.by_kind
+    largest = max(kinds, key=lambda kind: kinds[kind])
+    if len(shares.computing) > 2:
+        role, most = max(shares.computing.items(), key=lambda item: item[1])
+        others = [share for name, share in shares.computing.items() if name != role]
         if most * len(others) > UNEVEN * len(others) * sum(others) and most > 0.25:
             return f"{role} is on the path for most of the computing: give it less work, or more threads."
-    if largest == "evaluate" and shares["evaluate"] > 0.2:
+    if largest == "evaluate" and kinds["evaluate"] > 0.2:
         return "Evaluate less often: it is on the critical path."
-    if largest == "data" or shares.get("data", 0) > 0.2:
+    if largest == "data" or kinds.get("data", 0) > 0.2:
         return "Load data ahead of the step, or choose a smaller data set."
-    if shares.get("lock", 0) > 0.1:
+    if kinds.get("lock", 0) > 0.1:
         return "Hold the lock for a shorter time, or update without it."
-    if shares.get("serve", 0) > 0.3:
+    if kinds.get("serve", 0) > 0.3:
         return "The server is the bottleneck: batch its requests, or use fewer clients."
-    if bounds.exchange > 0.3:
+    if shares.exchange > 0.3:
         return "Exchange less often or less: more work per message, a larger batch, or the shared-memory transport."
-    if bounds.exchange < WORTH and shares.get("compute", 0) > 0.7:
+    if shares.exchange < WORTH and kinds.get("compute", 0) > 0.7:
         return "More ranks may help as long as cores are free; faster messages would not."
     return ""
 

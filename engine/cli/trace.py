@@ -11,7 +11,7 @@ from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import ENDED
-from engine.trace.health import Health, Verdict, listed
+from engine.trace.health import Health, listed
 from engine.umask import given
 
 EVERY_S = 1.0
@@ -58,7 +58,7 @@ def ranks_command(run_id: int, watch: bool, as_json: bool) -> None:
     """Show what each rank of a run is doing, whom it waits for, and whether one stands still."""
     while True:
         with Reader.open(Home.find()) as reader:
-            run, health = reader.runs.one(run_id), health_of(reader, run_id)
+            run, health = reader.runs.one(run_id), reader.details.health_now(run_id)
         if as_json:
             print_json(health.plain())
         else:
@@ -66,15 +66,6 @@ def ranks_command(run_id: int, watch: bool, as_json: bool) -> None:
         if not watch or run.status in ENDED:
             return
         time.sleep(EVERY_S)
-
-
-def health_of(reader: Reader, run_id: int) -> Health:
-    """Return a run's ranks and the verdict on them; that of a run which has ended says how it ended."""
-    run, health = reader.runs.one(run_id), reader.details.health(run_id)
-    health = health or Health("", (), Verdict("STARTING"))
-    if run.status not in ENDED:
-        return health
-    return Health(health.at, health.ranks, Verdict("ENDED", sentence=f"Run {run_id} {run.status}. {run.cause}".strip()))
 
 
 def _text(health: Health) -> str:

@@ -48,22 +48,26 @@ class Doing:
         return inner if inner is not None and inner.kind in BLOCKING else None
 
 
-def edges(doing: Mapping[int, Doing], halted: Collection[int] = ()) -> dict[int, set[int]]:
+def edges(
+    doing: Mapping[int, Doing], halted: Collection[int] = (), holders: Mapping[str, int] | None = None
+) -> dict[int, set[int]]:
     """Return for each rank those that it waits for; empty for one that does its own work.
 
     A rank in a barrier or a collective waits for all that have not entered it; one with a peer waits for the peer. A
     server that waits for requests waits for all that have no request with it. One that is `halted`, by a signal or the
-    kernel, waits for nobody.
+    kernel, waits for nobody. `holders` are the ranks that hold locks, by the lock's name.
     """
-    return {rank: set() if rank in halted else _targets(rank, doing, halted) - {rank} for rank in doing}
+    return {rank: set() if rank in halted else _targets(rank, doing, halted, holders or {}) - {rank} for rank in doing}
 
 
-def _targets(rank: int, doing: Mapping[int, Doing], halted: Collection[int]) -> set[int]:
+def _targets(rank: int, doing: Mapping[int, Doing], halted: Collection[int], holders: Mapping[str, int]) -> set[int]:
     wait = doing[rank].wait
     if wait is None or doing[rank].serves:
         return set()
     if wait.kind in TOGETHER:
         return {other for other in doing if not _has_entered(wait, doing[other])}
+    if wait.kind == "lock":
+        return {holders[wait.name]} & set(doing) if wait.name in holders else set()
     if wait.peer >= 0:
         return {wait.peer} & set(doing)
     if wait.peer != EVERYBODY:

@@ -2,13 +2,14 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 
+from engine.hang.lock_holders import holders
 from engine.hang.rules import HALTED, RunState, judge
 from engine.hang.stacks import StackRequest, place_of
 from engine.hang.wait_graph import TOGETHER, Doing, edges
@@ -159,7 +160,7 @@ class HangWatch:
         doing = {rank.rank: Doing.of(rank.trace.open_operations()) for rank in here}
         roles = {rank.rank: rank.role for rank in self._ranks}
         states = [rank.state(doing.get(rank.rank, Doing()), at) for rank in self._ranks]
-        graph = edges(doing, [state.rank for state in states if state.state in HALTED])
+        graph = edges(doing, [state.rank for state in states if state.state in HALTED], self._holders(doing))
         states = [
             replace(
                 state,
@@ -170,6 +171,11 @@ class HangWatch:
         ]
         verdict = self._confirmed(judge(RunState(states, doing, graph, self._limit_s(at), self.started)), at)
         self.health = Health(now(), tuple(states), verdict)
+
+    def _holders(self, doing: Mapping[int, Doing]) -> dict[str, int]:
+        """Return the ranks that hold the locks which others wait for."""
+        names = {wait.name for each in doing.values() if (wait := each.wait) is not None and wait.kind == "lock"}
+        return holders(self._folder, names, {rank.pid: rank.rank for rank in self._ranks}) if names else {}
 
     def _limit_s(self, at: float) -> float:
         steps = sorted(step for rank in self._ranks if (step := rank.step_s(at)))

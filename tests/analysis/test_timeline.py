@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.analysis.timeline import Bounds, sentences
+from engine.analysis.timeline import PathShares, sentences
 from engine.trace.critical_path import PathPart
 
 ROLES = ("ps", "trainer1", "trainer2", "trainer3")
@@ -12,7 +12,7 @@ MS = 1_000_000
 def said(*parts: tuple[str, str, float]) -> list[str]:
     """Return the sentences on a path of (role, kind, milliseconds)."""
     path = [PathPart(ROLES.index(role), kind, 0, round(spent * MS)) for role, kind, spent in parts]
-    return sentences(Bounds.of(path, ROLES), len(ROLES))
+    return sentences(PathShares.of(path, ROLES), len(ROLES))
 
 
 def test_shares_and_what_free_messages_would_bring_are_exact() -> None:
@@ -62,12 +62,12 @@ def test_what_to_change_follows_from_what_takes_the_time(parts: list[tuple[str, 
 
 
 def test_nothing_is_said_of_an_empty_path_and_no_advice_without_a_reason() -> None:
-    assert sentences(Bounds.of([], ROLES), 4) == []
+    assert sentences(PathShares.of([], ROLES), 4) == []
     assert len(said(("trainer1", "compute", 60), ("trainer1", "update", 20), ("ps", "message", 20))) == 2
 
 
 def test_one_rank_exchanges_nothing_and_is_told_so_little() -> None:
     path = [PathPart(0, "compute", 0, 4 * MS)]
-    assert sentences(Bounds.of(path, ("main",)), 1) == [
+    assert sentences(PathShares.of(path, ("main",)), 1) == [
         "The critical path of 4 ms is computing for 100 %, all in main."
     ]

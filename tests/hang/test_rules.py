@@ -173,6 +173,12 @@ def test_one_that_waits_for_a_lock_is_named_so() -> None:
     )
 
 
+def test_one_that_waits_for_a_lock_waits_for_who_holds_it() -> None:
+    waiting = Doing.of([operation("lock", "weights")])
+    assert edges({0: waiting, 1: Doing.of([COMPUTE])}, holders={"weights": 1}) == {0: {1}, 1: set()}
+    assert edges({0: waiting, 1: Doing.of([COMPUTE])}, holders={"queue": 1}) == {0: set(), 1: set()}
+
+
 def test_before_all_are_ready_the_missing_one_has_not_joined() -> None:
     ready = operation("barrier", "ready", EVERYBODY)
     found = judge(picture({"trainer1": [ready], "trainer2": []}, started=False))

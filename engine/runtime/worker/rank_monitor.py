@@ -11,7 +11,7 @@ from pickle import UnpicklingError
 from torch import Tensor
 
 from engine.errors import RankFailed, StoreBusy, StoreFull
-from engine.hang.watch import HangWatch, WatchedRank
+from engine.hang.watch import HangLimits, HangWatch, WatchedRank
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Said
@@ -52,6 +52,7 @@ class RankMonitor:
         expendable: Collection[str] = (),
         time_before_s: float = 0.0,
         disturbance: Disturbance | None = None,
+        hang_limits: HangLimits | None = None,
     ) -> None:
         self.members = members
         self.sink = sink
@@ -60,7 +61,7 @@ class RankMonitor:
         self.departed = departed
         self.expendable = expendable
         self.outstayed_since: float | None = None
-        self.hang = HangWatch([self._watched(member) for member in members], folder, self._tell)
+        self.hang = HangWatch([self._watched(member) for member in members], folder, self._tell, hang_limits)
         self.health_at, self.told = 0.0, Verdict("STARTING")
         self.progress = RunProgress(
             members, sink, folder, began, time_before_s, disturbance or Disturbance(1, machine().core_ids)

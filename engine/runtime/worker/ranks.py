@@ -14,6 +14,7 @@ import torch
 import torch.multiprocessing as mp
 
 from engine.errors import RankFailed
+from engine.hang.watch import HangLimits
 from engine.home import DATA
 from engine.registry import server_roles
 from engine.runtime.rank import fork_server
@@ -63,6 +64,8 @@ class Ranks:
     """The roles that serve the others; by default those of all experiments."""
     disturbance: Disturbance | None = None
     """Counts what others take from the run."""
+    hang_limits: HangLimits | None = None
+    """When a rank counts as standing still; None for the usual limits."""
     execution_time_s: float | None = None
     members: list[RankHandle] = field(default_factory=list)
 
@@ -102,6 +105,7 @@ class Ranks:
                 expendable,
                 self.time_before_s,
                 self.disturbance,
+                self.hang_limits,
             )
             watch.until_done()
             self.execution_time_s = watch.progress.execution_time_s

@@ -1,13 +1,15 @@
 """Queries of one run for pages and the command line; each is one short read."""
 
 import json
+from dataclasses import replace
 
 from engine.recorder import Span
 from engine.store.connection import Connection
 from engine.store.curve_records import MachineSample
-from engine.store.records import Event, RankRow, Summary
+from engine.store.records import ENDED, Event, RankRow, Summary
+from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import as_summary
-from engine.trace.health import Health
+from engine.trace.health import Health, Verdict
 
 _SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
 _NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
@@ -61,6 +63,13 @@ class RunDetails:
         """Return what each rank of a run was doing when the worker last looked; None for runs of earlier versions."""
         row = self.db.row("SELECT health FROM run_health WHERE run_id = ?", [run_id])
         return Health.of(json.loads(row["health"])) if row else None
+
+    def health_now(self, run_id: int) -> Health:
+        """Return a run's ranks and the verdict on them; that of a run which has ended says how. Raises NoSuchRun."""
+        run, health = RunReader(self.db).one(run_id), self.health(run_id) or Health("", (), Verdict("STARTING"))
+        if run.status not in ENDED:
+            return health
+        return replace(health, verdict=Verdict("ENDED", sentence=f"Run {run_id} {run.status}. {run.cause}".strip()))
 
     def events(self, run_id: int) -> list[Event]:
         """Return the events of a run, oldest first."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.run.timeline_data import picture
+from app.charts.timeline_picture import picture
 from engine.errors import ConfigError, NoSuchRun
 from engine.home import Home
 from engine.store import Store

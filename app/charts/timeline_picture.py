@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from app.core.caches import VersionedCache
-from engine.analysis.timeline import Bounds, sentences
+from engine.analysis.timeline import PathShares, sentences
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader
@@ -103,7 +103,7 @@ def picture(home: Home, run_id: int, begin_us: float | None, end_us: float | Non
             [row_of.get(part.rank * 2, 0), _us(trace, part.begin_ns), _us(trace, part.end_ns), part.kind]
             for part in path[:1_000]
         ],
-        "sentences": sentences(Bounds.of(path, trace.roles), len(trace.roles)) if path else [],
+        "sentences": sentences(PathShares.of(path, trace.roles), len(trace.roles)) if path else [],
     }
 
 

@@ -1,0 +1,124 @@
+"""What tracing costs: a rank for each operation, the worker for each entry, and the page for a million of them.
+
+Cost of an operation is CPU time; the baseline of a training step is the MNIST net's (batch 64, one thread). Run: python
+-m bench.trace_cost
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from bench.measuring import save
+from bench.recording_cost import training_step_us
+from engine.trace.chunk import TraceChunk
+from engine.trace.critical_path import critical_path
+from engine.trace.downsample import arrows, rectangles
+from engine.trace.entries import DTYPE
+from engine.trace.layout import NO_VERSION, NOBODY, TraceWindow
+from engine.trace.ring import TraceMemory, TraceWriter
+from engine.trace.ring_reader import TraceReader
+from engine.trace.timeline import KIND, RunTrace
+
+OPERATIONS = 20_000
+ENTRIES, RANKS, LENGTH_NS = 1_000_000, 8, 2_500_000_000
+TIMES = 5
+
+
+def ms(action: Callable[[], object]) -> float:
+    """Return the median wall time of an action in milliseconds."""
+    spent = []
+    for _ in range(TIMES):
+        start = time.perf_counter()
+        action()
+        spent.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(spent)
+
+
+def operation_us(kind: str) -> tuple[float, float]:
+    """Return the CPU microseconds that a rank spends on an operation, and the worker on reading its entry."""
+    memory = TraceMemory()
+    writer, reader = TraceWriter(memory.memory), TraceReader(memory.memory)
+    written, read = [], []
+    for _ in range(TIMES):
+        start = time.thread_time()
+        for number in range(OPERATIONS):
+            with (
+                writer.operation("rpc", "push", peer=3, number=number)
+                if kind == "operation"
+                else writer.phase("compute")
+            ):
+                pass
+        written.append((time.thread_time() - start) / OPERATIONS * 1e6)
+        start = time.thread_time()
+        reader.drain()
+        read.append((time.thread_time() - start) / OPERATIONS * 1e6)
+    return statistics.median(written), statistics.median(read)
+
+
+def chunks() -> list[TraceChunk]:
+    """Return a million operations of eight ranks: a server's and pushes and computing of its trainers."""
+    random, found = np.random.default_rng(0), []
+    per_rank, part = ENTRIES // RANKS, 5_000
+    for rank in range(RANKS):
+        for first in range(0, per_rank, part):
+            entries, index = np.zeros(part, DTYPE), np.arange(first, first + part)
+            odd = index % 2 == 1
+            entries["entered_ns"] = index * (LENGTH_NS // per_rank) + random.integers(0, 5_000, part)
+            entries["left_ns"] = entries["entered_ns"] + random.integers(1_000, 14_000, part)
+            entries["number"], entries["version"] = index // 2, NO_VERSION
+            if rank == 0:
+                entries["kind"] = np.where(odd, KIND["serve"], KIND["send"])
+                entries["name"], entries["peer"], entries["lane"] = np.where(odd, 2, 3), index // 2 % (RANKS - 1) + 1, 1
+                entries["left_ns"] = np.where(odd, entries["left_ns"], entries["entered_ns"])
+            else:
+                entries["kind"] = np.where(odd, KIND["compute"], KIND["communicate"])
+                entries["name"], entries["peer"] = np.where(odd, 0, 1), np.where(odd, NOBODY, 0)
+            found.append(TraceChunk.of(rank, ["", "push", "request", "answer"], [entries]))
+    return found
+
+
+def zoom(trace: RunTrace, begin: int, end: int) -> None:
+    """Do what the page's route does for a stretch."""
+    inside = trace.between(begin, end)
+    rectangles(inside, begin, end)
+    arrows(inside.messages, begin, end)
+    critical_path(inside, begin, end)
+
+
+def main() -> None:
+    """Measure and save."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    operation, read = operation_us("operation")
+    phase, _ = operation_us("phase")
+    step = training_step_us()
+    stored = [(chunk.rank, *chunk.packed(), len(chunk.entries)) for chunk in chunks()]
+    window = [TraceWindow(0, LENGTH_NS, "start")]
+
+    def first() -> RunTrace:
+        trace = RunTrace.of(window, [TraceChunk.unpacked(*each) for each in stored], [f"rank{n}" for n in range(RANKS)])
+        rectangles(trace, 0, LENGTH_NS)
+        return trace
+
+    trace = first()
+    middle = LENGTH_NS // 2
+    found = {
+        "operation_us": operation,
+        "phase_us": phase,
+        "read_us": read,
+        "training_step_us": step,
+        "share_of_a_step_of_three_phases": 3 * phase / step,
+        "stored_bytes_per_entry": sum(len(content) for _, _, content, _ in stored) / ENTRIES,
+        "first_picture_ms": ms(first),
+        "zoom_to_a_tenth_ms": ms(lambda: zoom(trace, middle, middle + LENGTH_NS // 10)),
+        "zoom_to_a_thousandth_ms": ms(lambda: zoom(trace, middle, middle + LENGTH_NS // 1_000)),
+    }
+    save("trace_cost", found)
+    for name, value in found.items():
+        print(f"{name:>32} {value:10.3f}")
+
+
+if __name__ == "__main__":
+    main()
