@@ -26,7 +26,6 @@ from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
 from engine.analysis.disturbance import left_out
-from engine.analysis.scaling.scaling_data import axis_of
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
@@ -34,9 +33,6 @@ from engine.metrics import metric
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
-
-MUCH_MORE = 1.2
-"""Ratio of the most to the least work from which times alone mislead."""
 
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool) -> None:
@@ -65,8 +61,6 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distur
         colours=colours,
     )
     sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank)
-    if name == EXECUTION and axis_of(sweep.fields) and (said := _different_work(runs, reader)):
-        sentences.append(said)
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     for sentence in sentences:
         st.caption(as_text(sentence))
@@ -74,21 +68,6 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distur
     rows = _rows(sweep, every, groups, name, lines, by_rank)
     st.html(_table(rows, name, len(sweep.fields) + by_rank))
     page_capture.table(metric(name).label, rows)
-
-
-def _different_work(runs: Sequence[RunRow], reader: Reader) -> str:
-    """Return that the finished runs did different amounts of work, so that their times alone mislead; else an empty
-    text.
-    """
-    around = reader.studies.surroundings([run.id for run in runs if run.status == "finished"])
-    done = [each.work for each in around.values() if each.work]
-    units = {each.unit for each in around.values() if each.work}
-    if len(units) != 1 or max(done) < MUCH_MORE * min(done):
-        return ""
-    return (
-        f"The runs did different amounts of work ({min(done):,} to {max(done):,} {units.pop()}): the view Scaling "
-        "compares work per second."
-    )
 
 
 def _captions(

@@ -336,3 +336,17 @@ def test_a_value_that_is_none_is_named_and_left_out(name: str, text: str) -> Non
 )
 def test_ids_are_numbers_and_ranges(text: str, ids: tuple[int, ...], wrong: list[str]) -> None:
     assert read_ids(text) == (ids, wrong)
+
+
+def test_why_the_fastest_run_was_faster_is_said_first(home: Home, store: Store) -> None:
+    ids = [compare.add(store, "hogwild", steps=3) for _ in range(2)]
+    with store.db.change() as connection:
+        for run_id, time_s, waited in zip(ids, (12.0, 30.0), (0.36, 12.3), strict=True):
+            connection.execute("UPDATE runs SET execution_time_s = ? WHERE id = ?", [time_s, run_id])
+            for phase, spent in (("wait", waited), ("compute", time_s - waited)):
+                connection.execute(
+                    "INSERT INTO phases (run_id, rank, name, seconds) VALUES (?, 0, ?, ?)", [run_id, phase, spent]
+                )
+    said = f"Fastest: run {ids[0]} (12 s); slowest: run {ids[1]} (30 s). Ranks of the fastest waited 3 % of the time"
+    assert said in words(opened_at(runs=ids_text(ids)))
+    assert said not in words(opened_at(runs=ids_text(ids), tab="differences"))
