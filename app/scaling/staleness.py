@@ -165,7 +165,7 @@ def _result_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]
         components.figure(f"staleness-{key}-{name}", figure, alt=alt, height=HEIGHT_PX, colours=colours)
     for line, each in found.items():
         words = (
-            price_in_words(each, name)
+            price_in_words(each, name, apart[line])
             if isinstance(each, Price)
             else f"No estimate for {known.label.lower()} per update of staleness. {each}"
         )

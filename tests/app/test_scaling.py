@@ -331,13 +331,14 @@ def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     shown = words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
     assert "With 4 trainers, mean staleness is 3.00 updates (expected: N - 1 = 3)." in shown
     assert (
-        "Test accuracy falls by 0.5" in shown
-        and "points per update of staleness (95 % interval 0.4" in shown
+        "Test accuracy is 0.5" in shown
+        and "points lower per update of staleness (95 % interval 0.4" in shown
         and "9 runs)" in shown
+        and "An association: the runs also differ in the number of trainers (1 to 4)" in shown
     )
     assert "<td>4</td><td>3</td><td>3</td><td>3 (all 3 equal)</td><td>4</td><td>4</td>" in shown
     assert "trainer1 3, trainer2 3, trainer3 3, trainer4 3" in shown
-    assert ", which may explain the effect" not in shown
+    assert ", which may explain the association" not in shown
 
 
 def test_chosen_runs_and_another_result_stand_in_the_address(home: Home) -> None:
