@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 
 from engine.analysis.hardware import crowded, unlike
+from engine.analysis.scaling import speedup
 from engine.analysis.scaling.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
 from engine.analysis.scaling.scaling_data import TimedRun, axis_of, differing, study
 from engine.analysis.scaling.speedup import ratio_of_means, sizes, why_no_fit
@@ -266,6 +267,23 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
     assert "Rough estimate: the fit error is" in in_words(found, 10, "observers", "observer")
     errors = [fitted(AMDAHL, (0.1,), noise=0.03, number=number).error for number in range(40)]
     assert sum(errors) / len(errors) == pytest.approx(0.03, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("rates", "sentence"),
+    [
+        ({1: 1.0, 2: 2.0, 4: 3.0}, "4 trainers do 3 times the work per second of 1."),
+        ({1: 1.0, 2: 1.94, 4: 1.95}, "No gain beyond 2 trainers (1.9 times the work per second of 1); 4 do 1.9 times."),
+        ({1: 1.0, 2: 2.5, 4: 1.5}, "Fastest at 2 trainers (2.5 times the work per second of 1); 4 do 1.5 times."),
+        ({1: 1.0, 2: 1.02, 4: 0.7}, "No speed-up: 4 trainers do 0.7 times the work per second of 1."),
+        ({2: 1.0, 4: 2.0}, ""),
+        ({1: 1.0}, ""),
+    ],
+)
+def test_the_verdict_of_the_measured_sizes_needs_no_law(rates: dict[int, float], sentence: str) -> None:
+    found = sizes(of_time([(count, WORK / rate) for count, rate in rates.items()]))
+    assert speedup.in_words(found, "trainers") == sentence
+    assert speedup.is_flat(found) == (sentence[:2] in ("No", "") and "beyond" not in sentence)
 
 
 @pytest.mark.parametrize(

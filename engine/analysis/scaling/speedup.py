@@ -11,6 +11,8 @@ from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.statistics.confidence import FEWEST, LEVEL, student
 from engine.analysis.statistics.intervals import Interval, mean_interval
 
+NEAR = 0.05
+"""Relative difference of speed-ups up to which one is no more than the other."""
 REFERENCE = 1
 """The reference count of speed-up."""
 
@@ -60,6 +62,31 @@ def why_no_fit(timings: Sequence[TimedRun], field: str) -> str:
             f"A fit needs at least 3 sizes of {field}; got {len(counts)}. Add values with Extend on the sweep's page."
         )
     return ""
+
+
+def in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
+    """Return how the measured speed-up develops with the count, as a sentence; empty without two sizes and a
+    reference.
+    """
+    known = [(size.count, size.speed_up.mean) for size in found if size.speed_up]
+    if len(known) < 2:
+        return ""
+    last, there = known[-1]
+    best, most = max(known, key=lambda each: each[1])
+    knee, reached = next(each for each in known if each[1] >= (1 - NEAR) * most)
+    if most < 1 + NEAR:
+        return f"No speed-up: {last} {plural} do {there:.2g} times the work per second of 1."
+    if there < (1 - NEAR) * most:
+        return f"Fastest at {best} {plural} ({most:.2g} times the work per second of 1); {last} do {there:.2g} times."
+    if knee < last:
+        speed = f"{reached:.2g} times the work per second of 1"
+        return f"No gain beyond {knee} {plural} ({speed}); {last} do {there:.2g} times."
+    return f"{last} {plural} do {there:.2g} times the work per second of 1."
+
+
+def is_flat(found: Sequence[SpeedupPoint]) -> bool:
+    """Return whether no size is clearly faster than the reference."""
+    return all(size.speed_up.mean < 1 + NEAR for size in found if size.speed_up)
 
 
 def _counts(timings: Sequence[TimedRun]) -> list[int]:
