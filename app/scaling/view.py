@@ -116,7 +116,7 @@ def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list
     said = [found.left_out] if found.left_out else []
     if crowded:
         which = ", ".join(f"{count} ({why})" for count, why in sorted(crowded.items()))
-        said.append(f"Hollow markers are oversubscribed ({found.field} {which}): timings limited by this machine.")
+        said.append(f"Oversubscribed ({found.field} {which}): timings limited by this machine.")
     if all(size.runs == 1 for each in lines.values() for size in each):
         said.append("No intervals: every point is a single run. Add seeds.")
     elif found.unit:

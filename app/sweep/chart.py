@@ -37,22 +37,22 @@ from engine.transfer.tables import Table
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool) -> None:
     """Show one metric of the finished runs against the first field, as a chart and a table; the selection is kept in
-    the address. Disturbed runs are hollow points that no mean counts, unless `with_disturbed`.
+    the address. Disturbed runs are crosses that no mean counts, unless `with_disturbed`.
     """
     choices = metric_choices(runs)
     name = (
         st.selectbox("Metric", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
     )
     by_rank = name in _rank_metrics(sweep)
-    hollow = disturbed_of(sweep, runs, name) if not with_disturbed else []
-    apart = {point.run_id for point in hollow}
+    crosses = disturbed_of(sweep, runs, name) if not with_disturbed else []
+    apart = {point.run_id for point in crosses}
     every, runs = runs, [run for run in runs if run.id not in apart]
     groups = rank_groups_of(sweep, runs, name, reader) if by_rank else groups_of(sweep, runs, name)
-    if not groups and not hollow:
+    if not groups and not crosses:
         st.write("Points appear as runs finish." if sweep.active else "Nothing to plot: no run of this sweep finished.")
         return
     lines, lacking = references(sweep, runs, name, reader)
-    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines, hollow)
+    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines, crosses)
     components.figure(
         f"sweep-{sweep.id}-{name}",
         picture,

@@ -190,6 +190,6 @@ def include_disturbed() -> bool:
         bind="query-params",
         help=(
             f"Others took more than {100 * DISTURBED_ABOVE:g} % of the CPU time of these runs. Means and fits leave "
-            "them out; they are hollow points."
+            "them out; they are crosses."
         ),
     )

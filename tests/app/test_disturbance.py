@@ -1,4 +1,4 @@
-"""Disturbed runs on the pages: flagged, hollow, left out by default, and measured again."""
+"""Disturbed runs on the pages: flagged, crosses, left out by default, and measured again."""
 
 from typing import Any
 
@@ -8,9 +8,11 @@ from app.charts.sweep_data import EXECUTION, disturbed_of, groups_of
 from app.core.formatting import duration
 from app.runs import grid
 from app.runs.rows import run_rows
+from app.scaling.charts import picture
 from app.sweep.chart import chart
 from engine.analysis.scaling.laws import SCALABILITY, Fit, fit
 from engine.analysis.scaling.scaling_data import study
+from engine.analysis.scaling.speedup import sizes
 from engine.analysis.sweep_cells import measured
 from engine.home import Home
 from engine.recorder import Point
@@ -53,7 +55,7 @@ def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(hom
     assert "disturbed 4.9" not in page
 
 
-def test_means_leave_a_disturbed_time_out_and_draw_it_hollow_but_never_an_accuracy(home: Home) -> None:
+def test_means_leave_a_disturbed_time_out_and_draw_it_as_a_cross_but_never_an_accuracy(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 2)
     one, _ = at_2(home, sweep_id)
     disturb(home, one, 31.4, slower=5.0)
@@ -64,9 +66,9 @@ def test_means_leave_a_disturbed_time_out_and_draw_it_hollow_but_never_an_accura
         assert disturbed_of(sweep, runs, "test/accuracy") == []
         calm = [run for run in runs if run.id != one]
         figure, colours = chart(groups_of(sweep, calm, EXECUTION), EXECUTION, sweep, "Trainers", None, [stray])
-    hollow = figure.data[-1]
-    assert (hollow.marker.symbol, list(hollow.x), list(hollow.y)) == ("circle-open", [2], [stray.y])
-    assert list(hollow.customdata[0]) == [one, "31 %"] and len(colours) == len(figure.data)
+    cross = figure.data[-1]
+    assert (cross.marker.symbol, list(cross.x), list(cross.y)) == ("x-thin-open", [2], [stray.y])
+    assert list(cross.customdata[0]) == [one, "31 %"] and len(colours) == len(figure.data)
     rows = words(view(sweep_id, "Results"))
     assert "1 of 2" in rows, "the mean of 2 trainers is over one run"
     whole = words(view(sweep_id, "Results", disturbed="true"))
@@ -156,3 +158,17 @@ def test_compare_leaves_a_disturbed_time_out_of_the_values_of_its_group(home: Ho
     query = {"runs": "1-4", "group": "trainers", "tab": "bars", "v": "2"}
     assert f"Run {one} was disturbed" in words(opened("compare", query | {"number": "perf/execution_time_s.last"}))
     assert "was disturbed" not in words(opened("compare", query | {"number": "test/accuracy.last"}))
+
+
+def test_an_oversubscribed_size_and_a_disturbed_run_have_two_symbols_named_in_the_legend(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 6]}, 2)
+    disturb(home, at_2(home, sweep_id)[0], 31.4)
+    with Reader.open(home) as reader:
+        runs = reader.sweeps.runs(sweep_id)
+        found = study(runs, reader.studies.surroundings([run.id for run in runs]), "trainers")
+    lines, apart = {"": sizes(found.timings)}, {"": list(found.disturbed)}
+    figure, colours = picture("Speed-up", lines, {}, "Trainers", found.unit, None, apart)
+    symbols = {trace.name: trace.marker.symbol for trace in figure.data}
+    assert symbols["measured"] == ("circle", "circle", "circle-open")
+    assert (symbols["oversubscribed"], symbols["disturbed, left out"]) == ("circle-open", "x-thin-open")
+    assert len(colours) == len(figure.data)

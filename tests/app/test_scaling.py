@@ -100,7 +100,7 @@ def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
     for law in ("Amdahl", "Gustafson", "Universal Scalability Law"):
         assert f"<td>{law}</td>" in shown
     assert "oversubscribed: 6 threads on 4 cores" in shown and "oversubscribed: 4 threads" not in shown
-    assert "Hollow markers are oversubscribed (trainers 6 (6 threads on 4 cores), 8 (8 threads on 4 cores))" in shown
+    assert "Oversubscribed (trainers 6 (6 threads on 4 cores), 8 (8 threads on 4 cores))" in shown
     assert "Speed-up compares samples per second, seed by seed." in shown
 
 
