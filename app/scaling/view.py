@@ -27,7 +27,7 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
         st.write(as_text(found.left_out) or "Points appear as runs finish.")
         return
     most = at_once(runs, found.field)
-    lines = {line_title(found, line): sizes(found.of(line), most) for line in found.line_keys()}
+    lines = {line_title(found, line): sizes(found.of(line), most, found.statistic) for line in found.line_keys()}
     laws, refused = _laws(found)
     has_reference = any(size.speed_up for each in lines.values() for size in each)
     usual = MEASURES[0] if has_reference else MEASURES[2]
@@ -121,8 +121,8 @@ def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list
         said.append("No intervals: every point is a single run. Add seeds.")
     elif found.unit:
         said.append(
-            f"{EXPLAINED} Speed-up compares {found.unit} per second, seed by seed. Without a matching reference seed "
-            "it is a ratio of means, whose interval includes the error of both."
+            f"{EXPLAINED[found.statistic]} Speed-up compares {found.unit} per second, seed by seed. Without a matching "
+            f"reference seed it is a ratio of {found.statistic}s."
         )
     return said
 

@@ -1,12 +1,14 @@
 """A mean with its interval in words, wherever a page or a report shows one."""
 
 from app.ui.html import number
+from engine.analysis.statistics.confidence import FEWEST
 from engine.analysis.statistics.intervals import Interval
 
-EXPLAINED = (
-    "Brackets and error bars show the 95 % confidence interval of the mean. With fewer than 3 values they show the "
-    "minimum and maximum."
-)
+EXPLAINED = {
+    name: f"Brackets and error bars show the 95 % confidence interval of the {name}. With fewer than {FEWEST[name]} "
+    "values they show the minimum and maximum."
+    for name in ("mean", "median")
+}
 
 
 def with_interval(found: Interval | None) -> str:

@@ -14,6 +14,7 @@ from engine.analysis.scaling import speedup
 from engine.analysis.scaling.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
 from engine.analysis.scaling.scaling_data import TimedRun, axis_of, differing, study
 from engine.analysis.scaling.speedup import ratio_of_means, sizes, why_no_fit
+from engine.analysis.scaling.targets import to_target
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from tests.analysis.timings import WORK, made, of_time
@@ -78,6 +79,24 @@ def test_speed_up_and_efficiency_are_ratios_to_the_reference_point() -> None:
         (10.0, None, None),
         (5.0, None, None),
     ]
+
+
+def test_a_sweep_for_timing_is_judged_by_medians() -> None:
+    times = [10.0, 10.2, 10.1, 10.3, 10.4, 90.0]
+    timings = [
+        TimedRun(place, (), count, seed, time_s / count, WORK, "")
+        for place, (count, (seed, time_s)) in enumerate((count, each) for count in (1, 2) for each in enumerate(times))
+    ]
+    one, two = sizes(timings, statistic="median")
+    assert (one.time_s.mean, two.time_s.mean, one.time_s.method) == (10.25, 5.125, "order")
+    assert (one.time_s.low, one.time_s.high) == (10.0, 90.0), "the interval of 6 values spans them all"
+    assert two.speed_up and two.speed_up.mean == pytest.approx(2.0)
+    _, alone = sizes([*timings[:3], TimedRun(20, (), 2, 9, 5.0, WORK, "")], statistic="median")
+    assert alone.speed_up and (alone.speed_up.mean, alone.speed_up.method) == (pytest.approx(10.1 / 5.0), "range")
+    (first, second) = to_target(
+        timings, {timing.run_id: (7.0, timing.execution_time_s) for timing in timings}, "median"
+    )
+    assert first.time_s and second.time_s and (first.time_s.mean, second.time_s.mean) == (10.25, 5.125)
 
 
 def test_intervals_pair_seeds_and_too_few_give_none() -> None:
