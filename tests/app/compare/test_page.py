@@ -9,6 +9,7 @@ from app.compare import session_state
 from app.compare.selection import LONGEST_NAME, names
 from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
 from engine.home import Home
+from engine.recorder import Point
 from engine.store import Demand, Reader, Store
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
@@ -350,3 +351,27 @@ def test_why_the_fastest_run_was_faster_is_said_first(home: Home, store: Store) 
     said = f"Fastest: run {ids[0]} (12 s); slowest: run {ids[1]} (30 s). Ranks of the fastest waited 3 % of the time"
     assert said in words(opened_at(runs=ids_text(ids)))
     assert said not in words(opened_at(runs=ids_text(ids), tab="differences"))
+
+
+def test_a_note_for_several_charts_is_said_once_and_smoothing_stays_visible(home: Home, ids: list[int]) -> None:
+    grouped = opened_at(runs="1-5", group="trainers", metrics=f"{LOSS},{ACCURACY}")
+    assert words(grouped).count("Between points a run keeps its last value") == 1
+    assert grouped.slider(key=f"{AT}smooth").disabled
+    assert "Remove the grouping to smooth." in grouped.slider(key=f"{AT}smooth").help
+    single = opened_at(runs="1-5", metrics=f"{LOSS},{ACCURACY}", log="y")
+    assert words(single).count("Values at or below 0 can't be shown on a log axis.") == 1
+    assert not single.slider(key=f"{AT}smooth").disabled
+
+
+@pytest.mark.parametrize("tab", ["curves", "bars", "scatter"])
+def test_a_count_that_is_0_everywhere_is_not_drawn_on_a_log_axis(home: Home, ids: list[int], tab: str) -> None:
+    name = "perf/overwritten_updates"
+    with Store.open(home) as store:
+        for run_id in ids[:2]:
+            store.worker.write(run_id, [], run_points=[Point(name, step, 0.0, step / 20, step / 50) for step in (1, 2)])
+    query = {"metrics": name, "number": f"{name}.last", "tab": tab, "log": "x" if tab == "bars" else "y"}
+    shown = words(opened_at(runs="1,2", **query))
+    assert "No value is above 0: the" in shown
+    assert "No value is above 0" not in words(
+        opened_at(runs="1,2", **query | {"metrics": LOSS, "number": f"{LOSS}.last"})
+    )
