@@ -52,6 +52,15 @@ def test_an_axis_that_no_run_has_says_so(home: Home, ids: list[int], store: Stor
     )
 
 
+def test_runs_without_recorded_values_are_not_offered(home: Home, ids: list[int], store: Store) -> None:
+    queued = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+    bare = compare.add(store, steps=0)
+    assert not {queued, bare} & {*opened_at().dataframe[0].value["run"]}
+    with store.db.change() as connection:
+        connection.execute(f"DELETE FROM runs WHERE id NOT IN ({queued}, {bare})")
+    assert "No run has recorded values yet." in words(opened_at())
+
+
 def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_shown(home: Home, ids: list[int]) -> None:
     test = opened_at()
     assert "No runs selected." in words(test)
