@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.compare import session_state
-from app.compare.selection import LONGEST_NAME, names
+from app.compare.selection import LONGEST_NAME, _shortened, names
 from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
 from engine.home import Home
 from engine.recorder import Point
@@ -234,6 +234,31 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart
         found = names(reader.runs.some(ids[:2]))
     assert [name.endswith(f"trainers 2, seed {run_id}") for run_id, name in found.items()] == [True, True]
     assert {len(name) for name in found.values()} == {len("1: ") + LONGEST_NAME}
+
+
+@pytest.mark.parametrize(
+    ("texts", "short"),
+    [
+        (["trainers 1", "trainers 2"], ["trainers 1", "trainers 2"]),
+        (
+            ["A long name of a duel, judging: Hogwild!, seed 0", "A long name of a duel, judging: Reference, seed 0"],
+            ["…ng name of a duel, judging: Hogwild!, seed 0", "…ng name of a duel, judging: Reference, seed 0"],
+        ),
+        ([f"{word} runs of the same long experiment on our machine" for word in ("Fast", "Slow")], None),
+        ([f"{word}{'x' * 80}{word}" for word in ("Fast", "Slow")], None),
+        (["one and the same name of two runs that are longer than what is shown"] * 2, None),
+    ],
+)
+def test_a_name_is_cut_where_all_are_equal(texts: list[str], short: list[str] | None) -> None:
+    found = _shortened(texts)
+    assert len(set(found)) == len(set(texts)) and max(map(len, found)) <= LONGEST_NAME
+    assert short is None or found == short
+
+
+def test_a_name_has_no_more_settings_than_tell_the_runs_apart(home: Home, store: Store) -> None:
+    ids = [compare.add(store, trainers=2, epochs=3), compare.add(store, trainers=4, epochs=5)]
+    with Reader.open(home) as reader:
+        assert [*names(reader.runs.some(ids)).values()] == [f"{ids[0]}: trainers 2", f"{ids[1]}: trainers 4"]
 
 
 FULL = CompareView(
