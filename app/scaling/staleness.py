@@ -194,7 +194,7 @@ def _sizes_table(by_line: Mapping[str, Sequence[StalenessPoint]], result: str) -
             with_interval(size.mean),
             f"{size.p99:,}",
             f"{size.highest:,}",
-            *([with_interval(size.result)] if result else []),
+            *([with_interval(size.result, metric(result).unit)] if result else []),
         ]
         for name, own in by_line.items()
         for size in own
@@ -224,7 +224,7 @@ def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result
             f"{percentile(run.counts, 99):,}",
             f"{max(run.counts):,}",
             ", ".join(f"{role} {number(mean(own), 3)}" for role, own in counts[run.run_id].items()),
-            *([number(run.result)] if result else []),
+            *([number(run.result, unit=metric(result).unit)] if result else []),
         ]
         for name, own_runs in lines.items()
         for run in own_runs

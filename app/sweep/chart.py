@@ -95,7 +95,11 @@ def _table(found: Table, name: str, keys: int) -> str:
     measured values.
     """
     rows = [
-        [*(value_in_words(value) for value in row[:keys]), row[keys], *map(number, row[keys + 1 :])]
+        [
+            *(value_in_words(value) for value in row[:keys]),
+            row[keys],
+            *(number(value, unit=metric(name).unit) for value in row[keys + 1 :]),
+        ]
         for row in found.rows
     ]
     return table(found.columns, rows, caption=f"{metric(name).label} of the sweep")

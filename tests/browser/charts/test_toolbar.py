@@ -1,6 +1,7 @@
 """How a chart is looked at: presented, on a log axis, with the crosshair of the page, names at the ends of lines."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -293,6 +294,10 @@ def test_the_hover_box_leaves_out_lines_before_their_start_and_after_their_end(l
         return sorted(plot.evaluate(listed))
 
     assert hovered(0.9) == hovered(0.1) == lab.compared[:5]
+    texts = plot.evaluate(
+        "plot => [...plot.querySelectorAll('.hoverlayer .legendtext')].map((text) => text.textContent)"
+    )
+    assert all(re.search(r"\d\.\d\d %$", text) for text in texts), f"percentages have equally many decimals: {texts}"
     plot.evaluate(
         "plot => Plotly.restyle(plot, { x: [Array.from(plot._fullData[0].x, (x) => x / 4)] }, [0]).then(() => {})"
     )
