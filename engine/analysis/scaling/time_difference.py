@@ -151,9 +151,9 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
     fast, slow = min(found, key=cost), max(found, key=cost)
     if cost(slow) <= (1 + ALIKE) * cost(fast):
         return (
-            f"All did about as much per second: {_rate(slow)} to {_rate(fast)} {unit}."
+            f"All did about as much per second: {_span(_rate(slow), _rate(fast))} {unit}."
             if unit
-            else f"All took about as long: {_s(fast.time_s)} to {_s(slow.time_s)}."
+            else f"All took about as long: {_span(_s(fast.time_s), _s(slow.time_s))}."
         )
     if len(fast.times_s) > 1 and len(slow.times_s) > 1 and _overlap(fast, slow, unit):
         return (
@@ -218,6 +218,10 @@ def _phrase(word: str, fast: TimeSpent, slow: TimeSpent, own: float, theirs: flo
         f"Ranks of the fastest{counts[0]} {word} {_s(own * size)} each{of}, those of the slowest{counts[1]} "
         f"{_s(theirs * size)}{why}."
     )
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
 
 
 def _ranks(each: TimeSpent) -> str:
