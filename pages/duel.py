@@ -4,12 +4,11 @@ form and the list of duels.
 
 import streamlit as st
 
-from app.actions.submit import carry_out_waiting
+from app.actions.submit import carry_out_waiting, form_is_closed
 from app.duel.form import form
 from app.duel.header import entry
 from app.duel.view import page
 from app.ui import components, widgets
-from app.ui.access_notice import form_is_closed
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 

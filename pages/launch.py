@@ -2,11 +2,10 @@
 
 import streamlit as st
 
-from app.actions.submit import carry_out_waiting
+from app.actions.submit import carry_out_waiting, form_is_closed
 from app.launch import experiment_picker
 from app.launch.launch_panel import first_visit, launchpad
 from app.ui import components, config_form
-from app.ui.access_notice import form_is_closed
 from app.ui.store_access import reading
 from app.ui.widgets import runner_banner
 

@@ -16,7 +16,8 @@ from app.ui import components, widgets
 from app.ui.html import duel_link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
-from engine.analysis.sweep_cells import measured
+from app.ui.time_difference import finished, time_difference
+from engine.analysis.sweep_cells import by_cell, measured
 from engine.sweep.repeats import missing
 
 NEWEST = 50
@@ -61,6 +62,7 @@ def page(sweep_id: int) -> None:
         with page_capture.keeping() as shown:
             page_capture.facts("Sweep", sweep_facts(sweep, runs))
             if view == VIEWS[0]:
+                time_difference(finished(by_cell(sweep, runs)), reader, by_median=sweep.timing is not None, whole=whole)
                 results(sweep, runs, reader, with_disturbed=whole)
             elif view == VIEWS[3]:
                 staleness(runs, reader, str(sweep_id), sweep.fields)

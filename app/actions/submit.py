@@ -6,8 +6,8 @@ import streamlit as st
 
 from app.ui import current_user, dialogs
 from app.ui.html import as_text
-from app.ui.store_access import told
-from app.ui.widgets import go_to_duel, go_to_figure, go_to_run, go_to_sweep
+from app.ui.store_access import reading, told
+from app.ui.widgets import PAGES, go_to_duel, go_to_figure, go_to_run, go_to_sweep
 from engine.config import Config
 from engine.duel.launch import launch_duel
 from engine.duel.spec import Duel
@@ -113,3 +113,18 @@ def _launch(wanted: Wanted) -> None:
         if isinstance(wanted, DuelOrder):
             go_to_duel(found)
         (go_to_sweep if isinstance(wanted, SweepOrder) else go_to_run)(found)
+
+
+def form_is_closed(command: str) -> bool:
+    """Return whether the person lacks the permission for a command; then show why, whom to ask, and other pages in
+    place of its form.
+    """
+    if (refusal := current_user.why_not(command)) is None:
+        return False
+    with reading() as reader:
+        admins = [each.name for each in reader.people.everyone() if each.role == "admin" and each.active]
+    with st.container(border=True):
+        st.write(as_text(refusal))
+        st.write(as_text(f"Ask an admin for the member role: {', '.join(admins)}."))
+        st.page_link(PAGES["runs"], label="View runs")
+    return True

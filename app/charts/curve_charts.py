@@ -63,6 +63,10 @@ class Picture:
         self._data.append({"type": "scatter", **trace, "x": compact(x), "y": compact(y)})
         self.colours.append(colour)
 
+    def is_positive(self, letter: str) -> bool:
+        """Return whether any value along an axis is above 0, so that it can be logarithmic."""
+        return any((np.asarray(trace[letter]) > 0).any() for trace in self._data)
+
     def lay_out(self, **layout: object) -> None:
         """Set layout properties by their Plotly names."""
         self._layout |= layout

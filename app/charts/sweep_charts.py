@@ -37,7 +37,7 @@ def chart(
     """Return the figure, and the palette index of each trace.
 
     A line consists of the groups whose keys differ only in the first value; `lines` holds reference lines at the values
-    of `axis`, by the rest of the key; `disturbed` are the runs that no group has, as hollow points. The axis has its
+    of `axis`, by the rest of the key; `disturbed` are the runs that no group has, as crosses. The axis has its
     full range from the first point on, so nothing moves as points arrive.
     """
     figure, colours, unit = go.Figure(), list[int](), metric(name).unit
@@ -151,14 +151,14 @@ def measured(
 
 
 def add_disturbed(figure: go.Figure, points: Sequence[DisturbedPoint]) -> None:
-    """Add disturbed runs as hollow points."""
+    """Add disturbed runs as crosses."""
     figure.add_scatter(
         x=[point.x for point in points],
         y=[point.y for point in points],
         customdata=[[point.run_id, in_words(point.share)] for point in points],
         name="disturbed, left out",
         mode="markers",
-        marker={"symbol": "circle-open", "size": 9},
+        marker={"symbol": "x-thin-open", "size": 8, "line": {"width": 2}},
         hovertemplate="run %{customdata[0]}: %{y:,.4~r} {y unit}, disturbed %{customdata[1]}<extra>left out</extra>",
     )
 

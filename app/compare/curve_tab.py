@@ -1,6 +1,6 @@
 """The Curves tab of the Compare page: a chart per metric, of single runs or groups, over one x-axis."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -8,10 +8,11 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import curve_charts, curve_data, curve_points, smoothing
+from app.charts.curve_charts import GroupLine
 from app.charts.curve_tables import curves_frame, groups_frame
 from app.charts.x_axes import AXES, usual_axis
 from app.compare import zoom as compare_zoom
-from app.compare.groups import explained, lines_of, missing_bands
+from app.compare.groups import binned, explained, lines_of, missing_bands
 from app.compare.session_state import key_of, one_of, several_of
 from app.compare.tab_widgets import Compared, log_toggle, show_omitted, table_of
 from app.links.compare import CompareView
@@ -33,10 +34,13 @@ class _Chart:
 
     picture: curve_charts.Picture
     runs: AbstractSet[int]
-    sentences: Sequence[str]
+    sentence: str
     frame: Callable[[], pd.DataFrame]
     has_more: bool
     """Whether zooming reveals more points."""
+    lines: Sequence[GroupLine] = ()
+    log: str = ""
+    """Its logarithmic axes."""
 
 
 def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
@@ -56,10 +60,26 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
         st.caption(as_text(sentence))
     page_capture.words(shared(found.runs, shown, drawn))
     columns = st.columns(min(2, len(shown)), gap="medium")
+    charts = []
     for at, name in enumerate(shown):
         with columns[at % len(columns)]:
-            _chart(reader, found, drawn, name)
+            charts.append(_chart(reader, found, drawn, name))
+    if said := " ".join(_of_all(found, drawn, charts)):
+        st.caption(as_text(said))
+        page_capture.words([said])
     return view
+
+
+def _of_all(found: Compared, view: CompareView, charts: Sequence[_Chart]) -> Iterator[str]:
+    """Yield the notes that hold for several charts."""
+    if lines := [line for chart in charts for line in chart.lines]:
+        yield explained(lines, view.stat, view.band)
+        if missing := missing_bands(found.groups, view.band):
+            yield missing
+    if any(chart.has_more for chart in charts):
+        yield "Zoom in to see more points."
+    if any("y" in chart.log for chart in charts):
+        yield "Values at or below 0 can't be shown on a log axis."
 
 
 def curve_names(runs: Sequence[RunRow]) -> list[str]:
@@ -87,15 +107,16 @@ def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView) ->
     return said
 
 
-def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> None:
+def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:
     """Show one metric with its notes and table."""
     known, along = metric(name), _axis_label(view.x).lower()
     st.markdown(f"**{as_text(known.label)}**", help=known.help or None)
     chart = _grouped(reader, found, view, name) if found.groups else _single(reader, found, view, name)
     if not chart.runs:
         st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
-        return
-    figure = curve_charts.dress(chart.picture, name, view.x, view.log, f"{view.x} {view.log}")
+        return chart
+    log = "".join(letter for letter in view.log if chart.picture.is_positive(letter))
+    figure = curve_charts.dress(chart.picture, name, view.x, log, f"{view.x} {log}")
     zoom = (
         compare_zoom.address(replace(view, runs=tuple(run.id for run in found.runs), filter=""), name)
         if chart.has_more
@@ -105,11 +126,9 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> Non
     components.figure(
         f"compare-{name}", figure, alt=alt, height=curve_charts.HEIGHT_PX, colours=chart.picture.colours, zoom=zoom
     )
-    if zoom:
-        chart = replace(chart, sentences=[*chart.sentences, "Zoom in to see more points."])
-    said = list(chart.sentences)
-    if "y" in view.log:
-        said.append("Values at or below 0 can't be shown on a log axis.")
+    said = [chart.sentence]
+    if "y" in view.log and "y" not in log:
+        said.append("No value is above 0: the y-axis is linear.")
     if gaps := sum(
         each.nonfinite for of_run in curve_points.recorded(reader, found.runs, name).values() for each in of_run
     ):
@@ -122,6 +141,7 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> Non
         page_capture.words(said)
     show_omitted(found, [run.id for run in found.runs if run.id not in chart.runs], f"{known.label} by {along}")
     table_of(name, chart.frame, f"{known.label} against {along}")
+    return replace(chart, has_more=bool(zoom), log=log)
 
 
 def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:
@@ -133,7 +153,7 @@ def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _C
     return _Chart(
         picture,
         {curve.run_id for curve in drawn},
-        (thinned,),
+        thinned,
         lambda: curves_frame(drawn, found.names, view.x),
         total > shown,
     )
@@ -145,13 +165,13 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
     pairs = [(line, of_group) for line, of_group in zip(every, found.group_looks, strict=True) if line]
     lines = [line for line, _ in pairs]
     picture = curve_charts.of_groups(lines, [of_group for _, of_group in pairs], log="y" in view.log)
-    said = (explained(lines, view.stat, view.band, log), missing_bands(found.groups, view.band)) if lines else ()
     return _Chart(
         picture,
         {run_id for line in lines for run_id in line.members},
-        said,
+        binned(lines, log),
         lambda: groups_frame(lines, view.x),
         any(not line.values.exact for line in lines),
+        lines,
     )
 
 
@@ -159,18 +179,23 @@ def _axes(view: CompareView, usual: str, metrics: Sequence[str]) -> CompareView:
     known = ["", *(name for name in (*AXES, "bytes", *metrics) if name != usual)]
     view = one_of(view, "x", "X-axis", known, lambda name: _axis_label(name or usual), width=200)
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
-    if view.group:
-        return view
     help_text = (
-        "Exponential moving average for noisy curves with many points; the raw line stays visible. Sums and "
+        "Not for groups: their lines are statistics over runs, of values as recorded. Remove the grouping to smooth."
+        if view.group
+        else "Exponential moving average for noisy curves with many points; the raw line stays visible. Sums and "
         "constants are never smoothed."
     )
-    return replace(
-        view,
-        smooth=st.slider(
-            "Smoothing", 0.0, 0.98, key=key_of("smooth", view.smooth), step=0.02, width=180, help=help_text
-        ),
+    smooth = st.slider(
+        "Smoothing",
+        0.0,
+        0.98,
+        key=key_of("smooth", view.smooth),
+        step=0.02,
+        width=180,
+        help=help_text,
+        disabled=bool(view.group),
     )
+    return replace(view, smooth=smooth)
 
 
 def _axis_label(name: str) -> str:

@@ -74,21 +74,23 @@ def lines_of(
     return found
 
 
-def explained(lines: Sequence[GroupLine], statistic: str, spread: str, log: bool) -> str:
-    """Return how the lines are computed, in one or two sentences."""
-    way = (
-        f"{STATISTICS[statistic]} over the runs of each "
-        f"group{'' if spread == 'none' else f', band: {BANDS[spread]}{_fallback(lines, statistic, spread)}'}"
+def explained(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:
+    """Return how the lines of all charts are computed, in two sentences."""
+    band = "" if spread == "none" else f", band: {BANDS[spread]}{_fallback(lines, statistic, spread)}"
+    return (
+        f"{STATISTICS[statistic]} over the runs of each group{band}. Between points a run keeps its last value; it is "
+        "not extended beyond its last point."
     )
+
+
+def binned(lines: Sequence[GroupLine], log: bool) -> str:
+    """Return the bins in which the points of a chart are averaged; empty if every recorded position is drawn."""
     cells = [line.values.cell for line in lines if not line.values.exact]
     if not cells:
-        return (
-            f"{way}, at every recorded position. Between points a run keeps its last value; it is not extended "
-            "beyond its last point."
-        )
+        return ""
     wide = f"{min(cells):.3g}" if min(cells) == max(cells) else f"{min(cells):.3g} to {max(cells):.3g}"
     size = f"width growing by a factor of {wide}" if log else f"width {wide}"
-    return f"{way}. Based on all raw points, averaged per run in bins ({size})."
+    return f"All raw points, averaged per run in bins ({size})."
 
 
 def _fallback(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:

@@ -1,6 +1,6 @@
 """The Compare tabs for single values, one value per run: bars, scatter, parallel coordinates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -16,7 +16,7 @@ from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.disturbance import left_out
-from engine.analysis.run_values import field_names, is_timed, label, number, value
+from engine.analysis.run_values import Value, field_names, is_timed, label, number, value
 from engine.analysis.run_values import names as number_names
 from engine.store.records import RunRow
 
@@ -40,7 +40,8 @@ def bars(found: Compared, view: CompareView) -> CompareView:
         for group, of_group in zip(groups, all_looks, strict=True)
         if (own := {run.id: numbers[run.id] for run in group.runs if run.id in counted})
     ]
-    picture, colours, height = number_charts.bars(parts, name, view.stat, view.band, log="x" in view.log)  # type: ignore[arg-type]
+    log = _log(view, {"x": numbers.values()})
+    picture, colours, height = number_charts.bars(parts, name, view.stat, view.band, log="x" in log)  # type: ignore[arg-type]
     components.figure(
         "compare-bars",
         picture,
@@ -76,7 +77,8 @@ def scatter(found: Compared, view: CompareView) -> CompareView:
     dots = _dots(found, chosen)
     there = [dot for dot in dots if None not in dot.values]
     if there:
-        picture, colours = number_charts.scatter(there, *chosen, view.log)
+        log = _log(view, {letter: [dot.values[at] for dot in there] for at, letter in enumerate("xy")})
+        picture, colours = number_charts.scatter(there, *chosen, log)
         components.figure(
             "compare-scatter",
             picture,
@@ -126,6 +128,17 @@ def parallel(found: Compared, view: CompareView) -> CompareView:
     show_omitted(found, [dot.run_id for dot in dots if dot.share is None], label(last))
     table_of("parallel", lambda: _values(found, chosen))
     return view
+
+
+def _log(view: CompareView, values: Mapping[str, Iterable[Value]]) -> str:
+    """Return the axes that are logarithmic, and say of the others that no value is above 0."""
+    held = {letter: [each for each in found if isinstance(each, int | float)] for letter, found in values.items()}
+    linear = [letter for letter in view.log if (own := held.get(letter)) and max(own) <= 0]
+    if linear:
+        said = f"No value is above 0: the {' and '.join(linear)}-axis is linear."
+        st.caption(said)
+        page_capture.words([said])
+    return "".join(letter for letter in view.log if letter not in linear)
 
 
 def _dots(found: Compared, chosen: Sequence[str]) -> list[number_charts.Dot]:

@@ -18,9 +18,10 @@ from app.ui.widgets import FILTER_EXAMPLE, FILTER_HELP, title_of
 from engine.analysis.run_values import field_names, metric_names, names
 from engine.filter.syntax import LONGEST
 from engine.store import Reader
-from engine.store.records import RunRow
+from engine.store.records import ENDED, RunRow, Status
 
 NEWEST = 100
+BEGUN: tuple[Status, ...] = ("running", "stopping", *ENDED)
 ROW_PX = 33
 
 
@@ -35,8 +36,11 @@ def choice(view: CompareView) -> tuple[CompareView, list[str]]:
 
 
 def chooser(reader: Reader, view: CompareView, key: str) -> None:
-    """Show the newest runs for selection; the button adds the selected ones to the comparison."""
-    newest = reader.runs.find(limit=NEWEST)
+    """Show the newest runs with recorded values for selection; the button adds the selected ones to the comparison."""
+    newest = [run for run in reader.runs.find(statuses=BEGUN, limit=NEWEST) if run.last]
+    if not newest:
+        st.write("No run has recorded values yet.")
+        return
     frame = pd.DataFrame(
         {
             "run": [run.id for run in newest],

@@ -59,15 +59,37 @@ def chosen(reader: Reader, view: CompareView) -> Chosen:
 def names(runs: Sequence[RunRow]) -> dict[int, str]:
     """Return a distinguishing name for each run: its id, and its own name, or its differing fields, or its title."""
     apart = most_telling_first(field_names(runs, that_differ=True))
-    return {run.id: f"{run.id}: {_short(run.name or _differences(run, apart) or title_of(run))}" for run in runs}
+    fields = _fewest(runs, apart[:MOST_NAMED])
+    said = _shortened([run.name or _differences(run, fields) or title_of(run) for run in runs])
+    return {run.id: f"{run.id}: {text}" for run, text in zip(runs, said, strict=True)}
+
+
+def _fewest(runs: Sequence[RunRow], apart: Sequence[str]) -> Sequence[str]:
+    """Return the first of the fields that tell as many runs apart as all of them do."""
+    different = [len({_differences(run, apart[: count + 1]) for run in runs}) for count in range(len(apart))]
+    return apart[: different.index(different[-1]) + 1] if different else ()
 
 
 def _differences(run: RunRow, apart: Sequence[str]) -> str:
-    said = [(name, value) for name in apart if (value := field(run, name)) is not None][:MOST_NAMED]
+    said = [(name, value) for name in apart if (value := field(run, name)) is not None]
     return ", ".join(value if isinstance(value, str) else f"{name} {value_in_words(value)}" for name, value in said)
 
 
+def _shortened(texts: Sequence[str]) -> list[str]:
+    """Return names of at most LONGEST_NAME letters, by cutting first from what all begin with, then from what all end
+    with, then from the middle.
+    """
+    start = min(_alike(texts), max(map(len, texts), default=0) - LONGEST_NAME + 1)
+    texts = [f"…{text[start:].lstrip()}" for text in texts] if start > 1 else texts
+    end = min(_alike([text[::-1] for text in texts]), max(map(len, texts), default=0) - LONGEST_NAME + 1)
+    return [_short(f"{text[:-end].rstrip()}…" if end > 1 else text) for text in texts]
+
+
+def _alike(texts: Sequence[str]) -> int:
+    """Return the number of letters that all of several different texts begin with."""
+    return next((place for place, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1), 0)
+
+
 def _short(text: str) -> str:
-    """Return a long name with its middle removed: runs of one sweep differ at the end."""
     start = LONGEST_NAME // 3
     return text if len(text) <= LONGEST_NAME else f"{text[:start].rstrip()}…{text[start + 1 - LONGEST_NAME :].lstrip()}"

@@ -53,7 +53,7 @@ def runs_table(found: DuelOutcome, stage: Stage) -> str:
 
 def tuning_table(found: DuelOutcome) -> str:
     """Return each strategy's mean per learning rate, with the selected rate marked."""
-    rates = found.evidence.duel.rates
+    rates, unit = found.evidence.duel.rates, metric(found.evidence.duel.metric).unit
     rows = []
     for place, (one, choice) in enumerate(zip(found.evidence.duel.strategies, found.tuned.choices, strict=True)):
         own = found.evidence.of("tuning", place)
@@ -61,7 +61,9 @@ def tuning_table(found: DuelOutcome) -> str:
             [
                 one.name,
                 *(
-                    _mean_at([each for each in own if each.rate == rate], choice is not None and rate == choice.rate)
+                    _mean_at(
+                        [each for each in own if each.rate == rate], choice is not None and rate == choice.rate, unit
+                    )
                     for rate in rates
                 ),
             ]
@@ -87,10 +89,10 @@ def reached_table(found: DuelOutcome) -> str:
                 nowrap(one.name),
                 _rate(own[0].rate) if own else "–",
                 f"{len(values)} of {len(own)}",
-                f"{number(fmean(values))} ± {number(stdev(values), 2)}"
+                f"{number(fmean(values), unit=known.unit)} ± {number(stdev(values), 2, known.unit)}"
                 if len(values) > 1
-                else number(values[0] if values else None),
-                f"{number(min(values))} to {number(max(values))}" if values else "–",
+                else number(values[0] if values else None, unit=known.unit),
+                f"{number(min(values), unit=known.unit)} to {number(max(values), unit=known.unit)}" if values else "–",
                 amount_in_words(duel.budget.kind, fmean(stood)) if stood else "–",
                 f"{len(way.spent)} of {way.runs}" if way else "–",
                 amount_in_words(duel.budget.kind, fmean(way.spent.values())) if way and way.spent else "–",
@@ -213,14 +215,14 @@ def _rate(rate: float) -> str:
     return f"{rate:g}" if isfinite(rate) else "–"
 
 
-def _mean_at(own: Sequence[Tried], won: bool) -> str:
+def _mean_at(own: Sequence[Tried], won: bool, unit: str) -> str:
     values = [each.value for each in own if each.value is not None]
     if failed := [each for each in own if each.run and each.run.status == "failed" and not each.complete]:
         links = joined(run_link(f"run {each.run.id}", each.run.id) for each in failed if each.run)
         return "failed (" + links + ")"
     if not values:
         return "not tested" if any(each.complete for each in own) else "–"
-    mean = number(fmean(values)) + (f" ({len(values)} of {len(own)})" if len(values) < len(own) else "")
+    mean = number(fmean(values), unit=unit) + (f" ({len(values)} of {len(own)})" if len(values) < len(own) else "")
     return strong(f"{mean}, selected") if won else mean
 
 
@@ -230,7 +232,7 @@ def _cell(each: Tried, duel: Duel) -> str:
     run = each.run
     status = "finished" if each.complete else run.status
     if each.complete:
-        says = number(each.value) if each.value is not None else "not tested"
+        says = number(each.value, unit=metric(duel.metric).unit) if each.value is not None else "not tested"
     elif run.status in ("running", "stopping"):
         says = f"running {min(1.0, each.spent / duel.budget.amount):.0%}"
     else:

@@ -10,7 +10,8 @@ from app.duel.results import show_judged, show_runs, show_tuning, show_unlike, s
 from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.store_access import reading
-from engine.duel.evidence import gather
+from app.ui.time_difference import time_difference
+from engine.duel.evidence import by_strategy, gather
 from engine.duel.outcome import outcome
 
 EVERY_MS = 2_000
@@ -27,6 +28,8 @@ def page(duel_id: int) -> None:
     with page_capture.keeping() as shown:
         note(found)
         show_verdict(found)
+        with reading() as reader:
+            time_difference(by_strategy(found.evidence), reader)
         show_judged(found)
         show_tuning(found)
         note_tables(found)

@@ -30,10 +30,10 @@ def _row(one: Experiment, best: LeaderboardEntry) -> list[str]:
     known = metric(one.result.metric)
     what = f"{known.label.lower()}, {one.result.statistic}"
     called = f"{best.run_id}, {best.preset}" if best.preset else str(best.run_id)
-    seeds = f"{best.seeds} seeds, mean {number(best.mean)}" if best.seeds > 1 else "1 seed"
+    seeds = f"{best.seeds} seeds, mean {number(best.mean, unit=known.unit)}" if best.seeds > 1 else "1 seed"
     return [
         stacked([link(one.title, _all_of(one), "All finished runs, best first"), small(on(one, best.task))]),
-        stacked([nowrap(joined([strong(number(best.value)), known.unit], " ")), small(nowrap(what))]),
+        stacked([nowrap(joined([strong(number(best.value, unit=known.unit)), known.unit], " ")), small(nowrap(what))]),
         stacked([nowrap(run_link(called, best.run_id)), small(f"by {best.owner}"), small(nowrap(seeds))]),
     ]
 

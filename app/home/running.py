@@ -45,7 +45,9 @@ def _entry(reader: Reader, run: RunRow) -> Markup:
     name, values = main_curve(reader, run)
     known = metric(name)
     label = f"{known.label} of run {run.id}"
-    beside = " ".join(filter(None, (known.label, number(run.last.get(name)), known.unit))) if name else ""
+    beside = (
+        " ".join(filter(None, (known.label, number(run.last.get(name), unit=known.unit), known.unit))) if name else ""
+    )
     progress = bar(run.progress, f"Progress of run {run.id}")
     return live_entry(called, fact_row(words), sparkline(values, label), beside, progress)
 

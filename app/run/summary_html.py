@@ -86,7 +86,7 @@ def result(entry: RunRow) -> Markup:
     if found is None:
         return Markup("")
     known = metric(found.result.metric)
-    return small(known.label) + " " + strong(" ".join(filter(None, (number(found.value), known.unit))))
+    return small(known.label) + " " + strong(" ".join(filter(None, (number(found.value, unit=known.unit), known.unit))))
 
 
 def rank_strip(seconds: Mapping[int, Mapping[str, float]], ranks: Sequence[RankRow]) -> Markup:
@@ -192,11 +192,13 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
     of: Of = result.result.of if result and is_result else "mean" if known.band else "last"
     value = (entry.mean if of == "mean" else entry.last).get(name)
     beside = [STATISTICS[of]] if known.live else []
-    beside += [f"best {number(best)}"] if best is not None and name.startswith(("test/", "charts/")) else []
+    beside += (
+        [f"best {number(best, unit=known.unit)}"] if best is not None and name.startswith(("test/", "charts/")) else []
+    )
     label = f"Result: {known.label.lower()}" if is_result else known.label
     help_text = f"{known.help} Runs of this experiment are ranked by it." if is_result else known.help
     value, unit = (None, known.unit) if value is None else scaled(value, known.unit)
-    shown = number(value) + (" " + small(unit) if unit else "")
+    shown = number(value, unit=unit) + (" " + small(unit) if unit else "")
     return tile(term(label), shown, "; ".join(beside), help_text)
 
 

@@ -20,6 +20,7 @@ from app.ui.run_state import BUDGET_REACHED, cause_of, outcome, time_left
 from engine.analysis.disturbance import in_words
 from engine.analysis.result import Ranked
 from engine.experiment.result import Result
+from engine.metrics import metric
 from engine.store.records import ENDED, RunRow, Status
 
 _grid = st.components.v2.component(
@@ -255,6 +256,8 @@ def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:
     if column.field.kind == "seconds":
         sign = "" if not name.endswith(DIFFERENCE) else "+" if value >= 0 else "-"
         return sign + duration(abs(value))
+    if metric(column.field.name).unit == "%" and column.field.of != "count":
+        return f"{value:{'+' if name.endswith(DIFFERENCE) else ''}.2f}"
     return f"{value:+.4g}" if name.endswith(DIFFERENCE) else f"{value:.3g}" if name.endswith(SD) else f"{value:.5g}"
 
 

@@ -49,7 +49,7 @@ def picture(
 ) -> tuple[go.Figure, list[int]]:
     """Return the figure of one measure, and the palette index of each trace.
 
-    Lines are by name; fitted laws are drawn over speed-up; `disturbed` runs, by line, are hollow points apart. `most`
+    Lines are by name; fitted laws are drawn over speed-up; `disturbed` runs, by line, are crosses apart. `most`
     is the maximum possible speed-up, such as the number of stages of a pipeline; None for the count itself.
     """
     drawn, colours = go.Figure(), list[int]()
@@ -79,6 +79,11 @@ def picture(
         for timing in of_line
         if (value := _disturbed_value(measure, timing, lines.get(name, ()))) is not None
     ]
+    if any(size.crowded for sizes in lines.values() for size in sizes):
+        drawn.add_scatter(
+            x=[None], y=[None], name="oversubscribed", mode="markers", marker={"symbol": "circle-open", "size": 9}
+        )
+        colours.append(_GREY)
     if points:
         add_disturbed(drawn, points)
         colours.append(_GREY)

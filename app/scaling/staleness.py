@@ -165,7 +165,7 @@ def _result_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]
         components.figure(f"staleness-{key}-{name}", figure, alt=alt, height=HEIGHT_PX, colours=colours)
     for line, each in found.items():
         words = (
-            price_in_words(each, name)
+            price_in_words(each, name, apart[line])
             if isinstance(each, Price)
             else f"No estimate for {known.label.lower()} per update of staleness. {each}"
         )
@@ -194,7 +194,7 @@ def _sizes_table(by_line: Mapping[str, Sequence[StalenessPoint]], result: str) -
             with_interval(size.mean),
             f"{size.p99:,}",
             f"{size.highest:,}",
-            *([with_interval(size.result)] if result else []),
+            *([with_interval(size.result, metric(result).unit)] if result else []),
         ]
         for name, own in by_line.items()
         for size in own
@@ -224,7 +224,7 @@ def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result
             f"{percentile(run.counts, 99):,}",
             f"{max(run.counts):,}",
             ", ".join(f"{role} {number(mean(own), 3)}" for role, own in counts[run.run_id].items()),
-            *([number(run.result)] if result else []),
+            *([number(run.result, unit=metric(result).unit)] if result else []),
         ]
         for name, own_runs in lines.items()
         for run in own_runs

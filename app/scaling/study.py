@@ -29,6 +29,7 @@ def of_sweep(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distu
         field,
         [name for name in sweep.fields if name != field],
         with_disturbed=with_disturbed,
+        statistic="mean" if sweep.timing is None else "median",
     )
 
 

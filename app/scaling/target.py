@@ -62,7 +62,10 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
         return
     steps = reader.studies.reached([timing.run_id for timing in found.timings], name, float(target), way(name))
     when, unit = in_updates(runs, steps, reader)
-    reached = sorted(to_target(found.timings, when), key=lambda each: ([str(value) for value in each.line], each.count))
+    reached = sorted(
+        to_target(found.timings, when, found.statistic),
+        key=lambda each: ([str(value) for value in each.line], each.count),
+    )
     _charts(found, reached, key, unit)
     sentences = []
     for line in found.line_keys():
@@ -81,8 +84,8 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
         else "Steps are those of the rank that tests: updates are unknown for these runs."
     )
     st.caption(
-        f"For each run time = {unit}s × seconds per {unit}; the columns are means over runs. A configuration can be "
-        f"faster by needing fewer {unit}s, or less time for each. {counted}"
+        f"For each run time = {unit}s × seconds per {unit}; the columns are {found.statistic}s over runs. A "
+        f"configuration can be faster by needing fewer {unit}s, or less time for each. {counted}"
     )
 
 

@@ -12,9 +12,10 @@ from app.scaling.tables import laws_table, sizes_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, stacked, table
 from app.ui.interval_text import EXPLAINED, with_interval
+from engine.analysis.scaling import speedup
 from engine.analysis.scaling.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
 from engine.analysis.scaling.scaling_data import Study, TimedRun, at_once, words_of
-from engine.analysis.scaling.speedup import SpeedupPoint, sizes, why_no_fit
+from engine.analysis.scaling.speedup import SpeedupPoint, is_flat, sizes, why_no_fit
 from engine.store.records import RunRow
 
 Fitted = dict[str, list[Fit]]
@@ -26,7 +27,7 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
         st.write(as_text(found.left_out) or "Points appear as runs finish.")
         return
     most = at_once(runs, found.field)
-    lines = {line_title(found, line): sizes(found.of(line), most) for line in found.line_keys()}
+    lines = {line_title(found, line): sizes(found.of(line), most, found.statistic) for line in found.line_keys()}
     laws, refused = _laws(found)
     has_reference = any(size.speed_up for each in lines.values() for size in each)
     usual = MEASURES[0] if has_reference else MEASURES[2]
@@ -53,21 +54,28 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
         components.figure(
             f"scaling-{key}-{measure}", drawn, alt=f"{measure} by {plural}", height=HEIGHT_PX, colours=colours
         )
-    sentences = (*_findings(found, laws, lines), *refused, *_cautions(found, lines))
-    for sentence in sentences:
+    verdicts, cautions = _verdicts(found, laws, lines), _cautions(found, lines)
+    for sentence in verdicts:
         st.markdown(as_text(sentence))
-    page_capture.words(sentences)
-    if laws:
-        st.html(_laws_table(laws))
-        page_capture.table("Fitted laws", lambda: laws_table(laws))
+    for sentence in cautions:
+        st.caption(as_text(sentence))
+    page_capture.words([*verdicts, *cautions, *refused])
     st.html(_sizes_table(found, lines))
     page_capture.table("By size", lambda: sizes_table(found, lines))
+    if laws:
+        page_capture.table("Fitted laws", lambda: laws_table(laws))
+    if laws or refused:
+        with st.expander("Fitted laws" if laws else "Why no law is fitted"):
+            for sentence in refused:
+                st.markdown(as_text(sentence))
+            if laws:
+                st.html(_laws_table(laws))
 
 
 def _laws(found: Study) -> tuple[Fitted, list[str]]:
     """Return the fitted laws by line, and reasons why others were not fitted."""
     if found.obstacles:
-        return {}, [f"No fitted law. {sentence}" for sentence in found.obstacles]
+        return {}, []
     laws: Fitted = {}
     refused: dict[str, list[str]] = {}
     for line in found.line_keys():
@@ -84,23 +92,22 @@ def _laws(found: Study) -> tuple[Fitted, list[str]]:
     return laws, [f"{', '.join(of)}: {why}" if len(of) < len(found.line_keys()) else why for why, of in refused.items()]
 
 
-def _findings(found: Study, laws: Fitted, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list[str]:
-    """Return a finding per line: about the best count, or without a fitted law how the largest count compares."""
+def _verdicts(found: Study, laws: Fitted, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list[str]:
+    """Return one sentence per line: of the Universal Scalability Law about the best count, or of the measured sizes
+    where it is not fitted or nothing is faster than one.
+    """
     plural, singular = words_of(found.field)
-    said = []
-    for line in found.line_keys():
+    said = [f"No fitted law. {sentence}" for sentence in found.obstacles]
+    for line in () if said else found.line_keys():
         title = line_title(found, line)
         known = next((each for each in laws.get(title, ()) if each.law is SCALABILITY), None)
         largest = max(timing.count for timing in found.of(line))
-        if known:
-            said.append(f"{f'{title}: ' if title else ''}{in_words(known, largest, plural, singular)}")
-            continue
-        last = next((size.speed_up for size in lines[title] if size.count == largest), None)
-        if last and largest > 1 and not found.obstacles:
-            said.append(
-                f"{f'{title}: ' if title else ''}{largest} {plural} do {last.mean:.2g} times the work per second of 1"
-                f"{'' if last.mean >= 1 else ': adding more slows it down here'}."
-            )
+        words = (
+            in_words(known, largest, plural, singular)
+            if known and not is_flat(lines[title])
+            else speedup.in_words(lines[title], plural)
+        )
+        said += [f"{title}: {words}" if title else words] if words else []
     return said
 
 
@@ -109,13 +116,13 @@ def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list
     said = [found.left_out] if found.left_out else []
     if crowded:
         which = ", ".join(f"{count} ({why})" for count, why in sorted(crowded.items()))
-        said.append(f"Hollow markers are oversubscribed ({found.field} {which}): timings limited by this machine.")
+        said.append(f"Oversubscribed ({found.field} {which}): timings limited by this machine.")
     if all(size.runs == 1 for each in lines.values() for size in each):
         said.append("No intervals: every point is a single run. Add seeds.")
     elif found.unit:
         said.append(
-            f"{EXPLAINED} Speed-up compares {found.unit} per second, seed by seed. Without a matching reference seed "
-            "it is a ratio of means, whose interval includes the error of both."
+            f"{EXPLAINED[found.statistic]} Speed-up compares {found.unit} per second, seed by seed. Without a matching "
+            f"reference seed it is a ratio of {found.statistic}s."
         )
     return said
 

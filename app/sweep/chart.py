@@ -26,7 +26,6 @@ from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
 from engine.analysis.disturbance import left_out
-from engine.analysis.scaling.scaling_data import axis_of
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
@@ -35,28 +34,25 @@ from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
-MUCH_MORE = 1.2
-"""Ratio of the most to the least work from which times alone mislead."""
-
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool) -> None:
     """Show one metric of the finished runs against the first field, as a chart and a table; the selection is kept in
-    the address. Disturbed runs are hollow points that no mean counts, unless `with_disturbed`.
+    the address. Disturbed runs are crosses that no mean counts, unless `with_disturbed`.
     """
     choices = metric_choices(runs)
     name = (
         st.selectbox("Metric", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
     )
     by_rank = name in _rank_metrics(sweep)
-    hollow = disturbed_of(sweep, runs, name) if not with_disturbed else []
-    apart = {point.run_id for point in hollow}
+    crosses = disturbed_of(sweep, runs, name) if not with_disturbed else []
+    apart = {point.run_id for point in crosses}
     every, runs = runs, [run for run in runs if run.id not in apart]
     groups = rank_groups_of(sweep, runs, name, reader) if by_rank else groups_of(sweep, runs, name)
-    if not groups and not hollow:
+    if not groups and not crosses:
         st.write("Points appear as runs finish." if sweep.active else "Nothing to plot: no run of this sweep finished.")
         return
     lines, lacking = references(sweep, runs, name, reader)
-    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines, hollow)
+    picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines, crosses)
     components.figure(
         f"sweep-{sweep.id}-{name}",
         picture,
@@ -65,8 +61,6 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distur
         colours=colours,
     )
     sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank)
-    if name == EXECUTION and axis_of(sweep.fields) and (said := _different_work(runs, reader)):
-        sentences.append(said)
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     for sentence in sentences:
         st.caption(as_text(sentence))
@@ -74,21 +68,6 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distur
     rows = _rows(sweep, every, groups, name, lines, by_rank)
     st.html(_table(rows, name, len(sweep.fields) + by_rank))
     page_capture.table(metric(name).label, rows)
-
-
-def _different_work(runs: Sequence[RunRow], reader: Reader) -> str:
-    """Return that the finished runs did different amounts of work, so that their times alone mislead; else an empty
-    text.
-    """
-    around = reader.studies.surroundings([run.id for run in runs if run.status == "finished"])
-    done = [each.work for each in around.values() if each.work]
-    units = {each.unit for each in around.values() if each.work}
-    if len(units) != 1 or max(done) < MUCH_MORE * min(done):
-        return ""
-    return (
-        f"The runs did different amounts of work ({min(done):,} to {max(done):,} {units.pop()}): the view Scaling "
-        "compares work per second."
-    )
 
 
 def _captions(
@@ -116,7 +95,11 @@ def _table(found: Table, name: str, keys: int) -> str:
     measured values.
     """
     rows = [
-        [*(value_in_words(value) for value in row[:keys]), row[keys], *map(number, row[keys + 1 :])]
+        [
+            *(value_in_words(value) for value in row[:keys]),
+            row[keys],
+            *(number(value, unit=metric(name).unit) for value in row[keys + 1 :]),
+        ]
         for row in found.rows
     ]
     return table(found.columns, rows, caption=f"{metric(name).label} of the sweep")

@@ -229,12 +229,18 @@ def bar(share: float, label: str, *, is_over: bool = False) -> Markup:
     return _BAR(max(0.0, min(1.0, share)) * 100, label, is_over)
 
 
+LEAST_PERCENT = 0.01
+"""Percentage below which two decimals would hide it."""
 LARGEST = 1e12
 """Size from which a number is written with an exponent."""
 
 
-def number(value: float | None, digits: int = 4) -> str:
-    """Return a number with `digits` significant figures and thousands separators; a dash for None."""
+def number(value: float | None, digits: int = 4, unit: str = "") -> str:
+    """Return a number with `digits` significant figures and thousands separators, a percentage with two decimals; a
+    dash for None.
+    """
     if value is None:
         return "–"
+    if unit == "%" and (not value or abs(value) >= LEAST_PERCENT):
+        return f"{value:.2f}"
     return f"{value:,.0f}" if 10 ** (digits - 1) <= abs(value) < LARGEST else f"{value:.{digits}g}"

@@ -1,24 +1,26 @@
 """A mean with its interval in words, wherever a page or a report shows one."""
 
 from app.ui.html import number
+from engine.analysis.statistics.confidence import FEWEST
 from engine.analysis.statistics.intervals import Interval
 
-EXPLAINED = (
-    "Brackets and error bars show the 95 % confidence interval of the mean. With fewer than 3 values they show the "
-    "minimum and maximum."
-)
+EXPLAINED = {
+    name: f"Brackets and error bars show the 95 % confidence interval of the {name}. With fewer than {FEWEST[name]} "
+    "values they show the minimum and maximum."
+    for name in ("mean", "median")
+}
 
 
-def with_interval(found: Interval | None) -> str:
+def with_interval(found: Interval | None, unit: str = "") -> str:
     """Return a mean with its interval, or with minimum and maximum if there is none; a dash without a mean."""
     if found is None:
         return "–"
-    mean = number(found.mean)
+    mean = number(found.mean, unit=unit)
     if found.count == 1:
         return mean
     if found.is_constant:
         return f"{mean} (all {found.count} equal)"
-    low, high = number(found.low), number(found.high)
+    low, high = number(found.low, unit=unit), number(found.high, unit=unit)
     return f"{mean} ({low} to {high})" if found.is_known else f"{mean} (min {low}, max {high})"
 
 

@@ -210,6 +210,6 @@ def include_disturbed() -> bool:
         bind="query-params",
         help=(
             f"Others took more than {100 * disturbed_above(Home.find()):g} % of the CPU time of these runs. Means and "
-            "fits leave them out; they are hollow points."
+            "fits leave them out; they are crosses."
         ),
     )

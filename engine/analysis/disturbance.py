@@ -34,7 +34,7 @@ def left_out(runs: Sequence[RunRow]) -> str:
 
 def in_words(share: float) -> str:
     """Return a disturbance such as `12 %`."""
-    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
+    return f"{100 * share:.0f} %"
 
 
 def named(run: Run) -> str:

@@ -25,8 +25,9 @@ class Ranked:
     @property
     def short(self) -> str:
         """Value and unit, such as `96.98 %`."""
-        value = f"{self.value:,.0f}" if abs(self.value) >= 1_000 else f"{self.value:.4g}"
-        return " ".join(filter(None, (value, metric(self.result.metric).unit)))
+        unit = metric(self.result.metric).unit
+        value = f"{self.value:,.0f}" if abs(self.value) >= 1_000 else f"{self.value:{'.2f' if unit == '%' else '.4g'}}"
+        return " ".join(filter(None, (value, unit)))
 
     @property
     def plain(self) -> Mapping[str, Any]:

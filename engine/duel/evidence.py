@@ -108,6 +108,14 @@ def gather(reader: Reader, duel_id: int) -> DuelEvidence:
     return DuelEvidence(stored, duel, tuple(cells), token, runs)
 
 
+def by_strategy(found: DuelEvidence) -> dict[str, list[RunRow]]:
+    """Return the complete evaluation runs of each strategy by its name."""
+    return {
+        one.name: [each.run for each in found.of("judging", place) if each.run and each.complete]
+        for place, one in enumerate(found.duel.strategies)
+    }
+
+
 def _is(run: RunRow, rate: float, seed: int) -> bool:
     return bool(run.config[RATE] == rate and run.config[SEED] == seed)
 

@@ -10,9 +10,11 @@ import pytest
 import scipy.stats
 
 from engine.analysis.hardware import crowded, unlike
+from engine.analysis.scaling import speedup
 from engine.analysis.scaling.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
 from engine.analysis.scaling.scaling_data import TimedRun, axis_of, differing, study
 from engine.analysis.scaling.speedup import ratio_of_means, sizes, why_no_fit
+from engine.analysis.scaling.targets import to_target
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from tests.analysis.timings import WORK, made, of_time
@@ -77,6 +79,24 @@ def test_speed_up_and_efficiency_are_ratios_to_the_reference_point() -> None:
         (10.0, None, None),
         (5.0, None, None),
     ]
+
+
+def test_a_sweep_for_timing_is_judged_by_medians() -> None:
+    times = [10.0, 10.2, 10.1, 10.3, 10.4, 90.0]
+    timings = [
+        TimedRun(place, (), count, seed, time_s / count, WORK, "")
+        for place, (count, (seed, time_s)) in enumerate((count, each) for count in (1, 2) for each in enumerate(times))
+    ]
+    one, two = sizes(timings, statistic="median")
+    assert (one.time_s.mean, two.time_s.mean, one.time_s.method) == (10.25, 5.125, "order")
+    assert (one.time_s.low, one.time_s.high) == (10.0, 90.0), "the interval of 6 values spans them all"
+    assert two.speed_up and two.speed_up.mean == pytest.approx(2.0)
+    _, alone = sizes([*timings[:3], TimedRun(20, (), 2, 9, 5.0, WORK, "")], statistic="median")
+    assert alone.speed_up and (alone.speed_up.mean, alone.speed_up.method) == (pytest.approx(10.1 / 5.0), "range")
+    (first, second) = to_target(
+        timings, {timing.run_id: (7.0, timing.execution_time_s) for timing in timings}, "median"
+    )
+    assert first.time_s and second.time_s and (first.time_s.mean, second.time_s.mean) == (10.25, 5.125)
 
 
 def test_intervals_pair_seeds_and_too_few_give_none() -> None:
@@ -266,6 +286,23 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
     assert "Rough estimate: the fit error is" in in_words(found, 10, "observers", "observer")
     errors = [fitted(AMDAHL, (0.1,), noise=0.03, number=number).error for number in range(40)]
     assert sum(errors) / len(errors) == pytest.approx(0.03, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("rates", "sentence"),
+    [
+        ({1: 1.0, 2: 2.0, 4: 3.0}, "4 trainers do 3 times the work per second of 1."),
+        ({1: 1.0, 2: 1.94, 4: 1.95}, "No gain beyond 2 trainers (1.9 times the work per second of 1); 4 do 1.9 times."),
+        ({1: 1.0, 2: 2.5, 4: 1.5}, "Fastest at 2 trainers (2.5 times the work per second of 1); 4 do 1.5 times."),
+        ({1: 1.0, 2: 1.02, 4: 0.7}, "No speed-up: 4 trainers do 0.7 times the work per second of 1."),
+        ({2: 1.0, 4: 2.0}, ""),
+        ({1: 1.0}, ""),
+    ],
+)
+def test_the_verdict_of_the_measured_sizes_needs_no_law(rates: dict[int, float], sentence: str) -> None:
+    found = sizes(of_time([(count, WORK / rate) for count, rate in rates.items()]))
+    assert speedup.in_words(found, "trainers") == sentence
+    assert speedup.is_flat(found) == (sentence[:2] in ("No", "") and "beyond" not in sentence)
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,14 @@ def test_sizes_and_the_price_are_scipys_with_their_intervals() -> None:
         (fit.slope, fit.slope - half, fit.slope + half, fit.intercept)
     )
     assert found.direction == -1
-    assert (
-        price_in_words(found, "test/accuracy")
-        == "Test accuracy falls by 0.47 points per update of staleness (95 % interval 0.39 to 0.55, 7 runs)."
+    said = "Test accuracy is 0.47 points lower per update of staleness (95 % interval 0.39 to 0.55, 7 runs)."
+    alike = [made(place, 2, x, y) for place, (x, y) in enumerate(points)]
+    same_work = [replace(run, counts={0: 100}) for run in alike]
+    assert price_in_words(found, "test/accuracy", same_work) == said
+    confounded = [replace(run, trainers=1 + place, counts={0: 50 + 50 * place}) for place, run in enumerate(alike)]
+    assert price_in_words(found, "test/accuracy", confounded) == (
+        f"{said} An association: the runs also differ in the number of trainers (1 to 7) and in the number of "
+        "gradients (50 to 350), which may explain it."
     )
 
 
@@ -157,7 +162,9 @@ def test_a_price_that_is_not_there_is_claimed_in_five_of_a_hundred_cases() -> No
     assert 0.02 < claims / 400 < 0.08
     nothing = price([made(place, 2, place % 4, 98.0 + (place % 3) / 10) for place in range(12)])
     assert isinstance(nothing, Price)
-    assert "No significant effect of staleness on test accuracy in 12 runs" in price_in_words(nothing, "test/accuracy")
+    assert "No significant association of test accuracy with staleness in 12 runs" in price_in_words(
+        nothing, "test/accuracy", []
+    )
 
 
 def test_words_say_means_prices_and_too_few_runs() -> None:

@@ -1,4 +1,4 @@
-"""Disturbed runs on the pages: flagged, hollow, left out by default, and measured again."""
+"""Disturbed runs on the pages: flagged, crosses, left out by default, and measured again."""
 
 from typing import Any
 
@@ -10,9 +10,11 @@ from app.core.formatting import duration
 from app.runs import grid
 from app.runs.columns import disturbed
 from app.runs.rows import run_rows
+from app.scaling.charts import picture
 from app.sweep.chart import chart
 from engine.analysis.scaling.laws import SCALABILITY, Fit, fit
 from engine.analysis.scaling.scaling_data import study
+from engine.analysis.scaling.speedup import sizes
 from engine.analysis.sweep_cells import measured
 from engine.commands.quotas import change_limits
 from engine.home import Home
@@ -75,7 +77,7 @@ def test_the_threshold_of_the_lab_decides_everywhere_which_runs_are_disturbed(ho
         assert list(store.sweeps.remeasure(sweep_id, by="Ada")) == [one]
 
 
-def test_means_leave_a_disturbed_time_out_and_draw_it_hollow_but_never_an_accuracy(home: Home) -> None:
+def test_means_leave_a_disturbed_time_out_and_draw_it_as_a_cross_but_never_an_accuracy(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 2)
     one, _ = at_2(home, sweep_id)
     disturb(home, one, 31.4, slower=5.0)
@@ -86,9 +88,9 @@ def test_means_leave_a_disturbed_time_out_and_draw_it_hollow_but_never_an_accura
         assert disturbed_of(sweep, runs, "test/accuracy") == []
         calm = [run for run in runs if run.id != one]
         figure, colours = chart(groups_of(sweep, calm, EXECUTION), EXECUTION, sweep, "Trainers", None, [stray])
-    hollow = figure.data[-1]
-    assert (hollow.marker.symbol, list(hollow.x), list(hollow.y)) == ("circle-open", [2], [stray.y])
-    assert list(hollow.customdata[0]) == [one, "31 %"] and len(colours) == len(figure.data)
+    cross = figure.data[-1]
+    assert (cross.marker.symbol, list(cross.x), list(cross.y)) == ("x-thin-open", [2], [stray.y])
+    assert list(cross.customdata[0]) == [one, "31 %"] and len(colours) == len(figure.data)
     rows = words(view(sweep_id, "Results"))
     assert "1 of 2" in rows, "the mean of 2 trainers is over one run"
     whole = words(view(sweep_id, "Results", disturbed="true"))
@@ -143,7 +145,7 @@ def test_measure_again_repeats_the_disturbed_cells_alone_and_their_result_takes_
 
 
 def test_times_of_different_amounts_of_work_come_with_a_hint(home: Home) -> None:
-    hint = "The runs did different amounts of work (1,000 to 4,000 samples): the view Scaling compares work per second."
+    hint = "The runs did different amounts of work (1,000 to 4,000 samples), so their times alone do not compare."
     sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 1)
     assert hint in words(view(sweep_id, "Results"))
     same = hogwild(home, {"trainers": [2], "lock": [True, False]}, 1)
@@ -180,3 +182,17 @@ def test_compare_leaves_a_disturbed_time_out_of_the_values_of_its_group(home: Ho
     query = {"runs": "1-4", "group": "trainers", "tab": "bars", "v": "2"}
     assert f"Run {one} was disturbed" in words(opened("compare", query | {"number": "perf/execution_time_s.last"}))
     assert "was disturbed" not in words(opened("compare", query | {"number": "test/accuracy.last"}))
+
+
+def test_an_oversubscribed_size_and_a_disturbed_run_have_two_symbols_named_in_the_legend(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2, 6]}, 2)
+    disturb(home, at_2(home, sweep_id)[0], 31.4)
+    with Reader.open(home) as reader:
+        runs = reader.sweeps.runs(sweep_id)
+        found = study(runs, reader.studies.surroundings([run.id for run in runs]), "trainers")
+    lines, apart = {"": sizes(found.timings)}, {"": list(found.disturbed)}
+    figure, colours = picture("Speed-up", lines, {}, "Trainers", found.unit, None, apart)
+    symbols = {trace.name: trace.marker.symbol for trace in figure.data}
+    assert symbols["measured"] == ("circle", "circle", "circle-open")
+    assert (symbols["oversubscribed"], symbols["disturbed, left out"]) == ("circle-open", "x-thin-open")
+    assert len(colours) == len(figure.data)

@@ -102,6 +102,7 @@ def test_a_whole_duel_says_who_won_by_how_much_and_what_was_cut(home: Home) -> N
     ) in shown
     assert "Best learning rate of Hogwild! is the largest of the grid (0.1): the optimum may lie outside." in shown
     assert "Tests past 8 passes are excluded (10 runs)." in shown
+    assert "All took about as long: 4 s." in shown
     assert shown.count(", selected</strong>") == 3, "the learning rate of each"
     assert "8 passes" in shown and "Reached 89 %" in shown
     assert "the whole data set per trainer, in its own order" in shown

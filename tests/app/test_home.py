@@ -124,7 +124,7 @@ def test_a_live_run_has_the_curve_of_its_main_metric_and_another_one_before_its_
     (run,) = reader.runs.find(statuses=("running",))
     name, values = main_curve(reader, run)
     assert (name, len(values) <= 40, values == sorted(values)) == ("test/accuracy", True, True)
-    assert "Test accuracy 99.9 %" in slots(home)["home-now"]
+    assert "Test accuracy 99.90 %" in slots(home)["home-now"]
 
 
 def test_a_sparkline_lies_within_its_picture_and_falls_where_its_values_fall() -> None:

@@ -100,7 +100,7 @@ def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
     for law in ("Amdahl", "Gustafson", "Universal Scalability Law"):
         assert f"<td>{law}</td>" in shown
     assert "oversubscribed: 6 threads on 4 cores" in shown and "oversubscribed: 4 threads" not in shown
-    assert "Hollow markers are oversubscribed (trainers 6 (6 threads on 4 cores), 8 (8 threads on 4 cores))" in shown
+    assert "Oversubscribed (trainers 6 (6 threads on 4 cores), 8 (8 threads on 4 cores))" in shown
     assert "Speed-up compares samples per second, seed by seed." in shown
 
 
@@ -331,13 +331,14 @@ def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     shown = words(opened("sweep", {"sweep": str(asynchronous(home, [1, 2, 4])), "view": "Staleness"}))
     assert "With 4 trainers, mean staleness is 3.00 updates (expected: N - 1 = 3)." in shown
     assert (
-        "Test accuracy falls by 0.5" in shown
-        and "points per update of staleness (95 % interval 0.4" in shown
+        "Test accuracy is 0.5" in shown
+        and "points lower per update of staleness (95 % interval 0.4" in shown
         and "9 runs)" in shown
+        and "An association: the runs also differ in the number of trainers (1 to 4)" in shown
     )
     assert "<td>4</td><td>3</td><td>3</td><td>3 (all 3 equal)</td><td>4</td><td>4</td>" in shown
     assert "trainer1 3, trainer2 3, trainer3 3, trainer4 3" in shown
-    assert ", which may explain the effect" not in shown
+    assert ", which may explain the association" not in shown
 
 
 def test_chosen_runs_and_another_result_stand_in_the_address(home: Home) -> None:
@@ -350,7 +351,7 @@ def test_chosen_runs_and_another_result_stand_in_the_address(home: Home) -> None
 
 def test_lines_are_told_apart_and_one_size_is_laid_along_together(home: Home) -> None:
     both = words(opened("sweep", {"sweep": str(asynchronous(home, [2, 4], momentum=[0.0, 0.5])), "view": "Staleness"}))
-    assert "momentum 0.5: Test accuracy falls" in both, both[:900]
+    assert "momentum 0.5: Test accuracy is" in both, both[:900]
     assert "momentum 0: With 2 trainers" in both
     bound = words(
         opened("sweep", {"sweep": str(asynchronous(home, [2], 1, staleness_bound=[0, 4])), "view": "Staleness"})

@@ -96,7 +96,7 @@ def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
         Place("runs", "/runs", "Select rows to open, compare or mark them"),
         Place("run", f"/run?run={running}", "running"),
         Place("compare", f"/compare?runs={lab.runs}&group=trainers", "12 compared runs"),
-        Place("scaling", f"/scaling?runs={lab.runs}", "Fit error"),
+        Place("scaling", f"/scaling?runs={lab.runs}", "Fitted laws"),
         Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"),
         Place("duel", "/duel?duel=1", "Uncontrolled differences"),
         Place("a figure", "/figures?figure=sync_sgd", "trend only"),

@@ -142,7 +142,7 @@ def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Seq
     )
     yield Place("compare, parallel", f"{compare}&tab=parallel", "12 compared runs"), [pick("Colour by", "seed")]
     measures = [radio(name) for name in ("Efficiency", "Throughput", "Execution time")]
-    yield Place("scaling", f"/scaling?runs={lab.runs}", "Fit error"), [*measures, target(95)]
+    yield Place("scaling", f"/scaling?runs={lab.runs}", "Fitted laws"), [*measures, target(95)]
     yield (
         Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),
         [radio("Every rank")],

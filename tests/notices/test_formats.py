@@ -46,7 +46,7 @@ def test_a_message_says_what_ended_how_why_how_long_and_its_result(notice: Notic
     facts = dict(notice.facts)
     assert notice.subject.startswith("Run 1 failed: ")
     assert facts["Cause"].startswith("trainer2 raised ValueError")
-    assert (facts["Duration"], facts["Result"]) == ("3 min 20 s", "test accuracy 95 % (last)")
+    assert (facts["Duration"], facts["Result"]) == ("3 min 20 s", "test accuracy 95.00 % (last)")
     assert notice.link == "https://lab.example.org/run?run=1"
     assert notice.bad
     assert not set("\r\n\u202e") & set(notice.subject + "".join(facts.values()))

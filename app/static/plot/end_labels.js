@@ -14,8 +14,7 @@ function roomForEnds(node, traces, theme, layout) {
   const names = node.offsetWidth < LEAST_WIDTH ? [] : namedLines(traces).map((trace) => plainText(trace.name));
   node.hasEnds = names.length > 0;
   if (!names.length) return layout;
-  const brush = document.createElement("canvas").getContext("2d");
-  brush.font = `${labelSize(node)}px ${theme.font}`;
+  const brush = penOf(labelSize(node), theme);
   const width = Math.max(...names.map((name) => brush.measureText(name).width)) + 14;
   const r = Math.min(node.offsetWidth * LABEL_SHARE, Math.max(layout.margin?.r ?? MARGIN.r, width));
   return { ...layout, margin: { ...MARGIN, ...layout.margin, r } };
@@ -46,13 +45,30 @@ function placeEnds(node) {
   const found = shown.map((trace) => ({ trace, y: lastHeight(node.calcdata.find(([first]) => first?.trace === trace) ?? [], xaxis, yaxis) })).filter(({ y }) => y >= -1 && y <= yaxis._length + 1);
   node.ends.replaceChildren(
     ...spreadOut(found, size * 1.25, yaxis._length).map(({ trace, place }) => {
-      const label = Object.assign(document.createElement("span"), { textContent: plainText(trace.name) });
       const left = xaxis._offset + xaxis._length + 6; // beside the plot: on it, a name would lie on other lines
+      const label = Object.assign(document.createElement("span"), { textContent: fitted(plainText(trace.name), width - left - 4, size, node.endTheme) });
       const color = mixed(trace.line.color, node.endTheme.text, 0.3);
       Object.assign(label.style, { left: `${left}px`, top: `${yaxis._offset + place - size * 0.65}px`, maxWidth: `${width - left - 2}px`, color, fontSize: `${size}px` });
       return label;
     }),
   );
+}
+
+// A name without its middle where it is too long: names of similar lines differ at their ends.
+function fitted(text, width, size, theme) {
+  const brush = penOf(size, theme);
+  let shown = text;
+  for (let kept = text.length - 1; kept > 6 && brush.measureText(shown).width > width; kept -= 1) {
+    const head = Math.ceil(kept / 3);
+    shown = `${text.slice(0, head).trimEnd()}…${text.slice(head - kept).trimStart()}`;
+  }
+  return shown;
+}
+
+function penOf(size, theme) {
+  const brush = document.createElement("canvas").getContext("2d");
+  brush.font = `${size}px ${theme.font}`;
+  return brush;
 }
 
 // The height of the last drawn point in the visible range, in px from the top of the plot.

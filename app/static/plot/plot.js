@@ -19,7 +19,7 @@ async function drawPlot(node, name, traces, theme, layout) {
   const scaled = scaleUnits(traces, layout);
   node.units = scaled.units;
   const view = applyLog(node, scaled.traces, scaled.layout);
-  const shown = applySize(node, applyDashes(node, view.traces), view.layout);
+  const shown = applySize(node, applyDashes(node, view.traces), tickLog(view.traces, view.layout));
   const roomy = roomForEnds(node, shown.traces, theme, applyHover(node, shown.traces, shown.layout));
   await window.Plotly.react(node, shown.traces, themedLayout(theme, roomy, node.enlarged === "present" ? PRESENT.font : 12), PLOT_CONFIG);
   followHover(node);

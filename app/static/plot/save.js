@@ -42,7 +42,8 @@ function points(trace, columns) {
   const name = trace.meta?.as ? `${trace.name} (${trace.meta.as})` : trace.name;
   const held = columns.slice(1).map((column) => ({ column, values: listed(trace[column]) ? flat(trace[column]) : null }));
   const count = Math.max(0, ...held.map(({ values }) => values?.length ?? 0));
-  return Array.from({ length: count }, (_, at) => [name, ...held.map(({ column, values }) => (values ? values[at] : column === "x" || column === "y" ? at : null))]);
+  const rows = Array.from({ length: count }, (_, at) => [name, ...held.map(({ column, values }) => (values ? values[at] : column === "x" || column === "y" ? at : null))]);
+  return rows.filter(([, ...values]) => values.some((value) => value !== null)); // a trace that is only in the legend has none
 }
 
 // A multi-category axis has a list for each level.

@@ -58,7 +58,11 @@ function scaleUnits(traces, layout) {
     };
   }
   if (named.y) Object.assign(axes.yaxis, honestRange(axes.yaxis, traces, named.y, y));
-  const written = (template) => template?.replaceAll("{x unit}", units.x?.unit ?? "").replaceAll("{y unit}", units.y?.unit ?? "");
+  const even = ["x", "y"].find((letter) => named[letter] === "%" && largest(traces, letter) >= 1); // percentages have as many decimals as one another
+  const written = (template) => {
+    const told = template?.replaceAll("{x unit}", units.x?.unit ?? "").replaceAll("{y unit}", units.y?.unit ?? "");
+    return even ? told?.replace(new RegExp(`%\\{(${even}|customdata\\[\\d\\]):,?\\.\\d~r\\}`, "g"), "%{$1:.2f}") : told;
+  };
   const shown = traces.map((trace) => ({
     ...trace,
     ...(trace.x && { x: inUnits(trace.x, x) }),

@@ -36,6 +36,32 @@ function aboveZero(trace, traces) {
   return { ...trace, y: Array.from(unpack(trace.y), (value) => (value <= 0 && value !== null ? least : value)) };
 }
 
+// Whole numbers at 1, 2 and 5 of each power of ten, or at the powers alone where there are many: Plotly's own ticks between powers are bare digits.
+function tickLog(traces, layout) {
+  const axes = {};
+  for (const letter of ["x", "y"]) {
+    const axis = layout[`${letter}axis`];
+    if (axis?.type !== "log" || axis.tickvals) continue;
+    const decades = axis.range ? axis.range[1] - axis.range[0] : decadesOf(traces, letter);
+    const nticks = decades > 3 ? Math.min(8, Math.ceil(decades)) : decades > 1 ? Math.ceil(2 * decades) : undefined;
+    axes[`${letter}axis`] = { ...axis, tickformat: ",.6~r", ...(nticks && { nticks }) };
+  }
+  return { ...layout, ...axes };
+}
+
+// The powers of ten that positive values span, with the margin of the axis.
+function decadesOf(traces, letter) {
+  let [least, most] = [Infinity, 0];
+  for (const trace of traces) {
+    for (const value of unpack(trace[letter]) ?? []) {
+      if (!(value > 0)) continue;
+      least = Math.min(least, value);
+      most = Math.max(most, value);
+    }
+  }
+  return most ? 1.1 * Math.log10(most / least) : 0;
+}
+
 function toggleLog(node) {
   const own = node.drawn.layout.yaxis?.type === "log" ? "log" : "linear";
   viewOf(node).log = { instead: own, type: node.isLog ? "linear" : "log" };

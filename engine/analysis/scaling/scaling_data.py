@@ -7,6 +7,7 @@ from typing import Any
 from engine.analysis.disturbance import left_out
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.seedings import mixture
+from engine.analysis.statistics.confidence import Statistic
 from engine.config_values import value_in_words
 from engine.registry import experiments, known_experiment
 from engine.store import Surroundings
@@ -58,6 +59,8 @@ class Study:
     """Runs that other programs disturbed; no mean and no fit counts them."""
     left_out: str = ""
     """Which these are, as a sentence; empty if there are none."""
+    statistic: Statistic = "mean"
+    """The statistic over seeds: the median for a sweep for timing."""
 
     def line_keys(self) -> list[tuple[Any, ...]]:
         """Return the lines in order of first appearance."""
@@ -77,6 +80,7 @@ def study(
     lines: Sequence[str] = (),
     *,
     with_disturbed: bool = False,
+    statistic: Statistic = "mean",
 ) -> Study:
     """Return finished runs by `field`; runs without the field or without timing are omitted. Disturbed runs are apart,
     unless `with_disturbed`.
@@ -108,6 +112,7 @@ def study(
         tuple(_obstacles(finished, known, {field, *lines})),
         tuple(timing for timing in timings if timing.run_id in apart),
         left_out([run for run in timed if run.id in apart]),
+        statistic,
     )
 
 

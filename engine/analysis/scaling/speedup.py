@@ -5,12 +5,14 @@ and pure.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from statistics import fmean, variance
+from statistics import fmean, median, variance
 
 from engine.analysis.scaling.scaling_data import TimedRun
-from engine.analysis.statistics.confidence import FEWEST, LEVEL, student
+from engine.analysis.statistics.confidence import FEWEST, LEVEL, Statistic, student
 from engine.analysis.statistics.intervals import Interval, mean_interval
 
+NEAR = 0.05
+"""Relative difference of speed-ups up to which one is no more than the other."""
 REFERENCE = 1
 """The reference count of speed-up."""
 
@@ -25,8 +27,8 @@ class SpeedupPoint:
     per_second: Interval
     """Throughput in units of work per second."""
     speed_up: Interval | None
-    """Throughput relative to the reference point: seed by seed if it has each seed, else a ratio of means; None without
-    a reference point.
+    """Throughput relative to the reference point: seed by seed if it has each seed, else a ratio of means or medians;
+    None without a reference point.
     """
     efficiency: Interval | None
     """Speed-up divided by the number of concurrent workers (0 to 1)."""
@@ -34,15 +36,16 @@ class SpeedupPoint:
     """Why it is oversubscribed; empty if it isn't."""
 
 
-def sizes(timings: Sequence[TimedRun], workers: int | None = None) -> list[SpeedupPoint]:
+def sizes(timings: Sequence[TimedRun], workers: int | None = None, statistic: Statistic = "mean") -> list[SpeedupPoint]:
     """Return the sizes of one line in ascending order of counts.
 
     `workers` is the number of concurrent workers if it is not the count itself: the number of stages if splits are
-    counted. Speed-up compares throughput, so it is valid whether all runs do the same work or each rank adds its own.
+    counted; `statistic` is that over seeds. Speed-up compares throughput, so it is valid whether all runs do the same
+    work or each rank adds its own.
     """
     reference = {timing.seed: timing.per_second for timing in timings if timing.count == REFERENCE}
     return [
-        _size(count, [timing for timing in timings if timing.count == count], reference, workers)
+        _size(count, [timing for timing in timings if timing.count == count], reference, workers, statistic)
         for count in _counts(timings)
     ]
 
@@ -62,18 +65,49 @@ def why_no_fit(timings: Sequence[TimedRun], field: str) -> str:
     return ""
 
 
+def in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
+    """Return how the measured speed-up develops with the count, as a sentence; empty without two sizes and a
+    reference.
+    """
+    known = [(size.count, size.speed_up.mean) for size in found if size.speed_up]
+    if len(known) < 2:
+        return ""
+    last, there = known[-1]
+    best, most = max(known, key=lambda each: each[1])
+    knee, reached = next(each for each in known if each[1] >= (1 - NEAR) * most)
+    if most < 1 + NEAR:
+        return f"No speed-up: {last} {plural} do {there:.2g} times the work per second of 1."
+    if there < (1 - NEAR) * most:
+        return f"Fastest at {best} {plural} ({most:.2g} times the work per second of 1); {last} do {there:.2g} times."
+    if knee < last:
+        speed = f"{reached:.2g} times the work per second of 1"
+        return f"No gain beyond {knee} {plural} ({speed}); {last} do {there:.2g} times."
+    return f"{last} {plural} do {there:.2g} times the work per second of 1."
+
+
+def is_flat(found: Sequence[SpeedupPoint]) -> bool:
+    """Return whether no size is clearly faster than the reference."""
+    return all(size.speed_up.mean < 1 + NEAR for size in found if size.speed_up)
+
+
 def _counts(timings: Sequence[TimedRun]) -> list[int]:
     return sorted({timing.count for timing in timings})
 
 
-def _size(count: int, timings: Sequence[TimedRun], reference: Mapping[int, float], workers: int | None) -> SpeedupPoint:
-    speed_up = _speed_up(timings, reference).within(0.0) if reference else None
+def _size(
+    count: int,
+    timings: Sequence[TimedRun],
+    reference: Mapping[int, float],
+    workers: int | None,
+    statistic: Statistic,
+) -> SpeedupPoint:
+    speed_up = _speed_up(timings, reference, statistic).within(0.0) if reference else None
     at_once = workers or count
     return SpeedupPoint(
         count,
         len(timings),
-        mean_interval([timing.execution_time_s for timing in timings]).within(0.0),
-        mean_interval([timing.per_second for timing in timings]).within(0.0),
+        mean_interval([timing.execution_time_s for timing in timings], statistic=statistic).within(0.0),
+        mean_interval([timing.per_second for timing in timings], statistic=statistic).within(0.0),
         speed_up,
         replace(speed_up, mean=speed_up.mean / at_once, low=speed_up.low / at_once, high=speed_up.high / at_once)
         if speed_up
@@ -82,10 +116,14 @@ def _size(count: int, timings: Sequence[TimedRun], reference: Mapping[int, float
     )
 
 
-def _speed_up(timings: Sequence[TimedRun], reference: Mapping[int, float]) -> Interval:
+def _speed_up(timings: Sequence[TimedRun], reference: Mapping[int, float], statistic: Statistic) -> Interval:
     if all(timing.seed in reference for timing in timings):
-        return mean_interval([timing.per_second / reference[timing.seed] for timing in timings])
-    return ratio_of_means([timing.per_second for timing in timings], [*reference.values()])
+        return mean_interval([timing.per_second / reference[timing.seed] for timing in timings], statistic=statistic)
+    above, below = [timing.per_second for timing in timings], [*reference.values()]
+    if statistic == "mean":
+        return ratio_of_means(above, below)
+    pairs = [one / other for one in above for other in below]
+    return Interval(median(above) / median(below), min(pairs), max(pairs), len(above), "range")
 
 
 def ratio_of_means(above: Sequence[float], below: Sequence[float], level: float = LEVEL) -> Interval:

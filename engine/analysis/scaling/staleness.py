@@ -162,19 +162,36 @@ def mean_in_words(trainers: int, wanted: float, found: float) -> str:
     return f"{said}."
 
 
-def price_in_words(found: Price, name: str) -> str:
-    """Return the change of a metric per update of staleness, as a sentence."""
+def price_in_words(found: Price, name: str, runs: Sequence[Stale]) -> str:
+    """Return the change of a metric per update of staleness as an association, and what else differs between its runs
+    that may explain it.
+    """
     known, change = metric(name), found.change
     unit = {"%": " points", "": ""}.get(known.unit, f" {known.unit}")
-    runs = f"{change.count} runs"
+    count = f"{change.count} runs"
     if not found.direction:
         both = f"{change.mean:+.2g}{unit} per update, 95 % interval {change.low:+.2g} to {change.high:+.2g}"
-        return f"No significant effect of staleness on {known.label.lower()} in {runs}: {both}."
+        return f"No significant association of {known.label.lower()} with staleness in {count}: {both}."
     low, high = sorted((abs(change.low), abs(change.high)))
-    way = "rises" if found.direction > 0 else "falls"
-    return (
-        f"{known.label} {way} by {abs(change.mean):.2g}{unit} per update of staleness (95 % interval {low:.2g} to "
-        f"{high:.2g}, {runs})."
+    way = "higher" if found.direction > 0 else "lower"
+    said = (
+        f"{known.label} is {abs(change.mean):.2g}{unit} {way} per update of staleness (95 % interval {low:.2g} to "
+        f"{high:.2g}, {count})."
+    )
+    others = _confounders(runs)
+    return f"{said} An association: the runs also differ in {others}, which may explain it." if others else said
+
+
+def _confounders(runs: Sequence[Stale]) -> str:
+    """Return the amounts that differ along with staleness, in words; empty if none does."""
+    amounts = {
+        "the number of trainers": [run.trainers for run in runs],
+        "the number of gradients": [sum(run.counts.values()) for run in runs],
+    }
+    return " and in ".join(
+        f"{word} ({min(values):,} to {max(values):,})"
+        for word, values in amounts.items()
+        if values and max(values) > (1 + NEAR) * min(values)
     )
 
 
@@ -197,7 +214,7 @@ def cautions(runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str
         )
     elif others := [name for name in differing(there) if name not in (*SIZES, *lines)]:
         said.append(
-            f"The runs also differ in {' and '.join(others[:4])}, which may explain the effect. Select runs with "
+            f"The runs also differ in {' and '.join(others[:4])}, which may explain the association. Select runs with "
             "equal settings, or group by that setting."
         )
     if stale and all(size.runs == 1 for size in sizes(stale)):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.analysis.scaling.scaling_data import TimedRun
+from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.statistics.intervals import Interval, mean_interval
 from engine.analysis.tuning import Better, easier
 from engine.metrics import metric
@@ -48,7 +49,9 @@ def usual_target(runs: Sequence[RunRow], name: str) -> float | None:
     return easier(min(known) if rising else max(known), way(name))
 
 
-def to_target(timings: Sequence[TimedRun], reached: Mapping[int, tuple[float, float]]) -> list[TargetReached]:
+def to_target(
+    timings: Sequence[TimedRun], reached: Mapping[int, tuple[float, float]], statistic: Statistic = "mean"
+) -> list[TargetReached]:
     """Return each line and count with the runs that reached the target; `reached` has updates (or steps) and time (s)
     by run id.
     """
@@ -56,21 +59,26 @@ def to_target(timings: Sequence[TimedRun], reached: Mapping[int, tuple[float, fl
     for timing in sorted(timings, key=lambda timing: timing.count):
         groups.setdefault((timing.line, timing.count), []).append(timing.run_id)
     return [
-        _of(line, count, ids, [reached[run_id] for run_id in ids if run_id in reached])
+        _of(line, count, ids, [reached[run_id] for run_id in ids if run_id in reached], statistic)
         for (line, count), ids in groups.items()
     ]
 
 
 def _of(
-    line: tuple[object, ...], count: int, ids: Sequence[int], found: Sequence[tuple[float, float]]
+    line: tuple[object, ...],
+    count: int,
+    ids: Sequence[int],
+    found: Sequence[tuple[float, float]],
+    statistic: Statistic,
 ) -> TargetReached:
     if not found:
         return TargetReached(line, count, len(ids), 0)
     seconds = [time_s / updates for updates, time_s in found if updates]
-    updates, times = (mean_interval(values).within(0.0) for values in zip(*found, strict=True))
-    return TargetReached(
-        line, count, len(ids), len(found), updates, mean_interval(seconds).within(0.0) if seconds else None, times
+    updates, each_s, times = (
+        mean_interval(values, statistic=statistic).within(0.0) if values else None
+        for values in ([made for made, _ in found], seconds, [time_s for _, time_s in found])
     )
+    return TargetReached(line, count, len(ids), len(found), updates, each_s, times)
 
 
 def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> str:

@@ -9,15 +9,15 @@ from typing import Literal
 
 import numpy as np
 
-from engine.analysis.statistics.confidence import EQUAL, FEWEST, LEVEL, Method, ends
+from engine.analysis.statistics.confidence import EQUAL, FEWEST, LEVEL, Method, Statistic, central, ends
 
 Equivalence = Literal["within", "outside", "undecided"]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean of `count` numbers with the interval of engine/analysis/statistics/confidence.py; with method `range` the
-    bounds are minimum and maximum.
+    """A mean (or median) of `count` numbers with the interval of engine/analysis/statistics/confidence.py; with method
+    `range` the bounds are minimum and maximum.
     """
 
     mean: float
@@ -47,11 +47,11 @@ class Interval:
         return replace(self, low=max(self.low, least), high=min(self.high, most))
 
 
-def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """Return the mean with its interval. `values` is not empty."""
+def mean_interval(values: Sequence[float], level: float = LEVEL, statistic: Statistic = "mean") -> Interval:
+    """Return the mean, or another statistic, with its interval. `values` is not empty."""
     column = np.asarray(values, dtype=np.float64)[:, None]
-    found = ends(column, "mean", level)
-    return Interval(float(column.mean()), float(found.low[0]), float(found.high[0]), len(values), found.method[0])
+    found, centre = ends(column, statistic, level), float(central(column, statistic)[0])
+    return Interval(centre, float(found.low[0]), float(found.high[0]), len(values), found.method[0])
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

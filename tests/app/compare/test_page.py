@@ -6,9 +6,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.compare import session_state
-from app.compare.selection import LONGEST_NAME, names
+from app.compare.selection import LONGEST_NAME, _shortened, names
 from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
 from engine.home import Home
+from engine.recorder import Point
 from engine.store import Demand, Reader, Store
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
@@ -49,6 +50,15 @@ def test_an_axis_that_no_run_has_says_so(home: Home, ids: list[int], store: Stor
     assert "No run has training loss by updates. Choose another x-axis or metric." in words(
         opened_at(runs=str(run_id), x="updates", metrics=LOSS)
     )
+
+
+def test_runs_without_recorded_values_are_not_offered(home: Home, ids: list[int], store: Store) -> None:
+    queued = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+    bare = compare.add(store, steps=0)
+    assert not {queued, bare} & {*opened_at().dataframe[0].value["run"]}
+    with store.db.change() as connection:
+        connection.execute(f"DELETE FROM runs WHERE id NOT IN ({queued}, {bare})")
+    assert "No run has recorded values yet." in words(opened_at())
 
 
 def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_shown(home: Home, ids: list[int]) -> None:
@@ -226,6 +236,31 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart
     assert {len(name) for name in found.values()} == {len("1: ") + LONGEST_NAME}
 
 
+@pytest.mark.parametrize(
+    ("texts", "short"),
+    [
+        (["trainers 1", "trainers 2"], ["trainers 1", "trainers 2"]),
+        (
+            ["A long name of a duel, judging: Hogwild!, seed 0", "A long name of a duel, judging: Reference, seed 0"],
+            ["…ng name of a duel, judging: Hogwild!, seed 0", "…ng name of a duel, judging: Reference, seed 0"],
+        ),
+        ([f"{word} runs of the same long experiment on our machine" for word in ("Fast", "Slow")], None),
+        ([f"{word}{'x' * 80}{word}" for word in ("Fast", "Slow")], None),
+        (["one and the same name of two runs that are longer than what is shown"] * 2, None),
+    ],
+)
+def test_a_name_is_cut_where_all_are_equal(texts: list[str], short: list[str] | None) -> None:
+    found = _shortened(texts)
+    assert len(set(found)) == len(set(texts)) and max(map(len, found)) <= LONGEST_NAME
+    assert short is None or found == short
+
+
+def test_a_name_has_no_more_settings_than_tell_the_runs_apart(home: Home, store: Store) -> None:
+    ids = [compare.add(store, trainers=2, epochs=3), compare.add(store, trainers=4, epochs=5)]
+    with Reader.open(home) as reader:
+        assert [*names(reader.runs.some(ids)).values()] == [f"{ids[0]}: trainers 2", f"{ids[1]}: trainers 4"]
+
+
 FULL = CompareView(
     runs=(1, 2, 5, 6, 7),
     filter="owner == 'ada' and x > 3",
@@ -336,3 +371,41 @@ def test_a_value_that_is_none_is_named_and_left_out(name: str, text: str) -> Non
 )
 def test_ids_are_numbers_and_ranges(text: str, ids: tuple[int, ...], wrong: list[str]) -> None:
     assert read_ids(text) == (ids, wrong)
+
+
+def test_why_the_fastest_run_was_faster_is_said_first(home: Home, store: Store) -> None:
+    ids = [compare.add(store, "hogwild", steps=3) for _ in range(2)]
+    with store.db.change() as connection:
+        for run_id, time_s, waited in zip(ids, (12.0, 30.0), (0.36, 12.3), strict=True):
+            connection.execute("UPDATE runs SET execution_time_s = ? WHERE id = ?", [time_s, run_id])
+            for phase, spent in (("wait", waited), ("compute", time_s - waited)):
+                connection.execute(
+                    "INSERT INTO phases (run_id, rank, name, seconds) VALUES (?, 0, ?, ?)", [run_id, phase, spent]
+                )
+    said = f"Fastest: run {ids[0]} (12 s); slowest: run {ids[1]} (30 s). Ranks of the fastest waited 3 % of the time"
+    assert said in words(opened_at(runs=ids_text(ids)))
+    assert said not in words(opened_at(runs=ids_text(ids), tab="differences"))
+
+
+def test_a_note_for_several_charts_is_said_once_and_smoothing_stays_visible(home: Home, ids: list[int]) -> None:
+    grouped = opened_at(runs="1-5", group="trainers", metrics=f"{LOSS},{ACCURACY}")
+    assert words(grouped).count("Between points a run keeps its last value") == 1
+    assert grouped.slider(key=f"{AT}smooth").disabled
+    assert "Remove the grouping to smooth." in grouped.slider(key=f"{AT}smooth").help
+    single = opened_at(runs="1-5", metrics=f"{LOSS},{ACCURACY}", log="y")
+    assert words(single).count("Values at or below 0 can't be shown on a log axis.") == 1
+    assert not single.slider(key=f"{AT}smooth").disabled
+
+
+@pytest.mark.parametrize("tab", ["curves", "bars", "scatter"])
+def test_a_count_that_is_0_everywhere_is_not_drawn_on_a_log_axis(home: Home, ids: list[int], tab: str) -> None:
+    name = "perf/overwritten_updates"
+    with Store.open(home) as store:
+        for run_id in ids[:2]:
+            store.worker.write(run_id, [], run_points=[Point(name, step, 0.0, step / 20, step / 50) for step in (1, 2)])
+    query = {"metrics": name, "number": f"{name}.last", "tab": tab, "log": "x" if tab == "bars" else "y"}
+    shown = words(opened_at(runs="1,2", **query))
+    assert "No value is above 0: the" in shown
+    assert "No value is above 0" not in words(
+        opened_at(runs="1,2", **query | {"metrics": LOSS, "number": f"{LOSS}.last"})
+    )

@@ -12,6 +12,9 @@ from app.run.next_steps import steps
 from app.run.overview import axes
 from app.run.summary_html import rank_strip
 from app.ui import current_user
+from app.ui.html import number
+from app.ui.interval_text import with_interval
+from engine.analysis.statistics.intervals import Interval
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import RankRow, Status
@@ -52,7 +55,7 @@ def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab
     for section in ("Overview", "Log"):
         test = opened("run", {"run": str(lab["finished"]), "section": section})
         shown = " ".join(str(element.proto.body) for element in test.get("html"))
-        assert '<div data-slot="result"><small>Test accuracy</small> <strong>95.5 %</strong></div>' in shown
+        assert '<div data-slot="result"><small>Test accuracy</small> <strong>95.50 %</strong></div>' in shown
         assert ("What ranks do" in shown) == (section == "Overview")
     assert live_update.standing(home, lab["queued"], "Overview").slots["result"] == ""
 
@@ -132,6 +135,19 @@ def test_the_end_of_a_run_is_announced_once_to_a_person_who_watched_it(
     store.claims.end(lab["running"], "finished", "Completed successfully", execution_time_s=3.0)
     test.run()
     assert [each.value.replace("\\", "") for each in test.toast] == [
-        f"Run {lab['running']} finished. Test accuracy 95.5 % in 3.0 s; trainers waited 5 % of the time."
+        f"Run {lab['running']} finished. Test accuracy 95.50 % in 3.0 s; trainers waited 5 % of the time."
     ]
     assert not test.run().toast
+
+
+def test_percentages_have_two_decimals_unless_these_would_hide_them() -> None:
+    assert [number(value, unit="%") for value in (95.0, 98.0556, 0.0, 100.0, 0.0034)] == [
+        "95.00",
+        "98.06",
+        "0.00",
+        "100.00",
+        "0.0034",
+    ]
+    assert number(95.0) == "95"
+    interval = Interval(96.2, 94.77, 97.636, 3)
+    assert with_interval(interval, "%") == "96.20 (94.77 to 97.64)"

@@ -314,7 +314,7 @@ def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
     first = rows_of(page(sort="created"))[0]
     assert (first["key"], first["Result"]) == (
         f"run-{seeds[0]}",
-        {"text": "95 %", "hover": "test accuracy 95 % (last)"},
+        {"text": "95.00 %", "hover": "test accuracy 95.00 % (last)"},
     )
     assert first["Trend"] == [92.0, 97.0, 95.0]
 
@@ -507,7 +507,7 @@ def plain(html: str) -> str:
             "evaluation reward 470 (last)",
             470.0,
         ),
-        ("hogwild", {"test/accuracy": [90.0, 97.25, 95.0]}, "test accuracy 95 % (last)", 95.0),
+        ("hogwild", {"test/accuracy": [90.0, 97.25, 95.0]}, "test accuracy 95.00 % (last)", 95.0),
     ],
 )
 def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
@@ -547,7 +547,7 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(ho
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE runs SET experiment = 'gone'")
     assert ranked(reader.runs.entry(run.id)) is None
-    assert "Test accuracy 90 % last; best 90" in plain(
+    assert "Test accuracy 90.00 % last; best 90.00" in plain(
         tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
     )
 

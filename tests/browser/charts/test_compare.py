@@ -33,7 +33,7 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, pag
     page.goto(f"{lab.address}/compare?runs={runs}")
     single = picture(page, 2)
     assert [len(of_chart) for of_chart in single] == [5, 2 * (3 + 2 * 2)]
-    expect(page.get_by_role("link", name=f"{lab.compared[0]}: trainers 2, seed 0, Ada")).to_be_visible()
+    expect(page.get_by_role("link", name=f"{lab.compared[0]}: trainers 2, seed 0")).to_be_visible()
 
     page.get_by_label("Group by").click()
     page.get_by_role("option", name="trainers", exact=True).click()

@@ -1,6 +1,7 @@
 """How a chart is looked at: presented, on a log axis, with the crosshair of the page, names at the ends of lines."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -275,3 +276,44 @@ def test_charts_and_pages_scale_units_alike(page: Page) -> None:
         wanted = scaled(value, unit)
         assert name == wanted[1], (value, unit)
         assert abs(number - wanted[0]) < 1e-9 * abs(number)
+
+
+def test_the_hover_box_leaves_out_lines_before_their_start_and_after_their_end(lab: Lab, page: Page) -> None:
+    page.goto(compared(lab, "&metrics=test%2Faccuracy&v=2"))
+    plot = figure(page)
+    listed = (
+        "plot => [...plot.querySelectorAll('.hoverlayer .legendtext')].map((text) => Number.parseInt(text.textContent))"
+    )
+    box = plot.locator(".nsewdrag").bounding_box()
+    assert box
+
+    def hovered(share: float) -> list[int]:
+        page.mouse.move(5, 5)
+        page.mouse.move(box["x"] + box["width"] * share, box["y"] + 60)
+        wait_until(lambda: bool(plot.evaluate(listed)), "the box is there")
+        return sorted(plot.evaluate(listed))
+
+    assert hovered(0.9) == hovered(0.1) == lab.compared[:5]
+    texts = plot.evaluate(
+        "plot => [...plot.querySelectorAll('.hoverlayer .legendtext')].map((text) => text.textContent)"
+    )
+    assert all(re.search(r"\d\.\d\d %$", text) for text in texts), f"percentages have equally many decimals: {texts}"
+    plot.evaluate(
+        "plot => Plotly.restyle(plot, { x: [Array.from(plot._fullData[0].x, (x) => x / 4)] }, [0]).then(() => {})"
+    )
+    assert hovered(0.9) == lab.compared[1:5], "the first line ends before"
+    assert lab.compared[0] in hovered(0.05) and len(hovered(0.05)) < 5, "the others start later"
+    assert hovered(0.9) == lab.compared[1:5]
+
+
+def test_every_tick_of_a_log_axis_is_a_whole_number_as_it_is(lab: Lab, page: Page) -> None:
+    page.goto(compared(lab, "&metrics=train%2Floss&log=xy&v=2"))
+    plot = figure(page)
+    for letter in "xy":
+        ticks = plot.evaluate(
+            f"plot => [...plot.querySelectorAll('.{letter}tick text')].map((tick) => tick.textContent)"
+        )
+        values = [float(tick.replace(",", "")) for tick in ticks]
+        low, high = plot.evaluate(f"plot => plot._fullLayout.{letter}axis.range.map((end) => 10 ** end)")
+        assert 2 <= len(values) <= 12 and values == sorted(set(values)), ticks
+        assert low <= values[0] and values[-1] <= high, "a tick says its value, not a digit of it"

@@ -1,0 +1,244 @@
+"""Why one run, or one configuration, was faster than another: amounts of work, disturbance, and the recorded phases.
+Torch-free and pure.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from statistics import fmean, median
+
+from engine.access.quotas import DISTURBED_ABOVE_PERCENT
+from engine.analysis.hardware import crowded, unlike
+from engine.analysis.scaling.breakdown import SERVE, PhasesOf
+from engine.filter.times import duration
+from engine.registry import server_roles
+from engine.store import Surroundings
+from engine.store.records import RunRow
+
+ALIKE = 0.05
+"""Relative difference of times or amounts of work up to which they count as equal; also that of shares of a time."""
+EXPLAINS, TOGETHER = 0.5, 0.7
+"""Part of a difference in time that one activity, or two together, must account for to explain it."""
+MOST_DISTURBED = 0.99
+SAME_COMPUTATION = 0.25
+"""Relative difference of the computation of all ranks up to which only their number differs."""
+COMPUTED = "computed"
+ACTIVITIES = {
+    COMPUTED: ("compute", "update"),
+    "loaded data": ("data",),
+    "tested": ("evaluate",),
+    "communicated": ("communicate",),
+    "waited": ("wait", "lock"),
+    "did other things": ("other",),
+}
+"""Phases by what their ranks did."""
+TASK = ("model", "dataset", "environment")
+"""Settings that define what is trained; an experiment has some of them."""
+ONLY_MODEL = "mnist_net"
+"""The model of the experiments that train on a data set without a choice of models."""
+
+
+@dataclass(frozen=True)
+class TimeSpent:
+    """What a run, or the runs of one configuration, did and how long it took."""
+
+    name: str
+    times_s: tuple[float, ...]
+    work: tuple[float, ...]
+    """Units of work of each run; 0 if not counted."""
+    unit: str
+    ranks: int
+    """Ranks besides servers."""
+    seconds: Mapping[str, float]
+    """Mean seconds of these ranks by activity; empty if not recorded."""
+    time_s: float
+    """The mean, or median, of the times."""
+    disturbance: float = 0.0
+    """Mean share (0 to 1) of the CPU time that others took."""
+    disturbed_above: float = DISTURBED_ABOVE_PERCENT / 100
+    """The lab's threshold of that share."""
+    crowded: str = ""
+    """Why it is oversubscribed; empty if it isn't."""
+
+    @property
+    def amount(self) -> float:
+        """Mean units of work of a run."""
+        return fmean(self.work)
+
+
+def time_spent(
+    groups: Mapping[str, Sequence[RunRow]],
+    around: Mapping[int, Surroundings],
+    phases: PhasesOf,
+    *,
+    by_median: bool = False,
+) -> list[TimeSpent]:
+    """Return the runs of each group by its name; groups without a known time are omitted. The time of a run that was
+    ended at a budget is that of its ranks.
+    """
+    found, servers = [], server_roles()
+    for name, runs in groups.items():
+        ranks = {
+            run.id: [spent for role, spent in phases.get(run.id, {}).items() if role not in servers] for run in runs
+        }
+        times = {
+            run.id: time_s
+            for run in runs
+            if run.id in around and (time_s := run.execution_time_s or _longest(ranks[run.id]))
+        }
+        every_rank = [spent for run_id in times for spent in ranks[run_id]]
+        if not times:
+            continue
+        seconds = {
+            word: fmean(sum(spent.get(phase, 0.0) for phase in named) for spent in every_rank)
+            for word, named in (ACTIVITIES.items() if every_rank else ())
+        }
+        found.append(
+            TimeSpent(
+                name,
+                tuple(times.values()),
+                tuple(float(around[run_id].work) for run_id in times),
+                next(around[run_id].unit for run_id in times),
+                max(len(ranks[run_id]) for run_id in times),
+                seconds,
+                (median if by_median else fmean)(times.values()),
+                fmean(run.disturbance or 0.0 for run in runs if run.id in times),
+                runs[0].disturbed_above,
+                next(filter(None, (crowded(around[run_id]) for run_id in times)), ""),
+            )
+        )
+    return found
+
+
+def _longest(ranks: Sequence[Mapping[str, float]]) -> float:
+    return max((sum(spent for phase, spent in rank.items() if phase != SERVE) for rank in ranks), default=0.0)
+
+
+def not_comparable(runs: Sequence[RunRow], around: Mapping[int, Surroundings]) -> str:
+    """Return why the times of some runs say nothing about each other, as a sentence; else an empty text."""
+    known = [around[run.id] for run in runs if run.id in around]
+    if len(units := sorted({about.unit for about in known if about.unit})) > 1:
+        return f"Times do not compare: the runs count different work ({' and '.join(units)})."
+    for name in TASK:
+        values = {run.config.get(name) or _without(name, run.config) for run in runs}
+        if len(values) > 1:
+            return f"Times do not compare: the runs differ in {name} ({', '.join(sorted(map(str, values)))})."
+    machines = unlike(known)
+    return f"Times do not compare: the runs used different machines ({machines})." if machines else ""
+
+
+def _without(name: str, config: Mapping[str, object]) -> str:
+    return ONLY_MODEL if name == "model" and "dataset" in config else "none"
+
+
+def why_faster(found: Sequence[TimeSpent]) -> str:
+    """Return which was fastest and what explains it, as one to three sentences; empty with less than two.
+
+    Different amounts of work are named first; then work per second is compared. The fastest is compared with the
+    slowest.
+    """
+    if len(found) < 2:
+        return ""
+    amounts = [amount for each in found for amount in each.work]
+    if min(amounts) and max(amounts) > (1 + ALIKE) * min(amounts):
+        unit = found[0].unit
+        lead = (
+            f"The runs did different amounts of work ({min(amounts):,.0f} to {max(amounts):,.0f} {unit}), so their "
+            "times alone do not compare. "
+        )
+        return lead + _compared(found, lambda each: each.time_s / each.amount, unit)
+    return _compared(found, lambda each: each.time_s, "")
+
+
+def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], unit: str) -> str:
+    """Return the comparison of the lowest and highest time, or time per unit of work."""
+    fast, slow = min(found, key=cost), max(found, key=cost)
+    if cost(slow) <= (1 + ALIKE) * cost(fast):
+        return (
+            f"All did about as much per second: {_span(_rate(slow), _rate(fast))} {unit}."
+            if unit
+            else f"All took about as long: {_span(_s(fast.time_s), _s(slow.time_s))}."
+        )
+    if len(fast.times_s) > 1 and len(slow.times_s) > 1 and _overlap(fast, slow, unit):
+        return (
+            f"No clear difference{' per second' if unit else ''}: the runs of {fast.name} and {slow.name}, the fastest "
+            "and the slowest on average, overlap."
+        )
+    said = (
+        f"Fastest by {unit} per second: {fast.name} ({_rate(fast)}); slowest: {slow.name} ({_rate(slow)})."
+        if unit
+        else f"Fastest: {fast.name} ({_s(fast.time_s)}); slowest: {slow.name} ({_s(slow.time_s)})."
+    )
+    return f"{said} {_reason(fast, slow, cost, unit)}"
+
+
+def _overlap(fast: TimeSpent, slow: TimeSpent, unit: str) -> bool:
+    own, other = (
+        [time_s / (work if unit else 1.0) for time_s, work in zip(each.times_s, each.work, strict=True)]
+        for each in (fast, slow)
+    )
+    return min(other) <= max(own)
+
+
+def _reason(fast: TimeSpent, slow: TimeSpent, cost: Callable[[TimeSpent], float], unit: str) -> str:
+    """Return what explains the difference, and a caution about disturbance, as sentences."""
+    ratio = cost(slow) / cost(fast)
+    shares = [min(each.disturbance, MOST_DISTURBED) for each in (fast, slow)]
+    by_others = log((1 - shares[0]) / (1 - shares[1])) / log(ratio)
+    others = (
+        f"ther programs took {100 * slow.disturbance:.0f} % of the CPU time of the slowest, "
+        f"{100 * fast.disturbance:.0f} % of that of the fastest"
+    )
+    if slow.disturbance > slow.disturbed_above and by_others >= EXPLAINS:
+        return f"O{others}: measure again without them."
+    caution = f" O{others}." if max(fast.disturbance, slow.disturbance) > slow.disturbed_above else ""
+    if not fast.seconds or not slow.seconds:
+        return f"The phases of their ranks were not recorded, so the reason is unknown.{caution}"
+    own, theirs = (
+        {word: spent / (each.amount if unit else 1.0) for word, spent in each.seconds.items()} for each in (fast, slow)
+    )
+    parts = {word: (theirs[word] - own[word]) / (cost(slow) - cost(fast)) for word in ACTIVITIES}
+    first, second = sorted(parts, key=lambda word: -parts[word])[:2]
+    if parts[first] < EXPLAINS and not (parts[second] > 0 and parts[first] + parts[second] >= TOGETHER):
+        return f"No recorded phase of their ranks explains the difference.{caution}"
+    named = (first,) if parts[first] >= EXPLAINS else (first, second)
+    return " ".join(_phrase(word, fast, slow, own[word], theirs[word], unit) for word in named) + caution
+
+
+def _phrase(word: str, fast: TimeSpent, slow: TimeSpent, own: float, theirs: float, unit: str) -> str:
+    """Return the difference in one activity, whose seconds (per unit of work) are given, as a sentence."""
+    computed = word == COMPUTED
+    apart = computed and fast.ranks != slow.ranks
+    if apart and abs(own * fast.ranks / (theirs * slow.ranks) - 1) <= SAME_COMPUTATION:
+        return f"The computation was shared by {_ranks(fast)} in the fastest, by {_ranks(slow)} in the slowest."
+    shares = [each.seconds[word] / sum(each.seconds.values()) for each in (fast, slow)]
+    if not computed and shares[1] - shares[0] > ALIKE:
+        both = f"{100 * shares[0]:.0f} % of the time, those of the slowest {100 * shares[1]:.0f} %"
+        return f"Ranks of the fastest {word} {both}."
+    of, size = (f" per 1,000 {unit}", 1_000) if unit else ("", 1)
+    why = f": {slow.crowded}" if computed and slow.crowded and not fast.crowded else ""
+    counts = [f" ({each.ranks})" if apart else "" for each in (fast, slow)]
+    return (
+        f"Ranks of the fastest{counts[0]} {word} {_s(own * size)} each{of}, those of the slowest{counts[1]} "
+        f"{_s(theirs * size)}{why}."
+    )
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
+def _ranks(each: TimeSpent) -> str:
+    return f"{each.ranks} {'rank' if each.ranks == 1 else 'ranks'}"
+
+
+def _rate(each: TimeSpent) -> str:
+    rate = each.amount / each.time_s
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _s(seconds: float) -> str:
+    """Return a time in words, with milliseconds below one second."""
+    return (
+        f"{seconds:.3g} s" if 1 <= seconds < 100 else duration(seconds) if seconds >= 100 else f"{seconds * 1e3:.3g} ms"
+    )

@@ -1,0 +1,97 @@
+"""Why the fastest was faster: amounts of work first, then others' programs, then the phase that accounts for it."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.analysis.scaling.time_difference import ACTIVITIES, TimeSpent, not_comparable, time_spent, why_faster
+from tests.analysis.test_speedup import AROUND, run
+
+NONE = dict.fromkeys(ACTIVITIES, 0.0)
+
+
+def took(name: str, time_s: float, *, ranks: int = 2, work: float = 1_000.0, **seconds: float) -> TimeSpent:
+    """Return one run whose ranks spent so many seconds on an activity; the rest is computation."""
+    named = {word.replace("_", " "): spent for word, spent in seconds.items()}
+    parts = NONE | {"computed": time_s - sum(named.values())} | named
+    return TimeSpent(name, (time_s,), (work,), "samples", ranks, parts, time_s)
+
+
+def test_the_phase_that_accounts_for_the_difference_is_named_with_its_shares() -> None:
+    fast, slow = took("run 8", 12.0, waited=0.36), took("run 5", 30.0, waited=12.3)
+    said = "Fastest: run 8 (12 s); slowest: run 5 (30 s). "
+    assert why_faster([slow, fast, took("run 6", 20.0)]) == (
+        f"{said}Ranks of the fastest waited 3 % of the time, those of the slowest 41 %."
+    )
+    assert why_faster([took("run 8", 12.0), took("run 5", 30.0, tested=10.0)]).endswith(
+        "Ranks of the fastest tested 0 % of the time, those of the slowest 33 %."
+    )
+    both = why_faster([took("run 8", 10.0), took("run 5", 30.0, waited=8.0, communicated=9.0)])
+    assert both.endswith(
+        "Ranks of the fastest communicated 0 % of the time, those of the slowest 30 %. Ranks of the fastest waited "
+        "0 % of the time, those of the slowest 27 %."
+    )
+
+
+def test_computation_is_given_in_seconds_and_ranks_that_share_it_are_counted() -> None:
+    one = took("run 1", 8.0, ranks=1)
+    assert "computed 4 s each, those of the slowest 8 s." in why_faster([took("run 2", 4.0, ranks=1), one])
+    assert "The computation was shared by 2 ranks in the fastest, by 1 rank in the slowest." in why_faster(
+        [took("run 2", 4.0), one]
+    )
+    assert "(4) computed 4 s each, those of the slowest (1) 8 s" in why_faster([took("run 2", 4.0, ranks=4), one])
+    slow = replace(took("run 3", 8.0), crowded="4 threads on 2 cores")
+    assert why_faster([took("run 2", 4.0), slow]).endswith("those of the slowest 8 s: 4 threads on 2 cores.")
+
+
+def test_different_amounts_of_work_come_first_and_then_work_per_second() -> None:
+    fast, slow = took("trainers 2", 10.0, work=2_000.0), took("trainers 1", 8.0, ranks=1)
+    assert why_faster([fast, slow]) == (
+        "The runs did different amounts of work (1,000 to 2,000 samples), so their times alone do not compare. "
+        "Fastest by samples per second: trainers 2 (200); slowest: trainers 1 (125). "
+        "The computation was shared by 2 ranks in the fastest, by 1 rank in the slowest."
+    )
+    alike = why_faster([took("a", 10.0), took("b", 20.0, work=2_000.0)])
+    assert alike.endswith("All did about as much per second: 100 samples.")
+
+
+def test_other_programs_are_the_reason_where_they_account_for_it_and_else_a_caution() -> None:
+    slow = replace(took("run 2", 20.0, waited=11.0), disturbance=0.5)
+    said = "Other programs took 50 % of the CPU time of the slowest, 0 % of that of the fastest"
+    assert why_faster([took("run 1", 10.0), slow]).endswith(f"{said}: measure again without them.")
+    slow = replace(slow, disturbance=0.1)
+    caution = said.replace("50", "10")
+    assert why_faster([took("run 1", 10.0), slow]).endswith(f"those of the slowest 55 %. {caution}.")
+
+
+def test_what_no_record_explains_is_said_so() -> None:
+    unrecorded = replace(took("run 2", 20.0), seconds=took("", 10.0).seconds)
+    assert why_faster([took("run 1", 10.0), unrecorded]).endswith(
+        "No recorded phase of their ranks explains the difference."
+    )
+    assert "the reason is unknown" in why_faster([took("run 1", 10.0), replace(took("run 2", 20.0), seconds={})])
+    assert why_faster([took("a", 10.0), took("b", 10.4)]) == "All took about as long: 10 s to 10.4 s."
+    assert why_faster([took("a", 10.0)]) == why_faster([]) == ""
+    groups = [
+        replace(took(name, time_s), times_s=(time_s - 3, time_s + 3), work=(1_000.0, 1_000.0))
+        for name, time_s in (("a", 10.0), ("b", 14.0))
+    ]
+    assert why_faster(groups).startswith("No clear difference: the runs of a and b")
+
+
+def test_runs_are_read_without_servers_and_those_of_another_task_do_not_compare() -> None:
+    runs = {"a": [run(1, time_s=None), run(2, time_s=6.0), run(3, time_s=None)], "b": [run(4, time_s=None)]}
+    phases = {
+        1: {"trainer1": {"compute": 3.0, "wait": 0.5, "lock": 0.5}, "ps": {"wait": 4.0, "serve": 4.0}},
+        2: {"trainer1": {"compute": 5.0}, "trainer2": {"compute": 1.0, "evaluate": 3.0}},
+    }
+    (found,) = time_spent(runs, dict.fromkeys((1, 2, 3, 4), AROUND), phases)
+    assert (found.time_s, found.amount, found.ranks, found.unit) == (5.0, 1_000.0, 2, "samples")
+    assert found.seconds == NONE | {"computed": 3.0, "waited": pytest.approx(1 / 3), "tested": 1.0}
+    other = replace(AROUND, unit="env steps")
+    assert "count different work (env steps and samples)" in not_comparable([run(1), run(2)], {1: AROUND, 2: other})
+    digits, mnist = run(1, dataset="digits"), run(2, dataset="mnist", model="mnist_net")
+    assert "differ in dataset (digits, mnist)" in not_comparable([digits, mnist], {})
+    assert not_comparable([digits, run(2, dataset="digits", model="mnist_net")], {1: AROUND, 2: AROUND}) == ""
+    machines = not_comparable([digits, digits, run(2, dataset="digits")], {1: AROUND, 2: replace(AROUND, host="b")})
+    assert "different machines" in machines
