@@ -15,6 +15,7 @@ from app.compare.run_picker import choice, chooser, unknown
 from app.compare.selection import chosen
 from app.compare.tab_widgets import compared, grouping, legend, view_facts
 from app.compare.tables import runs_table
+from app.compare.timelines import timelines
 from app.export.view_downloads import view_downloads
 from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
 from app.report import page_capture
@@ -95,6 +96,8 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
         view = curves(reader, shown, view)
     elif view.tab == "differences":
         view = differences(reader, shown, view)
+    elif view.tab == "timelines":
+        timelines(runs, reader)
     else:
         view = {
             "bars": number_tabs.bars,

@@ -24,6 +24,7 @@ TABS = {
     "scatter": "Scatter",
     "parallel": "Parallel coordinates",
     "differences": "Differences",
+    "timelines": "Timelines",
 }
 LOGS = ("", "x", "y", "xy")
 MOST_IDS = 1_000

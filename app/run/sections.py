@@ -12,7 +12,7 @@ from app.run import live_update, summary_html
 from app.run.histograms import histograms
 from app.run.overview import overview
 from app.run.pipeline_section import pipeline
-from app.ui import components, current_user
+from app.ui import components, current_user, permissions
 from app.ui.html import as_text, caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
 from engine.config import empty_means
@@ -22,6 +22,9 @@ from engine.registry import experiment, known_experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run
+
+RECORDED_S = 5.0
+"""Seconds of operations that a click stores."""
 
 
 def ranks(run: Run, reader: Reader) -> None:
@@ -44,6 +47,12 @@ def timeline(run: Run, reader: Reader) -> None:
         else:
             st.write("No recorded operations: the run ended before its ranks were ready, or is of an earlier version.")
         return
+    if run.status == "running" and st.button(
+        f"Store the next {RECORDED_S:g} s",
+        key=f"trace-{run.id}",
+        **permissions.control("trace", [run.owner], what=f"Run {run.id}"),
+    ):
+        command(lambda store: store.runs.trace(run.id, RECORDED_S, by=current_user.whoever()))
     components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.active)
     st.caption(
         as_text(

@@ -48,6 +48,7 @@ COMMANDS: dict[str, CommandRule] = {
     "launch": _for("member", "launch runs"),
     "retry": _for("member", "retry or resume a run"),
     "cancel": _for("member", "cancel a run"),
+    "trace": _for("member", "store more operations of a run"),
     "hold": _for("member", "put a run on hold"),
     "release": _for("member", "release a run"),
     "yield": _for("member", "move a run to the back of the queue"),

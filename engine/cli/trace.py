@@ -6,15 +6,17 @@ from pathlib import Path
 import click
 
 from engine.cli.answers import duration, print_json, say, table
-from engine.cli.frame import json_option
+from engine.cli.frame import json_option, owner_option
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.store import Reader
+from engine.store import Reader, Store
 from engine.store.records import ENDED
 from engine.trace.health import Health, listed
 from engine.umask import given
 
 EVERY_S = 1.0
+SEEN_S = 1.5
+"""Seconds until a worker has seen a request, and until it has written what was asked for."""
 
 
 @click.command("trace")
@@ -22,12 +24,15 @@ EVERY_S = 1.0
 @click.option(
     "--out",
     "path",
-    required=True,
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file to write (Chrome trace JSON, for ui.perfetto.dev or chrome://tracing).",
 )
+@click.option(
+    "--record", "seconds", type=float, metavar="SECONDS", help="First have a running run store all of the next seconds."
+)
+@owner_option
 @json_option
-def trace_command(run_id: int, path: Path, as_json: bool) -> None:
+def trace_command(run_id: int, path: Path | None, seconds: float | None, owner: str, as_json: bool) -> None:
     """Write the operations of a run's ranks as a Chrome trace: a thread per rank, arrows for messages.
 
     A run records all operations and stores samples: its start, a few steps now and then, and its end.
@@ -35,6 +40,16 @@ def trace_command(run_id: int, path: Path, as_json: bool) -> None:
     from engine.trace.chrome import chrome_lines  # NumPy, which most commands don't need
     from engine.trace.timeline import RunTrace
 
+    if path is None and seconds is None:
+        raise ConfigError([Problem("", "trace needs --out with a file, or --record with seconds.")])
+    if seconds is not None:
+        with Store.open(Home.find()) as store:
+            store.runs.trace(run_id, seconds, by=owner)
+        if path is None:
+            say({"id": run_id, "seconds": seconds}, f"Run {run_id} stores all operations of {seconds:g} s.", as_json)
+            return
+        time.sleep(seconds + SEEN_S)
+    assert path is not None
     with Reader.open(Home.find()) as reader:
         run = reader.runs.one(run_id)
         roles = [rank.role for rank in reader.details.ranks(run_id)]

@@ -22,6 +22,10 @@ class TraceCollector:
         """Begin with the run, whose ranks have all been ready since that time (monotonic, s)."""
         self.sampler.begin(round(zero_s * 1e9))
 
+    def request(self, seconds: float) -> None:
+        """Store all operations from now on for so long."""
+        self.sampler.request(time.monotonic_ns(), seconds)
+
     def collect(self, final: bool = False) -> list[tuple[TraceChunk | None, TraceChunk | None]]:
         """Return each rank's new picked operations, and the operations to store now."""
         now, found = time.monotonic_ns(), []

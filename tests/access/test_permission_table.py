@@ -57,6 +57,11 @@ class Lab:
         )
         return sweep_id
 
+    def running(self, owner: str) -> int:
+        run_id = self.run(owner)
+        self.store.db.connection.execute("UPDATE runs SET status = 'running' WHERE id = ?", [run_id])
+        return run_id
+
     def view(self, owner: str) -> int:
         return self.store.views.save("a view", "compare", "x=1", owner=Program(owner))
 
@@ -97,6 +102,7 @@ GIVEN: dict[str, Given] = {
         lab.store.runs.add, "hogwild", {}, owner=by, demand=SIZE, parent_id=lab.run(owner, True), resumes=False
     ),
     "cancel": lambda lab, by, owner: partial(lab.store.runs.cancel, lab.run(owner), by=by),
+    "trace": lambda lab, by, owner: partial(lab.store.runs.trace, lab.running(owner), 1.0, by=by),
     "hold": lambda lab, by, owner: partial(lab.store.queue.hold, lab.run(owner), by=by),
     "release": lambda lab, by, owner: partial(lab.store.queue.release, lab.run(owner), by=by),
     "yield": lambda lab, by, owner: partial(lab.store.queue.move, lab.run(owner), cast(End, "back"), by=by),

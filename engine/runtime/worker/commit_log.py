@@ -55,6 +55,9 @@ class CommitLog:
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         self._sink.other_programs(programs)
 
+    def trace_requests(self) -> list[float]:
+        return self._sink.trace_requests()
+
     def health(self, health: Health) -> None:
         self._sink.health(health)
 

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import StoreBusy, StoreFull
@@ -73,6 +74,9 @@ class RunProgress:
         """Write everything received. If the store is busy or full it is kept for the next time; `final` waits, and
         raises.
         """
+        with suppress(StoreBusy):
+            for seconds in self.sink.trace_requests():
+                self.traces.request(seconds)
         traced = self.traces.collect(final)
         self.unwritten += [
             batch

@@ -40,6 +40,9 @@ class Sink(Protocol):
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         """Report the programs that ran beside the run, with the cores that each used on average."""
 
+    def trace_requests(self) -> list[float]:
+        """Return the new requests to store all operations, each for so many seconds."""
+
     def health(self, health: Health) -> None:
         """Report what each rank is doing, and whether one hangs."""
 
@@ -54,6 +57,7 @@ class StoreSink:
         self._store = store
         self._run_id = run_id
         self._known: set[int] = set()
+        self._seen_request = 0
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         new = [row for row in rows if row.rank not in self._known]
@@ -86,6 +90,11 @@ class StoreSink:
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         self._store.worker.note_environment(self._run_id, "other_programs", [[*each] for each in programs])
 
+    def trace_requests(self) -> list[float]:
+        found = self._store.read.traces.requests(self._run_id, self._seen_request)
+        self._seen_request = max([self._seen_request, *(number for number, _ in found)])
+        return [seconds for _, seconds in found]
+
     def health(self, health: Health) -> None:
         self._store.worker.write_health(self._run_id, health)
 
@@ -108,6 +117,7 @@ class MemorySink:
     programs: list[tuple[str, float]] = field(default_factory=list)
     windows: list[TraceWindow] = field(default_factory=list)
     healths: list[Health] = field(default_factory=list)
+    requests: list[float] = field(default_factory=list)
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self.rows |= {row.rank: row for row in rows}
@@ -134,6 +144,10 @@ class MemorySink:
 
     def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
         self.programs += programs
+
+    def trace_requests(self) -> list[float]:
+        found, self.requests = self.requests, []
+        return found
 
     def health(self, health: Health) -> None:
         self.healths.append(health)

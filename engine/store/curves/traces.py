@@ -20,6 +20,11 @@ class TraceQueries:
         sql = "SELECT begin_ns, end_ns, reason FROM trace_windows WHERE run_id = ? ORDER BY begin_ns"
         return [TraceWindow(*row) for row in self.db.tuples(sql, [run_id])]
 
+    def requests(self, run_id: int, after: int) -> list[tuple[int, float]]:
+        """Return the requests with higher ids than `after`, as (id, seconds)."""
+        sql = "SELECT id, seconds FROM trace_requests WHERE run_id = ? AND id > ? ORDER BY id"
+        return [(int(number), float(seconds)) for number, seconds in self.db.tuples(sql, [run_id, after])]
+
     def newest(self, run_id: int) -> int:
         """Return the id of a run's newest chunk; 0 if it has none."""
         row = self.db.row("SELECT max(id) AS id FROM trace_chunks WHERE run_id = ?", [run_id])

@@ -11,10 +11,12 @@ from engine.store.connection import WriteConnection
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.idempotency_keys import IdempotencyKeys, LaunchKey
+from engine.store.timestamps import now
 
 TAG_LENGTH = 40
 NAME_LENGTH = 200
 NOTE_LENGTH = 20_000
+SHORTEST_TRACE_S, LONGEST_TRACE_S = 0.1, 60.0
 
 
 class RunCommands:
@@ -97,6 +99,24 @@ class RunCommands:
             if status in ENDED:
                 raise WrongStatus(f"Run {run_id} can't be cancelled: it is already {status}.")
             return self._changes.cancel(run_id, status, by, "force" if force else "cancel")
+
+    @command("trace", "run")
+    def trace(self, run_id: int, seconds: float, *, by: str) -> None:
+        """Ask the worker of a running run to store all operations of the next seconds.
+
+        Raises NoSuchRun, WrongStatus if it isn't running, ConfigError for less than 0.1 or more than 60 seconds.
+        """
+        if not SHORTEST_TRACE_S <= seconds <= LONGEST_TRACE_S:
+            what = f"seconds must be from {SHORTEST_TRACE_S:g} to {LONGEST_TRACE_S:g}, got {seconds:g}."
+            raise ConfigError([Problem("seconds", what)])
+        with self.db.change() as connection:
+            if (status := self._changes.status(run_id)) != "running":
+                raise WrongStatus(f"Run {run_id} is {status}: operations can be stored while a run is running.")
+            connection.execute(
+                "INSERT INTO trace_requests (run_id, seconds, requested_by, requested_at) VALUES (?, ?, ?, ?)",
+                [run_id, seconds, by, now()],
+            )
+            self._changes.note_event(run_id, "trace requested", by, f"All operations of {seconds:g} s are stored.")
 
     def add_event(self, run_id: int, kind: str, who: str, detail: str = "") -> None:
         """Record an event of a run."""

@@ -62,6 +62,13 @@ TRACES = (
     names TEXT NOT NULL, -- the names that operations refer to by index, as JSON
     content TEXT NOT NULL -- the operations, 64 bytes each (engine/trace/entries.py), compressed by zlib, in base64
 ) STRICT""",
+    """CREATE TABLE trace_requests ( -- stretches of a running run that somebody wants stored
+    id INTEGER PRIMARY KEY, -- the order of requests
+    run_id INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    seconds REAL NOT NULL, -- how long, from the moment that the worker sees it
+    requested_by TEXT NOT NULL, -- who
+    requested_at TEXT NOT NULL -- when
+) STRICT""",
     """CREATE TABLE run_health ( -- what each rank of a run did when its worker last looked, and whether one hangs
     run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
     at TEXT NOT NULL, -- when

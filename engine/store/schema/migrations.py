@@ -262,3 +262,4 @@ def traces(db: Connection) -> None:
     for table in TRACES:
         db.execute(table)
     db.execute("CREATE INDEX trace_chunks_run ON trace_chunks (run_id, id)")
+    db.execute("CREATE INDEX trace_requests_run ON trace_requests (run_id, id)")
