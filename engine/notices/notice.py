@@ -13,6 +13,7 @@ from engine.registry import experiment
 from engine.store import Reader, RunRow, Sweep
 from engine.store.notices.delivery import Due
 from engine.store.records import BAD_ENDS, ENDED
+from engine.trace.health import BAD
 
 LONGEST_TEXT = 600
 """Maximum length of a cause or a name in a message."""
@@ -54,13 +55,15 @@ def notice_of(reader: Reader, due: Due, base: str = "") -> Notice:
         return Notice(due.key, "test", due.made_at, "Parallab: a test message", facts, False, base)
     with reader.db.snapshot():
         if due.kind == "run":
-            return _of_run(due, reader.runs.entry(due.run_id or 0), base)
+            return _of_run(reader, due, reader.runs.entry(due.run_id or 0), base)
         if due.kind == "failure":
             return _of_failure(reader, due, base)
         return _of_duel(reader, due, base) if due.kind == "duel" else _of_sweep(reader, due, base)
 
 
-def _of_run(due: Due, run: RunRow, base: str) -> Notice:
+def _of_run(reader: Reader, due: Due, run: RunRow, base: str) -> Notice:
+    if run.status not in ENDED:
+        return _of_standstill(reader, due, run, base)
     facts = [
         ("Run", f"{run.id}: {title_of(run)}"),
         ("Cause", run.cause),
@@ -70,6 +73,21 @@ def _of_run(due: Due, run: RunRow, base: str) -> Notice:
     subject = f"Run {run.id} {_ended(run.status)}: {title_of(run)}"
     data = {"run": _plain_run(run)}
     return _notice(due, subject, facts, run.status in BAD_ENDS, _link(base, "run", run.id), data)
+
+
+def _of_standstill(reader: Reader, due: Due, run: RunRow, base: str) -> Notice:
+    """Return the message about a run that has not ended: it stands still, or did when the message was written."""
+    kinds = {state.lower() for state in BAD}
+    said = [event.detail for event in reader.details.events(run.id) if event.kind in kinds]
+    verdict = reader.details.health_now(run.id).verdict
+    facts = [
+        ("Run", f"{run.id}: {title_of(run)}"),
+        ("Cause", said[-1] if said else verdict.sentence),
+        ("Now", "" if verdict.state in BAD else "it continues"),
+        ("Next step", "see its ranks; cancel it if it does not continue"),
+    ]
+    subject = f"Run {run.id} stands still: {title_of(run)}"
+    return _notice(due, subject, facts, True, _link(base, "run", run.id), {"run": _plain_run(run)})
 
 
 def _of_sweep(reader: Reader, due: Due, base: str) -> Notice:
@@ -118,6 +136,8 @@ def _of_duel(reader: Reader, due: Due, base: str) -> Notice:
 
 def _of_failure(reader: Reader, due: Due, base: str) -> Notice:
     run = reader.runs.entry(due.run_id or 0)
+    if run.status not in ENDED:
+        return _of_standstill(reader, due, run, base)
     if due.sweep_id is not None:
         whole = f"sweep {due.sweep_id}: {_title_of_sweep(reader.sweeps.one(due.sweep_id))}"
     else:

@@ -12,6 +12,7 @@ from engine.store.connection import WriteConnection
 from engine.store.curve_records import MachineSample
 from engine.store.curves.ingest import write_points
 from engine.store.curves.lineage import take_over
+from engine.store.notices.outbox import NoticeWriter
 from engine.store.records import RESUMES, ProcessIdentity, RankBatch, RankRow, Run
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.reader import RunReader
@@ -27,6 +28,7 @@ class WorkerCommands:
         self.db = db
         self._changes = RunChanges(db)
         self._runs = RunReader(db)
+        self._notices = NoticeWriter(db)
 
     def begin(
         self, run_id: int, worker: ProcessIdentity, environment: Mapping[str, Any], uptime_s: float | None = None
@@ -170,6 +172,13 @@ class WorkerCommands:
                 "INSERT OR REPLACE INTO trace_windows (run_id, begin_ns, end_ns, reason) VALUES (?, ?, ?, ?)",
                 ((run_id, window.begin_ns, window.end_ns, window.reason) for window in windows),
             )
+
+    def note_standstill(self, run_id: int, kind: str, sentence: str) -> None:
+        """Record that a run stands still, as an event and in messages to its owner's channels."""
+        with self.db.change():
+            self.db.touch(run_id)
+            self._changes.note_event(run_id, kind, "worker", sentence)
+            self._notices.tell_standstill(run_id)
 
     def write_health(self, run_id: int, health: Health) -> None:
         """Store what each rank of a run is doing, in place of what it did before."""

@@ -14,6 +14,7 @@ from engine.recorder import Point
 from engine.runner.runner import serve
 from engine.store import Demand, Reader, Store
 from engine.store.notices.delivery import Due
+from engine.trace.health import Health, Verdict
 from tests.stand_in import worker
 
 HOSTILE = (
@@ -50,6 +51,23 @@ def test_a_message_says_what_ended_how_why_how_long_and_its_result(notice: Notic
     assert notice.link == "https://lab.example.org/run?run=1"
     assert notice.bad
     assert not set("\r\n\u202e") & set(notice.subject + "".join(facts.values()))
+
+
+def test_a_run_that_stands_still_says_why_and_whether_it_continues(home: Home) -> None:
+    said = "trainer2 makes no progress: it is stopped (SIGSTOP)."
+    with Store.open(home) as store:
+        store.channels.add("slack", "https://hooks.slack.com/services/T/B/secret12345", owner="ada")
+        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick")
+        store.claims.claim(run_id, worker(), ())
+        store.worker.begin(run_id, worker(), {})
+        store.worker.write_health(run_id, Health("", (), Verdict("HUNG", "trainer2", "stopped", said)))
+        store.worker.note_standstill(run_id, "hung", said)
+        (due,) = store.delivery.take_due("me")
+        notice = notice_of(store.read, due, "https://lab.example.org")
+        assert notice.subject.startswith(f"Run {run_id} stands still: ") and notice.bad
+        assert dict(notice.facts)["Cause"] == said and "Now" not in dict(notice.facts)
+        store.worker.write_health(run_id, Health("", (), Verdict("RUNNING")))
+        assert dict(notice_of(store.read, due).facts)["Now"] == "it continues"
 
 
 def test_slack_gets_plain_text_and_nothing_calls_anybody(notice: Notice) -> None:

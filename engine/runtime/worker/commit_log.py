@@ -58,6 +58,9 @@ class CommitLog:
     def trace_requests(self) -> list[float]:
         return self._sink.trace_requests()
 
+    def standstill(self, kind: str, sentence: str) -> None:
+        self._sink.standstill(kind, sentence)
+
     def health(self, health: Health) -> None:
         self._sink.health(health)
 

@@ -61,7 +61,9 @@ class RankMonitor:
         self.departed = departed
         self.expendable = expendable
         self.outstayed_since: float | None = None
-        self.hang = HangWatch([self._watched(member) for member in members], folder, self._tell, hang_limits)
+        self.untold: list[Verdict] = []
+        """Standstills that are not recorded yet."""
+        self.hang = HangWatch([self._watched(member) for member in members], folder, self.untold.append, hang_limits)
         self.health_at, self.told = 0.0, Verdict("STARTING")
         self.progress = RunProgress(
             members, sink, folder, began, time_before_s, disturbance or Disturbance(1, machine().core_ids)
@@ -90,13 +92,14 @@ class RankMonitor:
             member.plan.index, member.role, member.pid, member.trace, lambda: not member.open or bool(member.done_at)
         )
 
-    def _tell(self, verdict: Verdict) -> None:
-        self.sink.event(verdict.state.lower(), verdict.sentence)
-
     def _watch(self) -> None:
         """Look for ranks that do not continue; store what was found, at most each second."""
         self.hang.started = self.progress.zero is not None
         self.hang.look_if_due()
+        with suppress(StoreBusy, StoreFull):
+            while self.untold:
+                self.sink.standstill(self.untold[0].state.lower(), self.untold[0].sentence)
+                del self.untold[0]
         health, at = self.hang.health, time.monotonic()
         if health and (at - self.health_at >= HEALTH_S or health.verdict.state != self.told.state):
             self.health_at, self.told = at, health.verdict

@@ -43,6 +43,9 @@ class Sink(Protocol):
     def trace_requests(self) -> list[float]:
         """Return the new requests to store all operations, each for so many seconds."""
 
+    def standstill(self, kind: str, sentence: str) -> None:
+        """Report once that a rank, or the run, stands still."""
+
     def health(self, health: Health) -> None:
         """Report what each rank is doing, and whether one hangs."""
 
@@ -94,6 +97,9 @@ class StoreSink:
         found = self._store.read.traces.requests(self._run_id, self._seen_request)
         self._seen_request = max([self._seen_request, *(number for number, _ in found)])
         return [seconds for _, seconds in found]
+
+    def standstill(self, kind: str, sentence: str) -> None:
+        self._store.worker.note_standstill(self._run_id, kind, sentence)
 
     def health(self, health: Health) -> None:
         self._store.worker.write_health(self._run_id, health)
@@ -148,6 +154,9 @@ class MemorySink:
     def trace_requests(self) -> list[float]:
         found, self.requests = self.requests, []
         return found
+
+    def standstill(self, kind: str, sentence: str) -> None:
+        self.events.append((kind, sentence))
 
     def health(self, health: Health) -> None:
         self.healths.append(health)

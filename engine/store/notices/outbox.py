@@ -1,4 +1,5 @@
-"""The outbox: messages are rows, written in the transaction that ends a run, and kept until they are delivered.
+"""The outbox: messages are rows, written in the transaction that ends a run or finds that it stands still, and kept
+until they are delivered.
 
 Runs of a sweep or a duel are reported once, when all have ended, and at the first failure; an automatically retried
 lost run is reported at the end of its chain.
@@ -116,6 +117,17 @@ class NoticeWriter:
             if self.db.row(told, [duel_id, duel_id]):
                 return False
             return self._put("duel", row["owner"], bad=True, duel_id=duel_id) > 0
+
+    def tell_standstill(self, run_id: int) -> None:
+        """Write the messages about a run that stands still, within the change that records it."""
+        row = self.db.row(_RUN, [run_id])
+        if row is None or row["status"] in ENDED:
+            return
+        if row["sweep_id"] is None:
+            self._put("run", row["owner"], bad=True, run_id=run_id)
+        else:
+            sweep_id = row["sweep_id"] if row["duel_id"] is None else None
+            self._put("failure", row["owner"], bad=True, run_id=run_id, sweep_id=sweep_id, duel_id=row["duel_id"])
 
     def tell_end(self, run_id: int) -> None:
         """Write the messages about a run's end, within the change that ends it."""

@@ -54,6 +54,26 @@ def sweep(store: Store, count: int, **more: object) -> tuple[int, list[int]]:
 # ---- what is told --------------------------------------------------------------------------------------------------
 
 
+def test_a_run_that_stands_still_is_told_before_its_end_and_one_of_a_sweep_too(
+    store: Store, reader: Reader, add: Callable[..., int]
+) -> None:
+    channel(store)
+    channel(store, "bea", ends="bad", reach="wholes", address=HOOK + "6")
+    run_id = add()
+    sweep_id, (first, _) = sweep(store, 2)
+    for each in (run_id, first):
+        store.claims.claim(each, WORKER, ())
+        store.worker.begin(each, WORKER, {})
+        store.worker.note_standstill(each, "hung", "trainer2 is stopped.")
+        assert [event.kind for event in reader.details.events(each)][-1] == "hung"
+    assert told(reader) == [("run", run_id), ("failure", first)]
+    assert reader.outbox.sent("ada")[0].sweep_id == sweep_id
+    store.claims.end(run_id, "failed", "It failed.")
+    assert told(reader)[-1] == ("run", run_id)
+    store.worker.note_standstill(run_id, "hung", "Too late.")
+    assert len(told(reader)) == 3
+
+
 def test_a_single_run_is_told_to_its_owner_however_it_ends(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
