@@ -1,3 +1,3 @@
 """Distributed-training experiments, their runner and their store; independent of Streamlit."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
