@@ -12,7 +12,7 @@ from torch.futures import Future
 from engine.errors import PeerLost
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.request_reply import Answer, Exchange, Request, Service
-from engine.runtime.transport.rpc_group import THREADS, THREADS_FOR_SMALL, answered_later, joined
+from engine.runtime.transport.rpc_group import THREADS, THREADS_FOR_SMALL, answered_later, joined, keep_thread_states
 
 SMALL = 4096
 """Vectors of up to this many float32 values are sent inside the message as bytes: sending them as tensors costs several
@@ -110,6 +110,7 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
     _served[:] = [_Served(service, exchange)]
     try:
         with joined(rank, exchange.patience_s, threads=_threads(exchange)):
+            keep_thread_states(rank, _threads(exchange))
             yield
     finally:
         _served.clear()
@@ -124,4 +125,5 @@ def connect(exchange: Exchange, rank: Rank) -> Iterator[RpcLine]:
     direct = rank.device.type == theirs.type == "cuda"
     maps = {exchange.server_role: {rank.device: theirs}} if direct else None
     with joined(rank, exchange.patience_s, maps, _threads(exchange)):
+        keep_thread_states(rank, _threads(exchange))
         yield RpcLine(exchange, rank.device if direct else torch.device("cpu"), exchange.counting(rank))
