@@ -3,7 +3,9 @@
 import time
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
@@ -14,6 +16,7 @@ from engine.runtime.worker.ranks import Rank
 
 REWARD, END = -2, -1
 """Column indices in a row of a message."""
+Rows = NDArray[np.float32]
 REPORT_EACH = 25
 """Steps between reports of progress and phases; reporting at each step would cost as much as the step."""
 
@@ -57,9 +60,8 @@ class RoundMemory:
         self.rewards = torch.zeros(steps, environments)
         self.ends = torch.zeros(steps, environments, dtype=torch.bool)
 
-    def remember(self, step: int, columns: slice, message: Tensor) -> None:
-        """Store an observer's states of this step, and its rewards and ends of the previous step."""
-        rows = message.numpy()
+    def remember(self, step: int, columns: slice, rows: Rows) -> None:
+        """Store states of this step, and rewards and ends of the previous step, from messages one below the other."""
         if step > 0:
             self.rewards.numpy()[step - 1, columns] = rows[:, REWARD]
             self.ends.numpy()[step - 1, columns] = rows[:, END] > 0

@@ -90,7 +90,7 @@ class Service:
         arrived = time.monotonic_ns()
 
         def respond(answer: Answer, reply: Tensor | None) -> None:
-            send(answer._replace(held_ns=time.monotonic_ns() - arrived), reply)
+            send(Answer(*answer[:-1], time.monotonic_ns() - arrived), reply)
 
         try:
             self._handler(request, vector, respond)
