@@ -1,26 +1,31 @@
 """Questions of 6 numbers by 10 clients who do nothing else, answered at once or when all have asked: what each
-transport allows REINFORCE.
+transport allows REINFORCE, and what share of it REINFORCE reaches over RPC.
 
-Run: python -m bench.small_messages [--rounds 5]
+Run: python -m bench.small_messages [--rounds 5] [--transports rpc]
 """
 
 import argparse
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from bench.measuring import alternate, save
+from bench.measuring import alternate, ratio, save
+from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
+from engine.registry import method
 from engine.runtime.rank import fork_server
 from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.runtime.worker.sink import MemorySink
 
 CLIENTS, QUESTIONS, NUMBERS = 10, 3000, 6
+EPISODES, STEPS = 11, 100
 Transport = Literal["rpc", "shared_memory"]
 
 
@@ -76,21 +81,44 @@ def rate(transport: Transport, together: bool) -> float:
     return sink.values("rate")[0]
 
 
+def env_steps(mode: str) -> float:
+    """Return the env steps per second of as many observers over RPC, between the first update and the last."""
+    asked = {"observers": CLIENTS, "mode": mode, "episodes": EPISODES, "steps": STEPS}
+    config = BatchedReinforceConfig.check(asked | {"threads_per_rank": 1, "device": "cpu"})
+    sink = MemorySink()
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = Ranks(config.roles, ("cpu",) * len(config.roles), 1, config.seed, Path(folder), sink)
+        method("batched_reinforce")(config, ranks)
+    times = [point.time_s for batch in sink.batches for point in batch.points if point.name == "train/loss"]
+    return CLIENTS * STEPS * (EPISODES - 1) / (times[-1] - times[0])
+
+
 def main() -> None:
     """Measure, print and save."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=5)
-    rounds = options.parse_args().rounds
+    options.add_argument("--transports", nargs="+", default=["rpc", "shared_memory"])
+    asked = options.parse_args()
+    questions: dict[str, Callable[[], float]] = {
+        f"{transport}_{'together' if together else 'at_once'}": partial(rate, transport, together)
+        for transport in asked.transports
+        for together in (True, False)
+    }
+    steps = {f"reinforce_{mode}": partial(env_steps, mode) for mode in ("batched", "per_call")}
     fork_server.start()
     fork_server.wait_until_loaded()
-    found = alternate(
-        rounds,
-        rpc_together=lambda: rate("rpc", True),
-        rpc_at_once=lambda: rate("rpc", False),
-        shared_memory_together=lambda: rate("shared_memory", True),
-        shared_memory_at_once=lambda: rate("shared_memory", False),
+    found = alternate(asked.rounds, **questions, **steps)
+    save(
+        "small_messages",
+        {
+            "rounds": asked.rounds,
+            "clients": CLIENTS,
+            "questions_per_second": {name: found[name] for name in questions},
+            "env_steps_per_second": {name: found[name] for name in steps},
+            "reinforce_over_questions": ratio(found["reinforce_batched"], found["rpc_together"]),
+            "batched_over_per_call": ratio(found["reinforce_batched"], found["reinforce_per_call"]),
+        },
     )
-    save("small_messages", {"rounds": rounds, "clients": CLIENTS, "questions_per_second": found})
 
 
 if __name__ == "__main__":

@@ -117,3 +117,25 @@ def fail_in_the_handler(rank: Rank, exchange: Exchange) -> None:
     with exchange.connect(rank) as line:
         rank.ready()
         line.ask(Request(rank.index, FAIL))
+
+
+def count_in_handler_threads(rank: Rank, exchange: Exchange, times: int) -> None:
+    """Each answer's version is how many requests its handler thread has seen, as far as that thread remembers."""
+    if rank.index == exchange.server:
+        memory, left = threading.local(), threading.Event()
+
+        def handle(request: Request, vector: Tensor | None, respond: Respond) -> None:
+            memory.seen = getattr(memory, "seen", 0) + 1
+            respond(Answer(memory.seen), None)
+            if request.kind == LEAVE:
+                left.set()
+
+        with exchange.serve(rank, handle):
+            rank.ready()
+            left.wait(60)
+        return
+    with exchange.connect(rank) as line:
+        rank.ready()
+        seen = [line.ask(Request(rank.index, ADD, step)).version for step in range(times)]
+        rank.recorder.log({"sum": float(max(seen))}, step=times)
+        line.ask(Request(rank.index, LEAVE))

@@ -41,9 +41,9 @@ class Environments:
         self._environments = list(made) or [make(kind.name) for _ in range(count)]
         self._steps = 0
         self.observations = np.zeros((count, kind.observation), np.float32)
-        self.returns = np.zeros(count)
+        self.returns = [0.0] * count
         """[count]: the rewards of the current episodes so far."""
-        self.lengths = np.zeros(count, np.int64)
+        self.lengths = [0] * count
         self.finished: list[tuple[float, int]] = []
         """Return and length of the episodes that ended since the last call of `take_finished`."""
         seeds = np.random.SeedSequence(seed).generate_state(count).tolist()
@@ -68,14 +68,15 @@ class Environments:
         last: dict[int, Floats] = {}
         self._steps += 1
         for place, (environment, action) in enumerate(zip(self._environments, self._native(actions), strict=True)):
-            seen, reward, terminated[place], truncated[place], _ = self._safely(environment.step, action)
+            seen, reward, is_terminated, is_truncated, _ = self._safely(environment.step, action)
             rewards[place] = reward
             self.returns[place] += float(reward)
             self.lengths[place] += 1
             self._see(place, seen)
-            if terminated[place] or truncated[place]:
+            if is_terminated or is_truncated:
+                terminated[place], truncated[place] = is_terminated, is_truncated
                 last[place] = self.observations[place].copy()
-                self.finished.append((float(self.returns[place]), int(self.lengths[place])))
+                self.finished.append((self.returns[place], self.lengths[place]))
                 self._begin(place, environment)
         return Step(rewards, terminated, truncated, last)
 

@@ -1,19 +1,24 @@
 """The messages between observers and agent, and the agent's memory of a round."""
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.policy import HIDDEN
+from engine.recorder import Details
 from engine.rl.kinds import Kind
 from engine.runtime.transport.request_reply import Answer, ClientLink, Request
 from engine.runtime.worker.ranks import Rank
 
 REWARD, END = -2, -1
 """Column indices in a row of a message."""
+Rows = NDArray[np.float32]
 REPORT_EACH = 25
 """Steps between reports of progress and phases; reporting at each step would cost as much as the step."""
 
@@ -57,9 +62,8 @@ class RoundMemory:
         self.rewards = torch.zeros(steps, environments)
         self.ends = torch.zeros(steps, environments, dtype=torch.bool)
 
-    def remember(self, step: int, columns: slice, message: Tensor) -> None:
-        """Store an observer's states of this step, and its rewards and ends of the previous step."""
-        rows = message.numpy()
+    def remember(self, step: int, columns: slice, rows: Rows) -> None:
+        """Store states of this step, and rewards and ends of the previous step, from messages one below the other."""
         if step > 0:
             self.rewards.numpy()[step - 1, columns] = rows[:, REWARD]
             self.ends.numpy()[step - 1, columns] = rows[:, END] > 0
@@ -97,6 +101,10 @@ class AgentLine:
         self._asked_s += time.perf_counter() - began
         self._held_s += answer.held_ns / 1e9
         return answer
+
+    def playing(self, step: int) -> AbstractContextManager[Details]:
+        """Trace the block as a step of all environments."""
+        return self._rank.recorder.operation("compute", "env step", number=step)
 
     def count_step(self, step: int, played_s: float) -> None:
         """Count a step of all environments and its duration; report periodically."""

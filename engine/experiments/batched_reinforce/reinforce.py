@@ -8,6 +8,7 @@ Notation: T steps per round, M environments of all observers.
 
 import time
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -39,8 +40,11 @@ class Agent:
         self.memory = RoundMemory(
             config.steps, config.observers * config.envs_per_observer, kind.observation, rank.device
         )
-        self.answers = torch.zeros(config.observers, self.layout.size)
-        """By observer: its actions, as a message."""
+        self.told = np.zeros((config.observers, self.layout.size), np.float32)
+        """By observer: its last message."""
+        self._replies = np.zeros_like(self.told)
+        self.answers = list(torch.from_numpy(self._replies))
+        """By observer: its actions, as a message; a view of `_replies`."""
         self.asked: set[int] = set()
         """Observers with a pending request in this step."""
         self.episode = 0
@@ -53,7 +57,7 @@ class Agent:
         Mode per_call acts for one observer at once; batched acts for all in one forward pass when the last request
         arrives. After the last step of a round the agent trains.
         """
-        self.memory.remember(step, self.layout.columns(observer, observer + 1), message.view(self.layout.shape))
+        self.told[observer] = message.numpy()
         self.asked.add(observer)
         everyone = len(self.asked) == self.config.observers
         if step < self.config.steps and self.config.mode == "per_call":
@@ -62,10 +66,13 @@ class Agent:
             ready = list(range(self.config.observers))
         else:
             return []
+        first, end = ready[0], ready[-1] + 1
+        rows = self.told[first:end].reshape(-1, self.layout.shape[1])
+        self.memory.remember(step, self.layout.columns(first, end), rows)
         if step == self.config.steps:
             self.learn()
         else:
-            self.act(step, ready[0], ready[-1] + 1)
+            self.act(step, first, end)
         self.asked.difference_update(ready)
         return ready
 
@@ -76,7 +83,7 @@ class Agent:
         actions = self.policy.act(memory.states[step, columns].to(masks.device), masks)
         memory.masks[step, columns], memory.actions[step, columns] = masks, actions
         environments = self.layout.environments
-        self.answers[first:end, :environments] = actions.view(-1, environments).float().cpu()
+        self._replies[first:end, :environments] = actions.view(-1, environments).cpu().numpy()
 
     def loss(self) -> Tensor:
         """Return the round's loss []: -sum of log pi(a|s) * return, over environments."""
@@ -125,7 +132,8 @@ class Observer:
             message[:, :REWARD] = environments.observations
             line.ask(step)
             began = time.perf_counter()
-            found = environments.step(line.actions.astype("int64"))
+            with line.playing(step):
+                found = environments.step(line.actions.astype("int64"))
             message[:, REWARD] = found.rewards
             message[:, END] = found.terminated | found.truncated
             line.count_step(step, time.perf_counter() - began)

@@ -100,7 +100,7 @@ class Service:
                 version=answer.version,
                 value=answer.staleness,
             )
-            send(answer._replace(held_ns=time.monotonic_ns() - arrived), reply)
+            send(Answer(*answer[:-1], time.monotonic_ns() - arrived), reply)
 
         try:
             with self._record.operation("serve", "request", peer=request.client, number=request.step):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.distributed import rpc
@@ -12,7 +13,7 @@ from torch.futures import Future
 from engine.errors import PeerLost
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.request_reply import Answer, Exchange, Request, Service
-from engine.runtime.transport.rpc_group import THREADS, THREADS_FOR_SMALL, answered_later, joined
+from engine.runtime.transport.rpc_group import THREADS, THREADS_FOR_SMALL, answered_later, joined, keep_thread_states
 
 SMALL = 4096
 """Vectors of up to this many float32 values are sent inside the message as bytes: sending them as tensors costs several
@@ -84,12 +85,14 @@ class RpcLine:
         self._server = exchange.server_role
         self._peer = rpc.get_worker_info(exchange.server_role)
         self._small = _is_small(exchange) and device.type == "cpu"
+        if self._small:  # their memory for NumPy, which runs far less code for a copy than torch: it is rarely in cache
+            self._small_outgoing, self._small_incoming = self.outgoing.numpy(), self.incoming.numpy()
         self._count = count
 
     def ask(self, request: Request, *, send: bool = True) -> Answer:
         vector: Tensor | bytes | None = None
         if send:
-            vector = self.outgoing.numpy().tobytes() if self._small else self.outgoing.to(self._wire)
+            vector = self._small_outgoing.tobytes() if self._small else self.outgoing.to(self._wire)
         try:
             answer, reply = rpc.rpc_sync(self._peer, _receive, args=(tuple(request), vector))
         except RuntimeError as error:
@@ -97,8 +100,8 @@ class RpcLine:
         if answer is None:
             raise PeerLost(f"{self._server} failed: {reply}")
         if isinstance(reply, bytes):
-            reply = torch.frombuffer(bytearray(reply), dtype=torch.float32)
-        if reply is not None:
+            self._small_incoming[:] = np.frombuffer(reply, np.float32)
+        elif reply is not None:
             self.incoming.copy_(reply)
         self._count(send + (reply is not None))
         return Answer(*answer)
@@ -110,6 +113,7 @@ def serve(exchange: Exchange, rank: Rank, service: Service) -> Iterator[None]:
     _served[:] = [_Served(service, exchange)]
     try:
         with joined(rank, exchange.patience_s, threads=_threads(exchange)):
+            keep_thread_states(rank, _threads(exchange))
             yield
     finally:
         _served.clear()
@@ -124,4 +128,5 @@ def connect(exchange: Exchange, rank: Rank) -> Iterator[RpcLine]:
     direct = rank.device.type == theirs.type == "cuda"
     maps = {exchange.server_role: {rank.device: theirs}} if direct else None
     with joined(rank, exchange.patience_s, maps, _threads(exchange)):
+        keep_thread_states(rank, _threads(exchange))
         yield RpcLine(exchange, rank.device if direct else torch.device("cpu"), exchange.counting(rank))

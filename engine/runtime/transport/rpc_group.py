@@ -4,6 +4,7 @@ TensorPipe is in maintenance mode, so nothing else may use it.
 Ranks meet through a file and use only the loopback interface: RPC runs any function it receives.
 """
 
+import ctypes
 import os
 import threading
 import warnings
@@ -36,6 +37,10 @@ DeviceMaps = dict[str, dict[torch.device, torch.device]]
 """By role: the mapping of our devices to theirs; without an entry, only CPU tensors can be sent."""
 
 
+_keeping: list[threading.Barrier] = []
+"""Where the handler threads of this process meet in `keep_thread_states`."""
+
+
 @contextmanager
 def joined(
     rank: Rank, patience_s: float, device_maps: DeviceMaps | None = None, threads: int = THREADS
@@ -62,6 +67,22 @@ def joined(
         _joined -= 1
         if _joined == 0:
             _leave(rank)
+
+
+def keep_thread_states(rank: Rank, threads: int) -> None:
+    """Make each of this rank's handler threads keep its Python thread state; call in the `joined` block.
+
+    Without this torch makes and frees one whenever such a thread enters Python: three times in a call, with a mapping
+    of memory each, which takes longer than the rest of a small call.
+    """
+    _keeping[:] = [threading.Barrier(threads)]
+    for future in [call_async(rank.role, _keep_thread_state) for _ in range(threads)]:
+        result_of(rank.role, future)
+
+
+def _keep_thread_state() -> None:
+    ctypes.pythonapi.PyGILState_Ensure()  # never released: torch frees a state that nobody else holds
+    _keeping[0].wait(START_S)  # so that every thread handles one of these calls
 
 
 def _join(rank: Rank, patience_s: float, device_maps: DeviceMaps, threads: int) -> None:

@@ -71,6 +71,15 @@ def test_more_clients_may_wait_than_rpc_has_threads(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(("size", "threads"), [(rpc.SMALL, 1), (rpc.SMALL + 1, 2)])
+def test_handler_threads_of_rpc_keep_their_python_state(tmp_path: Path, size: int, threads: int) -> None:
+    fork_server.start()
+    sink = MemorySink()
+    exchange = Exchange.create("rpc", size, server=0, server_role="ps", clients=(1,), patience_s=30)
+    Ranks(("ps", "trainer1"), ("cpu",) * 2, 1, 5, tmp_path, sink).run(functions.count_in_handler_threads, exchange, 40)
+    assert sink.values("sum", 1)[0] >= 40 / threads
+
+
 def test_a_server_may_ask_itself(tmp_path: Path) -> None:
     cases = [(exchange_of(transport, 1, server_role="ps", first=0),) for transport in TRANSPORTS]
     run(tmp_path, 1, in_each_case, functions.serve_and_ask, cases)
