@@ -7,6 +7,7 @@ import faulthandler
 import os
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR1
@@ -29,6 +30,15 @@ def write_stacks_on_signal(folder: Path, role: str) -> None:
     descriptor = os.open(early, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     faulthandler.register(SIGNAL, descriptor, all_threads=True)
     early.replace(path)  # a signal before this would end the process
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove the files of ranks that were never asked; call when all ranks have ended."""
+    with suppress(OSError):
+        for path in (folder / FOLDER).iterdir():
+            if path.stat().st_size == 0:
+                path.unlink()
+        (folder / FOLDER).rmdir()  # fails where there is evidence
 
 
 class StackRequest:

@@ -14,6 +14,7 @@ import torch
 import torch.multiprocessing as mp
 
 from engine.errors import RankFailed
+from engine.hang.stacks import remove_empty
 from engine.hang.watch import HangLimits
 from engine.home import DATA
 from engine.registry import server_roles
@@ -173,3 +174,4 @@ class Ranks:
             self.sink.event("rank outlived kill", f"These pids are still running: {', '.join(map(str, left))}.")
         else:
             remove_meeting_files(self.folder)
+            remove_empty(self.folder)
