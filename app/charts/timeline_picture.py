@@ -49,13 +49,16 @@ def picture(home: Home, run_id: int, begin_us: float | None, end_us: float | Non
     if not len(trace):
         return {"version": version, "roles": list(trace.roles), "operations": 0, "windows": []}
     whole, rows = trace, _rows(trace)
+    first, last = _limits(whole)
     begin, end = _stretch(trace, begin_us, end_us)
+    begin, end = max(first, min(begin, last - 1)), min(last, max(end, first + 1))
     trace = whole.between(begin, end)
     shown = rectangles(trace, begin, end)
     few = len(trace) <= MOST_ANALYSED
     messages = trace.messages if few else Messages.none()
     drawn, count = arrows(messages, begin, end)
-    path = critical_path(trace, begin, end) if few else []
+    is_stored = any(window.begin_ns <= begin and end <= window.end_ns for window in whole.windows)
+    path = critical_path(trace, begin, end) if few and is_stored else []
     row_of = {row: index for index, (row, _) in enumerate(rows)}
     return {
         "version": version,
@@ -64,6 +67,7 @@ def picture(home: Home, run_id: int, begin_us: float | None, end_us: float | Non
         "rows": [label for _, label in rows],
         "kinds": list(KINDS),
         "windows": [[_us(trace, one.begin_ns), _us(trace, one.end_ns), one.reason] for one in trace.windows],
+        "all": [_us(trace, first), _us(trace, last)],
         "begin": _us(trace, begin),
         "end": _us(trace, end),
         "rectangles": [
@@ -131,6 +135,13 @@ def _stretch(trace: RunTrace, begin_us: float | None, end_us: float | None) -> t
         raise ConfigError([Problem("to", what)])
     limit = 1e15
     return (trace.zero_ns + round(max(-limit, min(limit, each)) * 1e3) for each in (begin_us, end_us))  # type: ignore[return-value]
+
+
+def _limits(trace: RunTrace) -> tuple[int, int]:
+    """Return the times between which there is anything to show."""
+    begins = [window.begin_ns for window in trace.windows] or [int(trace.entries["entered_ns"].min())]
+    ends = [window.end_ns for window in trace.windows] + [int(trace.entries["left_ns"].max())]
+    return min(begins), max(ends)
 
 
 def first_stretch(trace: RunTrace) -> tuple[int, int]:

@@ -87,7 +87,7 @@ def _what(shares: PathShares) -> str:
         where = f", all in {next(iter(shares.computing))}"
     also = f"; {', '.join(rest[:3])}" if rest else ""
     most_of_it = f"{WORDS.get(kind, kind)} for {_percent(share)}{where}"
-    return f"The critical path of {_seconds(shares.length_s)} is {most_of_it}{also}."
+    return f"In this stretch, the critical path ({_seconds(shares.length_s)}) is {most_of_it}{also}."
 
 
 def _how_far(shares: PathShares) -> str:
@@ -122,7 +122,7 @@ def _what_to_change(shares: PathShares) -> str:
     if shares.exchange > 0.3:
         return "Exchange less often or less: more work per message, a larger batch, or the shared-memory transport."
     if shares.exchange < WORTH and kinds.get("compute", 0) > 0.7:
-        return "More ranks may help as long as cores are free; faster messages would not."
+        return "Faster messages would not help here; more ranks do, as long as there are free cores for them."
     return ""
 
 

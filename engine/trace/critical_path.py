@@ -16,6 +16,7 @@ LONGEST = 20_000
 """Parts of a path."""
 TOGETHER = ("barrier", "collective")
 MESSAGE = "message"
+WAITS = ("wait", *TOGETHER, "communicate", "rpc", "queue", "lock")
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,18 @@ class _Walk:
         self.latest = _latest_to_enter(trace)
 
     def last(self, end_ns: int) -> tuple[int, int]:
-        """Return the rank whose last operation before a time ended last, and when; waits without a peer don't count."""
+        """Return the rank where the path ends, and when: one that is at work at the end of the stretch, for the longest
+        time, else the one whose last operation before it ended last.
+        """
+        at_work = []
+        for rank, mine in enumerate(self.of_rank):
+            index = int(np.searchsorted(self.left[rank], end_ns))
+            if index < len(mine):
+                entry = self.trace.entries[mine[index]]
+                if int(entry["entered_ns"]) < end_ns and KINDS[entry["kind"]] not in WAITS:
+                    at_work.append((int(entry["entered_ns"]), rank))
+        if at_work:
+            return min(at_work)[1], end_ns
         best, at = 0, self.begin_ns
         for rank, left in enumerate(self.left):
             index = int(np.searchsorted(left, end_ns, "right")) - 1

@@ -20,8 +20,8 @@ def test_shares_and_what_free_messages_would_bring_are_exact() -> None:
         ("trainer1", "compute", 30), ("trainer2", "compute", 20), ("ps", "message", 30), ("trainer1", "communicate", 20)
     )
     assert first == (
-        "The critical path of 100 ms is computing for 50 %, 30 % in trainer1; messages on their way 30 %, "
-        "communication 20 %."
+        "In this stretch, the critical path (100 ms) is computing for 50 %, 30 % in trainer1; messages on their way "
+        "30 %, communication 20 %."
     )
     assert second == (
         "Exchange between ranks takes 50 % of it: without messages and waits the same work would take 50 ms, "
@@ -32,9 +32,9 @@ def test_shares_and_what_free_messages_would_bring_are_exact() -> None:
 
 def test_without_exchange_more_ranks_are_the_advice() -> None:
     assert said(("trainer1", "compute", 97), ("trainer1", "update", 3)) == [
-        "The critical path of 100 ms is computing for 97 %, all in trainer1.",
+        "In this stretch, the critical path (100 ms) is computing for 97 %, all in trainer1.",
         "Exchange between ranks takes none of it.",
-        "More ranks may help as long as cores are free; faster messages would not.",
+        "Faster messages would not help here; more ranks do, as long as there are free cores for them.",
     ]
 
 
@@ -69,5 +69,5 @@ def test_nothing_is_said_of_an_empty_path_and_no_advice_without_a_reason() -> No
 def test_one_rank_exchanges_nothing_and_is_told_so_little() -> None:
     path = [PathPart(0, "compute", 0, 4 * MS)]
     assert sentences(PathShares.of(path, ("main",)), 1) == [
-        "The critical path of 4 ms is computing for 100 %, all in main."
+        "In this stretch, the critical path (4 ms) is computing for 100 %, all in main."
     ]

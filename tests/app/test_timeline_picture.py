@@ -60,7 +60,9 @@ def test_a_picture_holds_rows_rectangles_messages_and_what_bounds_the_run(lab: t
     assert pushes[1][6] == "push #1, with ps, 4 MB, weights version 1"
     assert found["messages"][:2] == [[2, 55.0, 1, 60.0], [1, 68.0, 2, 80.0]] and found["message_count"] == 4
     assert sum(end - begin for _, begin, end, _ in found["path"]) == pytest.approx(180.0)
-    assert found["sentences"][0].startswith("The critical path of 180 µs is computing for 61 %, all in trainer1")
+    assert found["sentences"][0].startswith(
+        "In this stretch, the critical path (180 µs) is computing for 61 %, all in trainer1"
+    )
     totals = {(found["rows"][row], kinds[kind]): (count, ms) for row, kind, count, ms in found["totals"]}
     assert totals["trainer1", "compute"] == (2, 0.11) and totals["ps: requests", "serve"] == (2, 0.02)
 
@@ -73,8 +75,15 @@ def test_a_zoom_clips_the_totals_and_keeps_only_what_is_inside(lab: tuple[Home, 
     assert found["operations"] == 8 and found["rows"] == ["ps", "ps: requests", "trainer1"]
 
 
+def test_a_stretch_is_cut_to_what_is_recorded(lab: tuple[Home, int]) -> None:
+    found = picture(*lab, -500.0, 5_000.0)
+    assert (found["begin"], found["end"], found["all"]) == (0.0, 200.0, [0.0, 200.0])
+    found = picture(*lab, 150.0, 5_000.0)
+    assert (found["begin"], found["end"]) == (150.0, 200.0)
+
+
 def test_a_stretch_without_operations_is_an_empty_picture(lab: tuple[Home, int]) -> None:
-    found = picture(*lab, 5_000.0, 6_000.0)
+    found = picture(*lab, 185.0, 190.0)
     assert (found["rectangles"], found["messages"], found["path"], found["sentences"]) == ([], [], [], [])
 
 

@@ -33,7 +33,7 @@ function draw(svg, picture, view, { colours, ground, path }) {
   const { x, left, width } = view;
   const inside = (us) => Math.min(Math.max(x(us), left), width);
   gaps(svg, picture, view, inside);
-  for (const [at, label] of ticks(picture.begin, picture.end, (width - left) / 110)) {
+  for (const [at, label] of ticks(picture.begin, picture.end, (width - left) / 90)) {
     add(svg, "line", { class: "grid", x1: x(at), x2: x(at), y1: AXIS_PX - 6, y2: view.height });
     if (x(at) < width - 30) add(svg, "text", { class: "tick", x: x(at) + 3, y: AXIS_PX - 9 }, label);
   }

@@ -11,8 +11,13 @@ function inWords(us, digits = 3) {
   return `${Number((us / size).toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 6 })} ${name}`;
 }
 
-// Round times within a stretch, at most `most` of them, each with its label.
+// Round times within a stretch, about `most` of them, each with its label; far from 0, where labels would be long, they count from the left edge.
 function ticks(begin, end, most) {
+  const from = Math.max(Math.abs(begin), Math.abs(end)) > 200 * (end - begin) ? begin : 0;
+  return roundTimes(begin - from, end - from, Math.max(2, most)).map(([at, label]) => [at + from, from ? `+${label}` : label]);
+}
+
+function roundTimes(begin, end, most) {
   const rough = (end - begin) / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);

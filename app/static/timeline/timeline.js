@@ -28,7 +28,7 @@ export default function ({ parentElement, data }) {
 function build(root) {
   root.innerHTML = `
     <div class="tools" role="toolbar" aria-label="Timeline">
-      <select aria-label="Stored stretch"></select>
+      <select aria-label="Stored part of the run"></select>
       <button data-do="in" aria-label="Zoom in">+</button><button data-do="out" aria-label="Zoom out">−</button>
       <button data-do="left" aria-label="Earlier">←</button><button data-do="right" aria-label="Later">→</button>
       <button data-do="reset">A few steps</button>
@@ -44,7 +44,7 @@ function build(root) {
   root.querySelectorAll("button").forEach((button) => button.addEventListener("click", () => act(own, button.dataset.do)));
   own.path.addEventListener("change", () => render(own));
   own.select.addEventListener("change", () => {
-    const [begin, end] = own.picture.windows[own.select.value] ?? [];
+    const [begin, end] = (own.select.value === "all" ? own.picture.all : own.picture.windows[own.select.value]) ?? [];
     if (end > begin) show(own, begin, end);
   });
   svg.addEventListener("keydown", (event) => {
@@ -81,15 +81,16 @@ function act(own, what) {
     load(own);
   } else if (what === "in" || what === "out") zoom(own, what === "in" ? 0.5 : 2, (begin + end) / 2);
   else if (what === "left" || what === "right") {
-    const by = ((end - begin) / 2) * (what === "left" ? -1 : 1);
+    const [first, last] = own.picture.all;
+    const by = what === "left" ? Math.max(first - begin, (begin - end) / 2) : Math.min(last - end, (end - begin) / 2);
     show(own, begin + by, end + by);
   }
 }
 
 function zoom(own, factor, around) {
   const { begin, end } = own.stretch ? { begin: own.stretch[0], end: own.stretch[1] } : own.picture;
-  const span = Math.max(1, (end - begin) * factor), share = (around - begin) / (end - begin);
-  show(own, around - span * share, around + span * (1 - share));
+  const span = Math.max(1, (end - begin) * factor), share = (around - begin) / (end - begin), [first, last] = own.picture.all;
+  show(own, Math.max(first, around - span * share), Math.min(last, around + span * (1 - share)));
 }
 
 function show(own, begin, end) {
@@ -128,9 +129,10 @@ function render(own) {
   const hidden = picture.message_count === null ? "Zoom in to see messages and what bounds the run. "
     : picture.message_count && !picture.messages.length ? `${picture.message_count.toLocaleString("en")} messages: zoom in to see them. ` : "";
   const lost = picture.lost ? `${picture.lost.toLocaleString("en")} operations were overwritten before they could be stored. ` : "";
-  own.note.textContent = `${hidden}${lost}Drag to zoom in, double-click or + and − to zoom, arrow keys to move.`;
+  const apart = picture.sentences.length ? "" : "Choose a stretch within one stored part to see what bounds the run. ";
+  own.note.textContent = `${picture.message_count === null ? hidden : hidden + apart}${lost}Drag to zoom in, double-click or + and − to zoom, arrow keys to move.`;
   const windows = picture.windows.map(([begin, end, reason], index) => `<option value="${index}">${{ start: "Start", sample: "Sample", request: "Requested", end: "End" }[reason]}: ${inWords(begin)}, ${inWords(end - begin)}</option>`);
-  const options = `<option value="">Stored stretches</option>${windows.join("")}`;
+  const options = `<option value="">Stored parts</option><option value="all">All: ${inWords(picture.all[0])} to ${inWords(picture.all[1])}</option>${windows.join("")}`;
   if (own.options !== options) own.select.innerHTML = own.options = options;
   const at = picture.windows.findIndex(([begin, end]) => Math.abs(begin - picture.begin) < 1 && Math.abs(end - picture.end) < 1);
   own.select.value = at < 0 ? "" : String(at);
@@ -138,6 +140,12 @@ function render(own) {
     const item = document.createElement("li"), swatch = document.createElement("i");
     swatch.style.background = colourOf(picture, Number(kind), theme.colours);
     if (IDLE.has(picture.kinds[kind])) swatch.style.opacity = 0.28;
+    item.append(swatch, label);
+    return item;
+  }));
+  own.legend.append(...[["gap", "not stored"], ["none", "nothing recorded"]].map(([name, label]) => {
+    const item = document.createElement("li"), swatch = document.createElement("i");
+    swatch.className = name;
     item.append(swatch, label);
     return item;
   }));
