@@ -24,7 +24,8 @@ def time_difference(
     where fewer than two groups have others.
     """
     calm = {name: own for name, runs in groups.items() if (own := [run for run in runs if not run.disturbed])}
-    whole = whole or len(calm) < 2
+    forced = not whole and len(calm) < 2 and len(groups) > 1
+    whole = whole or forced
     counted = groups if whole else calm
     runs = [run for own in counted.values() for run in own]
     ids = [run.id for run in runs]
@@ -34,6 +35,8 @@ def time_difference(
     if said and apart:
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
         said += f" Disturbed runs ({', '.join(apart[:MOST_NAMED])}{more}) are left out."
+    if said and forced and any(run.disturbed for run in runs):
+        said += " Disturbed runs count in it, as fewer than two have others: measure again for a fair comparison."
     if said:
         st.markdown(as_text(said))
         page_capture.words([said])
