@@ -60,11 +60,18 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distur
         height=HEIGHT_PX,
         colours=colours,
     )
-    sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank)
+    sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank) if groups else []
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
+    if not groups:
+        sentences.append(
+            "Crosses are single runs. All were disturbed, so there is no table: turn on Include disturbed runs, or press "
+            "Measure again."
+        )
     for sentence in sentences:
         st.caption(as_text(sentence))
     page_capture.words(sentences)
+    if not groups:
+        return
     rows = _rows(sweep, every, groups, name, lines, by_rank)
     st.html(_table(rows, name, len(sweep.fields) + by_rank))
     page_capture.table(metric(name).label, rows)
