@@ -25,10 +25,10 @@ STATES: dict[str, ProcessState] = {
     psutil.STATUS_ZOMBIE: "dead",
     psutil.STATUS_DEAD: "dead",
 }
-SHORT_S = 1.0
+SHORT_S = 0.3
 """Seconds without progress up to which a rank's process is not looked at."""
 WORKS = 0.2
-"""Share of one core from which on a quiet rank counts as working."""
+"""Share of the time between two looks from which on a quiet rank that was busy counts as working."""
 
 
 VARIABLE = "PARALLAB_HANG_S"
@@ -56,16 +56,20 @@ class WatchedRank:
     pid: int
     trace: TraceReader
     ended: Callable[[], bool]
+    exited: Callable[[], bool] = lambda: False
+    """Whether it is done, so that nothing comes from it any more."""
     moved: tuple[int, int] = (0, 0)
     moved_at: float = 0.0
-    cpu_then_s: float = 0.0
+    busy: tuple[float, float] | None = None
+    """A time at which the rank was quiet, and how long its threads had been busy until then."""
+    worked_at: float = 0.0
     first_step: tuple[int, float] | None = None
 
     def look(self, at: float) -> None:
         """Note whether the rank has made progress."""
         moved = (self.trace.moved, self.trace.step)
         if moved != self.moved or not self.moved_at:
-            self.moved, self.moved_at, self.cpu_then_s = moved, at, self._cpu_s()
+            self.moved, self.moved_at, self.busy = moved, at, None
         if self.first_step is None and self.trace.step:
             self.first_step = (self.trace.step, at)
 
@@ -75,23 +79,32 @@ class WatchedRank:
             return 0.0
         return (self.moved_at - self.first_step[1]) / (self.trace.step - self.first_step[0])
 
-    def state(self, doing: Doing, at: float) -> RankState:
+    def state(self, doing: Doing, at: float, limit_s: float) -> RankState:
         """Return the rank's state, without whom it waits for."""
         outer, inner = next(iter(doing.main), None), doing.innermost
         quiet_s = max(0.0, at - self.moved_at)
+        process = self._process(quiet_s)
         return RankState(
             self.rank,
             self.role,
             self.pid,
-            self._process(quiet_s),
+            process,
             outer.kind if outer else "",
             _in_words(inner) if inner else "",
             self.trace.step,
             since_s=0.0 if self.ended() else round(quiet_s, 1),
-            works=quiet_s > SHORT_S
-            and (doing.wait is None or doing.serves)
-            and self._cpu_s() - self.cpu_then_s > WORKS * quiet_s,
+            works=quiet_s > SHORT_S and process not in HALTED and self._works(doing, at, limit_s),
         )
+
+    def _works(self, doing: Doing, at: float, limit_s: float) -> bool:
+        """Return whether the rank was busy with its own work at a look within the limit."""
+        if self.ended() or (doing.wait is not None and not doing.serves):
+            self.busy = None
+            return False
+        before, self.busy = self.busy, (at, busy_s(self.pid))
+        if before is not None and self.busy[1] - before[1] > WORKS * (at - before[0]):
+            self.worked_at = at
+        return at - self.worked_at < limit_s
 
     def _process(self, quiet_s: float) -> ProcessState:
         if self.ended():
@@ -103,11 +116,24 @@ class WatchedRank:
         except psutil.Error:
             return "dead"
 
-    def _cpu_s(self) -> float:
+
+def busy_s(pid: int) -> float:
+    """Return the seconds in which a process's threads have used a core or waited for one, without those of TensorPipe,
+    which are busy while they wait for messages; 0 if the process is gone.
+    """
+    threads = Path(f"/proc/{pid}/task")
+    if not (threads / str(pid) / "schedstat").exists():  # not Linux
         with suppress(psutil.Error):
-            times = psutil.Process(self.pid).cpu_times()
+            times = psutil.Process(pid).cpu_times()
             return times.user + times.system
-        return self.cpu_then_s
+        return 0.0
+    total_ns = 0
+    for thread in threads.iterdir():
+        with suppress(OSError):  # it has just ended
+            if not (thread / "comm").read_text().startswith("TP_"):
+                used, waited, _ = (thread / "schedstat").read_text().split()
+                total_ns += int(used) + int(waited)
+    return total_ns / 1e9
 
 
 def _in_words(operation: OpenOperation) -> str:
@@ -159,8 +185,11 @@ class HangWatch:
             rank.look(at)
         doing = {rank.rank: Doing.of(rank.trace.open_operations()) for rank in here}
         roles = {rank.rank: rank.role for rank in self._ranks}
-        states = [rank.state(doing.get(rank.rank, Doing()), at) for rank in self._ranks]
-        graph = edges(doing, [state.rank for state in states if state.state in HALTED], self._holders(doing))
+        limit_s = self._limit_s(at)
+        states = [rank.state(doing.get(rank.rank, Doing()), at, limit_s) for rank in self._ranks]
+        halted = [state.rank for state in states if state.state in HALTED]
+        exited = [rank.rank for rank in self._ranks if rank.exited()]
+        graph = edges(doing, halted, self._holders(doing), exited)
         states = [
             replace(
                 state,
@@ -169,7 +198,7 @@ class HangWatch:
             )
             for state in states
         ]
-        verdict = self._confirmed(judge(RunState(states, doing, graph, self._limit_s(at), self.started)), at)
+        verdict = self._confirmed(judge(RunState(states, doing, graph, limit_s, self.started)), at)
         self.health = Health(now(), tuple(states), verdict)
 
     def _holders(self, doing: Mapping[int, Doing]) -> dict[str, int]:

@@ -87,7 +87,12 @@ class RankMonitor:
     def _watched(self, member: RankHandle) -> WatchedRank:
         """Return a rank for the hang doctor; a rank that is done, or given up, is not looked at."""
         return WatchedRank(
-            member.plan.index, member.role, member.pid, member.trace, lambda: not member.open or bool(member.done_at)
+            member.plan.index,
+            member.role,
+            member.pid,
+            member.trace,
+            lambda: not member.open or bool(member.done_at),
+            lambda: bool(member.done_at),
         )
 
     def _tell(self, verdict: Verdict) -> None:
