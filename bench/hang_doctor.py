@@ -21,6 +21,7 @@ from typing import Any
 from bench.measuring import save
 from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
+from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.transport.request_reply import Exchange
 from engine.trace.health import BAD
@@ -85,6 +86,15 @@ INJECTIONS = (
     ),
     Injection("asleep", ("stuck",), functions.stop_before_an_average, lambda rank: (rank, 0, averaging())),
     Injection("not joined", ("not joined",), functions.never_join, lambda rank: (rank,)),
+    Injection("not connected", ("not joined",), functions.never_join_the_group, lambda rank: (rank, averaging())),
+    Injection(
+        "request not answered",
+        ("stuck",),
+        functions.push_to_a_server,
+        lambda rank: (rank, 0, serving()),
+        guilty=(0,),
+        roles=SERVER_ROLES,
+    ),
     Injection("exited", ("exited",), functions.return_early, lambda rank: (rank,)),
     Injection(
         "one batch fewer", ("unequal steps",), functions.have_unequal_batches, lambda rank: (rank, -1, averaging())
@@ -206,6 +216,8 @@ def main() -> None:
     options.add_argument("--only", choices=[injection.name for injection in INJECTIONS])
     options.add_argument("--at-once", type=int, default=1, help="runs at once")
     chosen = options.parse_args()
+    fork_server.start()
+    fork_server.wait_until_loaded()
     found: dict[str, Any] = {}
     outcomes: list[Outcome] = []
     with ThreadPoolExecutor(chosen.at_once) as pool:

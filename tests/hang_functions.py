@@ -20,8 +20,9 @@ from engine.runtime.transport.rendezvous import store_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
 from engine.runtime.worker.ranks import Rank
 from engine.trace.layout import EVERYBODY
-from tests.waiting import PATIENCE_S
 
+HANG_S = 240.0
+"""Seconds that a rank hangs at most."""
 FREE_STEPS = 5
 """Steps that all ranks make before one hangs."""
 _ranks: list[Rank] = []
@@ -61,7 +62,7 @@ def halt(rank: Rank, how: int) -> None:
     begin_to_hang(rank)
     if how:
         os.kill(os.getpid(), how)
-    time.sleep(PATIENCE_S)
+    time.sleep(HANG_S)
 
 
 def free_running(rank: Rank, guilty: int, how: int) -> None:
@@ -74,7 +75,7 @@ def free_running(rank: Rank, guilty: int, how: int) -> None:
 
 
 def push_to_a_server(rank: Rank, guilty: int, how: int, exchange: Exchange) -> None:
-    """The first rank answers the pushes of the others, at once; one rank stops."""
+    """The first rank answers the pushes of the others, at once; one rank stops, or sleeps while it handles a push."""
     if rank.index > 0:
         with exchange.connect(rank) as line:
             rank.ready()
@@ -89,6 +90,8 @@ def push_to_a_server(rank: Rank, guilty: int, how: int, exchange: Exchange) -> N
 
     def answer(request: Request, vector: Tensor | None, respond: Respond) -> None:
         if guilty == 0 and request.step == FREE_STEPS:
+            if how == 0:
+                halt(rank, 0)
             pushed.set()
         respond(Answer(), vector)
 
@@ -175,7 +178,7 @@ def give_another_shape(rank: Rank, guilty: int, collective: Collective | None) -
 def _plain_group(rank: Rank) -> Any:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store: Any = store_of(rank, "plain")
-    return ProcessGroupGloo(store, rank.index, rank.world, timedelta(seconds=PATIENCE_S))
+    return ProcessGroupGloo(store, rank.index, rank.world, timedelta(seconds=HANG_S))
 
 
 def wait_for_each_other(rank: Rank) -> None:
@@ -184,7 +187,7 @@ def wait_for_each_other(rank: Rank) -> None:
     step(rank, 1)
     begin_to_hang(rank)
     with rank.recorder.phase("wait", "activations", peer=(rank.index + 1) % rank.world, number=1):
-        threading.Event().wait(PATIENCE_S)
+        threading.Event().wait(HANG_S)
 
 
 def keep_a_lock(rank: Rank, guilty: int) -> None:
@@ -215,7 +218,7 @@ def fill_a_queue(rank: Rank, reader: int, queue: "Queue[int]") -> None:
 
 def call_within_a_call(rank: Rank) -> None:
     """The first rank calls the second one, whose only thread for calls calls the third one and waits for it."""
-    with rpc_group.joined(rank, PATIENCE_S, threads=1):
+    with rpc_group.joined(rank, HANG_S, threads=1):
         _ranks.append(rank)
         rank.ready()
         step(rank, 1)
@@ -245,6 +248,15 @@ def never_join(rank: Rank, guilty: int) -> None:
     if rank.index == guilty:
         halt(rank, 0)
     rank.ready()
+
+
+def never_join_the_group(rank: Rank, guilty: int, collective: Collective) -> None:
+    """One rank sleeps before it connects to the others."""
+    if rank.index == guilty:
+        rank.barrier("here")
+        halt(rank, 0)
+    with collective.join(rank):
+        rank.ready()
 
 
 def work_long(rank: Rank, seconds: float) -> None:

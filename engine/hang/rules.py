@@ -34,6 +34,20 @@ LONG = ("evaluate", "data", "other")
 """Phases in which a rank may work for long."""
 
 
+MISMATCH = "Is there a distributed collective mismatch in your code?"
+"""What gloo writes before it ends a process that received another size than its own: not always the one at fault."""
+
+
+def collective_cause(last_words: str) -> str:
+    """Return what a process's last words say of a collective operation, with a leading space; empty if nothing."""
+    if MISMATCH not in last_words:
+        return ""
+    return (
+        " It received a vector of another size: ranks gave different shapes or data types to a collective operation. "
+        "The rank at fault may be another one."
+    )
+
+
 @dataclass(frozen=True)
 class RunState:
     """All that a verdict is based on."""

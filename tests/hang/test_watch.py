@@ -108,6 +108,13 @@ def test_one_that_never_joins_is_named(patient: Patient) -> None:
     assert "has not entered the barrier 'ready'" in found.sentence
 
 
+def test_one_that_does_not_connect_to_the_others_is_named(patient: Patient) -> None:
+    patient.start(functions.never_join_the_group, 1, averaging())
+    found = bad_one(patient)
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "not joined")
+    assert "has not entered the barrier 'join gloo'" in found.sentence
+
+
 def test_a_rank_that_works_long_is_not_hung(tmp_path: Path) -> None:
     patient = Patient(tmp_path, QUICK)
     patient.start(functions.work_long, 4.0)
