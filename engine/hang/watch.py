@@ -27,8 +27,10 @@ STATES: dict[str, ProcessState] = {
 }
 SHORT_S = 0.3
 """Seconds without progress up to which a rank's process is not looked at."""
-WORKS = 0.2
-"""Share of the time between two looks from which on a quiet rank that was busy counts as working."""
+WORKS, USES, LEAST_S = 0.2, 0.03, 0.5
+"""A quiet rank works if its threads used or waited for a core for at least the first share of a time, and used one for
+the second: threads that do next to nothing wait long for a core on a busy machine. Seconds of such a time at least.
+"""
 
 
 VARIABLE = "PARALLAB_HANG_S"
@@ -60,8 +62,8 @@ class WatchedRank:
     """Whether it is done, so that nothing comes from it any more."""
     moved: tuple[int, int] = (0, 0)
     moved_at: float = 0.0
-    busy: tuple[float, float] | None = None
-    """A time at which the rank was quiet, and how long its threads had been busy until then."""
+    busy: tuple[float, float, float] | None = None
+    """A time at which the rank was quiet, and for how long its threads had used, and waited for, a core until then."""
     worked_at: float = 0.0
     first_step: tuple[int, float] | None = None
 
@@ -101,9 +103,11 @@ class WatchedRank:
         if self.ended() or (doing.wait is not None and not doing.serves):
             self.busy = None
             return False
-        before, self.busy = self.busy, (at, busy_s(self.pid))
-        if before is not None and self.busy[1] - before[1] > WORKS * (at - before[0]):
-            self.worked_at = at
+        if self.busy is None or at - self.busy[0] >= max(LEAST_S, limit_s / 10):
+            before, self.busy = self.busy, (at, *busy_s(self.pid))
+            if before is not None:
+                if works(*(new - old for new, old in zip(self.busy, before, strict=True))):
+                    self.worked_at = at
         return at - self.worked_at < limit_s
 
     def _process(self, quiet_s: float) -> ProcessState:
@@ -117,23 +121,30 @@ class WatchedRank:
             return "dead"
 
 
-def busy_s(pid: int) -> float:
-    """Return the seconds in which a process's threads have used a core or waited for one, without those of TensorPipe,
-    which are busy while they wait for messages; 0 if the process is gone.
+def works(over_s: float, used_s: float, waited_s: float) -> bool:
+    """Return whether a rank worked in a time, in which its threads used a core and waited for one."""
+    return used_s > USES * over_s and used_s + waited_s > WORKS * over_s
+
+
+def busy_s(pid: int) -> tuple[float, float]:
+    """Return the seconds in which a process's threads have used a core, and have waited for one; 0 if it is gone.
+
+    Threads of TensorPipe don't count: they are busy while they wait for messages.
     """
     threads = Path(f"/proc/{pid}/task")
     if not (threads / str(pid) / "schedstat").exists():  # not Linux
         with suppress(psutil.Error):
             times = psutil.Process(pid).cpu_times()
-            return times.user + times.system
-        return 0.0
-    total_ns = 0
+            return times.user + times.system, 0.0
+        return 0.0, 0.0
+    used_ns = waited_ns = 0
     for thread in threads.iterdir():
         with suppress(OSError):  # it has just ended
             if not (thread / "comm").read_text().startswith("TP_"):
                 used, waited, _ = (thread / "schedstat").read_text().split()
-                total_ns += int(used) + int(waited)
-    return total_ns / 1e9
+                used_ns += int(used)
+                waited_ns += int(waited)
+    return used_ns / 1e9, waited_ns / 1e9
 
 
 def _in_words(operation: OpenOperation) -> str:
