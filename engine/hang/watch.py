@@ -105,9 +105,8 @@ class WatchedRank:
             return False
         if self.busy is None or at - self.busy[0] >= max(LEAST_S, limit_s / 10):
             before, self.busy = self.busy, (at, *busy_s(self.pid))
-            if before is not None:
-                if works(*(new - old for new, old in zip(self.busy, before, strict=True))):
-                    self.worked_at = at
+            if before is not None and works(*(new - old for new, old in zip(self.busy, before, strict=True))):
+                self.worked_at = at
         return at - self.worked_at < limit_s
 
     def _process(self, quiet_s: float) -> ProcessState:
