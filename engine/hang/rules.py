@@ -8,23 +8,44 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.hang.wait_graph import TOGETHER, Doing, cycle, roots
-from engine.trace.health import RankState, Verdict, listed
+from engine.trace.health import RankState, Verdict, VerdictState, listed
 
 CAUSES = {
     "stopped": "it is stopped (SIGSTOP)",
     "dead": "its process has ended",
+    "exited": "it has finished its work and left",
     "disk wait": "it waits for a disk",
     "lock": "it waits for a lock that is not released",
+    "lock kept": "it keeps a lock and does not continue",
+    "full queue": "it takes nothing from a full queue",
     "deadlock": "they wait for each other",
+    "nested calls": "the threads that handle calls wait for calls themselves",
     "order mismatch": "ranks called different collective operations",
-    "unequal steps": "it has left the loop that the others are still in",
+    "unequal steps": "the ranks have different numbers of steps",
+    "collective": "all ranks are in it, perhaps with different shapes or data types",
     "not joined": "it has not joined the run",
     "stuck": "it does not continue and uses no CPU time",
 }
+FULL = ("put", "free slot")
+"""Names of operations that wait for room in a queue."""
 HALTED = ("stopped", "dead", "disk wait")
 """States of a process that can't continue by itself: its cause is not whom it waits for."""
 LONG = ("evaluate", "data", "other")
 """Phases in which a rank may work for long."""
+
+
+MISMATCH = "Is there a distributed collective mismatch in your code?"
+"""What gloo writes before it ends a process that received another size than its own: not always the one at fault."""
+
+
+def collective_cause(last_words: str) -> str:
+    """Return what a process's last words say of a collective operation, with a leading space; empty if nothing."""
+    if MISMATCH not in last_words:
+        return ""
+    return (
+        " It received a vector of another size: ranks gave different shapes or data types to a collective operation. "
+        "The rank at fault may be another one."
+    )
 
 
 @dataclass(frozen=True)
@@ -53,11 +74,16 @@ def judge(picture: RunState) -> Verdict:
     if len(quiet) == len(ranks):
         return _all_quiet(picture, ranks)
     for rank in quiet:
-        ends = roots(picture.graph, rank.rank)
-        if rank.rank in ends and not rank.works:
-            return _verdict("STALLED", picture, rank, *_cause(picture, rank))
-    at_work = [rank for rank in quiet if rank.works and rank.rank in roots(picture.graph, rank.rank)]
-    for rank in at_work:
+        if not picture.graph.get(rank.rank) and not rank.works:
+            return _named("STALLED", picture, rank)
+    if gone := _exited(picture, quiet):
+        return _named("STALLED", picture, gone)
+    if circle := cycle(picture.graph, [rank.rank for rank in quiet]):
+        found = [picture.ranks[rank] for rank in circle]
+        return _mismatch("STALLED", picture, found) or _deadlock("STALLED", picture, found)
+    for rank in quiet:
+        if picture.graph.get(rank.rank):
+            continue
         if waiting := _waiting_for(picture, rank):
             what = f"{rank.role} has been in {rank.phase or 'its own work'} for {rank.since_s:.0f} s"
             return Verdict("SLOW", rank.role, "slow", f"{what}; {_who_waits(waiting, '')}.")
@@ -80,54 +106,98 @@ def _all_quiet(picture: RunState, ranks: Sequence[RankState]) -> Verdict:
                 phase if phase in LONG else "work",
                 f"{rank.role} has been in {phase} for {rank.since_s:.0f} s and works{_who_waits(waiting, '; ')}.",
             )
-    if found := _mismatch(picture):
+    if halted := [rank for rank in ranks if rank.state in HALTED]:
+        return _named("HUNG", picture, _worst(picture, halted))
+    if gone := _exited(picture, ranks):
+        return _named("HUNG", picture, gone)
+    ends = [rank for rank in ranks if not picture.graph.get(rank.rank)]
+    if alone := [rank for rank in ends if not _is_together(picture, rank)]:
+        return _named("HUNG", picture, _worst(picture, alone))
+    if found := _mismatch("HUNG", picture, ranks):
         return found
-    guilty = [rank for rank in ranks if rank.state in HALTED]
-    guilty = guilty or [rank for rank in ranks if not picture.graph.get(rank.rank)]
-    if guilty:
-        worst = max(guilty, key=lambda rank: (rank.state in ("stopped", "dead"), rank.since_s))
-        return _verdict("HUNG", picture, worst, *_cause(picture, worst))
-    circle = cycle(picture.graph)
-    roles = [picture.ranks[rank].role for rank in circle]
-    chain = ", ".join(
-        f"{role} waits for {following} in {picture.ranks[rank].operation or picture.ranks[rank].phase}"
-        for rank, role, following in zip(circle, roles, [*roles[1:], *roles[:1]], strict=True)
+    if len(ends) == len(ranks):
+        first = ranks[0]
+        what = f"No rank leaves {first.operation} since {first.since_s:.0f} s: {CAUSES['collective']}."
+        return Verdict("HUNG", "", "collective", what)
+    if ends:
+        return _named("HUNG", picture, _worst(picture, ends))
+    return _deadlock("HUNG", picture, [picture.ranks[rank] for rank in cycle(picture.graph)])
+
+
+def _worst(picture: RunState, ranks: Sequence[RankState]) -> RankState:
+    """Return the one that is most likely the cause: stopped, or waited for, or quiet for longest."""
+    return max(
+        ranks,
+        key=lambda rank: (rank.state in ("stopped", "dead"), bool(_waiting_for(picture, rank)), rank.since_s),
     )
-    since = min((picture.ranks[rank].since_s for rank in circle), default=0.0)
-    return Verdict("HUNG", roles[0] if roles else "", "deadlock", f"Deadlock since {since:.0f} s: {chain}.")
 
 
-def _mismatch(picture: RunState) -> Verdict | None:
-    """Return the verdict on ranks in different barriers or collectives: those in the rarer one are the cause."""
+def _is_together(picture: RunState, rank: RankState) -> bool:
+    wait = picture.doing[rank.rank].wait
+    return wait is not None and wait.kind in TOGETHER
+
+
+def _exited(picture: RunState, quiet: Sequence[RankState]) -> RankState | None:
+    """Return a rank that has finished while one of these still waits for it."""
+    awaited = {other for rank in quiet for other in picture.graph.get(rank.rank, ())} - set(picture.doing)
+    return picture.ranks[min(awaited)] if awaited else None
+
+
+def _deadlock(state: VerdictState, picture: RunState, circle: Sequence[RankState]) -> Verdict:
+    chain = ", ".join(
+        f"{rank.role} waits for {following.role} in {rank.operation or rank.phase}"
+        for rank, following in zip(circle, [*circle[1:], *circle[:1]], strict=True)
+    )
+    nested = [rank for rank in circle if picture.doing[rank.rank].handler_waits]
+    first, since = (nested or circle)[0], min(rank.since_s for rank in circle)
+    cause, why = ("nested calls", f"; {CAUSES['nested calls']}") if nested else ("deadlock", "")
+    return Verdict(state, first.role, cause, f"Deadlock since {since:.0f} s: {chain}{why}.")
+
+
+def _mismatch(state: VerdictState, picture: RunState, ranks: Sequence[RankState]) -> Verdict | None:
+    """Return the verdict on ranks in different barriers or collectives: those in the rarer one are the cause, or those
+    with fewer steps. Nobody is named where neither tells them apart.
+    """
     groups: dict[tuple[str, str], list[RankState]] = {}
-    for rank in picture.ranks:
-        wait = picture.doing[rank.rank].wait if rank.rank in picture.doing else None
-        if wait is not None and wait.kind in TOGETHER:
+    for rank in ranks:
+        if (wait := picture.doing[rank.rank].wait) is not None and wait.kind in TOGETHER:
             groups.setdefault((wait.kind, wait.name), []).append(rank)
     if len(groups) < 2:
         return None
-    (kind, name), odd = min(groups.items(), key=lambda item: len(item[1]))
-    others = [rank for key, found in groups.items() if key != (kind, name) for rank in found]
-    cause = "unequal steps" if kind == "barrier" else "order mismatch"
-    first = odd[0]
+
+    def oddness(group: Sequence[RankState]) -> tuple[int, int]:
+        return len(group), min(rank.step for rank in group)
+
+    odd, *rest = sorted(groups.values(), key=oddness)
+    others, first = [rank for group in rest for rank in group], odd[0]
+    cause = "unequal steps" if any(kind == "barrier" for kind, _ in groups) else "order mismatch"
     what = f"{listed([rank.role for rank in odd])} {_are(odd)} in {first.operation}"
     where = f"{listed([rank.role for rank in others])} {_are(others)} in {others[0].operation}"
-    return Verdict("HUNG", first.role, cause, f"{what}, while {where}, since {first.since_s:.0f} s: {CAUSES[cause]}.")
+    name = first.role if oddness(odd) < oddness(rest[0]) else ""
+    return Verdict(state, name, cause, f"{what}, while {where}, since {first.since_s:.0f} s: {CAUSES[cause]}.")
 
 
-def _cause(picture: RunState, rank: RankState) -> tuple[str, str]:
-    """Return the cause of one rank's standstill, and where it is in words."""
-    place = f"in {rank.place}" if rank.place else f"in {rank.operation or rank.phase or 'its own code'}"
+def _cause(picture: RunState, rank: RankState) -> str:
+    """Return the cause of one rank's standstill."""
     if rank.state in HALTED:
-        return rank.state, place
+        return rank.state
+    if rank.rank not in picture.doing:
+        return "exited"
     if not picture.started:
-        return "not joined", place
+        return "not joined"
     wait = picture.doing[rank.rank].wait
-    return ("lock" if wait is not None and wait.kind == "lock" else "stuck"), place
+    if wait is not None:
+        return "lock" if wait.kind == "lock" else "stuck"
+    waits = [picture.doing[other.rank].wait for other in _waiting_for(picture, rank)]
+    if any(each is not None and each.kind == "lock" for each in waits):
+        return "lock kept"
+    return "full queue" if any(each is not None and each.name in FULL for each in waits) else "stuck"
 
 
-def _verdict(state: str, picture: RunState, rank: RankState, cause: str, place: str) -> Verdict:
-    waiting = _waiting_for(picture, rank)
+def _named(state: VerdictState, picture: RunState, rank: RankState) -> Verdict:
+    """Return the verdict that this rank is the cause."""
+    cause, waiting = _cause(picture, rank), _waiting_for(picture, rank)
+    where = f", in {rank.place or rank.operation or rank.phase or 'its own code'}, since {rank.since_s:.0f} s"
     missing = next(
         (
             each
@@ -143,8 +213,8 @@ def _verdict(state: str, picture: RunState, rank: RankState, cause: str, place: 
     elif missing is not None:
         verb = "delivered" if missing.kind == "wait" else "answered"
         what = f"{rank.role} has not {verb} '{missing.name or missing.kind}'{_number(missing.number)}"
-    sentence = f"{what}: {CAUSES[cause]}, {place}, since {rank.since_s:.0f} s{_who_waits(waiting, '; ')}."
-    return Verdict(state, rank.role, cause, sentence)  # type: ignore[arg-type]
+    sentence = f"{what}: {CAUSES[cause]}{'' if cause == 'exited' else where}{_who_waits(waiting, '; ')}."
+    return Verdict(state, rank.role, cause, sentence)
 
 
 def _number(number: int) -> str:

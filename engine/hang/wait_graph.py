@@ -39,7 +39,16 @@ class Doing:
     @property
     def serves(self) -> bool:
         """Whether another thread is at work, for a request or a call of another rank."""
-        return any(each.kind not in BLOCKING for each in self.others)
+        return any(each.kind not in BLOCKING for each in self._innermost_of_others)
+
+    @property
+    def handler_waits(self) -> list[OpenOperation]:
+        """The operations in which further threads wait for others, such as a call within the call that they handle."""
+        return [each for each in self._innermost_of_others if each.kind in BLOCKING]
+
+    @property
+    def _innermost_of_others(self) -> Collection[OpenOperation]:
+        return {each.lane: each for each in self.others}.values()
 
     @property
     def wait(self) -> OpenOperation | None:
@@ -49,27 +58,41 @@ class Doing:
 
 
 def edges(
-    doing: Mapping[int, Doing], halted: Collection[int] = (), holders: Mapping[str, int] | None = None
+    doing: Mapping[int, Doing],
+    halted: Collection[int] = (),
+    holders: Mapping[str, int] | None = None,
+    exited: Collection[int] = (),
 ) -> dict[int, set[int]]:
     """Return for each rank those that it waits for; empty for one that does its own work.
 
     A rank in a barrier or a collective waits for all that have not entered it; one with a peer waits for the peer. A
     server that waits for requests waits for all that have no request with it. One that is `halted`, by a signal or the
-    kernel, waits for nobody. `holders` are the ranks that hold locks, by the lock's name.
+    kernel, waits for nobody. A rank whose further threads all wait waits for whom they wait for, too. `holders` are the
+    ranks that hold locks, by the lock's name; those that have `exited` can be waited for, in vain.
     """
-    return {rank: set() if rank in halted else _targets(rank, doing, halted, holders or {}) - {rank} for rank in doing}
+    found: dict[int, set[int]] = {rank: set() for rank in doing}
+    for rank, own in doing.items():
+        if rank not in halted and own.wait is not None and not own.serves:
+            for wait in (own.wait, *own.handler_waits):
+                found[rank] |= _targets(rank, wait, doing, halted, holders or {}, exited)
+            found[rank].discard(rank)
+    return found
 
 
-def _targets(rank: int, doing: Mapping[int, Doing], halted: Collection[int], holders: Mapping[str, int]) -> set[int]:
-    wait = doing[rank].wait
-    if wait is None or doing[rank].serves:
-        return set()
+def _targets(
+    rank: int,
+    wait: OpenOperation,
+    doing: Mapping[int, Doing],
+    halted: Collection[int],
+    holders: Mapping[str, int],
+    exited: Collection[int],
+) -> set[int]:
     if wait.kind in TOGETHER:
-        return {other for other in doing if not _has_entered(wait, doing[other])}
+        return {other for other in doing if not _has_entered(wait, doing[other])} | set(exited)
     if wait.kind == "lock":
         return {holders[wait.name]} & set(doing) if wait.name in holders else set()
     if wait.peer >= 0:
-        return {wait.peer} & set(doing)
+        return {wait.peer} & {*doing, *exited}
     if wait.peer != EVERYBODY:
         return set()
     return {other for other in doing if other in halted or not _waits_for(rank, doing[other])}
@@ -97,8 +120,10 @@ def roots(graph: Mapping[int, set[int]], start: int) -> set[int]:
     return found
 
 
-def cycle(graph: Mapping[int, set[int]]) -> list[int]:
-    """Return a shortest cycle of waits, or an empty list."""
+def cycle(graph: Mapping[int, set[int]], among: Collection[int] | None = None) -> list[int]:
+    """Return a shortest cycle of waits, only `among` these ranks if given, or an empty list."""
+    if among is not None:
+        graph = {rank: targets & set(among) for rank, targets in graph.items() if rank in among}
     best: list[int] = []
     for start in graph:
         paths = [[start]]

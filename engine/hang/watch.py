@@ -25,10 +25,12 @@ STATES: dict[str, ProcessState] = {
     psutil.STATUS_ZOMBIE: "dead",
     psutil.STATUS_DEAD: "dead",
 }
-SHORT_S = 1.0
+SHORT_S = 0.3
 """Seconds without progress up to which a rank's process is not looked at."""
-WORKS = 0.2
-"""Share of one core from which on a quiet rank counts as working."""
+WORKS, USES, LEAST_S = 0.2, 0.03, 0.5
+"""A quiet rank works if its threads used or waited for a core for at least the first share of a time, and used one for
+the second: threads that do next to nothing wait long for a core on a busy machine. Seconds of such a time at least.
+"""
 
 
 VARIABLE = "PARALLAB_HANG_S"
@@ -56,16 +58,20 @@ class WatchedRank:
     pid: int
     trace: TraceReader
     ended: Callable[[], bool]
+    exited: Callable[[], bool] = lambda: False
+    """Whether it is done, so that nothing comes from it any more."""
     moved: tuple[int, int] = (0, 0)
     moved_at: float = 0.0
-    cpu_then_s: float = 0.0
+    busy: tuple[float, float, float] | None = None
+    """A time at which the rank was quiet, and for how long its threads had used, and waited for, a core until then."""
+    worked_at: float = 0.0
     first_step: tuple[int, float] | None = None
 
     def look(self, at: float) -> None:
         """Note whether the rank has made progress."""
         moved = (self.trace.moved, self.trace.step)
         if moved != self.moved or not self.moved_at:
-            self.moved, self.moved_at, self.cpu_then_s = moved, at, self._cpu_s()
+            self.moved, self.moved_at, self.busy = moved, at, None
         if self.first_step is None and self.trace.step:
             self.first_step = (self.trace.step, at)
 
@@ -75,23 +81,33 @@ class WatchedRank:
             return 0.0
         return (self.moved_at - self.first_step[1]) / (self.trace.step - self.first_step[0])
 
-    def state(self, doing: Doing, at: float) -> RankState:
+    def state(self, doing: Doing, at: float, limit_s: float) -> RankState:
         """Return the rank's state, without whom it waits for."""
         outer, inner = next(iter(doing.main), None), doing.innermost
         quiet_s = max(0.0, at - self.moved_at)
+        process = self._process(quiet_s)
         return RankState(
             self.rank,
             self.role,
             self.pid,
-            self._process(quiet_s),
+            process,
             outer.kind if outer else "",
             _in_words(inner) if inner else "",
             self.trace.step,
             since_s=0.0 if self.ended() else round(quiet_s, 1),
-            works=quiet_s > SHORT_S
-            and (doing.wait is None or doing.serves)
-            and self._cpu_s() - self.cpu_then_s > WORKS * quiet_s,
+            works=quiet_s > SHORT_S and process not in HALTED and self._works(doing, at, limit_s),
         )
+
+    def _works(self, doing: Doing, at: float, limit_s: float) -> bool:
+        """Return whether the rank was busy with its own work at a look within the limit."""
+        if self.ended() or (doing.wait is not None and not doing.serves):
+            self.busy = None
+            return False
+        if self.busy is None or at - self.busy[0] >= max(LEAST_S, limit_s / 10):
+            before, self.busy = self.busy, (at, *busy_s(self.pid))
+            if before is not None and works(*(new - old for new, old in zip(self.busy, before, strict=True))):
+                self.worked_at = at
+        return at - self.worked_at < limit_s
 
     def _process(self, quiet_s: float) -> ProcessState:
         if self.ended():
@@ -103,11 +119,31 @@ class WatchedRank:
         except psutil.Error:
             return "dead"
 
-    def _cpu_s(self) -> float:
+
+def works(over_s: float, used_s: float, waited_s: float) -> bool:
+    """Return whether a rank worked in a time, in which its threads used a core and waited for one."""
+    return used_s > USES * over_s and used_s + waited_s > WORKS * over_s
+
+
+def busy_s(pid: int) -> tuple[float, float]:
+    """Return the seconds in which a process's threads have used a core, and have waited for one; 0 if it is gone.
+
+    Threads of TensorPipe don't count: they are busy while they wait for messages.
+    """
+    threads = Path(f"/proc/{pid}/task")
+    if not (threads / str(pid) / "schedstat").exists():  # not Linux
         with suppress(psutil.Error):
-            times = psutil.Process(self.pid).cpu_times()
-            return times.user + times.system
-        return self.cpu_then_s
+            times = psutil.Process(pid).cpu_times()
+            return times.user + times.system, 0.0
+        return 0.0, 0.0
+    used_ns = waited_ns = 0
+    for thread in threads.iterdir():
+        with suppress(OSError):  # it has just ended
+            if not (thread / "comm").read_text().startswith("TP_"):
+                used, waited, _ = (thread / "schedstat").read_text().split()
+                used_ns += int(used)
+                waited_ns += int(waited)
+    return used_ns / 1e9, waited_ns / 1e9
 
 
 def _in_words(operation: OpenOperation) -> str:
@@ -159,8 +195,11 @@ class HangWatch:
             rank.look(at)
         doing = {rank.rank: Doing.of(rank.trace.open_operations()) for rank in here}
         roles = {rank.rank: rank.role for rank in self._ranks}
-        states = [rank.state(doing.get(rank.rank, Doing()), at) for rank in self._ranks]
-        graph = edges(doing, [state.rank for state in states if state.state in HALTED], self._holders(doing))
+        limit_s = self._limit_s(at)
+        states = [rank.state(doing.get(rank.rank, Doing()), at, limit_s) for rank in self._ranks]
+        halted = [state.rank for state in states if state.state in HALTED]
+        exited = [rank.rank for rank in self._ranks if rank.exited()]
+        graph = edges(doing, halted, self._holders(doing), exited)
         states = [
             replace(
                 state,
@@ -169,7 +208,7 @@ class HangWatch:
             )
             for state in states
         ]
-        verdict = self._confirmed(judge(RunState(states, doing, graph, self._limit_s(at), self.started)), at)
+        verdict = self._confirmed(judge(RunState(states, doing, graph, limit_s, self.started)), at)
         self.health = Health(now(), tuple(states), verdict)
 
     def _holders(self, doing: Mapping[int, Doing]) -> dict[str, int]:

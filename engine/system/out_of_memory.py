@@ -2,6 +2,7 @@
 
 import re
 import resource
+from pathlib import Path
 
 LIMITS = ((resource.RLIMIT_AS, "ulimit -v"), (resource.RLIMIT_DATA, "ulimit -d"))
 _OUT_OF_MEMORY = re.compile(
@@ -22,6 +23,27 @@ _GPU_FAILED = re.compile(
     re.IGNORECASE,
 )
 """Texts of CUDA errors that a fault of the GPU, its driver or another program causes, not the run's code."""
+
+
+_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
+
+
+def kernel_kills(table: Path = Path("/proc/vmstat")) -> int | None:
+    """Return how many processes of the machine the kernel has killed because memory ran out; None if it doesn't say."""
+    try:
+        found = _KILLS.search(table.read_text())
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+def kill_cause(before: int | None, after: int | None) -> str:
+    """Return that memory ran out, with the cure and a leading space, if the kernel's count of such kills has risen;
+    empty otherwise.
+    """
+    if before is None or after is None or after <= before:
+        return ""
+    return " Out of memory: the kernel killed it. Use fewer ranks, a smaller batch_size or a smaller net."
 
 
 def gpu_of(device: str, visible: str) -> str:

@@ -30,21 +30,28 @@ def push(number: int = 7) -> OpenOperation:
 
 
 def picture(
-    doing: Mapping[str, Sequence[OpenOperation]], quiet_s: float = 30.0, started: bool = True, **special: dict[str, Any]
+    doing: Mapping[str, Sequence[OpenOperation]],
+    quiet_s: float = 30.0,
+    started: bool = True,
+    holders: Mapping[str, int] | None = None,
+    **special: dict[str, Any],
 ) -> RunState:
     """Return a picture of ranks by role, all quiet for that long; `special` replaces fields of a rank's state."""
-    of = {rank: Doing.of(operations) for rank, operations in enumerate(doing.values())}
-    halted = [rank for rank, role in enumerate(doing) if special.get(role, {}).get("state") in HALTED]
-    graph, states = edges(of, halted), []
+    state = {rank: special.get(role, {}).get("state") for rank, role in enumerate(doing)}
+    of = {rank: Doing.of(operations) for rank, operations in enumerate(doing.values()) if state[rank] != "ended"}
+    halted = [rank for rank in of if state[rank] in HALTED]
+    graph, states = edges(of, halted, holders, [rank for rank in state if rank not in of]), []
     for rank, role in enumerate(doing):
-        inner = of[rank].innermost
+        own = of.get(rank, Doing())
+        inner = own.innermost
         facts: dict[str, Any] = {
             "state": "sleeping",
-            "phase": of[rank].main[0].kind if of[rank].main else "",
+            "phase": own.main[0].kind if own.main else "",
             "operation": f"{inner.kind} {inner.name}" if inner else "",
             "since_s": quiet_s,
+            "step": 5,
         }
-        states.append(RankState(rank, role, 100 + rank, step=5, **{**facts, **special.get(role, {})}))
+        states.append(RankState(rank, role, 100 + rank, **{**facts, **special.get(role, {})}))
     return RunState(states, of, graph, LIMIT_S, started)
 
 
@@ -138,7 +145,7 @@ def test_one_that_has_left_the_loop_is_named_with_the_barrier_that_it_is_in() ->
     ranks = {"trainer1": [AVERAGE], "trainer2": [AVERAGE], "trainer3": [TRAINED]}
     found = judge(picture(ranks))
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "unequal steps")
-    assert "it has left the loop that the others are still in" in found.sentence
+    assert "the ranks have different numbers of steps" in found.sentence
 
 
 def test_a_cycle_is_a_deadlock_and_all_its_ranks_are_named() -> None:
@@ -207,3 +214,75 @@ def test_a_rank_stopped_while_it_waits_for_one_that_moves_is_stalled() -> None:
         "trainer2",
         "stopped",
     )
+
+
+def test_of_two_ranks_the_one_with_fewer_steps_has_left_the_loop_and_otherwise_nobody_is_named() -> None:
+    ranks = {"trainer1": [AVERAGE], "trainer2": [TRAINED]}
+    assert verdict(ranks, trainer2={"step": 4}) == ("HUNG", "trainer2", "unequal steps")
+    assert verdict(ranks) == ("HUNG", "", "unequal steps")
+
+
+def test_one_that_has_a_batch_more_than_all_others_is_named() -> None:
+    ranks = {"trainer1": [TRAINED], "trainer2": [AVERAGE], "trainer3": [TRAINED]}
+    assert verdict(ranks) == ("HUNG", "trainer2", "unequal steps")
+
+
+def test_a_rank_stopped_inside_a_collective_is_the_cause_though_the_others_have_left_it() -> None:
+    ranks = {"trainer1": [TRAINED], "trainer2": [AVERAGE], "trainer3": [TRAINED]}
+    assert verdict(ranks, trainer2={"state": "stopped"}) == ("HUNG", "trainer2", "stopped")
+
+
+def test_one_that_does_its_own_work_is_the_cause_though_others_wait_at_different_places() -> None:
+    ranks = {"trainer1": [TRAINED], "trainer2": [AVERAGE], "trainer3": [COMPUTE]}
+    assert verdict(ranks) == ("HUNG", "trainer3", "stuck")
+
+
+@pytest.mark.parametrize(("more", "state"), [({}, "HUNG"), ({"helper": [COMPUTE]}, "STALLED")])
+def test_one_that_has_finished_while_others_wait_for_it_is_named(
+    more: dict[str, list[OpenOperation]], state: str
+) -> None:
+    ranks = {"trainer1": TOGETHER, "trainer2": [], "trainer3": TOGETHER} | more
+    found = judge(picture(ranks, trainer2={"state": "ended", "since_s": 0.0}, helper={"since_s": 0.1}))
+    assert (found.state, found.rank, found.cause) == (state, "trainer2", "exited")
+    assert found.sentence == (
+        "trainer2 has not entered the collective 'average' (#41): it has finished its work and left; trainer1 and "
+        "trainer3 wait for it."
+    )
+
+
+def test_nobody_is_named_where_all_are_in_one_collective() -> None:
+    found = judge(picture({"trainer1": TOGETHER, "trainer2": TOGETHER}))
+    assert (found.state, found.rank, found.cause) == ("HUNG", "", "collective")
+    assert "all ranks are in it, perhaps with different shapes or data types" in found.sentence
+
+
+def test_one_that_keeps_a_lock_is_told_from_one_that_is_only_stuck() -> None:
+    ranks = {"trainer1": [COMPUTE], "trainer2": [operation("lock", "weights")]}
+    assert verdict(ranks, holders={"weights": 0}) == ("HUNG", "trainer1", "lock kept")
+
+
+def test_one_that_takes_nothing_from_a_full_queue_is_the_cause() -> None:
+    full = operation("wait", "free slot", 0)
+    assert verdict({"learner": [COMPUTE], "collector1": [full], "collector2": [full]}) == (
+        "HUNG",
+        "learner",
+        "full queue",
+    )
+
+
+def test_a_call_within_a_call_that_is_never_answered_is_named() -> None:
+    handled = [operation("serve", "outer", 0, lane=1), operation("rpc", "inner", 2, lane=1)]
+    ranks = {
+        "worker1": [operation("rpc", "outer", 1)],
+        "worker2": [TRAINED, *handled],
+        "worker3": [TRAINED],
+    }
+    found = judge(picture(ranks))
+    assert (found.state, found.rank, found.cause) == ("HUNG", "worker2", "nested calls")
+    assert "the threads that handle calls wait for calls themselves" in found.sentence
+
+
+def test_a_deadlock_of_some_ranks_is_found_while_others_continue() -> None:
+    ranks = {"a": [operation("wait", "x", 1)], "b": [operation("wait", "y", 0)], "c": [COMPUTE]}
+    assert verdict(ranks, c={"since_s": 0.1}) == ("STALLED", "a", "deadlock")
+    assert verdict({**ranks, "b": [operation("wait", "y", 2)]}, c={"since_s": 0.1}) == ("RUNNING", "", "")

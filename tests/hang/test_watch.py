@@ -1,73 +1,34 @@
 """The hang doctor on real ranks that hang, each in its own way: right rank, right cause, and never a healthy one."""
 
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
 from engine.runtime.transport.allreduce import Collective
-from engine.runtime.worker.ranks import Ranks, StopRequested
-from engine.runtime.worker.sink import MemorySink
 from engine.trace.health import BAD, Verdict
 from tests import hang_functions as functions
+from tests.patient import ROLES, Patient
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 QUICK = HangLimits(quiet_s=0.8, steps=20.0, looks=3, between_s=0.2, every_s=0.05)
-ROLES = ("trainer1", "trainer2", "trainer3")
-
-
-class Patient:
-    """Runs ranks in a thread until a test has seen what it waits for."""
-
-    def __init__(self, folder: Path, roles: tuple[str, ...] = ROLES) -> None:
-        self.sink = MemorySink()
-        self.over = threading.Event()
-        self.ranks = Ranks(
-            roles,
-            ("cpu",) * len(roles),
-            threads=1,
-            seed=0,
-            folder=folder,
-            sink=self.sink,
-            stop_requested=self.over.is_set,
-            hang_limits=QUICK,
-        )
-        self.failure: BaseException | None = None
-
-    def start(self, function: Callable[..., None], *given: Any) -> None:
-        self.thread = threading.Thread(target=self._run, args=(function, given))
-        self.thread.start()
-
-    def _run(self, function: Callable[..., None], given: tuple[Any, ...]) -> None:
-        try:
-            self.ranks.run(function, *given)
-        except (StopRequested, RankFailed) as failure:
-            self.failure = failure
-
-    def verdicts(self) -> list[Verdict]:
-        return [health.verdict for health in list(self.sink.healths)]
-
-    def bad_one(self) -> Verdict:
-        wait_until(lambda: [each for each in self.verdicts() if each.state in BAD], "the hang doctor has found it")
-        return next(each for each in self.verdicts() if each.state in BAD)
-
-    def end(self) -> None:
-        self.over.set()
-        self.thread.join()
 
 
 @pytest.fixture
 def patient(tmp_path: Path) -> Iterator[Patient]:
-    made = Patient(tmp_path)
+    made = Patient(tmp_path, QUICK)
     yield made
     made.end()
+
+
+def bad_one(patient: Patient) -> Verdict:
+    wait_until(patient.bad_ones, "the hang doctor has found it")
+    return patient.bad_ones()[0]
 
 
 def averaging(size: int = 8) -> Collective:
@@ -77,7 +38,7 @@ def averaging(size: int = 8) -> Collective:
 @pytest.mark.parametrize(("how", "cause"), [(signal.SIGSTOP, "stopped"), (0, "stuck")])
 def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: int, cause: str) -> None:
     patient.start(functions.stop_before_an_average, 1, how, averaging())
-    found = patient.bad_one()
+    found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", cause)
     assert f"trainer2 has not entered the collective 'average' (#{functions.FREE_STEPS})" in found.sentence
     assert "trainer1 and trainer3 wait for it" in found.sentence
@@ -89,40 +50,73 @@ def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: i
 
 def test_a_stopped_rank_that_nobody_waits_for_is_stalled(patient: Patient) -> None:
     patient.start(functions.free_running, 2, signal.SIGSTOP)
-    found = patient.bad_one()
+    found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("STALLED", "trainer3", "stopped")
 
 
 def test_a_rank_that_left_the_loop_is_named(patient: Patient) -> None:
     patient.start(functions.leave_the_loop_early, 0)
-    found = patient.bad_one()
+    found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer1", "unequal steps")
     assert "trainer1 is in barrier trained, while trainer2 and trainer3 are in barrier step" in found.sentence
 
 
 def test_ranks_that_wait_for_each_other_are_a_deadlock(patient: Patient) -> None:
     patient.start(functions.wait_for_each_other)
-    found = patient.bad_one()
+    found = bad_one(patient)
     assert (found.state, found.cause) == ("HUNG", "deadlock")
     assert all(f"{role} waits for" in found.sentence for role in ROLES)
 
 
 def test_one_that_keeps_a_lock_is_the_cause_not_those_that_wait_for_it(patient: Patient) -> None:
     patient.start(functions.keep_a_lock, 1)
-    found = patient.bad_one()
-    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "stuck")
+    found = bad_one(patient)
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "lock kept")
     assert "trainer1 and trainer3 wait for it" in found.sentence
+
+
+@pytest.mark.parametrize("more", [-1, 1])
+def test_a_rank_with_another_number_of_batches_is_named(patient: Patient, more: int) -> None:
+    patient.start(functions.have_unequal_batches, 1, more, averaging())
+    found = bad_one(patient)
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "unequal steps")
+
+
+def test_a_rank_that_is_done_while_others_wait_for_it_is_named(patient: Patient) -> None:
+    patient.start(functions.return_early, 2)
+    found = bad_one(patient)
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "exited")
+    assert "it has finished its work and left; trainer1 and trainer2 wait for it" in found.sentence
+
+
+def test_one_that_takes_nothing_from_a_full_queue_is_named(patient: Patient) -> None:
+    patient.start(functions.fill_a_queue, 0, get_context("forkserver").Queue(3))
+    found = bad_one(patient)
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer1", "full queue")
+
+
+def test_a_call_within_a_call_that_takes_the_only_thread_is_named(patient: Patient) -> None:
+    patient.start(functions.call_within_a_call)
+    found = bad_one(patient)
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "nested calls")
 
 
 def test_one_that_never_joins_is_named(patient: Patient) -> None:
     patient.start(functions.never_join, 2)
-    found = patient.bad_one()
+    found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "not joined")
     assert "has not entered the barrier 'ready'" in found.sentence
 
 
+def test_one_that_does_not_connect_to_the_others_is_named(patient: Patient) -> None:
+    patient.start(functions.never_join_the_group, 1, averaging())
+    found = bad_one(patient)
+    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "not joined")
+    assert "has not entered the barrier 'join gloo'" in found.sentence
+
+
 def test_a_rank_that_works_long_is_not_hung(tmp_path: Path) -> None:
-    patient = Patient(tmp_path)
+    patient = Patient(tmp_path, QUICK)
     patient.start(functions.work_long, 4.0)
     patient.thread.join()
     assert patient.failure is None
@@ -131,7 +125,7 @@ def test_a_rank_that_works_long_is_not_hung(tmp_path: Path) -> None:
 
 
 def test_a_straggler_is_not_hung(tmp_path: Path) -> None:
-    patient = Patient(tmp_path)
+    patient = Patient(tmp_path, QUICK)
     patient.start(functions.be_slow, 1, 20.0, 40)
     patient.thread.join()
     assert patient.failure is None
@@ -139,7 +133,7 @@ def test_a_straggler_is_not_hung(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_is_stopped_for_less_than_the_limit_is_not_hung(tmp_path: Path) -> None:
-    patient = Patient(tmp_path)
+    patient = Patient(tmp_path, QUICK)
     began = time.monotonic()
     patient.start(functions.stop_for_a_while, 0.3)
     patient.thread.join()

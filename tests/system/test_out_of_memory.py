@@ -15,7 +15,15 @@ from engine.runtime.rank.process import RankPlan
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
 from engine.system.network_isolation import ListenRule
-from engine.system.out_of_memory import gpu_of, limit_met, memory_cause, memory_limit, words_of
+from engine.system.out_of_memory import (
+    gpu_of,
+    kernel_kills,
+    kill_cause,
+    limit_met,
+    memory_cause,
+    memory_limit,
+    words_of,
+)
 from engine.trace.ring import TraceMemory
 from tests import rank_functions as functions
 
@@ -153,3 +161,12 @@ def test_what_a_gpu_lacked_or_lost_is_told_with_rank_gpu_and_cure(error: Excepti
     if type(error) is RunFailed:
         error.__cause__ = torch.OutOfMemoryError(FULL)
     assert re.search(sentence, process._sentence(plan, error))
+
+
+def test_a_kill_by_the_kernel_is_told_from_its_counter(tmp_path: Path) -> None:
+    table = tmp_path / "vmstat"
+    table.write_text("oom_kill 2\npgfault 7\n")
+    before = kernel_kills(table)
+    assert before == 2 and kernel_kills(tmp_path / "none") is None
+    assert kill_cause(before, 2) == kill_cause(None, 2) == ""
+    assert kill_cause(before, 3).startswith(" Out of memory: the kernel killed it.")

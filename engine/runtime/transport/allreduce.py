@@ -94,6 +94,11 @@ class Circle:
 
         Raises RunFailed with the names of the ranks that did not reach `what` in time, PeerLost if a rank is gone.
         """
+        if vector.numel() != self._collective.size or vector.dtype != torch.float32:
+            raise RunFailed(
+                f"All ranks must average {self._collective.size} values of float32; "
+                f"{self._collective.roles[self._index]} got {vector.numel()} of {str(vector.dtype)[6:]} in {what}."
+            )
         with self.meeting(what):
             if vector.device.type == "cpu":
                 self._average(vector)

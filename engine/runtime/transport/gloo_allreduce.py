@@ -13,6 +13,7 @@ from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.allreduce import Average, Collective, gone_round
 from engine.runtime.transport.rendezvous import store_of
 from engine.system.network_isolation import check_listening
+from engine.trace.layout import EVERYBODY
 
 
 @contextmanager
@@ -23,7 +24,8 @@ def averaging(collective: Collective, rank: Rank) -> Iterator[Average]:
     patience = timedelta(seconds=collective.timeout_s)
     store: Any = PrefixStore("ring", store_of(rank, "ring"))
     store.set_timeout(patience)
-    group: Any = ProcessGroupGloo(store, rank.index, rank.world, patience)
+    with rank.recorder.operation("barrier", "join gloo", peer=EVERYBODY):
+        group: Any = ProcessGroupGloo(store, rank.index, rank.world, patience)
 
     def average(vector: Tensor) -> None:
         group.allreduce([vector]).wait()

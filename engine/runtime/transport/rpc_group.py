@@ -23,6 +23,7 @@ from engine.runtime.transport import rendezvous
 from engine.runtime.transport.request_reply import START_S
 from engine.system.network_isolation import check_listening
 from engine.system.processes import raise_open_files
+from engine.trace.layout import EVERYBODY
 
 THREADS, THREADS_FOR_SMALL = 2, 1
 """Threads that handle calls and complete our own. Handlers never wait, and more threads only compete for Python's
@@ -55,11 +56,12 @@ def joined(
     global _joined
     if _joined == 0:
         check_listening()
-        _within(
-            START_S,
-            lambda: _join(rank, patience_s, device_maps or {}, threads),
-            f"{rank.role} did not find all {rank.world} ranks by RPC within {START_S:.0f} s.",
-        )
+        with rank.recorder.operation("barrier", "join RPC", peer=EVERYBODY):
+            _within(
+                START_S,
+                lambda: _join(rank, patience_s, device_maps or {}, threads),
+                f"{rank.role} did not find all {rank.world} ranks by RPC within {START_S:.0f} s.",
+            )
     _joined += 1
     try:
         yield

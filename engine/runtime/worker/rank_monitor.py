@@ -1,6 +1,7 @@
 """The worker's loop over its ranks: receive messages, release barriers, detect dead ranks, write to the store."""
 
 import os
+import signal
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from pickle import UnpicklingError
 from torch import Tensor
 
 from engine.errors import RankFailed, StoreBusy, StoreFull
+from engine.hang.rules import collective_cause
 from engine.hang.watch import HangLimits, HangWatch, WatchedRank
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import Flush
@@ -22,7 +24,7 @@ from engine.runtime.worker.sink import Sink
 from engine.runtime.worker.stop_request import StopRequested
 from engine.store.timestamps import now
 from engine.system.machine import machine
-from engine.system.out_of_memory import memory_cause
+from engine.system.out_of_memory import kernel_kills, kill_cause, memory_cause
 from engine.system.processes import describe_exit
 from engine.trace.health import Verdict
 
@@ -65,6 +67,7 @@ class RankMonitor:
         """Standstills that are not recorded yet."""
         self.hang = HangWatch([self._watched(member) for member in members], folder, self.untold.append, hang_limits)
         self.health_at, self.told = 0.0, Verdict("STARTING")
+        self.kernel_kills = kernel_kills()
         self.progress = RunProgress(
             members, sink, folder, began, time_before_s, disturbance or Disturbance(1, machine().core_ids)
         )
@@ -89,7 +92,12 @@ class RankMonitor:
     def _watched(self, member: RankHandle) -> WatchedRank:
         """Return a rank for the hang doctor; a rank that is done, or given up, is not looked at."""
         return WatchedRank(
-            member.plan.index, member.role, member.pid, member.trace, lambda: not member.open or bool(member.done_at)
+            member.plan.index,
+            member.role,
+            member.pid,
+            member.trace,
+            lambda: not member.open or bool(member.done_at),
+            lambda: bool(member.done_at),
         )
 
     def _watch(self) -> None:
@@ -191,7 +199,10 @@ class RankMonitor:
             self.sink.event("rank lost", f"{sentence} The other ranks continue.")
             return
         last_words = _tail(self.folder / "logs" / f"{member.role}.log")
-        member.failure = RankFailed(member.role, f"{sentence}{memory_cause(last_words)}", last_words)
+        cause = memory_cause(last_words) or collective_cause(last_words)
+        if not cause and code == -signal.SIGKILL:
+            cause = kill_cause(self.kernel_kills, kernel_kills())
+        member.failure = RankFailed(member.role, f"{sentence}{cause}", last_words)
         member.failed_at, member.state = time.monotonic(), "failed"
 
     def _lose_all(self, first: RankHandle, sentence: str) -> None:
