@@ -64,8 +64,8 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distur
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     if not groups:
         sentences.append(
-            "Crosses are single runs. All were disturbed, so there is no table: turn on Include disturbed runs, or press "
-            "Measure again."
+            "Crosses are single runs. All were disturbed, so there is no table: turn on Include disturbed runs, or "
+            "press Measure again."
         )
     for sentence in sentences:
         st.caption(as_text(sentence))
