@@ -6,21 +6,24 @@ All limits of the hang doctor are in proportion to `--quiet-s`. Run: python -m b
 """
 
 import argparse
+import os
 import signal
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from bench.measuring import save
+from bench.measuring import save, wait_until
 from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
+from engine.registry import experiment, method
 from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.transport.request_reply import Exchange
@@ -140,6 +143,19 @@ class Outcome:
     said: str
 
 
+SYSTEMS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("hogwild", {}),
+    ("parameter_server", {}),
+    ("async_sgd", {}),
+    ("sync_sgd", {}),
+    ("batched_reinforce", {}),
+    ("dppo", {}),
+    ("pipeline", {"mode": "gpipe"}),
+    ("pipeline", {"mode": "rpc"}),
+)
+"""Experiments of which one rank after another is stopped."""
+
+
 def limits(quiet_s: float) -> HangLimits:
     """Return the usual limits in proportion to `quiet_s`."""
     scale = quiet_s / USUAL.quiet_s
@@ -147,31 +163,51 @@ def limits(quiet_s: float) -> HangLimits:
 
 
 def inject(injection: Injection, number: int, quiet_s: float) -> Outcome:
-    """Let a rank hang, and return what the hang doctor, or the run's error, says first."""
+    """Let a rank hang, and return what is said of it first."""
     guilty = injection.guilty[number % len(injection.guilty)]
     with tempfile.TemporaryDirectory(prefix="parallab-hang-") as folder:
         patient = Patient(Path(folder), limits(quiet_s), injection.roles)
         patient.start(injection.function, *injection.given(guilty))
-        try:
-            until = time.monotonic() + 60 + 5 * quiet_s
-            while not (patient.bad_ones() or patient.failure) and time.monotonic() < until:
-                time.sleep(0.01)
-            at, bad, failure = time.monotonic(), patient.bad_ones(), patient.failure
-        finally:
-            patient.end()
-        fault = functions.fault_file(Path(folder))
-        began = float(fault.read_text()) if fault.exists() else None
-    after_s = None if began is None else at - began
+        return outcome(patient, "" if injection.anyone else injection.roles[guilty], injection.causes, quiet_s)
+
+
+def stop_in(name: str, changes: Mapping[str, Any], number: int, quiet_s: float) -> Outcome:
+    """Stop a rank of an experiment soon after all are ready, and return what is said of it first."""
+    config: Any = experiment(name).configure("quick", changes)
+    roles = tuple(config.roles)
+    guilty = number % len(roles)
+    with tempfile.TemporaryDirectory(prefix="parallab-hang-") as folder:
+        patient = Patient(Path(folder), limits(quiet_s), roles)
+        patient.begin(lambda ranks: method(name)(config, ranks))
+        wait_until(lambda: patient.sink.startup_time_s is not None, 120, f"{name} to start")
+        time.sleep(0.5)
+        functions.fault_file(Path(folder)).write_text(str(time.monotonic()))
+        os.kill(patient.ranks.members[guilty].pid, signal.SIGSTOP)
+        return outcome(patient, roles[guilty], ("stopped",), quiet_s)
+
+
+def outcome(patient: Patient, role: str, causes: Sequence[str], quiet_s: float) -> Outcome:
+    """Wait for what the hang doctor, or the run's error, says first, and judge it; any role is right if `role` is
+    empty.
+    """
+    try:
+        until = time.monotonic() + 60 + 5 * quiet_s
+        while not (patient.bad_ones() or patient.failure) and time.monotonic() < until:
+            time.sleep(0.01)
+        at, bad, failure = time.monotonic(), patient.bad_ones(), patient.failure
+    finally:
+        patient.end()
     if bad:
-        role, cause, said = bad[0].rank, bad[0].cause, bad[0].sentence
+        named, said = bad[0].rank, bad[0].sentence
+        right_cause = bad[0].cause in causes
     elif isinstance(failure, RankFailed):
-        role, cause = failure.role, str(failure)
-        said = cause
+        named, said = failure.role, str(failure)
+        right_cause = any(words in said for words in causes)
     else:
         return Outcome(False, False, False, None, "nothing was said")
-    right = injection.anyone or role == injection.roles[guilty]
-    right_cause = cause in injection.causes if bad else any(words in cause for words in injection.causes)
-    return Outcome(right, right_cause, bool(role) and not right, after_s, said)
+    right = role in ("", named)
+    began = float(functions.fault_file(patient.ranks.folder).read_text())
+    return Outcome(right, right_cause, bool(named) and not right, at - began, said)
 
 
 def healthy(number: int, quiet_s: float) -> list[str]:
@@ -213,24 +249,28 @@ def main() -> None:
     options.add_argument("--injections", type=int, default=20, help="of each cause")
     options.add_argument("--healthy", type=int, default=500, help="runs that do not hang")
     options.add_argument("--quiet-s", type=float, default=USUAL.quiet_s, help="seconds without progress")
-    options.add_argument("--only", choices=[injection.name for injection in INJECTIONS])
+    options.add_argument("--only", help="one of the causes")
     options.add_argument("--at-once", type=int, default=1, help="runs at once")
     chosen = options.parse_args()
     fork_server.start()
     fork_server.wait_until_loaded()
     found: dict[str, Any] = {}
     outcomes: list[Outcome] = []
+    trials: Mapping[str, Callable[[int], Outcome]] = {
+        injection.name: partial(inject, injection, quiet_s=chosen.quiet_s) for injection in INJECTIONS
+    } | {
+        f"stopped in {' '.join([name, *changes.values()])}": partial(stop_in, name, changes, quiet_s=chosen.quiet_s)
+        for name, changes in SYSTEMS
+    }
     with ThreadPoolExecutor(chosen.at_once) as pool:
-        for injection in INJECTIONS:
-            if chosen.only in (None, injection.name):
-                numbers = range(chosen.injections)
-                own = list(pool.map(lambda number, each=injection: inject(each, number, chosen.quiet_s), numbers))
-                found[injection.name] = summary(own)
+        for name, trial in trials.items():
+            if chosen.only in (None, name):
+                own = list(pool.map(trial, range(chosen.injections)))
+                found[name] = summary(own)
                 outcomes += own
-                print(injection.name, found[injection.name], file=sys.stderr, flush=True)
-        alarms = [
-            each for some in pool.map(lambda n: healthy(n, chosen.quiet_s), range(chosen.healthy)) for each in some
-        ]
+                print(name, found[name], file=sys.stderr, flush=True)
+        checks = pool.map(partial(healthy, quiet_s=chosen.quiet_s), range(chosen.healthy))
+        alarms = [sentence for check in checks for sentence in check]
     figures = {
         "quiet_s": chosen.quiet_s,
         "targets": TARGETS,

@@ -33,12 +33,15 @@ class Patient:
         self.failure: BaseException | None = None
 
     def start(self, function: Callable[..., None], *given: Any) -> None:
-        self.thread = threading.Thread(target=self._run, args=(function, given))
+        self.begin(lambda ranks: ranks.run(function, *given))
+
+    def begin(self, method: Callable[[Ranks], None]) -> None:
+        self.thread = threading.Thread(target=self._run, args=(method,))
         self.thread.start()
 
-    def _run(self, function: Callable[..., None], given: tuple[Any, ...]) -> None:
+    def _run(self, method: Callable[[Ranks], None]) -> None:
         try:
-            self.ranks.run(function, *given)
+            method(self.ranks)
         except (StopRequested, RankFailed) as failure:
             self.failure = failure
 

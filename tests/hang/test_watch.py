@@ -95,6 +95,19 @@ def test_one_that_takes_nothing_from_a_full_queue_is_named(patient: Patient) -> 
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer1", "full queue")
 
 
+def test_a_vector_of_another_size_is_refused_with_the_name_of_its_rank(patient: Patient) -> None:
+    patient.start(functions.give_another_shape, 1, averaging())
+    patient.thread.join()
+    assert "must average 8 values of float32; trainer2 got 9 of float32 in step 5" in str(patient.failure)
+
+
+def test_where_gloo_aborts_a_rank_the_error_says_that_another_may_be_at_fault(patient: Patient) -> None:
+    patient.start(functions.give_another_shape, 1, None)
+    patient.thread.join()
+    assert "ranks gave different shapes or data types" in str(patient.failure)
+    assert "The rank at fault may be another one." in str(patient.failure)
+
+
 def test_a_call_within_a_call_that_takes_the_only_thread_is_named(patient: Patient) -> None:
     patient.start(functions.call_within_a_call)
     found = bad_one(patient)

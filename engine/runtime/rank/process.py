@@ -5,6 +5,7 @@ All its messages go through its own channel to the worker.
 
 import os
 import random
+import re
 import signal
 import sys
 import threading
@@ -32,6 +33,8 @@ from engine.system.network_isolation import ListenRule, obey
 from engine.system.out_of_memory import gpu_failure, gpu_met, gpu_of, limit_met, memory_cause, words_of
 from engine.system.processes import die_with_parent
 from engine.trace.ring import TraceMemory, TraceWriter
+
+_LOST = re.compile(r"gloo.*Connection (reset|closed) by peer")
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         _end(
             recorder,
             send,
-            Failed(_sentence(plan, error), traceback.format_exc(), time.monotonic(), isinstance(error, PeerLost)),
+            Failed(_sentence(plan, error), traceback.format_exc(), time.monotonic(), _is_echo(error)),
         )
         sys.stderr.flush()
         os._exit(1)  # a broken rank must not hang in the exit handlers of threads or libraries
@@ -112,6 +115,11 @@ def _end(recorder: ChannelRecorder, send: Callable[[Message], None], last: Done 
         send(last)
     except OSError:
         pass  # the worker has exited, so no one receives this
+
+
+def _is_echo(error: BaseException) -> bool:
+    """Return whether an error is only the loss of another rank."""
+    return isinstance(error, PeerLost) or bool(_LOST.search(str(error)))
 
 
 def _sentence(plan: RankPlan, error: BaseException) -> str:
