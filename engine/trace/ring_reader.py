@@ -8,6 +8,7 @@ from engine.trace.entries import DTYPE, Entries
 from engine.trace.layout import (
     CAPACITY,
     DEPTH,
+    ENTRY,
     HEAD,
     KINDS,
     LANE_WORDS,
@@ -20,6 +21,7 @@ from engine.trace.layout import (
     RING_AT,
     SLOT,
     STEP,
+    WORD,
     unpacked,
 )
 from engine.trace.ring import sums_of
@@ -73,7 +75,9 @@ class TraceReader:
         found = [""]
         for number in range(1, self._words[NAMES]):
             at = NAMES_AT + number * NAME_BYTES
-            found.append(bytes(self._memory[at : at + NAME_BYTES]).rstrip(b"\0").decode(errors="replace"))
+            found.append(
+                bytes(self._memory[at : at + NAME_BYTES]).rstrip(b"\0").decode(errors="ignore")
+            )  # one that is cut
         return found
 
     def drain(self) -> Entries:
@@ -82,7 +86,9 @@ class TraceReader:
         An entry that a thread is just writing is left for the next call, once: if it is still not complete then, its
         rank was stopped while it wrote.
         """
-        head = self.written
+        head = max(self._read, self.written)  # a thread that was interrupted may set it back for a moment
+        while self._words[(RING_AT + head % CAPACITY * ENTRY.size) // WORD] == head + 1:
+            head += 1
         first = max(self._read, head - CAPACITY)
         self.lost += first - self._read
         found = self._copy(first, head)
