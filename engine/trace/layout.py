@@ -22,6 +22,8 @@ PHASE_OF = {"send": "communicate", "receive": "communicate", "rpc": "communicate
 NOBODY, EVERYBODY = -1, -2
 """The peer of an operation with no other rank, and of one with all of them."""
 NO_VERSION = -1
+LATEST_NS = 2**62
+"""Times of a stored trace are before this, so that their differences and sums fit a 64-bit word."""
 PICKED = 1
 """Flag of an entry that is stored whatever the sampling."""
 

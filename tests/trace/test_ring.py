@@ -213,11 +213,15 @@ def test_lanes_of_threads_that_have_ended_are_used_again(monkeypatch: pytest.Mon
 
 def test_time_spent_in_several_threads_is_added_up_exactly() -> None:
     writer, reader = pair()
-    before, _ = sys.getswitchinterval(), sys.setswitchinterval(1e-6)
+
+    def spend() -> None:
+        for _ in range(5_000):
+            writer.spend("serve", 1e-3)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
     try:
-        threads = [
-            threading.Thread(target=lambda: [writer.spend("serve", 1e-3) for _ in range(5_000)]) for _ in range(4)
-        ]
+        threads = [threading.Thread(target=spend) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
