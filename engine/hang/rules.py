@@ -80,9 +80,9 @@ def _all_quiet(picture: RunState, ranks: Sequence[RankState]) -> Verdict:
                 phase if phase in LONG else "work",
                 f"{rank.role} has been in {phase} for {rank.since_s:.0f} s and works{_who_waits(waiting, '; ')}.",
             )
-    if found := _mismatch(picture):
-        return found
     guilty = [rank for rank in ranks if rank.state in HALTED]
+    if not guilty and (found := _mismatch(picture)):
+        return found
     guilty = guilty or [rank for rank in ranks if not picture.graph.get(rank.rank)]
     if guilty:
         worst = max(guilty, key=lambda rank: (rank.state in ("stopped", "dead"), rank.since_s))
