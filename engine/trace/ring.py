@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.metrics import PHASES
 from engine.trace.layout import (
+    ASKED,
     CAPACITY,
     DEPTH,
     ENTRY,
@@ -168,6 +169,7 @@ class TraceWriter:
         self.words = self._memory.cast("q")
         self._next = itertools.count(self.words[HEAD]).__next__
         self._names: dict[str, int] = {}
+        self.words[NAMES] = 1  # the worker sees that the rank has begun
         self._naming = threading.Lock()
         self._lanes: dict[int, int] = {threading.get_ident(): 0}
         self.phases: list[int] = []
@@ -282,6 +284,11 @@ class TraceWriter:
         words[at // WORD] = words[HEAD] = index
         if done.kind != WAITING:
             words[MOVED] = index
+
+    @property
+    def asked(self) -> int:
+        """How often the worker has asked for the stacks."""
+        return self.words[ASKED]
 
     # ---- phases
 

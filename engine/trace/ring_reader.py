@@ -6,6 +6,7 @@ import numpy as np
 
 from engine.trace.entries import DTYPE, Entries
 from engine.trace.layout import (
+    ASKED,
     CAPACITY,
     DEPTH,
     ENTRY,
@@ -57,6 +58,11 @@ class TraceReader:
         return self._words[HEAD]
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the rank's process runs so far that it can write."""
+        return self._words[NAMES] > 0
+
+    @property
     def moved(self) -> int:
         """A number that changes with each finished operation that is not a wait."""
         return self._words[MOVED]
@@ -65,6 +71,10 @@ class TraceReader:
     def step(self) -> int:
         """The rank's last logged step."""
         return self._words[STEP]
+
+    def ask_for_stacks(self) -> None:
+        """Ask the rank to write its stacks."""
+        self._words[ASKED] += 1
 
     def sums(self) -> dict[str, float]:
         """Return the seconds of each phase that has any."""

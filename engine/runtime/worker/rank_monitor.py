@@ -96,7 +96,8 @@ class RankMonitor:
     def _watch(self) -> None:
         """Look for ranks that do not continue; store what was found, at most each second."""
         self.hang.started = self.progress.zero is not None
-        self.hang.look_if_due()
+        with suppress(StoreBusy, StoreFull):  # it tells of a bad verdict again at the next look
+            self.hang.look_if_due()
         health, at = self.hang.health, time.monotonic()
         if health and (at - self.health_at >= HEALTH_S or health.verdict.state != self.told.state):
             self.health_at, self.told = at, health.verdict
