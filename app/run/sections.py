@@ -44,13 +44,13 @@ def timeline(run: Run, reader: Reader) -> None:
         else:
             st.write("No recorded operations: the run ended before its ranks were ready, or is of an earlier version.")
         return
-    components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.active)
     st.caption(
         as_text(
             "All operations are recorded; stored are the start, samples of a few steps, and the end. "
             f"For Perfetto: python -m engine trace {run.id} --out run-{run.id}.json"
         )
     )
+    components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.active)
 
 
 def log(run: Run, reader: Reader) -> None:

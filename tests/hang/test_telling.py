@@ -14,7 +14,6 @@ from engine.trace.health import Verdict
 from engine.trace.ring import TraceMemory, TraceWriter
 from engine.trace.ring_reader import TraceReader
 
-
 pytestmark = pytest.mark.processes
 
 
