@@ -1,5 +1,6 @@
 """What ranks do that hang, each in its own way; here because a rank's process must be able to import its function."""
 
+import ctypes
 import os
 import signal
 import threading
@@ -20,6 +21,7 @@ from engine.runtime.transport.rendezvous import store_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
 from engine.runtime.worker.ranks import Rank
 from engine.trace.layout import EVERYBODY
+from tests.waiting import PATIENCE_S
 
 HANG_S = 240.0
 """Seconds that a rank hangs at most."""
@@ -293,3 +295,15 @@ def stop_for_a_while(rank: Rank, seconds: float) -> None:
             os._exit(0)
         os.kill(os.getpid(), signal.SIGSTOP)
     rank.barrier("continued")
+
+
+def keep_the_interpreter_lock(rank: Rank, guilty: int) -> None:
+    """One rank sleeps in C code that keeps Python's interpreter lock, so that none of its threads runs."""
+    rank.ready()
+    step(rank, 1)
+    if rank.index == guilty:
+        library = ctypes.PyDLL(None)
+        with rank.recorder.phase("compute"):
+            for _ in range(100):  # a signal ends one sleep
+                library.sleep(int(PATIENCE_S))
+    rank.barrier("awake")

@@ -53,13 +53,13 @@ def timeline(run: Run, reader: Reader) -> None:
         **permissions.control("trace", [run.owner], what=f"Run {run.id}"),
     ):
         command(lambda store: store.runs.trace(run.id, RECORDED_S, by=current_user.whoever()))
-    components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.active)
     st.caption(
         as_text(
             "All operations are recorded; stored are the start, samples of a few steps, and the end. "
             f"For Perfetto: python -m engine trace {run.id} --out run-{run.id}.json"
         )
     )
+    components.timeline(run.id, len(reader.details.ranks(run.id)), active=run.active)
 
 
 def log(run: Run, reader: Reader) -> None:

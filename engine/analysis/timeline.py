@@ -29,7 +29,7 @@ EXCHANGE = ("communicate", MESSAGE, "collective", "barrier", "wait", "lock", "rp
 WORTH = 0.05
 """Share of the path below which nothing is said of a kind."""
 UNEVEN = 1.25
-"""Ratio of one rank's computing on the path to the mean of the others from which on it is called slow."""
+"""Ratio of one rank's computing on the path to that of all others from which on it is called slow."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _what_to_change(shares: PathShares) -> str:
     if len(shares.computing) > 2:
         role, most = max(shares.computing.items(), key=lambda item: item[1])
         others = [share for name, share in shares.computing.items() if name != role]
-        if most * len(others) > UNEVEN * len(others) * sum(others) and most > 0.25:
+        if most > UNEVEN * sum(others) and most > 0.25:
             return f"{role} is on the path for most of the computing: give it less work, or more threads."
     if largest == "evaluate" and kinds["evaluate"] > 0.2:
         return "Evaluate less often: it is on the critical path."

@@ -1,18 +1,27 @@
-"""The Python stacks of ranks, written by themselves on a signal, also where they are stuck in C code.
+"""The Python stacks of ranks, written by themselves.
 
-A real-time signal is used: Slurm, submitit and torch use the others. A stopped process writes nothing.
+A rank is asked through its trace's memory, and one of its threads writes the stacks: it holds the interpreter lock, so
+no other thread changes its stack meanwhile. Where that thread does not run, because C code keeps the lock, a real-time
+signal does the same: Slurm, submitit and torch use the others. It comes second because a signal handler that reads the
+stack of a thread which runs may end the process (SIGSEGV). A stopped process writes nothing.
 """
 
 import faulthandler
 import os
 import re
 import signal
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR1
 FOLDER = "hang"
 """Folder of the evidence within a run's folder."""
+SIGNAL_AFTER_S = 1.0
+"""Seconds that a rank has to answer before it gets the signal."""
+MOST_BYTES = 4_000_000
+"""Size of a rank's file from which on its stacks are not asked for again."""
 _FRAME = re.compile(r'^  File "(?P<path>.*)", line (?P<line>\d+) in (?P<function>.*)$')
 _LIBRARY = re.compile(r"/(site-packages|lib/python3[^/]*)/")
 
@@ -22,14 +31,17 @@ def stack_file(folder: Path, role: str) -> Path:
     return folder / FOLDER / f"{role}.txt"
 
 
-def write_stacks_on_signal(folder: Path, role: str) -> None:
-    """Make this process write the stacks of all its threads to its file each time that it gets the signal."""
+def write_stacks_on_signal(folder: Path, role: str) -> Callable[[], None]:
+    """Make this process write the stacks of all its threads to its file each time that it gets the signal; return the
+    function that writes them at once.
+    """
     path = stack_file(folder, role)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     early = path.with_suffix(".early")
     descriptor = os.open(early, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     faulthandler.register(SIGNAL, descriptor, all_threads=True)
     early.replace(path)  # a signal before this would end the process
+    return lambda: faulthandler.dump_traceback(descriptor, all_threads=True)
 
 
 def remove_empty(folder: Path) -> None:
@@ -44,11 +56,22 @@ def remove_empty(folder: Path) -> None:
 class StackRequest:
     """Asks one rank for its stacks; what it wrote is there soon after."""
 
-    def __init__(self, folder: Path, role: str, pid: int) -> None:
+    def __init__(self, folder: Path, role: str, ask: Callable[[], None]) -> None:
         self._path = stack_file(folder, role)
         self._from = self._path.stat().st_size if self._path.exists() else 0
-        if self._path.exists():
-            os.kill(pid, SIGNAL)
+        self._is_due = self._path.exists() and self._from < MOST_BYTES
+        self._at = time.monotonic()
+        if self._is_due:
+            ask()
+
+    def insist(self, pid: int) -> None:
+        """Send the signal, once, if the rank has not answered for `SIGNAL_AFTER_S`. A stopped process would get it when
+        it continues, so it gets none.
+        """
+        if self._is_due and time.monotonic() - self._at >= SIGNAL_AFTER_S:
+            self._is_due = False
+            if not self.text():
+                os.kill(pid, SIGNAL)
 
     def text(self) -> str:
         """Return what the rank has written since the request."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from engine.errors import ConfigError, Problem
 from engine.hang.lock_holders import holders
 from engine.hang.rules import HALTED, RunState, judge
 from engine.hang.stacks import StackRequest, place_of
@@ -37,16 +38,28 @@ VARIABLE = "PARALLAB_HANG_S"
 """The environment variable for `HangLimits.quiet_s`."""
 
 
+def _seconds() -> float:
+    """Return the seconds in the environment variable; raises ConfigError if they are none."""
+    text = os.environ.get(VARIABLE, "").strip() or "10"
+    with suppress(ValueError):
+        if 0.1 <= (found := float(text)) <= 1e6:
+            return found
+    rule = f"{VARIABLE} must be a number of seconds from 0.1 to 1,000,000; got '{text}'."
+    raise ConfigError([Problem(VARIABLE, f"{rule} Correct it in the runner's environment, or unset it.")])
+
+
 @dataclass(frozen=True)
 class HangLimits:
     """When a rank counts as quiet, and how often a bad verdict is to be found."""
 
-    quiet_s: float = field(default_factory=lambda: float(os.environ.get(VARIABLE, "10")))
+    quiet_s: float = field(default_factory=_seconds)
     steps: float = 20.0
     """Steps of the run (their median over ranks) that a rank may take at least."""
     looks: int = 3
     between_s: float = 2.0
     every_s: float = 0.25
+    start_s: float = 60.0
+    """Seconds that the process of a rank may take to begin: imports from a cold disk are no standstill."""
 
 
 @dataclass
@@ -66,11 +79,14 @@ class WatchedRank:
     """A time at which the rank was quiet, and for how long its threads had used, and waited for, a core until then."""
     worked_at: float = 0.0
     first_step: tuple[int, float] | None = None
+    first_look_at: float = 0.0
 
-    def look(self, at: float) -> None:
-        """Note whether the rank has made progress."""
+    def look(self, at: float, start_s: float) -> None:
+        """Note whether the rank has made progress; one whose process is just starting has."""
         moved = (self.trace.moved, self.trace.step)
-        if moved != self.moved or not self.moved_at:
+        self.first_look_at = self.first_look_at or at
+        starts = not self.trace.has_begun and at - self.first_look_at < start_s
+        if moved != self.moved or not self.moved_at or starts:
             self.moved, self.moved_at, self.busy = moved, at, None
         if self.first_step is None and self.trace.step:
             self.first_step = (self.trace.step, at)
@@ -192,11 +208,15 @@ class HangWatch:
     def _look(self, at: float) -> None:
         here = [rank for rank in self._ranks if not rank.ended()]
         for rank in here:
-            rank.look(at)
+            rank.look(at, self._limits.start_s)
         doing = {rank.rank: Doing.of(rank.trace.open_operations()) for rank in here}
         roles = {rank.rank: rank.role for rank in self._ranks}
         limit_s = self._limit_s(at)
         states = [rank.state(doing.get(rank.rank, Doing()), at, limit_s) for rank in self._ranks]
+        for state in states:
+            if state.rank in self._requests and state.rank in doing and state.state not in HALTED:
+                with suppress(OSError):
+                    self._requests[state.rank].insist(state.pid)
         halted = [state.rank for state in states if state.state in HALTED]
         exited = [rank.rank for rank in self._ranks if rank.exited()]
         graph = edges(doing, halted, self._holders(doing), exited)
@@ -235,12 +255,12 @@ class HangWatch:
         if self._found < self._limits.looks:
             return Verdict("WAITING", verdict.rank, "suspected", f"Suspected, to be confirmed: {verdict.sentence}")
         if self._told != key:
-            self._told = key
             self._tell(verdict)
+            self._told = key
         return verdict
 
     def _ask_for_stacks(self) -> None:
         for rank in self._ranks:
             if not rank.ended():
                 with suppress(OSError):
-                    self._requests[rank.rank] = StackRequest(self._folder, rank.role, rank.pid)
+                    self._requests[rank.rank] = StackRequest(self._folder, rank.role, rank.trace.ask_for_stacks)

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.errors import StoreDamaged
 from engine.trace.entries import DTYPE, Entries
-from engine.trace.layout import CAPACITY, KINDS
+from engine.trace.layout import CAPACITY, KINDS, LANES, LATEST_NS, MOST_NAMES, NAME_BYTES
 
 LEVEL = 1
 """Compression level: the fastest one."""
@@ -56,9 +56,9 @@ class TraceChunk:
 
 
 def _expanded(content: str, count: int) -> Entries:
-    """Return the entries of a compressed content, at most one more than it should have."""
-    size = DTYPE.itemsize
-    expanded = zlib.decompressobj().decompress(b64decode(content, validate=True), (count + 1) * size)
+    """Return the entries of a compressed content, at most one more than it should have; one of a wrong count."""
+    size, most = DTYPE.itemsize, count + 1 if 0 < count <= MOST_ENTRIES else 1
+    expanded = zlib.decompressobj().decompress(b64decode(content, validate=True), most * size)
     return np.frombuffer(expanded, DTYPE, len(expanded) // size)
 
 
@@ -66,10 +66,18 @@ def _wrong(entries: Entries, names: tuple[Any, ...], count: int) -> str:
     """Return what is wrong with the content of a chunk, or nothing."""
     if not 0 < count <= MOST_ENTRIES or len(entries) != count:
         return f"{len(entries):,} operations instead of {count:,}"
-    if not all(isinstance(name, str) for name in names) or int(entries["name"].max()) >= len(names):
+    if len(names) > MOST_NAMES or not all(map(_is_name, names)) or int(entries["name"].max()) >= len(names):
         return "an operation without a name"
     if int(entries["kind"].max()) >= len(KINDS):
         return f"an operation of the unknown kind {int(entries['kind'].max())}"
+    if int(entries["lane"].max()) >= LANES or int(entries["left_ns"].max()) >= LATEST_NS:
+        return "an operation of an unknown thread or time"
     if (entries["left_ns"] < entries["entered_ns"]).any() or int(entries["entered_ns"].min()) < 0:
         return "an operation that ends before it starts"
     return ""
+
+
+def _is_name(name: Any) -> bool:
+    """Return whether it is a text that a rank's table of names can hold."""
+    encoded = name.encode(errors="ignore") if isinstance(name, str) else b""
+    return isinstance(name, str) and encoded.decode() == name and len(encoded) <= NAME_BYTES

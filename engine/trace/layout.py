@@ -22,6 +22,8 @@ PHASE_OF = {"send": "communicate", "receive": "communicate", "rpc": "communicate
 NOBODY, EVERYBODY = -1, -2
 """The peer of an operation with no other rank, and of one with all of them."""
 NO_VERSION = -1
+LATEST_NS = 2**62
+"""Times of a stored trace are before this, so that their differences and sums fit a 64-bit word."""
 PICKED = 1
 """Flag of an entry that is stored whatever the sampling."""
 
@@ -39,8 +41,10 @@ class TraceWindow:
 
 
 WORD = 8
-HEAD, MOVED, STEP, NAMES, SUMS = 0, 1, 2, 3, 8
-"""Words: entries written, entries written that are not waits, last logged step, names in use, nanoseconds per phase."""
+HEAD, MOVED, STEP, NAMES, ASKED, SUMS = 0, 1, 2, 3, 4, 8
+"""Words: entries written, entries written that are not waits, last logged step, names in use, times that the worker has
+asked for the stacks, nanoseconds per phase.
+"""
 LANES, DEPTH, SLOT = 16, 7, 4
 """Threads and nested operations whose present state is kept, and words per operation: time entered, what it is (kind,
 name << 8, peer << 24), number, step.

@@ -5,15 +5,20 @@ for an operation.
 import itertools
 import mmap
 import os
+import struct
+import sys
 import tempfile
 import threading
 import time
+import weakref
+from collections.abc import Callable
 from multiprocessing.reduction import DupFd
 from types import TracebackType
 from typing import Any
 
 from engine.metrics import PHASES
 from engine.trace.layout import (
+    ASKED,
     CAPACITY,
     DEPTH,
     ENTRY,
@@ -41,7 +46,18 @@ from engine.trace.layout import (
 KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 PHASE_NUMBERS = {phase: number for number, phase in enumerate(PHASES)}
 WAITING = KIND_NUMBERS["wait"]
+SHARED = LANES - 1
+"""The lane of threads beyond `LANES`; what they are doing is not kept."""
 MASK, ENTRY_BYTES = CAPACITY - 1, ENTRY.size
+LARGEST = 2**63 - 1
+RANGES = {
+    "peer": (-(2**15), 2**15 - 1),
+    "bytes": (-LARGEST, LARGEST),
+    "number": (-LARGEST, LARGEST),
+    "version": (-(2**31), 2**31 - 1),
+    "value": (-(2**31), 2**31 - 1),
+}
+"""The smallest and the largest value of an entry's fields."""
 _pack = ENTRY.pack_into
 _now = time.monotonic_ns
 
@@ -113,9 +129,10 @@ class Operation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        words, lane = self._writer.words, self._lane
-        at = OPEN + lane * LANE_WORDS
-        words[at] = depth = words[at] - 1
+        words, lane, depth = self._writer.words, self._lane, 0
+        if lane != SHARED:
+            at = OPEN + lane * LANE_WORDS
+            words[at] = depth = words[at] - 1
         self._writer.write(self, lane, depth, _now())
 
 
@@ -143,18 +160,22 @@ class Phase(Operation):
 
 
 class TraceWriter:
-    """The rank's side of its trace. Any thread may write; each has a lane."""
+    """The rank's side of its trace. Any thread may write; each has a lane. A process that the rank forks writes into a
+    copy that nobody reads.
+    """
 
     def __init__(self, memory: memoryview | None = None) -> None:
         self._memory = memoryview(bytearray(SIZE)) if memory is None else memory
         self.words = self._memory.cast("q")
         self._next = itertools.count(self.words[HEAD]).__next__
         self._names: dict[str, int] = {}
+        self.words[NAMES] = 1  # the worker sees that the rank has begun
         self._naming = threading.Lock()
         self._lanes: dict[int, int] = {threading.get_ident(): 0}
         self.phases: list[int] = []
         """The phases that the main thread is in, by number; `since_ns` is when the innermost one's time last began."""
         self.since_ns = 0
+        os.register_at_fork(after_in_child=_leave(weakref.ref(self)))
 
     # ---- operations
 
@@ -191,30 +212,42 @@ class TraceWriter:
                     if number >= MOST_NAMES:
                         return 0
                     at = NAMES_AT + number * NAME_BYTES
-                    encoded = text.encode()[:NAME_BYTES].ljust(NAME_BYTES, b"\0")
+                    encoded = text.encode(errors="replace")[:NAME_BYTES].ljust(NAME_BYTES, b"\0")
                     self._memory[at : at + NAME_BYTES] = encoded
                     self._names[text] = number
                     self.words[NAMES] = number + 1
         return number
 
     def lane(self) -> int:
-        """Return the lane of the calling thread; threads beyond `LANES` share the last one."""
+        """Return the lane of the calling thread."""
         ident = threading.get_ident()
         lane = self._lanes.get(ident)
         if lane is None:
             with self._naming:
-                lane = self._lanes.setdefault(ident, min(len(self._lanes), LANES - 1))
+                lane = self._lanes[ident] = self._free_lane()
+        return lane
+
+    def _free_lane(self) -> int:
+        """Return a lane that no thread has, if need be that of a thread that runs no Python code any more."""
+        if len(self._lanes) >= SHARED:
+            alive = sys._current_frames()
+            self._lanes = {ident: lane for ident, lane in self._lanes.items() if ident in alive or not lane}
+        lane: int = min(set(range(LANES)) - {each for each in self._lanes.values() if each != SHARED})
+        if lane != SHARED:
+            self.words[OPEN + lane * LANE_WORDS] = 0
         return lane
 
     def open(self, lane: int, entered_ns: int, what: int, number: int) -> None:
         """Note what a thread does from now on, around further operations."""
+        if lane == SHARED:
+            return
         words, at = self.words, OPEN + lane * LANE_WORDS
         depth = words[at]
         if depth < DEPTH:
             slot = at + 1 + depth * SLOT
             words[slot] = entered_ns
             words[slot + 1] = what
-            words[slot + 2] = number
+            words[slot + 2] = number if -LARGEST <= number <= LARGEST else 0
             words[slot + 3] = words[STEP]
         words[at] = depth + 1
 
@@ -222,34 +255,47 @@ class TraceWriter:
         """Write the entry of an operation; its sequence number, which makes it valid, last."""
         words, index = self.words, self._next()
         at = RING_AT + (index & MASK) * ENTRY_BYTES
-        _pack(
-            self._memory,
-            at,
-            0,
-            done.entered_ns,
-            left_ns,
-            done.kind,
-            lane,
-            done.name,
-            done.peer,
-            depth,
-            done.flags,
-            done.bytes,
-            words[STEP],
-            done.number,
-            done.version,
-            done.value,
-        )
+        while True:
+            try:
+                _pack(
+                    self._memory,
+                    at,
+                    0,
+                    done.entered_ns,
+                    left_ns,
+                    done.kind,
+                    lane,
+                    done.name,
+                    done.peer,
+                    depth,
+                    done.flags,
+                    done.bytes,
+                    words[STEP],
+                    done.number,
+                    done.version,
+                    done.value,
+                )
+                break
+            except struct.error:  # a number that does not fit: seldom, so that a check of each would cost more
+                depth = max(0, min(depth, 255))
+                for field, (low, high) in RANGES.items():
+                    setattr(done, field, max(low, min(high, getattr(done, field))))
         index += 1
         words[at // WORD] = words[HEAD] = index
         if done.kind != WAITING:
             words[MOVED] = index
 
+    @property
+    def asked(self) -> int:
+        """How often the worker has asked for the stacks."""
+        return self.words[ASKED]
+
     # ---- phases
 
     def spend(self, phase: str, seconds: float) -> None:
-        """Add to the sum of a phase; negative seconds subtract."""
-        self.words[SUMS + PHASE_NUMBERS[phase]] += round(seconds * 1e9)
+        """Add to the sum of a phase, from any thread; negative seconds subtract."""
+        with self._naming:
+            self.words[SUMS + PHASE_NUMBERS[phase]] += round(seconds * 1e9)
 
     def log_step(self, step: int) -> None:
         """Note the rank's last logged step, which further entries carry."""
@@ -265,6 +311,18 @@ class TraceWriter:
         self.since_ns = _now()
         for phase in range(len(PHASES)):
             self.words[SUMS + phase] = 0
+
+
+def _leave(reference: "weakref.ref[TraceWriter]") -> Callable[[], None]:
+    """Return the function that a forked process calls, so that its operations don't mix with those of its parent."""
+
+    def leave() -> None:
+        if (writer := reference()) is not None:
+            writer._memory = memoryview(bytearray(writer._memory))
+            writer.words = writer._memory.cast("q")
+            writer._naming = threading.Lock()
+
+    return leave
 
 
 def sums_of(words: memoryview) -> dict[str, float]:

@@ -6,8 +6,10 @@ import numpy as np
 
 from engine.trace.entries import DTYPE, Entries
 from engine.trace.layout import (
+    ASKED,
     CAPACITY,
     DEPTH,
+    ENTRY,
     HEAD,
     KINDS,
     LANE_WORDS,
@@ -20,6 +22,7 @@ from engine.trace.layout import (
     RING_AT,
     SLOT,
     STEP,
+    WORD,
     unpacked,
 )
 from engine.trace.ring import sums_of
@@ -55,6 +58,11 @@ class TraceReader:
         return self._words[HEAD]
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the rank's process runs so far that it can write."""
+        return self._words[NAMES] > 0
+
+    @property
     def moved(self) -> int:
         """A number that changes with each finished operation that is not a wait."""
         return self._words[MOVED]
@@ -63,6 +71,10 @@ class TraceReader:
     def step(self) -> int:
         """The rank's last logged step."""
         return self._words[STEP]
+
+    def ask_for_stacks(self) -> None:
+        """Ask the rank to write its stacks."""
+        self._words[ASKED] += 1
 
     def sums(self) -> dict[str, float]:
         """Return the seconds of each phase that has any."""
@@ -73,7 +85,9 @@ class TraceReader:
         found = [""]
         for number in range(1, self._words[NAMES]):
             at = NAMES_AT + number * NAME_BYTES
-            found.append(bytes(self._memory[at : at + NAME_BYTES]).rstrip(b"\0").decode(errors="replace"))
+            found.append(
+                bytes(self._memory[at : at + NAME_BYTES]).rstrip(b"\0").decode(errors="ignore")
+            )  # one that is cut
         return found
 
     def drain(self) -> Entries:
@@ -82,7 +96,9 @@ class TraceReader:
         An entry that a thread is just writing is left for the next call, once: if it is still not complete then, its
         rank was stopped while it wrote.
         """
-        head = self.written
+        head = max(self._read, self.written)  # a thread that was interrupted may set it back for a moment
+        while self._words[(RING_AT + head % CAPACITY * ENTRY.size) // WORD] == head + 1:
+            head += 1
         first = max(self._read, head - CAPACITY)
         self.lost += first - self._read
         found = self._copy(first, head)

@@ -16,7 +16,11 @@ SECOND = 1_000_000_000
 START_S, END_S = 2.0, 0.5
 """Seconds stored at the start and at the end."""
 EVERY_S = 5.0
-"""Seconds between samples at first; they double each time that half of what was left of the budget is used."""
+"""Seconds between samples at first; later it is a share of the run's age, so that samples cover a run of any length."""
+PER_AGE = 20
+"""Samples within a run's age at most: after 20 minutes, one a minute."""
+DOUBLINGS = 16
+"""Times that a run's age may double, from seconds to days, before its budget is used."""
 STEPS = 4
 """Steps of the slowest rank in a sample."""
 SHORTEST_S, LONGEST_S = 0.2, 5.0
@@ -37,21 +41,24 @@ class TraceSampler:
         self._tails: list[deque[Entries]] = [deque() for _ in range(ranks)]
         self._counts = [0] * ranks
         """Entries of each rank in the last window."""
-        self._kept = 0
-        self._left = float(BUDGET)
-        self._every_ns = round(EVERY_S * SECOND)
+        self._kept = self._kept_at_start = 0
         self._next_ns = 0
+        self._seen: tuple[int, list[int]] = (0, [0] * ranks)
+        """The time of the last sample, and the steps that each rank had made by then."""
 
     def begin(self, zero_ns: int) -> None:
         """Begin with the window of the start, when all ranks are ready."""
+        self._seen = (zero_ns, self._seen[1])
         self._open(TraceWindow(zero_ns, zero_ns + round(START_S * SECOND), "start"))
 
     def extend(self, now_ns: int, steps: Sequence[int]) -> None:
         """Open the next sample if it is due; `steps` are the steps that each rank has made."""
         if not self.windows or now_ns < self._next_ns or self._kept >= BUDGET:
             return
-        slowest = min((step for step in steps if step > 0), default=0)
-        step_s = (now_ns - self.windows[0].begin_ns) / SECOND / slowest if slowest else SHORTEST_S
+        at, before = self._seen
+        slowest = min((step - then for step, then in zip(steps, before, strict=True) if step > then), default=0)
+        step_s = (now_ns - at) / SECOND / slowest if slowest else SHORTEST_S
+        self._seen = (now_ns, list(steps))
         length_s = min(max(STEPS * step_s, SHORTEST_S), LONGEST_S)
         self._open(TraceWindow(now_ns, now_ns + round(length_s * SECOND), "sample"))
 
@@ -89,10 +96,17 @@ class TraceSampler:
         else:
             self._counts = [0] * len(self._counts)
         self.windows.append(window)
-        while self._kept > BUDGET - self._left / 2:
-            self._left /= 2
-            self._every_ns *= 2
-        self._next_ns = window.end_ns + self._every_ns
+        self._next_ns = window.end_ns + self._wait_ns(window.end_ns)
+
+    def _wait_ns(self, now_ns: int) -> int:
+        """Return the time until the next sample: longer where samples hold much, so that the budget lasts."""
+        samples = len(self.windows) - 2  # those that are complete
+        if samples <= 0:
+            self._kept_at_start = self._kept
+            return round(EVERY_S * SECOND)
+        cost = (self._kept - self._kept_at_start) / samples
+        share = max(1 / PER_AGE, cost * DOUBLINGS / max(1, BUDGET - self._kept_at_start))
+        return round(max(EVERY_S * SECOND, share * (now_ns - self.windows[0].begin_ns)))
 
     def _inside(self, entered: Entries) -> Entries:
         """Return which of these times lie in a window."""

@@ -141,6 +141,11 @@ def test_different_collectives_are_an_order_mismatch_and_the_rarer_one_is_the_ca
     assert verdict(ranks) == ("HUNG", "trainer4", "order mismatch")
 
 
+def test_one_that_was_stopped_inside_what_the_others_have_left_is_the_cause() -> None:
+    ranks = {"trainer1": [TRAINED], "trainer2": TOGETHER}
+    assert verdict(ranks, trainer2={"state": "stopped"}) == ("HUNG", "trainer2", "stopped")
+
+
 def test_one_that_has_left_the_loop_is_named_with_the_barrier_that_it_is_in() -> None:
     ranks = {"trainer1": [AVERAGE], "trainer2": [AVERAGE], "trainer3": [TRAINED]}
     found = judge(picture(ranks))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.hang.stacks import SIGNAL_AFTER_S
 from engine.hang.watch import HangLimits
 from engine.runtime.transport.allreduce import Collective
 from engine.trace.health import BAD, Verdict
@@ -46,6 +47,27 @@ def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: i
         assert "in halt(), hang_functions.py:" in found.sentence
         assert "halt" in (patient.ranks.folder / "hang" / "trainer2.txt").read_text()
     assert [kind for kind, _ in patient.sink.events] == ["hung"], "it is told once"
+
+
+def test_a_rank_that_can_writes_its_stacks_without_a_signal(patient: Patient) -> None:
+    """A signal handler that reads the stack of another running thread may end the process."""
+    patient.start(functions.stop_before_an_average, 1, 0, averaging())
+    bad_one(patient)
+    time.sleep(SIGNAL_AFTER_S + 0.5)
+    for role in ROLES:
+        written = (patient.ranks.folder / "hang" / f"{role}.txt").read_text()
+        assert "stacks.py" in written and written.count("in rank_main") == 1
+
+
+def test_the_stacks_of_a_rank_whose_interpreter_lock_is_kept_come_by_a_signal(patient: Patient) -> None:
+    patient.start(functions.keep_the_interpreter_lock, 1)
+    assert (bad_one(patient).rank, bad_one(patient).cause) == ("trainer2", "stuck")
+    wait_until(
+        lambda: "in keep_the_interpreter_lock(), hang_functions.py" in patient.verdicts()[-1].sentence,
+        "its place is known",
+    )
+    first, _, _ = (patient.ranks.folder / "hang" / "trainer2.txt").read_text().partition("in rank_main")
+    assert "stacks.py" not in first, "the signal, before a thread of the rank could run"
 
 
 def test_a_stopped_rank_that_nobody_waits_for_is_stalled(patient: Patient) -> None:

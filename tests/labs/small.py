@@ -20,6 +20,7 @@ from engine.store.timestamps import now
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from tests.labs import basic
+from tests.labs.traced import add_trace
 from tests.stand_in import worker
 
 ABOUT = {
@@ -78,6 +79,7 @@ def fill(home: Home) -> Lab:
     failed = _queued(home, "hogwild", "Ada Lovelace-Featherstonehaugh", LONG)
     with Store.open(home) as store:
         pipeline = basic.pipeline_run(store, shares=(0.6, 0.4), splits=4)
+        add_trace(store, pipeline)
         basic.drive(store, home, failed.id, "failed")
         store.annotations.tag([failed.id], "thesis", by="Ada")
         store.annotations.pin(1, by="Ada")

@@ -3,6 +3,7 @@
 import multiprocessing as mp
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.trace.entries import Entries
-from engine.trace.layout import CAPACITY, EVERYBODY, KINDS, MOST_NAMES, NOBODY, RING_AT
+from engine.trace.layout import CAPACITY, EVERYBODY, HEAD, KINDS, LANES, MOST_NAMES, NOBODY, RING_AT
 from engine.trace.ring import TraceMemory, TraceWriter
 from engine.trace.ring_reader import TraceReader
 from tests.child_functions import stuck_at_a_barrier
@@ -157,3 +158,110 @@ def test_names_beyond_the_table_are_empty_and_long_ones_are_cut() -> None:
     writer, reader = pair()
     writer.note("send", "é" * 100, peer=NOBODY)
     assert reader.names()[1] == "é" * 24
+
+
+def test_a_slower_thread_that_sets_the_counter_back_makes_no_entry_read_twice() -> None:
+    writer, reader = pair()
+    for number in range(3):
+        writer.note("send", "answer", number=number)
+    assert reader.drain()["number"].tolist() == [0, 1, 2]
+    writer.words[HEAD] = 2  # a thread that took its place earlier, and was interrupted before it set the counter
+    assert len(reader.drain()) == 0
+    writer.note("send", "answer", number=3)
+    assert reader.drain()["number"].tolist() == [3] and reader.lost == 0
+
+
+def test_the_last_entries_are_read_though_the_counter_is_behind_them() -> None:
+    writer, reader = pair()
+    for number in range(3):
+        writer.note("send", "answer", number=number)
+    writer.words[HEAD] = 1
+    assert reader.drain()["number"].tolist() == [0, 1, 2]
+
+
+def test_more_threads_than_lanes_leave_no_operation_open_and_end_no_thread() -> None:
+    writer, reader = pair()
+    failures: list[BaseException] = []
+    ready = threading.Barrier(3 * LANES)
+
+    def write() -> None:
+        try:
+            ready.wait()
+            for _ in range(500):
+                with writer.operation("serve", "request"), writer.operation("rpc", "ask"):
+                    pass
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=write) for _ in range(3 * LANES)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == [] and reader.open_operations() == []
+    assert len(reader.drain()) == 3 * LANES * 500 * 2
+
+
+def test_lanes_of_threads_that_have_ended_are_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, reader = pair()
+    for ident in range(1, LANES + 5):
+        monkeypatch.setattr(threading, "get_ident", lambda ident=ident: ident)
+        with writer.operation("serve", f"thread{ident}"):
+            [found] = reader.open_operations()
+            assert found.name == f"thread{ident}" and found.lane < LANES - 1
+
+
+def test_time_spent_in_several_threads_is_added_up_exactly() -> None:
+    writer, reader = pair()
+
+    def spend() -> None:
+        for _ in range(5_000):
+            writer.spend("serve", 1e-3)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=spend) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert reader.sums()["serve"] == pytest.approx(20.0)
+
+
+def test_numbers_that_do_not_fit_are_cut_and_end_nothing() -> None:
+    writer, reader = pair()
+    writer.log_step(2**40)
+    writer.note("send", "answer", version=2**31, value=-(2**35), number=2**70, peer=40_000)
+    with writer.operation("rpc", "ask", number=-(2**80)) as asked:
+        asked.bytes, asked.version = 2**64, 2**33
+    first, second = reader.drain()
+    assert (first["step"], first["version"], first["value"]) == (2**40, 2**31 - 1, -(2**31))
+    assert (first["number"], first["peer"]) == (2**63 - 1, 2**15 - 1)
+    assert (second["bytes"], second["version"], second["number"]) == (2**63 - 1, 2**31 - 1, 1 - 2**63)
+
+
+def test_any_text_can_be_a_name_and_a_long_one_is_cut_between_letters() -> None:
+    writer, reader = pair()
+    for name in ("\ud800", "a" + "é" * 100, ""):
+        writer.note("send", name)
+    assert reader.names()[1:] == ["?", "a" + "é" * 23, ""]
+
+
+@pytest.mark.processes
+def test_a_process_that_a_rank_forks_does_not_write_into_its_trace() -> None:
+    writer, reader = pair()
+    writer.note("send", "answer", number=1)
+    child = os.fork()
+    if not child:
+        try:
+            for number in range(10):
+                with writer.operation("compute", "in the child", number=number):
+                    pass
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    writer.note("send", "answer", number=2)
+    assert reader.drain()["number"].tolist() == [1, 2] and reader.names() == ["", "answer"]

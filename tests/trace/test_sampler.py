@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pytest
 
 from engine.trace import sampler
 from engine.trace.entries import DTYPE, Entries
@@ -92,6 +93,29 @@ def test_samples_become_rarer_as_the_budget_is_used_and_stop_at_its_end() -> Non
     gaps = [later - earlier for earlier, later in itertools.pairwise(begun)]
     assert gaps == sorted(gaps) and gaps[-1] > 4 * gaps[0]
     assert stored <= sampler.BUDGET + sampler.PER_WINDOW
+
+
+@pytest.mark.parametrize("per_sample", [0, 10, 3_000, 19_000])
+@pytest.mark.parametrize("hours", [1, 200])
+def test_a_run_of_any_length_has_few_samples_and_some_late_ones(per_sample: int, hours: int) -> None:
+    chosen, now, last = TraceSampler(1), 2.0, 0.0
+    chosen.begin(ZERO)
+    while now < hours * 3_600:
+        now = max(now + 0.25, (chosen._next_ns - ZERO) / SECOND)
+        before = len(chosen.windows)
+        chosen.extend(ZERO + round(now * SECOND), [round(now * 10)])
+        if len(chosen.windows) > before:
+            last = now
+            chosen.choose(0, entries(*np.linspace(now, now + 0.3, per_sample)))
+    assert 5 < len(chosen.windows) < 300 and last > hours * 3_600 / 4
+
+
+def test_a_resumed_run_has_samples_of_whole_steps_though_it_counts_steps_from_its_checkpoint() -> None:
+    chosen = TraceSampler(1)
+    chosen.begin(ZERO)
+    chosen.extend(ZERO + 8 * SECOND, [50_008])
+    chosen.extend(ZERO + 28 * SECOND, [50_028])
+    assert spans(chosen)[2] == ("sample", 28.0, 32.0)
 
 
 def test_the_end_overlaps_no_window() -> None:

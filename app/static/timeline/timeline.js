@@ -6,6 +6,7 @@ export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".pl-timeline");
   const own = (root.timeline ??= build(root));
   own.data = data;
+  if (!own.picture) own.svg.setAttribute("height", AXIS_PX + ROW_PX * data.ranks + 4);
   if (own.run !== data.run) {
     own.run = data.run;
     own.stretch = null;
@@ -17,8 +18,11 @@ export default function ({ parentElement, data }) {
   resized.observe(root);
   const themed = new MutationObserver(() => render(own));
   themed.observe(document.documentElement, { attributes: true, attributeFilter: ["style", "class"] });
+  const escape = (event) => event.key === "Escape" && dismiss(own);
+  document.addEventListener("keydown", escape);
   return newestCleanup(root, () => {
     clearInterval(own.timer);
+    document.removeEventListener("keydown", escape);
     resized.disconnect();
     themed.disconnect();
     own.hover.hidden = true;
@@ -37,7 +41,7 @@ function build(root) {
     </div>
     <svg tabindex="0" role="img" aria-label="Timeline"></svg>
     <ul class="legend"></ul><p class="note" role="status"></p><ul class="said"></ul>
-    <details><summary>As a table</summary><table></table></details><div class="hover" hidden></div>`;
+    <details hidden><summary>As a table</summary><table></table></details><div class="hover" hidden></div>`;
   const find = (selector) => root.querySelector(selector);
   const own = { root, svg: find("svg"), hover: find(".hover"), legend: find(".legend"), note: find(".note"), said: find(".said"), table: find("table"), select: find("select"), span: find(".span"), path: find("[data-do=path]"), stretch: null };
   const { svg } = own;
@@ -81,29 +85,34 @@ function act(own, what) {
     load(own);
   } else if (what === "in" || what === "out") zoom(own, what === "in" ? 0.5 : 2, (begin + end) / 2);
   else if (what === "left" || what === "right") {
-    const [first, last] = own.picture.all;
-    const by = what === "left" ? Math.max(first - begin, (begin - end) / 2) : Math.min(last - end, (end - begin) / 2);
+    const by = ((end - begin) / 2) * (what === "left" ? -1 : 1);
     show(own, begin + by, end + by);
   }
 }
 
 function zoom(own, factor, around) {
   const { begin, end } = own.stretch ? { begin: own.stretch[0], end: own.stretch[1] } : own.picture;
-  const span = Math.max(1, (end - begin) * factor), share = (around - begin) / (end - begin), [first, last] = own.picture.all;
-  show(own, Math.max(first, around - span * share), Math.min(last, around + span * (1 - share)));
+  const span = Math.max(1, (end - begin) * factor), share = (around - begin) / (end - begin);
+  show(own, around - span * share, around + span * (1 - share));
 }
 
 function show(own, begin, end) {
-  own.stretch = [begin, end];
+  own.stretch = within(own.picture.all, begin, end);
   clearTimeout(own.soon);
   own.soon = setTimeout(() => load(own), WHEEL_MS);
 }
 
+// The part of a stretch that lies in the run, or the nearest one of its length.
+function within([first, last], begin, end) {
+  const span = Math.min(end - begin, last - first), from = Math.min(Math.max(begin, first), last - span);
+  return [from, from + span];
+}
+
 async function load(own) {
   const asked = (own.asked = Symbol("request"));
-  const within = own.stretch ? `&from=${own.stretch[0]}&to=${own.stretch[1]}` : "";
+  const stretch = own.stretch ? `&from=${own.stretch[0]}&to=${own.stretch[1]}` : "";
   try {
-    const answer = await fetch(own.data.url + within, { cache: "no-store" });
+    const answer = await fetch(own.data.url + stretch, { cache: "no-store" });
     if (answer.status === 401) return location.reload(); // signed out
     const found = await answer.json();
     if (asked !== own.asked) return;
@@ -121,6 +130,7 @@ function render(own) {
   const { picture, root } = own, width = root.clientWidth;
   if (!picture || !width || own.drag) return;
   const theme = themeOf(root);
+  own.table.parentElement.hidden = false;
   own.view = viewOf(picture, width);
   draw(own.svg, picture, own.view, { colours: theme.colours, ground: theme.ground, path: own.path.checked });
   const many = picture.rectangles.reduce((sum, [, , , , , count]) => sum + count, 0);
@@ -183,10 +193,15 @@ function drag(own, px) {
   add(own.svg, "rect", { class: "chosen", x: left, y: AXIS_PX, width: right - left, height: own.view.height });
 }
 
-function drop(own, px) {
-  const { drag: dragged } = own;
+function dismiss(own) {
+  own.hover.hidden = true;
   own.drag = null;
   own.svg.querySelector(".chosen")?.remove();
+}
+
+function drop(own, px) {
+  const { drag: dragged } = own;
+  dismiss(own);
   if (!dragged || Math.abs(px - dragged.from) < 5) return;
   const [begin, end] = [dragged.from, Math.max(own.view.left, px)].sort((one, other) => one - other).map(own.view.at);
   show(own, begin, Math.max(end, begin + 1));

@@ -38,14 +38,23 @@ class Flush:
 
 
 class ChannelRecorder:
-    """A `Recorder` that passes its records to `send`, from a separate thread, every `FLUSH_S`."""
+    """A `Recorder` that passes its records to `send`, from a separate thread, every `FLUSH_S`.
+
+    The thread also writes the stacks when the worker asks for them.
+    """
 
     def __init__(
-        self, send: Callable[[Flush], None], capacity: int = CAPACITY, trace: TraceWriter | None = None
+        self,
+        send: Callable[[Flush], None],
+        capacity: int = CAPACITY,
+        trace: TraceWriter | None = None,
+        write_stacks: Callable[[], None] = lambda: None,
     ) -> None:
         self.trace = trace or TraceWriter()
         self._started = False
         self._send = send
+        self._write_stacks = write_stacks
+        self._asked = self.trace.asked
         self._capacity = capacity
         self._points: deque[RawPoint] = deque()
         self._histograms: dict[str, Counter[int]] = defaultdict(Counter)
@@ -129,6 +138,9 @@ class ChannelRecorder:
 
     def _flush_until_closed(self) -> None:
         while not self._closing.wait(EAGER_FLUSH_S if time.monotonic() - self._zero < EAGER_S else FLUSH_S):
+            if self._asked != self.trace.asked:
+                self._asked = self.trace.asked
+                self._write_stacks()
             if time.monotonic() - self._exchanged_at >= EXCHANGED_S:
                 self._tell_exchanged()
             try:

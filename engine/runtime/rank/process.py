@@ -64,7 +64,7 @@ class RankPlan:
 
 def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None], shared: tuple[Any, ...]) -> None:
     """Run one rank: set up the process, call the function, report the result to the worker."""
-    _settle(plan)
+    write_stacks = _settle(plan)
     sending = threading.Lock()
 
     def send(message: Message) -> None:
@@ -78,7 +78,7 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         return answer.at
 
     send(Hello(os.getpid(), fork_server.has_loaded()))
-    recorder = ChannelRecorder(send, trace=TraceWriter(plan.trace.memory))
+    recorder = ChannelRecorder(send, trace=TraceWriter(plan.trace.memory), write_stacks=write_stacks)
     rank = Rank(
         plan.index,
         plan.role,
@@ -132,9 +132,9 @@ def _sentence(plan: RankPlan, error: BaseException) -> str:
     return f"{plan.role} raised {type(error).__name__}: {error}".rstrip(": ") + (f".{cause}" if cause else "")
 
 
-def _settle(plan: RankPlan) -> None:
+def _settle(plan: RankPlan) -> Callable[[], None]:
     """Make this process a rank: it dies with its parent, writes its own log, sees its GPUs, and uses its threads and
-    seed.
+    seed. Return the function that writes its stacks.
     """
     die_with_parent(plan.parent_pid)
     obey(plan.listening)
@@ -146,7 +146,7 @@ def _settle(plan: RankPlan) -> None:
     os.close(log)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    write_stacks_on_signal(plan.folder, plan.role)
+    write_stacks = write_stacks_on_signal(plan.folder, plan.role)
     os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
     if plan.data_folder:
         os.environ[DATA] = plan.data_folder
@@ -155,3 +155,4 @@ def _settle(plan: RankPlan) -> None:
     torch.manual_seed(drawn)
     random.seed(drawn)
     np.random.seed(drawn % 2**32)
+    return write_stacks

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from engine.errors import ImportRefused, StoreDamaged
+from engine.trace.layout import LATEST_NS
 
 MOST_BUCKET = 1_000_000
+MOST_OPERATIONS, MOST_WINDOWS, MOST_NAMES = 2_000_000, 2_000, 65_535
+"""Limits of a run's stored trace; our own runs store a sixth of them at most (engine/trace/sampler.py)."""
 _WRONG_VALUES = (
     sqlite3.IntegrityError,
     sqlite3.InterfaceError,
@@ -36,6 +39,16 @@ SELECT m.name FROM metrics AS m JOIN points AS p ON p.metric_id = m.id WHERE m.r
 _OUT_OF_RANGE = (
     f"SELECT name FROM histograms WHERE run_id = ? AND (bucket NOT BETWEEN 0 AND {MOST_BUCKET} OR count < 0)"
 )
+_WRONG_WINDOW = (
+    "SELECT reason FROM trace_windows WHERE run_id = ?1 AND (begin_ns < 0 OR end_ns < begin_ns OR "
+    f"end_ns >= {LATEST_NS} OR (SELECT count(*) FROM trace_windows WHERE run_id = ?1) > {MOST_WINDOWS})"
+)
+_WRONG_TRACE = (
+    "SELECT count(*) FROM trace_chunks WHERE run_id = ?1 AND (lost < 0 OR entries < 1 OR rank < 0 "
+    "OR rank >= (SELECT count(*) FROM ranks WHERE run_id = ?1)) "
+    "HAVING count(*) > 0 "
+    f"OR (SELECT total(lost) >= {LATEST_NS} OR total(entries) > {MOST_OPERATIONS} FROM trace_chunks WHERE run_id = ?1)"
+)
 
 
 def check_run(connection: sqlite3.Connection, run_id: int) -> None:
@@ -45,14 +58,19 @@ def check_run(connection: sqlite3.Connection, run_id: int) -> None:
         (_UNLIKE, "the summary of metric '{}' doesn't match its points"),
         (_UNLIKE_LAST, "the summary of metric '{}' doesn't end at its last point"),
         (_OUT_OF_RANGE, "histogram '{}' has a count or a bucket out of range"),
+        (_WRONG_WINDOW, "a stretch '{}' of the trace is out of range, or there are too many"),
+        (_WRONG_TRACE, "the trace has too many operations, or {} parts with a number out of range"),
     ):
         if found := connection.execute(sql, [run_id]).fetchone():
             raise ImportRefused(f"The file is damaged or was edited: {what.format(found[0])}. Export it again.")
+    names: set[str] = set()
     for row in connection.execute("SELECT rank, names, content, entries FROM trace_chunks WHERE run_id = ?", [run_id]):
         from engine.trace.chunk import TraceChunk  # NumPy, which most commands don't need
 
         try:
-            TraceChunk.unpacked(*row)
+            names.update(TraceChunk.unpacked(*row).names)
+            if len(names) > MOST_NAMES:
+                raise StoreDamaged("The stored trace has too many names.")
         except StoreDamaged as error:
             raise ImportRefused(f"The file is damaged or was edited: {error} Export it again.") from error
 

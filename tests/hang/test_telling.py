@@ -1,0 +1,81 @@
+"""The hang doctor's watch by itself: what it does where its findings can't be stored, and wrong limits."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from engine.errors import ConfigError, StoreBusy
+from engine.hang.watch import VARIABLE, HangLimits, HangWatch, WatchedRank
+from engine.trace.health import Verdict
+from engine.trace.ring import TraceMemory, TraceWriter
+from engine.trace.ring_reader import TraceReader
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture
+def asleep() -> Iterator[int]:
+    """Return the pid of a process that does nothing."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process.pid
+        process.kill()
+
+
+def watching(folder: Path, pid: int, tell: Callable[[Verdict], None], begun: bool = True) -> HangWatch:
+    """Return a watch over one rank that never does anything."""
+    memory = TraceMemory().memory
+    if begun:
+        TraceWriter(memory)
+    rank = WatchedRank(0, "trainer1", pid, TraceReader(memory), lambda: False)
+    limits = HangLimits(quiet_s=0.1, steps=1.0, looks=2, between_s=0.01, every_s=0.01, start_s=0.8)
+    return HangWatch([rank], folder, tell, limits)
+
+
+def looks(watch: HangWatch, count: int, until: Callable[[], bool] = lambda: False) -> None:
+    """Look that often; the store may be busy."""
+    for _ in range(count):
+        with suppress(StoreBusy):
+            watch.look_if_due()
+        time.sleep(0.011)
+        if until():
+            return
+
+
+def test_a_process_that_is_just_starting_has_not_failed_to_join(tmp_path: Path, asleep: int) -> None:
+    watch = watching(tmp_path, asleep, lambda verdict: None, begun=False)
+    looks(watch, 30)
+    assert watch.health is not None and watch.health.verdict == Verdict("STARTING")
+    looks(watch, 300, until=lambda: watch.health is not None and watch.health.verdict.state == "HUNG")
+    assert watch.health.verdict.cause == "not joined"
+
+
+def test_a_verdict_that_the_store_did_not_take_is_told_again(tmp_path: Path, asleep: int) -> None:
+    told: list[Verdict] = []
+
+    def tell(verdict: Verdict) -> None:
+        told.append(verdict)
+        if len(told) < 3:
+            raise StoreBusy("another program has locked it")
+
+    watch = watching(tmp_path, asleep, tell)
+    looks(watch, 100, until=lambda: len(told) == 3)
+    looks(watch, 20)
+    assert [(each.state, each.rank) for each in told] == [("HUNG", "trainer1")] * 3
+    assert watch.health is not None and watch.health.verdict.state == "HUNG"
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-5", "nan", "inf"])
+def test_a_wrong_limit_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(ConfigError, match=rf"PARALLAB_HANG_S must be a number of seconds .*; got '{text}'"):
+        HangLimits()
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", 10.0), (" 2.5 ", 2.5)])
+def test_the_limit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, text: str, seconds: float) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    assert HangLimits().quiet_s == seconds
