@@ -27,7 +27,7 @@ def work(seconds: float) -> None:
 @pytest.fixture
 def this_process() -> WatchedRank:
     rank = WatchedRank(0, "trainer1", os.getpid(), TraceReader(TraceMemory().memory), lambda: False)
-    rank.look(100.0)
+    rank.look(100.0, 0.0)
     return rank
 
 
