@@ -14,6 +14,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.system.processes import end_session
+from engine.system.runner_process import runner_process
 from tests.browser.conftest import Console, Lab
 from tests.browser.replay import launch
 from tests.browser.test_live import path_of, pytestmark, store
@@ -164,6 +166,8 @@ def quick(tmp_path: Path) -> Iterator[Console]:
         yield served
     finally:
         served.stop()
+        if runner := runner_process(served.home):
+            end_session(runner)
 
 
 def test_a_stopped_rank_is_named_on_the_page_of_its_run(quick: Console, page: Page) -> None:
