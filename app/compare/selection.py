@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.links.compare import CompareView, ids_text
 from app.ui.widgets import title_of
-from engine.analysis.run_values import field, field_names, most_telling_first
+from engine.analysis.run_values import SEEDING, field, field_names, most_telling_first
 from engine.config_values import value_in_words
 from engine.errors import EngineError
 from engine.store import Reader
@@ -59,7 +59,10 @@ def chosen(reader: Reader, view: CompareView) -> Chosen:
 def names(runs: Sequence[RunRow]) -> dict[int, str]:
     """Return a distinguishing name for each run: its id, and its own name, or its differing fields, or its title."""
     apart = most_telling_first(field_names(runs, that_differ=True))
-    fields = _fewest(runs, apart[:MOST_NAMED])
+    fields = [*_fewest(runs, apart[:MOST_NAMED])]
+    fields += (
+        [SEEDING] if SEEDING in apart and SEEDING not in fields else []
+    )  # such runs are no repetitions of each other
     said = _shortened([run.name or _differences(run, fields) or title_of(run) for run in runs])
     return {run.id: f"{run.id}: {text}" for run, text in zip(runs, said, strict=True)}
 

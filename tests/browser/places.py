@@ -121,7 +121,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         Place("run, failed", f"/run?run={lab.failed}", "Traceback: boom"),
         *(Place(f"run, {section}", f"{run}&section={section}", "How old do gradients get?") for section in sections),
         Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Max speed-up here"),
-        Place("run, Timeline", f"/run?run={lab.pipeline}&section=Timeline", "The critical path of"),
+        Place("run, Timeline", f"/run?run={lab.pipeline}&section=Timeline", "In this stretch"),
         Place("run, marks", run, "How old do gradients get?", press("Marks", "Pin as baseline")),
         Place("runs, grouped", "/runs?group=true", "configs"),
         Place("runs, wrong filter", "/runs?filter=trainers+%3E", "Fix the filter"),

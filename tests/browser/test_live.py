@@ -205,7 +205,7 @@ def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(
     facts = page.locator("[data-slot='facts']")
     facts.wait_for()
     store.annotations.add_tag(run, "odd", by="Ada")
-    page.get_by_role("radio", name="Time").click()
+    page.get_by_role("radio", name="Time", exact=True).click()
     expect(facts).to_contain_text("odd")
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
     assert page.locator(LOSS).count() == 0

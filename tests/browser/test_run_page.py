@@ -75,7 +75,7 @@ def test_all_charts_are_drawn_along_one_axis_which_the_address_holds(lab: Lab, p
     assert places("train/loss")[:2] == [2, 4]
     page.wait_for_url("**/run?*axis=Updates*")
     page.goto(f"{lab.address}/run?run={lab.running}&x=Time")  # an address of an earlier version
-    expect(page.get_by_role("radio", name="Time")).to_be_checked()
+    expect(page.get_by_role("radio", name="Time", exact=True)).to_be_checked()
     wait_until(lambda: places("train/loss")[:2] == [0.02, 0.04], "the charts are drawn along time")
 
 
