@@ -179,12 +179,13 @@ def _axes(view: CompareView, usual: str, metrics: Sequence[str]) -> CompareView:
     known = ["", *(name for name in (*AXES, "bytes", *metrics) if name != usual)]
     view = one_of(view, "x", "X-axis", known, lambda name: _axis_label(name or usual), width=200)
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
-    help_text = (
-        "Not for groups: their lines are statistics over runs, of values as recorded. Remove the grouping to smooth."
-        if view.group
-        else "Exponential moving average for noisy curves with many points; the raw line stays visible. Sums and "
-        "constants are never smoothed."
-    )
+    if view.group:  # a disabled slider's label would be too faint to read
+        st.caption(
+            "Smoothing: not for groups.",
+            help="The lines of groups are statistics over runs, of values as recorded. Remove the grouping to smooth.",
+            width="content",
+        )
+        return view
     smooth = st.slider(
         "Smoothing",
         0.0,
@@ -192,8 +193,8 @@ def _axes(view: CompareView, usual: str, metrics: Sequence[str]) -> CompareView:
         key=key_of("smooth", view.smooth),
         step=0.02,
         width=180,
-        help=help_text,
-        disabled=bool(view.group),
+        help="Exponential moving average for noisy curves with many points; the raw line stays visible. Sums and "
+        "constants are never smoothed.",
     )
     return replace(view, smooth=smooth)
 

@@ -390,11 +390,10 @@ def test_why_the_fastest_run_was_faster_is_said_first(home: Home, store: Store) 
 def test_a_note_for_several_charts_is_said_once_and_smoothing_stays_visible(home: Home, ids: list[int]) -> None:
     grouped = opened_at(runs="1-5", group="trainers", metrics=f"{LOSS},{ACCURACY}")
     assert words(grouped).count("Between points a run keeps its last value") == 1
-    assert grouped.slider(key=f"{AT}smooth").disabled
-    assert "Remove the grouping to smooth." in grouped.slider(key=f"{AT}smooth").help
+    assert "Smoothing: not for groups." in words(grouped)
     single = opened_at(runs="1-5", metrics=f"{LOSS},{ACCURACY}", log="y")
     assert words(single).count("Values at or below 0 can't be shown on a log axis.") == 1
-    assert not single.slider(key=f"{AT}smooth").disabled
+    assert not single.slider(key=f"{AT}smooth").disabled and "not for groups" not in words(single)
 
 
 @pytest.mark.parametrize("tab", ["curves", "bars", "scatter"])
