@@ -250,7 +250,7 @@ class HangWatch:
         if self._suspect is None or self._suspect[0] != key[0]:
             self._suspect, self._found, self._found_at = key, 1, at
             self._ask_for_stacks()
-        elif at - self._found_at >= self._limits.between_s - self._limits.every_s / 2:
+        elif at - self._found_at >= self._limits.between_s:
             self._suspect, self._found, self._found_at = key, self._found + 1, at
         if self._found < self._limits.looks:
             return Verdict("WAITING", verdict.rank, "suspected", f"Suspected, to be confirmed: {verdict.sentence}")
