@@ -12,7 +12,7 @@ from engine.home import Home
 from engine.store import Reader
 from engine.trace.chrome import details
 from engine.trace.critical_path import critical_path
-from engine.trace.downsample import arrows, rectangles
+from engine.trace.downsample import MOST_ANALYSED, arrows, rectangles
 from engine.trace.layout import KINDS, TraceWindow
 from engine.trace.timeline import Messages, RunTrace
 
@@ -22,8 +22,6 @@ SHORTEST_US = 0.5
 """The shortest stretch that can be shown."""
 MOST_DETAILED = 400
 """Rectangles up to which each comes with its details; more are too narrow to be read one by one."""
-MOST_ANALYSED = 100_000
-"""Operations of a stretch up to which its messages and its critical path are found: a tenth of a second."""
 _traces = VersionedCache[RunTrace](most=4)
 
 

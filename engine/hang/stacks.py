@@ -1,9 +1,9 @@
-"""The Python stacks of ranks, written by themselves.
+"""The Python stacks of ranks.
 
-A rank is asked through its trace's memory, and one of its threads writes the stacks: it holds the interpreter lock, so
-no other thread changes its stack meanwhile. Where that thread does not run, because C code keeps the lock, a real-time
-signal does the same: Slurm, submitit and torch use the others. It comes second because a signal handler that reads the
-stack of a thread which runs may end the process (SIGSEGV). A stopped process writes nothing.
+The worker asks a rank through the memory of its trace, and a thread of the rank writes the stacks: it holds the
+interpreter lock, so no other thread changes its stack meanwhile. Where that thread does not run, because C code keeps
+the lock, a real-time signal does the same: Slurm, submitit and torch use the others. It comes second because a signal
+handler that reads the stack of a thread which runs may end the process (SIGSEGV). A stopped process writes nothing.
 """
 
 import faulthandler

@@ -43,7 +43,10 @@ def kill_cause(before: int | None, after: int | None) -> str:
     """
     if before is None or after is None or after <= before:
         return ""
-    return " Out of memory: the kernel killed it. Use fewer ranks, a smaller batch_size or a smaller net."
+    return (
+        " Probably out of memory: the kernel killed a process of this machine meanwhile. Use fewer ranks, a smaller "
+        "batch_size or a smaller net."
+    )
 
 
 def gpu_of(device: str, visible: str) -> str:

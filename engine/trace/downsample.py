@@ -13,6 +13,9 @@ MOST = 2_000
 MOST_ARROWS = 300
 """Messages above which a picture shows none, since their arrows would hide everything."""
 
+MOST_ANALYSED = 50_000
+"""Operations of a stretch up to which its messages and its critical path are found."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rectangles:

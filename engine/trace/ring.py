@@ -141,22 +141,28 @@ class Phase(Operation):
 
     __slots__ = ()
 
-    def __enter__(self) -> "Phase":
-        super().__enter__()
-        writer, words = self._writer, self._writer.words
+    def __enter__(self) -> "Phase":  # without super(), which takes a fifth of the time of an operation
+        writer = self._writer
+        self._lane = lane = writer.lane()
+        self.entered_ns = now = _now()
         if writer.phases:
-            words[SUMS + writer.phases[-1]] += self.entered_ns - writer.since_ns
+            writer.words[SUMS + writer.phases[-1]] += now - writer.since_ns
         writer.phases.append(self.kind)
-        writer.since_ns = self.entered_ns
+        writer.since_ns = now
+        writer.open(lane, now, self.kind | self.name << 8 | (self.peer & 0xFFFF) << 24, self.number)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        writer, now = self._writer, _now()
-        writer.words[SUMS + writer.phases.pop()] += now - writer.since_ns
+        writer, lane, depth, now = self._writer, self._lane, 0, _now()
+        words = writer.words
+        words[SUMS + writer.phases.pop()] += now - writer.since_ns
         writer.since_ns = now
-        super().__exit__(kind, error, trace)
+        if lane != SHARED:
+            at = OPEN + lane * LANE_WORDS
+            words[at] = depth = words[at] - 1
+        writer.write(self, lane, depth, now)
 
 
 class TraceWriter:
@@ -247,8 +253,11 @@ class TraceWriter:
             slot = at + 1 + depth * SLOT
             words[slot] = entered_ns
             words[slot + 1] = what
-            words[slot + 2] = number if -LARGEST <= number <= LARGEST else 0
             words[slot + 3] = words[STEP]
+            try:
+                words[slot + 2] = number
+            except ValueError:  # it does not fit
+                words[slot + 2] = 0
         words[at] = depth + 1
 
     def write(self, done: Operation, lane: int, depth: int, left_ns: int) -> None:

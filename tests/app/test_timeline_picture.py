@@ -1,4 +1,4 @@
-"""The picture of a run's timeline that a page gets: what it holds, and what a wrong request is told."""
+"""The picture of a run's timeline that a page gets: what it holds, and the errors of wrong requests."""
 
 from pathlib import Path
 

@@ -46,7 +46,7 @@ def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: i
     if cause == "stuck":
         assert "in halt(), hang_functions.py:" in found.sentence
         assert "halt" in (patient.ranks.folder / "hang" / "trainer2.txt").read_text()
-    assert [kind for kind, _ in patient.sink.events] == ["hung"], "it is told once"
+    assert [kind for kind, _ in patient.sink.events] == ["hung"], "it is recorded once"
 
 
 def test_a_rank_that_can_writes_its_stacks_without_a_signal(patient: Patient) -> None:
