@@ -20,6 +20,8 @@ OPERATIONS = 60
 """Operations of the busiest rank in the stretch shown first."""
 SHORTEST_US = 0.5
 """The shortest stretch that can be shown."""
+FAR_US = 1e15
+"""A time that no run reaches: thirty years."""
 MOST_DETAILED = 400
 """Rectangles up to which each comes with its details; more are too narrow to be read one by one."""
 _traces = VersionedCache[RunTrace](most=4)
@@ -131,8 +133,8 @@ def _stretch(trace: RunTrace, begin_us: float | None, end_us: float | None) -> t
     if not end_us - begin_us >= SHORTEST_US:
         what = f"The stretch from {begin_us:g} to {end_us:g} µs is too short: at least {SHORTEST_US} µs are shown."
         raise ConfigError([Problem("to", what)])
-    limit = 1e15
-    return (trace.zero_ns + round(max(-limit, min(limit, each)) * 1e3) for each in (begin_us, end_us))  # type: ignore[return-value]
+    begin, end = (round(max(-FAR_US, min(FAR_US, each)) * 1e3) for each in (begin_us, end_us))
+    return trace.zero_ns + begin, trace.zero_ns + end
 
 
 def _limits(trace: RunTrace) -> tuple[int, int]:

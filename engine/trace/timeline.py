@@ -116,20 +116,20 @@ _Pairs = tuple[Positions, Positions, Positions, Positions]
 
 def _requests(trace: RunTrace) -> _Pairs:
     """Pair each request that a server handles with the operation of the rank that asked."""
-    handled = _of(trace, "serve", "request")
-    asking = _asking(trace, handled)
-    there = asking >= 0
-    served, asked = handled[there], asking[there]
+    served, asked = _with_asking(trace, _of(trace, "serve", "request"))
     return asked, served, trace.entries["entered_ns"][asked], trace.entries["entered_ns"][served]
 
 
 def _answers(trace: RunTrace) -> _Pairs:
     """Pair each answer of a server with the operation that it ends."""
-    answered = _of(trace, "send", "answer")
-    asking = _asking(trace, answered)
-    there = asking >= 0
-    answers, asked = answered[there], asking[there]
+    answers, asked = _with_asking(trace, _of(trace, "send", "answer"))
     return answers, asked, trace.entries["entered_ns"][answers], trace.entries["left_ns"][asked]
+
+
+def _with_asking(trace: RunTrace, at_server: Positions) -> tuple[Positions, Positions]:
+    """Return the entries of a server that belong to a client's operation, and these operations."""
+    asking = _asking(trace, at_server)
+    return at_server[asking >= 0], asking[asking >= 0]
 
 
 def _asking(trace: RunTrace, at_server: Positions) -> Positions:
@@ -169,7 +169,8 @@ def _queued(trace: RunTrace) -> _Pairs:
 
 def _next(trace: RunTrace, first: Positions, second: Positions, got: str) -> _Pairs:
     """Pair each of `first` with the next one of `second` with its number, its rank as the peer and its peer as rank."""
-    entries, waiting = trace.entries, {}  # type: ignore[var-annotated]
+    entries = trace.entries
+    waiting: dict[tuple[int, int, int], list[int]] = {}
     pairs: list[tuple[int, int]] = []
     ends = np.concatenate([first, second])
     is_first = np.concatenate([np.ones(len(first), bool), np.zeros(len(second), bool)])
