@@ -211,14 +211,17 @@ def outcome(patient: Patient, role: str, causes: Sequence[str], quiet_s: float) 
 
 
 def healthy(number: int, quiet_s: float) -> list[str]:
-    """Run ranks that do not hang: one is 20 times slower, evaluates for long, or is stopped for a while; return the bad
-    verdicts.
+    """Run ranks that do not hang, and return the bad verdicts: of ten runs, one evaluates for long, in three a rank is 20
+    times slower, in three one is stopped for a while, and three are even.
     """
-    function, given = (
-        (functions.be_slow, (number % 3, 20.0, 40)),
+    slow = number % 3
+    kinds: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
         (functions.work_long, (6 * quiet_s,)),
-        (functions.stop_for_a_while, (quiet_s / 2,)),
-    )[number % 3]
+        *3 * [(functions.be_slow, (slow, 20.0, 40))],
+        *3 * [(functions.stop_for_a_while, (quiet_s / 2,))],
+        *3 * [(functions.be_slow, (slow, 1.0, 800))],
+    ]
+    function, given = kinds[number % len(kinds)]
     with tempfile.TemporaryDirectory(prefix="parallab-hang-") as folder:
         patient = Patient(Path(folder), limits(quiet_s))
         patient.start(function, *given)
