@@ -211,8 +211,8 @@ def outcome(patient: Patient, role: str, causes: Sequence[str], quiet_s: float) 
 
 
 def healthy(number: int, quiet_s: float) -> list[str]:
-    """Run ranks that do not hang, and return the bad verdicts: of ten runs, one evaluates for long, in three a rank is 20
-    times slower, in three one is stopped for a while, and three are even.
+    """Run ranks that do not hang, and return the bad verdicts: of ten runs, one evaluates for long, in three a rank is
+    20 times slower, in three one is stopped for a while, and three are even.
     """
     slow = number % 3
     kinds: list[tuple[Callable[..., None], tuple[Any, ...]]] = [
