@@ -1,18 +1,27 @@
-"""What tracing costs: a rank for each operation, the worker for each entry, and the page for a million of them.
+"""What tracing costs: a rank for each operation, runs of small messages and of small steps in all, the worker for each
+entry, and the page for a million of them.
 
 Cost of an operation is CPU time; the baseline of a training step is the MNIST net's (batch 64, one thread). Run: python
 -m bench.trace_cost
 """
 
 import argparse
+import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bench.measuring import save
 from bench.recording_cost import training_step_us
+from engine.registry import experiment, method
+from engine.runtime.rank import fork_server
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
 from engine.trace.chunk import TraceChunk
 from engine.trace.critical_path import critical_path
 from engine.trace.downsample import MOST_ANALYSED, arrows, rectangles
@@ -58,6 +67,17 @@ def operation_us(kind: str) -> tuple[float, float]:
     return statistics.median(written), statistics.median(read)
 
 
+def share_of_a_run(name: str, changes: dict[str, Any], us: float) -> float:
+    """Return the share of a run's time on all cores that writing its entries takes, if each takes `us`."""
+    config: Any = experiment(name).configure("published", changes | {"threads_per_rank": 1, "device": "cpu"})
+    with tempfile.TemporaryDirectory() as folder:
+        ranks = Ranks(tuple(config.roles), ("cpu",) * len(config.roles), 1, 0, Path(folder), MemorySink())
+        method(name)(config, ranks)
+    assert ranks.execution_time_s
+    entries = sum(member.trace.written for member in ranks.members)
+    return entries * us / 1e6 / ((os.cpu_count() or 1) * ranks.execution_time_s)
+
+
 def chunks() -> list[TraceChunk]:
     """Return a million operations of eight ranks: a server's and pushes and computing of its trainers."""
     random, found = np.random.default_rng(0), []
@@ -95,6 +115,8 @@ def main() -> None:
     operation, read = operation_us("operation")
     phase, _ = operation_us("phase")
     step = training_step_us()
+    fork_server.start()
+    fork_server.wait_until_loaded()
     stored = [(chunk.rank, *chunk.packed(), len(chunk.entries)) for chunk in chunks()]
     window = [TraceWindow(0, LENGTH_NS, "start")]
 
@@ -111,6 +133,8 @@ def main() -> None:
         "read_us": read,
         "training_step_us": step,
         "share_of_a_step_of_three_phases": 3 * phase / step,
+        "share_of_reinforce_over_rpc": share_of_a_run("batched_reinforce", {"observers": 10}, max(operation, phase)),
+        "share_of_hogwild": share_of_a_run("hogwild", {"trainers": 2, "epochs": 1}, max(operation, phase)),
         "stored_bytes_per_entry": sum(len(content) for _, _, content, _ in stored) / ENTRIES,
         "first_picture_ms": ms(first),
         "zoom_to_a_tenth_ms": ms(lambda: zoom(trace, middle, middle + LENGTH_NS // 10)),
