@@ -12,6 +12,8 @@ from engine.trace.layout import EVERYBODY, KINDS, NO_VERSION
 from engine.trace.timeline import RunTrace
 
 PROCESS = 1
+FIRST_THREAD = 1
+"""The thread of rank 0. Perfetto takes thread 0 for a core's idle task and leaves its name out."""
 
 
 def chrome_lines(trace: RunTrace, title: str) -> Iterator[str]:
@@ -19,10 +21,10 @@ def chrome_lines(trace: RunTrace, title: str) -> Iterator[str]:
     about = {"title": title, "operations": len(trace), "lost operations": trace.lost}
     yield '{"displayTimeUnit": "ms", "otherData": ' + json.dumps(about) + ', "traceEvents": [\n'
     yield _line({"ph": "M", "pid": PROCESS, "name": "process_name", "args": {"name": title}})
-    for rank, role in enumerate(trace.roles):
-        yield ",\n" + _line({"ph": "M", "pid": PROCESS, "tid": rank, "name": "thread_name", "args": {"name": role}})
-        order = {"ph": "M", "pid": PROCESS, "tid": rank, "name": "thread_sort_index", "args": {"sort_index": rank}}
-        yield ",\n" + _line(order)
+    for thread, role in enumerate(trace.roles, FIRST_THREAD):
+        about_it = {"ph": "M", "pid": PROCESS, "tid": thread}
+        yield ",\n" + _line({**about_it, "name": "thread_name", "args": {"name": role}})
+        yield ",\n" + _line({**about_it, "name": "thread_sort_index", "args": {"sort_index": thread}})
     for position in range(len(trace)):
         for event in _events(trace, position):
             yield ",\n" + _line(event)
@@ -30,10 +32,9 @@ def chrome_lines(trace: RunTrace, title: str) -> Iterator[str]:
     for number, (sender, receiver, sent, got) in enumerate(
         zip(messages.senders, messages.receivers, messages.sent_ns, messages.got_ns, strict=True)
     ):
-        flow = {"cat": "message", "name": "message", "id": number, "pid": PROCESS}
-        start, end = _us(trace, int(sent)), _us(trace, max(int(sent), int(got)))
-        yield ",\n" + _line({**flow, "ph": "s", "tid": int(trace.ranks[sender]), "ts": start})
-        yield ",\n" + _line({**flow, "ph": "f", "bp": "e", "tid": int(trace.ranks[receiver]), "ts": end})
+        for phase, position, at in (("s", sender, int(sent)), ("f", receiver, max(int(sent), int(got)))):
+            for event in _arrow_end(trace, phase, number, int(position), at):
+                yield ",\n" + _line(event)
     yield "\n]}\n"
 
 
@@ -45,7 +46,7 @@ def _events(trace: RunTrace, position: int) -> Iterator[dict[str, Any]]:
         "name": trace.label(position),
         "cat": KINDS[entry["kind"]],
         "pid": PROCESS,
-        "tid": int(trace.ranks[position]),
+        "tid": _thread(trace, position),
     }
     if entry["lane"] == 0:
         yield {**common, "ph": "X", "ts": begin, "dur": round(end - begin, 3), "args": details(trace, position)}
@@ -53,6 +54,16 @@ def _events(trace: RunTrace, position: int) -> Iterator[dict[str, Any]]:
     own = {**common, "id": f"{trace.ranks[position]}.{entry['lane']}"}
     yield {**own, "ph": "b", "ts": begin, "args": details(trace, position)}
     yield {**own, "ph": "e", "ts": end}
+
+
+def _arrow_end(trace: RunTrace, phase: str, number: int, position: int, at_ns: int) -> Iterator[dict[str, Any]]:
+    """Yield one end of a message's arrow. It is tied to the operation of the rank's main thread at that time, so one in
+    another thread gets an operation of 1 ns there.
+    """
+    here = {"cat": "message", "pid": PROCESS, "tid": _thread(trace, position), "ts": _us(trace, at_ns)}
+    if trace.entries[position]["lane"]:
+        yield {**here, "ph": "X", "name": trace.label(position), "dur": 0.001, "args": details(trace, position)}
+    yield {**here, "ph": phase, "name": "message", "id": number, **({"bp": "e"} if phase == "f" else {})}
 
 
 def details(trace: RunTrace, position: int) -> dict[str, int | str]:
@@ -69,6 +80,10 @@ def details(trace: RunTrace, position: int) -> dict[str, int | str]:
         found["version"] = int(entry["version"])
         found["staleness"] = int(entry["value"])
     return found
+
+
+def _thread(trace: RunTrace, position: int) -> int:
+    return FIRST_THREAD + int(trace.ranks[position])
 
 
 def _us(trace: RunTrace, at_ns: int) -> float:
