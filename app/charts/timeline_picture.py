@@ -40,8 +40,11 @@ def load(home: Home, run_id: int) -> tuple[int, RunTrace]:
         return newest, _traces.get((home.path, run_id), newest, made)
 
 
-def picture(home: Home, run_id: int, begin_us: float | None, end_us: float | None) -> dict[str, Any]:
-    """Return the picture of a stretch, in microseconds after all ranks were ready; by default a few steps.
+def picture(
+    home: Home, run_id: int, begin_us: float | None, end_us: float | None, *, newest: bool = False
+) -> dict[str, Any]:
+    """Return the picture of a stretch, in microseconds after all ranks were ready; by default a few steps
+    at the start, or the newest ones.
 
     Rectangles are [row, inner, begin, length, kind, number of operations, text]; messages [row, sent, row, received].
     """
@@ -50,7 +53,7 @@ def picture(home: Home, run_id: int, begin_us: float | None, end_us: float | Non
         return {"version": version, "roles": list(trace.roles), "operations": 0, "windows": []}
     whole, rows = trace, _rows(trace)
     first, last = _limits(whole)
-    begin, end = _stretch(trace, begin_us, end_us)
+    begin, end = _stretch(trace, begin_us, end_us, newest)
     begin, end = max(first, min(begin, last - 1)), min(last, max(end, first + 1))
     trace = whole.between(begin, end)
     shown = rectangles(trace, begin, end)
@@ -126,10 +129,10 @@ def _totals(trace: RunTrace, row_of: Mapping[int, int], begin: int, end: int) ->
     ]
 
 
-def _stretch(trace: RunTrace, begin_us: float | None, end_us: float | None) -> tuple[int, int]:
+def _stretch(trace: RunTrace, begin_us: float | None, end_us: float | None, newest: bool) -> tuple[int, int]:
     """Return the stretch to show; raises ConfigError for one that is empty."""
     if begin_us is None or end_us is None:
-        return first_stretch(trace)
+        return some_steps(trace, newest=newest)
     if not end_us - begin_us >= SHORTEST_US:
         what = f"The stretch from {begin_us:g} to {end_us:g} µs is too short: at least {SHORTEST_US} µs are shown."
         raise ConfigError([Problem("to", what)])
@@ -144,9 +147,14 @@ def _limits(trace: RunTrace) -> tuple[int, int]:
     return min(begins), max(ends)
 
 
-def first_stretch(trace: RunTrace) -> tuple[int, int]:
-    """Return a stretch that shows some steps: `OPERATIONS` of the busiest rank, a third into the first window."""
-    window = trace.windows[0] if trace.windows else TraceWindow(trace.zero_ns, int(trace.entries["left_ns"].max()), "")
+def some_steps(trace: RunTrace, *, newest: bool = False) -> tuple[int, int]:
+    """Return a stretch that shows some steps: `OPERATIONS` of the busiest rank, a third into the first window, or into
+    the newest one that is stored nearly whole, before the run's end.
+    """
+    latest = int(trace.entries["left_ns"].max())
+    windows = trace.windows or [TraceWindow(trace.zero_ns, latest, "")]
+    whole = [each for each in windows if each.reason != "end" and latest > 0.1 * each.begin_ns + 0.9 * each.end_ns]
+    window = whole[-1] if newest and whole else windows[0]
     entered = trace.entries["entered_ns"]
     inside = (entered >= window.begin_ns) & (entered < window.end_ns)
     counts = np.bincount(trace.ranks[inside], minlength=1)

@@ -150,7 +150,9 @@ async def comparison(request: Request) -> Response:
 
 
 async def timeline(request: Request) -> Response:
-    """Return the picture of a run's timeline from `from` to `to`, in microseconds after all ranks were ready."""
+    """Return the picture of a run's timeline from `from` to `to`, in microseconds after all ranks were ready; without
+    them a few steps at the start, or with `newest` the newest ones.
+    """
     home, run_id = Home.find(), whole_field(request, "run")
     begin, end = (
         number_field(request, name, math.nan) if name in request.query_params else None for name in ("from", "to")
@@ -159,9 +161,10 @@ async def timeline(request: Request) -> Response:
     def make() -> Any:
         from app.charts.timeline_picture import picture  # NumPy, which no other route needs
 
-        return picture(home, run_id, begin, end)
+        return picture(home, run_id, begin, end, newest=newest)
 
-    key = (home.path, "timeline", run_id, begin, end, _reader.token(home, run_id))
+    newest = "newest" in request.query_params
+    key = (home.path, "timeline", run_id, begin, end, newest, _reader.token(home, run_id))
     return (await _responses.get(key, make)).response(request)
 
 

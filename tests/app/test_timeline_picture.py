@@ -104,3 +104,21 @@ def test_a_run_without_operations_and_one_that_does_not_exist(tmp_path: Path) ->
     assert picture(home, run_id, None, None)["operations"] == 0
     with pytest.raises(NoSuchRun):
         picture(home, 999, None, None)
+
+
+def test_the_newest_steps_are_those_of_the_last_whole_sample_before_the_end(lab: tuple[Home, int]) -> None:
+    home, run_id = lab
+    assert picture(home, run_id, None, None, newest=True)["begin"] == 0.0
+    late = [traced("compute", ZERO_US + at, ZERO_US + at + 10) for at in (5_000, 5_100, 9_000)]
+    windows = [(5_000, 5_105, "sample"), (9_000, 9_400, "end")]
+    with Store.open(home) as store:
+        store.worker.write(
+            run_id,
+            [RankBatch(1, trace=TraceChunk.of(1, [""], late))],
+            windows=[
+                TraceWindow((ZERO_US + begin) * 1_000, (ZERO_US + end) * 1_000, why) for begin, end, why in windows
+            ],
+        )
+    assert picture(home, run_id, None, None)["begin"] == 0.0
+    newest = picture(home, run_id, None, None, newest=True)
+    assert (newest["begin"], newest["end"]) == (5_000.0, 5_105.0)

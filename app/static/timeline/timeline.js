@@ -10,6 +10,7 @@ export default function ({ parentElement, data }) {
   if (own.run !== data.run) {
     own.run = data.run;
     own.stretch = null;
+    own.follows = data.active; // until another stretch is chosen
   }
   load(own);
   clearInterval(own.timer);
@@ -82,6 +83,7 @@ function act(own, what) {
   const { begin, end } = own.picture;
   if (what === "reset") {
     own.stretch = null;
+    own.follows = own.data.active;
     load(own);
   } else if (what === "in" || what === "out") zoom(own, what === "in" ? 0.5 : 2, (begin + end) / 2);
   else if (what === "left" || what === "right") {
@@ -110,7 +112,7 @@ function within([first, last], begin, end) {
 
 async function load(own) {
   const asked = (own.asked = Symbol("request"));
-  const stretch = own.stretch ? `&from=${own.stretch[0]}&to=${own.stretch[1]}` : "";
+  const stretch = own.stretch ? `&from=${own.stretch[0]}&to=${own.stretch[1]}` : own.follows ? "&newest" : "";
   try {
     const answer = await fetch(own.data.url + stretch, { cache: "no-store" });
     if (answer.status === 401) return location.reload(); // signed out
@@ -140,7 +142,8 @@ function render(own) {
     : picture.message_count && !picture.messages.length ? `${picture.message_count.toLocaleString("en")} messages: zoom in to see them. ` : "";
   const lost = picture.lost ? `${picture.lost.toLocaleString("en")} operations were overwritten before they could be stored. ` : "";
   const apart = picture.sentences.length ? "" : "Choose a stretch within one stored part to see what bounds the run. ";
-  own.note.textContent = `${picture.message_count === null ? hidden : hidden + apart}${lost}Drag to zoom in, double-click or + and − to zoom, arrow keys to move.`;
+  const follows = own.data.active && own.follows && !own.stretch ? "Follows the newest stored steps until you zoom or move. " : "";
+  own.note.textContent = `${follows}${picture.message_count === null ? hidden : hidden + apart}${lost}Drag to zoom in, double-click or + and − to zoom, arrow keys to move.`;
   const windows = picture.windows.map(([begin, end, reason], index) => `<option value="${index}">${{ start: "Start", sample: "Sample", request: "Requested", end: "End" }[reason]}: ${inWords(begin)}, ${inWords(end - begin)}</option>`);
   const options = `<option value="">Stored parts</option><option value="all">All: ${inWords(picture.all[0])} to ${inWords(picture.all[1])}</option>${windows.join("")}`;
   if (own.options !== options) own.select.innerHTML = own.options = options;

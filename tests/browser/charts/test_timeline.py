@@ -156,6 +156,30 @@ def test_nothing_moves_or_sticks_out_when_the_picture_comes(timeline: Locator, p
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_the_timeline_of_a_running_run_follows_its_newest_steps_until_one_looks_at_others(
+    lab: Lab, store: Store, page: Page
+) -> None:
+    run = basic.add(store, "Ada")
+    basic.drive(store, lab.home, run, "running")
+    add_trace(store, run)
+    page.goto(path_of(lab, run, "&section=Timeline"))
+    root = page.locator(".pl-timeline")
+    expect(root.locator("rect.bar").first).to_be_visible()
+    assert shown(root)[1] < 1e6
+    add_trace(store, run, after_s=10)
+    page.wait_for_function("(root) => root.timeline.picture.begin > 10e6", arg=root.element_handle())
+    expect(root.get_by_text("Follows the newest stored steps")).to_be_visible()
+    stretch = asked(page, lambda: root.get_by_role("button", name="Zoom in").click())
+    settled(root, stretch)
+    add_trace(store, run, after_s=20)
+    page.wait_for_function("(root) => root.timeline.picture.all[1] > 20e6", arg=root.element_handle())
+    assert shown(root) == pytest.approx(stretch)
+    expect(root.get_by_text("Follows the newest stored steps")).to_have_count(0)
+    root.get_by_role("button", name="A few steps").click()
+    page.wait_for_function("(root) => root.timeline.picture.begin > 20e6", arg=root.element_handle())
+    store.claims.end(run, "finished", "Completed successfully")
+
+
 @pytest.fixture
 def quick(tmp_path: Path) -> Iterator[Console]:
     """Give a console of its own, whose runner's hang doctor looks after a second."""
