@@ -86,3 +86,17 @@ def test_a_page_requested_before_a_rerun_was_sent_is_not_empty(
     page.wait_for_timeout(500)  # what the news would have set off
     settle(page)
     expect(page.get_by_text(seen).first).to_be_visible()
+
+
+def test_a_link_that_is_replaced_while_it_is_pressed_is_followed(page: Page, lab: Lab) -> None:
+    page.goto(lab.address)
+    settle(page)
+    link = page.locator("[data-testid=stHtml] a[href*='/run?run=']:visible").first
+    link.scroll_into_view_if_needed()
+    address, box = link.get_attribute("href"), link.bounding_box()
+    assert address and box
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    link.evaluate("({ parentElement }) => (parentElement.innerHTML = String(parentElement.innerHTML))")
+    page.mouse.up()
+    page.wait_for_url(f"**{address}")

@@ -18,6 +18,15 @@ let sending = false;
 document.addEventListener("click", (event) => event.target.closest?.(`${LINK}, button`) && postpone(event), true);
 window.addEventListener("popstate", postpone, true);
 
+// A link that a rerun replaces while it is pressed gets no click, so its successor under the pointer gets one.
+let held = null;
+document.addEventListener("pointerdown", ({ target }) => (held = target.closest?.(LINK)), true);
+document.addEventListener("pointerup", ({ target }) => {
+  const link = target.closest?.(LINK);
+  if (link && held && !held.isConnected && link.href === held.href) link.click();
+  held = null;
+}, true);
+
 function postpone(event) {
   if (!sending || event.ctrlKey || event.metaKey || event.shiftKey) return; // with a modifier key, a link opens another tab or window
   event.stopImmediatePropagation();
