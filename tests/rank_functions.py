@@ -93,6 +93,13 @@ def work_in_phases(rank: Rank) -> None:
     time.sleep(0.1)
 
 
+def say(rank: Rank, *details: str) -> None:
+    rank.ready()
+    for detail in details:
+        rank.say("note", detail)
+        rank.barrier(detail)
+
+
 def say_and_raise(rank: Rank, role: str) -> None:
     rank.ready()
     if rank.role == role:

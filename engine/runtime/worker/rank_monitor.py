@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from pickle import UnpicklingError
@@ -19,6 +20,7 @@ from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Said
 from engine.runtime.worker.disturbance import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
+from engine.runtime.worker.retry import patiently
 from engine.runtime.worker.run_progress import RunProgress
 from engine.runtime.worker.sink import Sink
 from engine.runtime.worker.stop_request import StopRequested
@@ -63,9 +65,9 @@ class RankMonitor:
         self.departed = departed
         self.expendable = expendable
         self.outstayed_since: float | None = None
-        self.untold: list[Verdict] = []
-        """Standstills that are not recorded yet."""
-        self.hang = HangWatch([self._watched(member) for member in members], folder, self.untold.append, hang_limits)
+        self.unsent: list[Callable[[], None]] = []
+        """Events and standstills that are not recorded yet: the store may be busy or full."""
+        self.hang = HangWatch([self._watched(member) for member in members], folder, self._tell_standstill, hang_limits)
         self.health_at, self.told = 0.0, Verdict("STARTING")
         self.kernel_kills = kernel_kills()
         self.progress = RunProgress(
@@ -84,10 +86,13 @@ class RankMonitor:
                     raise StopRequested("The run was asked to stop.")
                 self.progress.write_if_due()
                 self._watch()
+                with suppress(StoreBusy, StoreFull):
+                    self._send()
             self._blame()
             self.progress.finish()
         finally:
             self.progress.write(final=True)
+            patiently(self._send)
 
     def _watched(self, member: RankHandle) -> WatchedRank:
         """Return a rank for the hang doctor; a rank that is done, or given up, is not looked at."""
@@ -100,14 +105,22 @@ class RankMonitor:
             lambda: bool(member.done_at),
         )
 
+    def _tell(self, kind: str, detail: str) -> None:
+        self.unsent.append(partial(self.sink.event, kind, detail))
+
+    def _tell_standstill(self, verdict: Verdict) -> None:
+        self.unsent.append(partial(self.sink.standstill, verdict.state.lower(), verdict.sentence))
+
+    def _send(self) -> None:
+        """Record what happened, in order; raises StoreBusy or StoreFull, and keeps the rest."""
+        while self.unsent:
+            self.unsent[0]()
+            del self.unsent[0]
+
     def _watch(self) -> None:
         """Look for ranks that do not continue; store what was found, at most each second."""
         self.hang.started = self.progress.zero is not None
         self.hang.look_if_due()
-        with suppress(StoreBusy, StoreFull):
-            while self.untold:
-                self.sink.standstill(self.untold[0].state.lower(), self.untold[0].sentence)
-                del self.untold[0]
         health, at = self.hang.health, time.monotonic()
         if health and (at - self.health_at >= HEALTH_S or health.verdict.state != self.told.state):
             self.health_at, self.told = at, health.verdict
@@ -130,9 +143,9 @@ class RankMonitor:
         if not all(member.open for member in here):
             return True
         for member in here:
-            self.sink.event(
+            self._tell(
                 "rank left behind",
-                (f"{member.role} was still running {OUTSTAY_S:.0f} s after the ranks it worked for; it was stopped."),
+                f"{member.role} was still running {OUTSTAY_S:.0f} s after the ranks it worked for; it was stopped.",
             )
         return False
 
@@ -169,7 +182,7 @@ class RankMonitor:
                 member.waits_at = message.name
                 member.state = "ready" if message.name == "ready" else member.state
             case Said():
-                self.sink.event(message.kind, message.detail)
+                self._tell(message.kind, message.detail)
             case Done():
                 member.done_at, member.state = message.at, "done"
             case Failed():
@@ -196,7 +209,7 @@ class RankMonitor:
         if self._can_do_without(member):
             member.state = "failed"
             self.departed[member.plan.index] = 1
-            self.sink.event("rank lost", f"{sentence} The other ranks continue.")
+            self._tell("rank lost", f"{sentence} The other ranks continue.")
             return
         last_words = _tail(self.folder / "logs" / f"{member.role}.log")
         cause = memory_cause(last_words) or collective_cause(last_words)

@@ -61,7 +61,7 @@ class RunProgress:
         """Record that all ranks have been ready since that time."""
         self.zero = zero
         self.traces.begin(zero)
-        self.sink.running(zero - self.began)
+        patiently(lambda: self.sink.running(zero - self.began))
 
     def write_if_due(self) -> None:
         """Write if the heartbeat is due, or the first step has just arrived."""

@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from engine.errors import RankFailed, RunFailed
+from engine.errors import RankFailed, RunFailed, StoreBusy
 from engine.home import ROOT
 from engine.runtime.rank import fork_server
 from engine.runtime.worker.ranks import Ranks, StopRequested
@@ -139,6 +139,24 @@ def test_a_raising_rank_ends_the_run_with_its_own_error_and_traceback(team: Star
     assert caught.value.role == "trainer2"
     assert "say_and_raise" in caught.value.traceback
     assert "about to raise" in (tmp_path / "logs" / "trainer2.log").read_text()
+
+
+def test_events_of_a_busy_store_are_recorded_later_in_order_and_the_ranks_continue(
+    team: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranks = team(1)
+    tries: list[str] = []
+
+    def event(kind: str, detail: str) -> None:
+        tries.append(detail)
+        if len(tries) <= 3:
+            raise StoreBusy("The store is busy.")
+        sink_of(ranks).events.append((kind, detail))
+
+    monkeypatch.setattr(ranks.sink, "event", event)
+    ranks.run(functions.say, "first", "second")
+    assert sink_of(ranks).events == [("note", "first"), ("note", "second")]
+    assert tries[:4] == ["first"] * 4
 
 
 def test_a_killed_rank_is_named_with_its_signal_and_last_words(team: Start) -> None:
