@@ -1,4 +1,4 @@
-"""Launch options besides the config: priority, time limit, retries. Torch-free."""
+"""Launch options besides the config: priority, time limit, retries, end of a hung run. Torch-free."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -23,6 +23,8 @@ class Terms:
     """Maximum seconds from the claim by its worker to its end (None: no limit)."""
     max_retries: int = 0
     """Number of automatic retries of a lost run, from its last checkpoint if it has one."""
+    end_when_hung: bool = False
+    """Whether the run fails, with the cause, when the hang doctor finds that it stands still."""
 
     def checked(self) -> "Terms":
         """Return the options; raises ConfigError for an invalid value."""

@@ -101,6 +101,7 @@ class TermsTold(Shape):
     max_retries: int = Field(
         default=0, ge=0, le=MOST_RETRIES, description="Number of automatic retries if the run is lost."
     )
+    end_when_hung: bool = Field(default=False, description="Whether the run ends as failed if it hangs.")
 
 
 class RankDoing(Shape):

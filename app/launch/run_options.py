@@ -10,6 +10,10 @@ OVERSUBSCRIBE = (
     "Starts without waiting for free cores, on cores that other runs hold, and is pinned to none; GPUs are never "
     "shared. Timings of all these runs are not valid for speed comparisons."
 )
+HUNG = (
+    "Ends the run as failed, with the cause, when none of its ranks has continued for 10 s or for 20 of its steps, "
+    "whichever is longer. Otherwise a hung run is only reported, on its page and as a notification."
+)
 
 _PRIORITY = "launch.priority"
 
@@ -53,7 +57,8 @@ def launch_options(of_sweep: bool = False) -> Terms:
             "It resumes from its last checkpoint, if any.",
             persist_state="session",
         )
-    found = Terms(priority, shares, longest, int(retries))
+        ends = st.toggle("End if it hangs", key="launch.end_when_hung", help=HUNG)
+    found = Terms(priority, shares, longest, int(retries), ends)
     if text := in_words(found):
         st.caption(f"Options: {text}.")
     return found
@@ -65,10 +70,12 @@ def in_words(terms: Terms) -> str:
         f"{terms.max_retries} {'retry' if terms.max_retries == 1 else 'retries'} if lost" if terms.max_retries else ""
     )
     limit = f"time limit {duration(terms.max_run_time_s)}" if terms.max_run_time_s else ""
+    ends = "ended if it hangs" if terms.end_when_hung else ""
     texts = [
         f"{terms.priority} priority" if terms.priority != "normal" else "",
         "shared cores" if terms.oversubscribe else "",
         limit,
         retries,
+        ends,
     ]
     return ", ".join(filter(None, texts))

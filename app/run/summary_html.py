@@ -147,10 +147,7 @@ def facts_of(run: Run, origin: Origin | None = None, entry: RunRow | None = None
     if run.cores or run.terms.oversubscribe:
         pairs.append(("Cores", "shared with other runs" if run.terms.oversubscribe else ", ".join(map(str, run.cores))))
     pairs += _disturbance(run, entry)
-    if run.terms.max_run_time_s:
-        pairs.append(("Time limit", duration(run.terms.max_run_time_s)))
-    if run.terms.max_retries:
-        pairs.append(("Retries", f"{run.attempt} of {run.terms.max_retries}"))
+    pairs += _limits(run)
     if run.sweep_id:
         pairs.append(("Part of", sweep_link(f"sweep {run.sweep_id}", run.sweep_id)))
     if origin is not None:
@@ -158,6 +155,19 @@ def facts_of(run: Run, origin: Origin | None = None, entry: RunRow | None = None
     if run.tags:
         pairs.append(("Tags", ", ".join(run.tags)))
     return facts([*pairs, *_other_rule(run, origin)])
+
+
+def _limits(run: Run) -> list[tuple[str, str]]:
+    """Return what ends the run or starts it again."""
+    terms = run.terms
+    found: list[tuple[str, str]] = []
+    if terms.max_run_time_s:
+        found.append(("Time limit", duration(terms.max_run_time_s)))
+    if terms.max_retries:
+        found.append(("Retries", f"{run.attempt} of {terms.max_retries}"))
+    if terms.end_when_hung:
+        found.append(("If it hangs", "ends as failed"))
+    return found
 
 
 def _disturbance(run: Run, entry: RunRow | None) -> list[tuple[str, str]]:

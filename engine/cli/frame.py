@@ -84,6 +84,7 @@ def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="Number of automatic retries after the run is lost, from its last checkpoint.",
     )
+    @click.option("--end-when-hung", is_flag=True, help="End the run as failed, with the cause, if it hangs.")
     @wraps(function)
     def command(
         *words: Any,
@@ -91,9 +92,11 @@ def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
         oversubscribe: bool,
         max_run_time_s: float | None,
         max_retries: int,
+        end_when_hung: bool,
         **options: Any,
     ) -> Any:
-        return function(*words, terms=Terms(priority, oversubscribe, max_run_time_s, max_retries), **options)
+        terms = Terms(priority, oversubscribe, max_run_time_s, max_retries, end_when_hung)
+        return function(*words, terms=terms, **options)
 
     return command
 

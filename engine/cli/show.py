@@ -167,6 +167,7 @@ def _terms(run: Run) -> str:
     said = [
         f"at most {longest:g} s" if longest else "",
         f"retry {run.attempt} of {retries}" if retries else "",
+        "ends if it hangs" if run.terms.end_when_hung else "",
     ]
     return ", ".join(filter(None, said))
 

@@ -200,6 +200,14 @@ class HangWatch:
             self._looked_at = at
             self._look(at)
 
+    def stacks_of(self, role: str) -> str:
+        """Return the stacks of a rank, or of all ranks for an empty role, as far as they were written."""
+        return "\n".join(
+            f"{rank.role}:\n{self._requests[rank.rank].text()}"
+            for rank in self._ranks
+            if rank.rank in self._requests and role in ("", rank.role)
+        )
+
     def _forgive(self, at: float) -> None:
         """Count from now on: this process itself was stopped, and its ranks may have been so too."""
         for rank in self._ranks:

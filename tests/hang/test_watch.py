@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import RankFailed
 from engine.hang.stacks import SIGNAL_AFTER_S
 from engine.hang.watch import HangLimits
 from engine.runtime.transport.allreduce import Collective
+from engine.runtime.worker.rank_monitor import ENDED
 from engine.trace.health import BAD, Verdict
 from tests import hang_functions as functions
 from tests.patient import ROLES, Patient
@@ -47,6 +49,26 @@ def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: i
         assert "in halt(), hang_functions.py:" in found.sentence
         assert "halt" in (patient.ranks.folder / "hang" / "trainer2.txt").read_text()
     assert [kind for kind, _ in patient.sink.events] == ["hung"], "it is recorded once"
+
+
+def test_a_run_that_is_to_end_when_it_hangs_fails_with_the_cause_and_the_stacks(patient: Patient) -> None:
+    patient.ranks.end_when_hung = True
+    patient.start(functions.stop_before_an_average, 1, 0, averaging())
+    patient.thread.join()
+    failure = patient.failure
+    assert isinstance(failure, RankFailed) and failure.role == "trainer2"
+    assert str(failure).startswith("trainer2 has not entered the collective 'average'") and str(failure).endswith(ENDED)
+    assert failure.traceback.startswith("trainer2:\n") and "in halt" in failure.traceback
+    assert patient.verdicts()[-1].state == "HUNG", "the page shows it after the end"
+    assert [kind for kind, _ in patient.sink.events] == ["hung"]
+    assert "halt" in (patient.ranks.folder / "hang" / "trainer2.txt").read_text()
+
+
+def test_a_run_that_is_to_end_when_it_hangs_continues_where_one_rank_of_several_stalls(patient: Patient) -> None:
+    patient.ranks.end_when_hung = True
+    patient.start(functions.free_running, 1, signal.SIGSTOP)
+    assert bad_one(patient).state == "STALLED"
+    assert patient.thread.is_alive() and patient.failure is None
 
 
 def test_a_rank_that_can_writes_its_stacks_without_a_signal(patient: Patient) -> None:

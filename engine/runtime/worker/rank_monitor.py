@@ -36,6 +36,7 @@ ECHO_S = 10.0
 """Seconds to wait when ranks report a lost rank whose own end is not known yet."""
 EXIT_S = 30.0
 """Seconds that a rank has to exit after closing its channel without a message: only the exit code shows the cause."""
+ENDED = "The run was ended, as its option says for a run that hangs."
 HEALTH_S = 1.0
 """Seconds between writes of the ranks' states."""
 BLAME_S = 0.3
@@ -57,6 +58,7 @@ class RankMonitor:
         time_before_s: float = 0.0,
         disturbance: Disturbance | None = None,
         hang_limits: HangLimits | None = None,
+        end_when_hung: bool = False,
     ) -> None:
         self.members = members
         self.sink = sink
@@ -68,6 +70,7 @@ class RankMonitor:
         self.unsent: list[Callable[[], None]] = []
         """Events and standstills that are not recorded yet: the store may be busy or full."""
         self.hang = HangWatch([self._watched(member) for member in members], folder, self._tell_standstill, hang_limits)
+        self.end_when_hung = end_when_hung
         self.health_at, self.told = 0.0, Verdict("STARTING")
         self.kernel_kills = kernel_kills()
         self.progress = RunProgress(
@@ -118,7 +121,9 @@ class RankMonitor:
             del self.unsent[0]
 
     def _watch(self) -> None:
-        """Look for ranks that do not continue; store what was found, at most each second."""
+        """Look for ranks that do not continue; store what was found, at most each second. Raises RankFailed for a hung
+        run that is to end.
+        """
         self.hang.started = self.progress.zero is not None
         self.hang.look_if_due()
         health, at = self.hang.health, time.monotonic()
@@ -126,6 +131,9 @@ class RankMonitor:
             self.health_at, self.told = at, health.verdict
             with suppress(StoreBusy, StoreFull):
                 self.sink.health(health)
+        if health and health.verdict.state == "HUNG" and self.end_when_hung:
+            role = health.verdict.rank
+            raise RankFailed(role, f"{health.verdict.sentence} {ENDED}", self.hang.stacks_of(role))
 
     def _goes_on(self) -> bool:
         """Return whether there is a rank to wait for; expendable ranks get a limited time after the others."""

@@ -67,6 +67,8 @@ class Ranks:
     """Counts what others take from the run."""
     hang_limits: HangLimits | None = None
     """When a rank counts as standing still; None for the usual limits."""
+    end_when_hung: bool = False
+    """Whether `run` raises RankFailed when the hang doctor finds that no rank continues."""
     execution_time_s: float | None = None
     members: list[RankHandle] = field(default_factory=list)
 
@@ -107,6 +109,7 @@ class Ranks:
                 self.time_before_s,
                 self.disturbance,
                 self.hang_limits,
+                self.end_when_hung,
             )
             watch.until_done()
             self.execution_time_s = watch.progress.execution_time_s

@@ -144,6 +144,7 @@ def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: fl
         store.read.quotas.why_no_listening("host"),
         config.server_roles,
         _disturbance(run),
+        end_when_hung=run.terms.end_when_hung,
     )
     made.append(ranks)
     noted = _note_data(config, run, store)

@@ -48,7 +48,13 @@ NOT_HELD = f"held_by IS NULL AND {NOT_PAUSED}"
 
 def as_terms(row: sqlite3.Row) -> Terms:
     """Return a run's launch options, from its row."""
-    return Terms(PRIORITIES[row["priority"]], bool(row["oversubscribe"]), row["max_run_time_s"], row["max_retries"])
+    return Terms(
+        PRIORITIES[row["priority"]],
+        bool(row["oversubscribe"]),
+        row["max_run_time_s"],
+        row["max_retries"],
+        bool(row["end_when_hung"]),
+    )
 
 
 def as_run(row: sqlite3.Row) -> Run:

@@ -213,6 +213,7 @@ LATER: dict[str, str] = {
     "runs.stop_kind": "how its end was requested: cancel, force or time limit; empty if it was not",
     "runs.max_run_time_s": "run time limit in seconds; null for no limit",
     "runs.max_retries": "number of automatic retries if it is lost",
+    "runs.end_when_hung": "1 if it ends as failed when it hangs",
     "runs.attempt": "number of lost runs before it in its chain that the runner retried",
     "runs.resumes": "1 if it continues from its parent's checkpoint, 0 if it repeats its parent from the start",
     "runs.begun_uptime_s": "machine uptime when its worker began it, independent of clock changes",

@@ -263,3 +263,9 @@ def traces(db: Connection) -> None:
         db.execute(table)
     db.execute("CREATE INDEX trace_chunks_run ON trace_chunks (run_id, id)")
     db.execute("CREATE INDEX trace_requests_run ON trace_requests (run_id, id)")
+
+
+@steps()
+def end_of_hung_runs(db: Connection) -> None:
+    """Let a run end when it hangs."""
+    db.execute("ALTER TABLE runs ADD COLUMN end_when_hung INTEGER NOT NULL DEFAULT 0")
