@@ -22,6 +22,7 @@ from typing import Any
 
 from bench.measuring import save, wait_until
 from engine.errors import RankFailed
+from engine.experiments.hang_museum import hangs
 from engine.hang.watch import HangLimits
 from engine.registry import experiment, method
 from engine.runtime.rank import fork_server
@@ -64,9 +65,7 @@ def serving() -> Exchange:
 
 
 INJECTIONS = (
-    Injection(
-        "stopped", ("stopped",), functions.stop_before_an_average, lambda rank: (rank, signal.SIGSTOP, averaging())
-    ),
+    Injection("stopped", ("stopped",), hangs.stop_before_an_average, lambda rank: (rank, averaging())),
     Injection(
         "stopped server",
         ("stopped",),
@@ -84,11 +83,9 @@ INJECTIONS = (
         roles=SERVER_ROLES,
     ),
     Injection("stopped alone", ("stopped",), functions.free_running, lambda rank: (rank, signal.SIGSTOP)),
-    Injection(
-        "killed", ("SIGKILL",), functions.stop_before_an_average, lambda rank: (rank, signal.SIGKILL, averaging())
-    ),
-    Injection("asleep", ("stuck",), functions.stop_before_an_average, lambda rank: (rank, 0, averaging())),
-    Injection("not joined", ("not joined",), functions.never_join, lambda rank: (rank,)),
+    Injection("killed", ("SIGKILL",), hangs.stop_before_an_average, lambda rank: (rank, averaging(), signal.SIGKILL)),
+    Injection("asleep", ("stuck",), hangs.stop_before_an_average, lambda rank: (rank, averaging(), 0)),
+    Injection("not joined", ("not joined",), hangs.never_join, lambda rank: (rank,)),
     Injection("not connected", ("not joined",), functions.never_join_the_group, lambda rank: (rank, averaging())),
     Injection(
         "request not answered",
@@ -98,37 +95,32 @@ INJECTIONS = (
         guilty=(0,),
         roles=SERVER_ROLES,
     ),
-    Injection("exited", ("exited",), functions.return_early, lambda rank: (rank,)),
-    Injection(
-        "one batch fewer", ("unequal steps",), functions.have_unequal_batches, lambda rank: (rank, -1, averaging())
-    ),
-    Injection(
-        "one batch more", ("unequal steps",), functions.have_unequal_batches, lambda rank: (rank, 1, averaging())
-    ),
+    Injection("exited", ("exited",), hangs.return_early, lambda rank: (rank,)),
+    Injection("one batch fewer", ("unequal steps",), hangs.have_unequal_batches, lambda rank: (rank, averaging(), -1)),
+    Injection("one batch more", ("unequal steps",), hangs.have_unequal_batches, lambda rank: (rank, averaging(), 1)),
     Injection("left the loop", ("unequal steps",), functions.leave_the_loop_early, lambda rank: (rank,)),
-    Injection("order mismatch", ("order mismatch",), functions.mix_up_collectives, lambda rank: (rank,)),
-    Injection(
-        "shape mismatch",
-        ("must average 8 values",),
-        functions.give_another_shape,
-        lambda rank: (rank, averaging()),
-    ),
+    Injection("order mismatch", ("order mismatch",), hangs.mix_up_collectives, lambda rank: (rank,)),
+    Injection("shape mismatch", ("got 9 of float32",), hangs.give_another_shape, lambda rank: (rank, averaging())),
+    Injection("type mismatch", ("got 8 of float64",), hangs.give_another_type, lambda rank: (rank, averaging())),
     Injection(
         "shape mismatch in plain gloo",
         ("different shapes",),
-        functions.give_another_shape,
-        lambda rank: (rank, None),
+        functions.give_gloo_another_shape,
+        lambda rank: (rank,),
         anyone=True,
     ),
+    Injection("disk wait", ("disk wait",), hangs.wait_for_a_disk, lambda rank: (rank,)),
+    Injection("out of memory", ("memory",), hangs.run_out_of_memory, lambda rank: (rank,)),
+    Injection("wrong port", ("not joined",), hangs.try_a_wrong_port, lambda rank: (rank,), guilty=(1, 2)),
     Injection("deadlock", ("deadlock",), functions.wait_for_each_other, lambda rank: (), anyone=True),
-    Injection("lock kept", ("lock kept",), functions.keep_a_lock, lambda rank: (rank,)),
+    Injection("lock kept", ("lock kept",), hangs.keep_a_lock, lambda rank: (rank,)),
     Injection(
         "full queue",
         ("full queue",),
-        functions.fill_a_queue,
+        hangs.fill_a_queue,
         lambda rank: (rank, get_context("forkserver").Queue(3)),
     ),
-    Injection("nested calls", ("nested calls",), functions.call_within_a_call, lambda rank: (), guilty=(1,)),
+    Injection("nested calls", ("nested calls",), hangs.call_within_a_call, lambda rank: (rank,), guilty=(1,)),
 )
 
 

@@ -197,7 +197,9 @@ def _cause(picture: RunState, rank: RankState) -> str:
 def _named(state: VerdictState, picture: RunState, rank: RankState) -> Verdict:
     """Return the verdict that this rank is the cause."""
     cause, waiting = _cause(picture, rank), _waiting_for(picture, rank)
-    where = f", in {rank.place or rank.operation or rank.phase or 'its own code'}, since {rank.since_s:.0f} s"
+    doing = rank.operation or rank.phase or "its own code"
+    place = f"{rank.place} ({rank.operation})" if rank.operation.strip() not in ("", rank.phase) else rank.place
+    where = f", in {place if rank.place else doing}, since {rank.since_s:.0f} s"
     missing = next(
         (
             each

@@ -110,14 +110,20 @@ def test_a_run_is_cancelled_by_its_owner_once(lab: Lab) -> None:
 
 def test_a_launch_is_queued_under_the_tokens_person_and_can_be_found(lab: Lab) -> None:
     mo = lab.script("mo", "launch")
-    answer = mo.post("/runs", QUICK | {"terms": {"priority": "low", "max_run_time_s": 60}})
+    answer = mo.post("/runs", QUICK | {"terms": {"priority": "low", "max_run_time_s": 60, "end_when_hung": True}})
     assert answer.status_code == 201, answer.text
     told = answer.json()
     assert answer.headers["location"] == f"/api/v1/runs/{told['id']}"
     found = mo.told(f"/runs/{told['id']}")
     assert (found["owner"], found["status"], found["name"], found["preset"]) == ("mo", "queued", "by script", "quick")
     assert (found["config"]["trainers"], found["config"]["dataset"]) == (2, "digits")
-    assert found["terms"] == {"priority": "low", "oversubscribe": False, "max_run_time_s": 60.0, "max_retries": 0}
+    assert found["terms"] == {
+        "priority": "low",
+        "oversubscribe": False,
+        "max_run_time_s": 60.0,
+        "max_retries": 0,
+        "end_when_hung": True,
+    }
     with Reader.open(lab.home) as reader:
         (entry,) = reader.audit.entries(who="mo", command="launch")
         assert entry.targets == (told["id"],)

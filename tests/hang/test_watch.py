@@ -3,12 +3,12 @@
 import signal
 import time
 from collections.abc import Iterator
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
 from engine.errors import RankFailed
+from engine.experiments.hang_museum import hangs
 from engine.hang.stacks import SIGNAL_AFTER_S
 from engine.hang.watch import HangLimits
 from engine.runtime.transport.allreduce import Collective
@@ -40,20 +40,20 @@ def averaging(size: int = 8) -> Collective:
 
 @pytest.mark.parametrize(("how", "cause"), [(signal.SIGSTOP, "stopped"), (0, "stuck")])
 def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: int, cause: str) -> None:
-    patient.start(functions.stop_before_an_average, 1, how, averaging())
+    patient.start(hangs.stop_before_an_average, 1, averaging(), how)
     found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", cause)
-    assert f"trainer2 has not entered the collective 'average' (#{functions.FREE_STEPS})" in found.sentence
+    assert f"trainer2 has not entered the collective 'average' (#{hangs.FAULT_STEP})" in found.sentence
     assert "trainer1 and trainer3 wait for it" in found.sentence
     if cause == "stuck":
-        assert "in halt(), hang_functions.py:" in found.sentence
+        assert "in halt(), hangs.py:" in found.sentence
         assert "halt" in (patient.ranks.folder / "hang" / "trainer2.txt").read_text()
     assert [kind for kind, _ in patient.sink.events] == ["hung"], "it is recorded once"
 
 
 def test_a_run_that_is_to_end_when_it_hangs_fails_with_the_cause_and_the_stacks(patient: Patient) -> None:
     patient.ranks.end_when_hung = True
-    patient.start(functions.stop_before_an_average, 1, 0, averaging())
+    patient.start(hangs.stop_before_an_average, 1, averaging(), 0)
     patient.thread.join()
     failure = patient.failure
     assert isinstance(failure, RankFailed) and failure.role == "trainer2"
@@ -73,7 +73,7 @@ def test_a_run_that_is_to_end_when_it_hangs_continues_where_one_rank_of_several_
 
 def test_a_rank_that_can_writes_its_stacks_without_a_signal(patient: Patient) -> None:
     """A signal handler that reads the stack of another running thread may end the process."""
-    patient.start(functions.stop_before_an_average, 1, 0, averaging())
+    patient.start(hangs.stop_before_an_average, 1, averaging(), 0)
     bad_one(patient)
     time.sleep(SIGNAL_AFTER_S + 0.5)
     for role in ROLES:
@@ -113,7 +113,7 @@ def test_ranks_that_wait_for_each_other_are_a_deadlock(patient: Patient) -> None
 
 
 def test_one_that_keeps_a_lock_is_the_cause_not_those_that_wait_for_it(patient: Patient) -> None:
-    patient.start(functions.keep_a_lock, 1)
+    patient.start(hangs.keep_a_lock, 1)
     found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "lock kept")
     assert "trainer1 and trainer3 wait for it" in found.sentence
@@ -121,45 +121,27 @@ def test_one_that_keeps_a_lock_is_the_cause_not_those_that_wait_for_it(patient: 
 
 @pytest.mark.parametrize("more", [-1, 1])
 def test_a_rank_with_another_number_of_batches_is_named(patient: Patient, more: int) -> None:
-    patient.start(functions.have_unequal_batches, 1, more, averaging())
+    patient.start(hangs.have_unequal_batches, 1, averaging(), more)
     found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "unequal steps")
 
 
 def test_a_rank_that_is_done_while_others_wait_for_it_is_named(patient: Patient) -> None:
-    patient.start(functions.return_early, 2)
+    patient.start(hangs.return_early, 2)
     found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "exited")
     assert "it has finished its work and left; trainer1 and trainer2 wait for it" in found.sentence
 
 
-def test_one_that_takes_nothing_from_a_full_queue_is_named(patient: Patient) -> None:
-    patient.start(functions.fill_a_queue, 0, get_context("forkserver").Queue(3))
-    found = bad_one(patient)
-    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer1", "full queue")
-
-
-def test_a_vector_of_another_size_is_refused_with_the_name_of_its_rank(patient: Patient) -> None:
-    patient.start(functions.give_another_shape, 1, averaging())
-    patient.thread.join()
-    assert "must average 8 values of float32; trainer2 got 9 of float32 in step 5" in str(patient.failure)
-
-
 def test_where_gloo_aborts_a_rank_the_error_says_that_another_may_be_at_fault(patient: Patient) -> None:
-    patient.start(functions.give_another_shape, 1, None)
+    patient.start(functions.give_gloo_another_shape, 1)
     patient.thread.join()
     assert "ranks gave different shapes or data types" in str(patient.failure)
     assert "The rank at fault may be another one." in str(patient.failure)
 
 
-def test_a_call_within_a_call_that_takes_the_only_thread_is_named(patient: Patient) -> None:
-    patient.start(functions.call_within_a_call)
-    found = bad_one(patient)
-    assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "nested calls")
-
-
 def test_one_that_never_joins_is_named(patient: Patient) -> None:
-    patient.start(functions.never_join, 2)
+    patient.start(hangs.never_join, 2)
     found = bad_one(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "not joined")
     assert "has not entered the barrier 'ready'" in found.sentence
