@@ -3,7 +3,7 @@
 CONTRIBUTING.md tells how a chart is added: the first tab is in `overview.py`, figures are in `app/charts`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import streamlit as st
@@ -17,6 +17,8 @@ from app.ui.html import as_text, caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
 from engine.config import empty_means
 from engine.errors import EngineError
+from engine.hang.collectives import last_collectives
+from engine.hang.stacks import last_stacks
 from engine.home import Home
 from engine.registry import experiment, known_experiment
 from engine.rl.pictures import PICTURE
@@ -34,9 +36,25 @@ def ranks(run: Run, reader: Reader) -> None:
         st.write("No ranks started yet." if run.active else "The run ended before any rank started.")
         return
     st.html(slot("ranks", live_update.ranks(run, reader)["ranks"]))
+    _evidence(run, [rank.role for rank in found])
     for key, shown in live_update.phases(run, reader).items():
         st.markdown("**Time per rank**")
         components.shown(key, shown)
+
+
+def _evidence(run: Run, roles: Sequence[str]) -> None:
+    """Show what each rank wrote when the run was suspected to stand still."""
+    folder = Home.find().run_folder(run.id)
+    kept = {role: stacks for role in roles if (stacks := last_stacks(folder, role))}
+    if not kept:
+        return
+    with st.expander("Stacks of the ranks"):
+        st.caption("Written by each rank when the run was suspected to stand still; a stopped process writes none.")
+        role = st.selectbox("Rank", list(kept), key=f"stacks-{run.id}", width=240)
+        if collectives := last_collectives(folder, role):
+            st.text("Its last collectives, as torch recorded them")
+            st.code(collectives, language=None)
+        st.code(kept[role], language=None, height=400)
 
 
 def timeline(run: Run, reader: Reader) -> None:

@@ -20,6 +20,7 @@ FOLDER = "hang"
 """Folder of the evidence within a run's folder."""
 SIGNAL_AFTER_S = 1.0
 """Seconds that a rank has to answer before it gets the signal."""
+SHOWN_BYTES = 20_000
 MOST_BYTES = 4_000_000
 """Size of a rank's file from which on its stacks are not asked for again."""
 _FRAME = re.compile(r'^  File "(?P<path>.*)", line (?P<line>\d+) in (?P<function>.*)$')
@@ -42,6 +43,14 @@ def write_stacks_on_signal(folder: Path, role: str) -> Callable[[], None]:
     faulthandler.register(SIGNAL, descriptor, all_threads=True)
     early.replace(path)  # a signal before this would end the process
     return lambda: faulthandler.dump_traceback(descriptor, all_threads=True)
+
+
+def last_stacks(folder: Path, role: str) -> str:
+    """Return the end of a rank's file; empty if it has none."""
+    with suppress(OSError), stack_file(folder, role).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - SHOWN_BYTES))
+        return file.read().decode(errors="replace")
+    return ""
 
 
 def remove_empty(folder: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from engine.errors import RankFailed
 from engine.experiments.hang_museum import hangs
-from engine.hang.stacks import SIGNAL_AFTER_S
+from engine.hang.collectives import last_collectives
+from engine.hang.stacks import SIGNAL_AFTER_S, last_stacks
 from engine.hang.watch import HangLimits
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.rank_monitor import ENDED
@@ -61,7 +62,12 @@ def test_a_run_that_is_to_end_when_it_hangs_fails_with_the_cause_and_the_stacks(
     assert failure.traceback.startswith("trainer2:\n") and "in halt" in failure.traceback
     assert patient.verdicts()[-1].state == "HUNG", "the page shows it after the end"
     assert [kind for kind, _ in patient.sink.events] == ["hung"]
-    assert "halt" in (patient.ranks.folder / "hang" / "trainer2.txt").read_text()
+    folder = patient.ranks.folder
+    assert "halt" in (folder / "hang" / "trainer2.txt").read_text()
+    assert "in halt" in last_stacks(folder, "trainer2") and last_stacks(folder, "trainer9") == ""
+    assert f"all_reduce #{hangs.FAULT_STEP} " in last_collectives(folder, "trainer1").splitlines()[-1]
+    assert last_collectives(folder, "trainer1").endswith("not completed")
+    assert last_collectives(folder, "trainer2").endswith(": completed"), "it has not entered the next one"
 
 
 def test_a_run_that_is_to_end_when_it_hangs_continues_where_one_rank_of_several_stalls(patient: Patient) -> None:

@@ -22,6 +22,7 @@ import torch
 
 from engine.data.devices import finish
 from engine.errors import EngineError, PeerLost
+from engine.hang.collectives import record_collectives, write_collectives
 from engine.hang.stacks import write_stacks_on_signal
 from engine.home import DATA
 from engine.runtime.rank import fork_server
@@ -146,6 +147,7 @@ def _settle(plan: RankPlan) -> Callable[[], None]:
     os.close(log)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    record_collectives()
     write_stacks = write_stacks_on_signal(plan.folder, plan.role)
     os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
     if plan.data_folder:
@@ -155,4 +157,9 @@ def _settle(plan: RankPlan) -> Callable[[], None]:
     torch.manual_seed(drawn)
     random.seed(drawn)
     np.random.seed(drawn % 2**32)
-    return write_stacks
+
+    def write_evidence() -> None:
+        write_stacks()
+        write_collectives(plan.folder, plan.role)
+
+    return write_evidence
