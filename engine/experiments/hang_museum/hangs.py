@@ -21,6 +21,7 @@ from torch.distributed import BroadcastOptions, ProcessGroupGloo
 from engine.runtime.transport import rpc_group
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.ranks import Rank
+from engine.system.network_isolation import check_listening
 from engine.trace.layout import EVERYBODY, NOBODY
 
 HANG_S = 240.0
@@ -105,6 +106,7 @@ def mix_up_collectives(rank: Rank, guilty: int) -> None:
 
 def plain_group(rank: Rank) -> Any:
     """Return a group of all ranks of gloo itself, without our checks."""
+    check_listening()
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store = torch.distributed.FileStore(str(rank.folder / "plain"), rank.world)  # type: ignore[attr-defined]
     return ProcessGroupGloo(store, rank.index, rank.world, timedelta(seconds=HANG_S))
@@ -234,6 +236,7 @@ def try_a_wrong_port(rank: Rank, guilty: int) -> None:
     """The first rank listens, the others connect to it; one of them tries another port, again and again."""
     store = torch.distributed.FileStore(str(rank.folder / "ports"), rank.world)  # type: ignore[attr-defined]
     if rank.index == 0:
+        check_listening()
         with socket.create_server(("127.0.0.1", 0)) as server:
             store.set("port", str(server.getsockname()[1]))
             rank.ready()
