@@ -9,7 +9,7 @@ from app.core.base_path import at
 from app.core.formatting import absolute, duration
 from app.core.formatting import since as seconds_since
 from app.ui.html import as_cell, entry, joined, link, moment, paragraph, run_link, sweep_link, when
-from app.ui.run_state import cause_of, outcome
+from app.ui.run_state import cause_of, outcome, status_counts
 from app.ui.widgets import title_of
 from engine.analysis.result import ranked
 from engine.errors import EngineError
@@ -22,7 +22,7 @@ MOST = 8
 
 def news_html(reader: Reader, since: str) -> Markup:
     """Return the count of runs that ended after `since` by status, then the newest of them, grouped by sweep."""
-    counts = reader.recent_ends.count_since(since)
+    counts, reached = reader.recent_ends.count_since(since)
     if not counts:
         return paragraph("No runs ended in the last " + _length(since) + ".")
     found = reader.recent_ends.since(since, limit=MOST)
@@ -36,7 +36,11 @@ def news_html(reader: Reader, since: str) -> Markup:
         "",
     )
     total = sum(counts.values())
-    head = f"{total:,} {'run' if total == 1 else 'runs'} ended in the last " + _length(since) + f": {_counted(counts)}."
+    head = (
+        f"{total:,} {'run' if total == 1 else 'runs'} ended in the last "
+        + _length(since)
+        + f": {_counted(counts, reached)}."
+    )
     listed = sum(sum(each.statuses.values()) for each in found)
     if total > listed or total > len(found):
         shown += paragraph(link(f"View all {total:,} runs", _all_since(since)))
@@ -55,7 +59,8 @@ def _run_entry(run: RunRow) -> Markup:
 
 
 def _sweep_entry(ended: Ended, sweep: Sweep) -> Markup:
-    cells = joined((as_cell(f"{count:,} {status}", status) for status, count in ended.statuses.items()), " ")
+    counted = status_counts(ended.statuses, ended.reached_budget)
+    cells = joined((as_cell(words, status) for status, words in counted), " ")
     left = f"{sweep.total - sweep.ended:,} remaining" if sweep.active else f"all {sweep.total:,} ended"
     called = sweep_link(f"Sweep {sweep.id}: {sweep.name or _title(sweep.experiment)}", sweep.id)
     return _entry(cells, called, [f"by {sweep.owner}", left, when(ended.ended_at)])
@@ -72,8 +77,8 @@ def _title(name: str) -> str:
         return name
 
 
-def _counted(counts: Mapping[Status, int]) -> str:
-    return ", ".join(f"{count:,} {status}" for status, count in counts.items())
+def _counted(counts: Mapping[Status, int], reached: int) -> str:
+    return ", ".join(words for _, words in status_counts(counts, reached))
 
 
 def _length(since: str) -> Markup:

@@ -16,7 +16,7 @@ from app.core.static_files import static_text
 from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
 from app.runs.rows import TableRow
-from app.ui.run_state import BUDGET_REACHED, cause_of, outcome, time_left
+from app.ui.run_state import cause_of, outcome, status_counts, time_left
 from engine.analysis.disturbance import in_words
 from engine.analysis.result import Ranked
 from engine.experiment.result import Result
@@ -175,14 +175,9 @@ def _name(row: TableRow) -> str:
 
 def _state(row: TableRow, facts: RowFacts) -> dict[str, Any]:
     if row.fold or not row.run:
-        ordered = [status for status in get_args(Status) if status in row.statuses]
-        counts = dict(row.statuses)
-        parts = []
-        if row.fold and (reached := row.fold.reached_budget):
-            counts["cancelled"] -= reached
-            parts.append(_part("finished", f"{reached:,} {BUDGET_REACHED}"))
-        parts = [*(_part(status, f"{counts[status]:,} {status}") for status in ordered if counts[status]), *parts]
-        return {"states": parts, "note": ""}
+        ordered = {status: row.statuses[status] for status in get_args(Status) if status in row.statuses}
+        counted = status_counts(ordered, row.fold.reached_budget if row.fold else 0)
+        return {"states": [_part(status, words) for status, words in counted], "note": ""}
     run = row.run
     share = run.progress if run.status in ("running", "stopping") else None
     status, word = outcome(run)

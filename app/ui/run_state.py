@@ -1,5 +1,7 @@
 """The state of a run or of the queue, as a sign and in words."""
 
+from collections.abc import Mapping
+
 from app.core.formatting import duration
 from engine.analysis.disturbance import named
 from engine.registry import known_experiment
@@ -23,6 +25,15 @@ BUDGET_REACHED = "budget reached"
 def outcome(run: Run | RunRow) -> tuple[Status, str]:
     """Return a run's status for its colour, and in words; a run of a duel that the budget ended has done its work."""
     return ("finished", BUDGET_REACHED) if reached_budget(run) else (run.status, run.status)
+
+
+def status_counts(statuses: Mapping[Status, int], reached: int) -> list[tuple[Status, str]]:
+    """Return the numbers of runs by status, each with the status of its colour; `reached` of the cancelled ones had
+    spent the budget of their duel.
+    """
+    counts = {status: count - (reached if status == "cancelled" else 0) for status, count in statuses.items()}
+    found: list[tuple[Status, str]] = [(status, f"{count:,} {status}") for status, count in counts.items() if count]
+    return [*found, ("finished", f"{reached:,} {BUDGET_REACHED}")] if reached else found
 
 
 def cause_of(run: Run | RunRow) -> str:

@@ -76,7 +76,7 @@ def in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
     best, most = max(known, key=lambda each: each[1])
     knee, reached = next(each for each in known if each[1] >= (1 - NEAR) * most)
     if most < 1 + NEAR:
-        return f"No speed-up: {last} {plural} do {there:.2g} times the work per second of 1."
+        return f"No clear speed-up: {last} {plural} do {there:.2g} times the work per second of 1."
     if there < (1 - NEAR) * most:
         return f"Fastest at {best} {plural} ({most:.2g} times the work per second of 1); {last} do {there:.2g} times."
     if knee < last:

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.store.connection import Connection, Row
-from engine.store.records import ENDED, Status
+from engine.store.records import BUDGET_OF, ENDED, Status
 
 _COUNTS = ", ".join(f"count(*) FILTER (WHERE status = '{status}') AS {status}" for status in ENDED)
+_REACHED = f"count(*) FILTER (WHERE status = 'cancelled' AND cause LIKE 'Cancelled by {BUDGET_OF} %') AS reached"
+"""Needs the runs themselves, where `_COUNTS` is read from an index."""
 _SINCE = "FROM runs WHERE ended_at > ? AND archived_by IS NULL"
 _MARK = (
     "SELECT (SELECT max(ended_at) FROM runs WHERE ended_at IS NOT NULL) AS newest, (SELECT count(*) FROM runs) AS runs,"
@@ -25,6 +27,8 @@ class Ended:
     """Number of runs per status; statuses without runs are omitted."""
     ended_at: str
     """Time of the last end."""
+    reached_budget: int = 0
+    """Number of cancelled ones that had spent the budget of their duel."""
 
 
 class RecentEndReader:
@@ -35,17 +39,21 @@ class RecentEndReader:
 
     def since(self, since: str, *, limit: int = 8) -> list[Ended]:
         """Return everything that ended after a time, newest first."""
-        of_each = f"SELECT sweep_id, max(id) AS run_id, max(ended_at) AS ended_at, {_COUNTS}"
+        of_each = f"SELECT sweep_id, max(id) AS run_id, max(ended_at) AS ended_at, {_COUNTS}, {_REACHED}"
         sql = f"{of_each} {_SINCE} GROUP BY coalesce(sweep_id, -id) ORDER BY 3 DESC, 2 DESC LIMIT ?"
         return [
-            Ended(row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"])
+            Ended(row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"], row["reached"])
             for row in self.db.rows(sql, [since, limit])
         ]
 
-    def count_since(self, since: str) -> dict[Status, int]:
-        """Return the number of runs that ended after a time, by status."""
+    def count_since(self, since: str) -> tuple[dict[Status, int], int]:
+        """Return the number of runs that ended after a time, by status, and how many of the cancelled ones had spent
+        the budget of their duel.
+        """
         row = self.db.row(f"SELECT {_COUNTS} {_SINCE}", [since])
-        return _statuses(row) if row else {}
+        counts = _statuses(row) if row else {}
+        found = self.db.row(f"SELECT {_REACHED} {_SINCE}", [since]) if counts.get("cancelled") else None
+        return counts, found["reached"] if found else 0
 
     def mark(self) -> tuple[str, int, int]:
         """Return a value that changes when a run ends, is deleted, archived or unarchived, without reading the runs."""

@@ -5,11 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.ui.run_state import BUDGET_REACHED, status_counts
+from engine.access.rules import Program
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Reader, Store
 from engine.store.access.recent_ends import _COUNTS, _MARK, _SINCE
+from engine.store.records import BUDGET_OF
 from engine.store.sweeps.commands import NewRun
 from engine.store.timestamps import now
 from engine.upkeep.retention_policy import RetentionPolicy, collect
@@ -261,17 +264,22 @@ def test_what_ended_is_told_newest_first_and_a_sweeps_runs_together(store: Store
     runs = [run.id for run in reader.sweeps.runs(sweep_id)]
     for run_id in runs[:2]:
         end(store, run_id, None)
-    store.runs.cancel(runs[2], by="ada")
+    store.runs.cancel(runs[2], by=Program(f"{BUDGET_OF} 1"))
     found = reader.recent_ends.since(START)
     assert [(each.sweep_id, each.run_id, dict(each.statuses)) for each in found] == [
         (sweep_id, runs[2], {"finished": 2, "cancelled": 1}),
         (None, alone, {"finished": 1}),
     ]
-    assert reader.recent_ends.count_since(START) == {"finished": 3, "cancelled": 1}
+    assert [each.reached_budget for each in found] == [1, 0]
+    assert reader.recent_ends.count_since(START) == ({"finished": 3, "cancelled": 1}, 1)
+    assert status_counts(*reader.recent_ends.count_since(START)) == [
+        ("finished", "3 finished"),
+        ("finished", f"1 {BUDGET_REACHED}"),
+    ]
     assert [each.sweep_id for each in reader.recent_ends.since(middle)] == [sweep_id]
     store.annotations.archive([alone], by="ada")
     assert [each.run_id for each in reader.recent_ends.since(START)] == [runs[2]]
-    assert (reader.recent_ends.since(now()), reader.recent_ends.count_since(now())) == ([], {})
+    assert (reader.recent_ends.since(now()), reader.recent_ends.count_since(now())) == ([], ({}, 0))
 
 
 def test_the_mark_of_ends_changes_with_them_alone_and_is_read_from_indexes(
