@@ -39,7 +39,9 @@ def test_computation_is_given_in_seconds_and_ranks_that_share_it_are_counted() -
     assert "The computation was shared by 2 ranks in the fastest, by 1 rank in the slowest." in why_faster(
         [took("run 2", 4.0), one]
     )
-    assert "(4) computed 4 s each, those of the slowest (1) 8 s" in why_faster([took("run 2", 4.0, ranks=4), one])
+    assert "(4 ranks) computed 4 s each, those of the slowest (1 rank) 8 s" in why_faster(
+        [took("run 2", 4.0, ranks=4), one]
+    )
     slow = replace(took("run 3", 8.0), crowded="4 threads on 2 cores")
     assert why_faster([took("run 2", 4.0), slow]).endswith("those of the slowest 8 s: 4 threads on 2 cores.")
 
@@ -95,3 +97,8 @@ def test_runs_are_read_without_servers_and_those_of_another_task_do_not_compare(
     assert not_comparable([digits, run(2, dataset="digits", model="mnist_net")], {1: AROUND, 2: AROUND}) == ""
     machines = not_comparable([digits, digits, run(2, dataset="digits")], {1: AROUND, 2: replace(AROUND, host="b")})
     assert "different machines" in machines
+
+
+def test_those_about_as_fast_as_the_fastest_are_named() -> None:
+    said = why_faster([took("run 1", 10.0), took("run 2", 5.0), took("run 3", 5.2)])
+    assert said.startswith("Fastest: run 2 (5 s); slowest: run 1 (10 s). Within 5 % of the fastest: run 3. ")

@@ -169,7 +169,9 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
         if unit
         else f"Fastest: {fast.name} ({_s(fast.time_s)}); slowest: {slow.name} ({_s(slow.time_s)})."
     )
-    return f"{said} {_reason(fast, slow, cost, unit)}"
+    near = [each.name for each in found if each is not fast and cost(each) <= (1 + ALIKE) * cost(fast)]
+    alike = f" Within {100 * ALIKE:.0f} % of the fastest: {', '.join(near)}." if near else ""
+    return f"{said}{alike} {_reason(fast, slow, cost, unit)}"
 
 
 def _overlap(fast: TimeSpent, slow: TimeSpent, unit: str) -> bool:
@@ -217,7 +219,7 @@ def _phrase(word: str, fast: TimeSpent, slow: TimeSpent, own: float, theirs: flo
         return f"Ranks of the fastest {word} {both}."
     of, size = (f" per 1,000 {unit}", 1_000) if unit else ("", 1)
     why = f": {slow.crowded}" if computed and slow.crowded and not fast.crowded else ""
-    counts = [f" ({each.ranks})" if apart else "" for each in (fast, slow)]
+    counts = [f" ({_ranks(each)})" if apart else "" for each in (fast, slow)]
     return (
         f"Ranks of the fastest{counts[0]} {word} {_s(own * size)} each{of}, those of the slowest{counts[1]} "
         f"{_s(theirs * size)}{why}."
