@@ -84,6 +84,11 @@ class Home:
         return self.path / "limits.lock"
 
     @property
+    def clusters(self) -> Path:
+        """The lab's clusters, written by an admin."""
+        return self.path / "clusters.toml"
+
+    @property
     def mail(self) -> Path:
         """Mail server settings, written by an admin."""
         return self.path / "mail.toml"

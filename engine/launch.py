@@ -1,6 +1,7 @@
 """Launch, resume and retry runs, for pages and command line. Torch-free."""
 
 from engine import seeding
+from engine.cluster.machines import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, WrongStatus
 from engine.home import Home
@@ -10,7 +11,7 @@ from engine.store import Reader, Run, Store
 from engine.store.runs.commands import checked_name
 from engine.store.runs.idempotency_keys import LaunchKey
 from engine.system.checkpoint_state import last_checkpoint
-from engine.system.machine import demand, machine
+from engine.system.machine import demand
 
 PAGE_TIMEOUT_S = 2.0
 OWNER_LENGTH = 60
@@ -41,7 +42,7 @@ def launch(
     if preset:
         found.preset(preset)
     owner = owner_of(owner)
-    asked = demand(config, machine())
+    asked = demand(config, machine_for(home, terms))
     settings, title = config.model_dump(mode="json"), title if parent_id else checked_name(title)
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.runs.add(

@@ -25,6 +25,10 @@ class Terms:
     """Number of automatic retries of a lost run, from its last checkpoint if it has one."""
     end_when_hung: bool = False
     """Whether the run fails, with the cause, when the hang doctor finds that it stands still."""
+    target: str = ""
+    """The cluster that it runs on; empty for this machine."""
+    nodes: int = 1
+    """Number of the cluster's nodes that its ranks are spread over."""
 
     def checked(self) -> "Terms":
         """Return the options; raises ConfigError for an invalid value."""

@@ -56,6 +56,7 @@ COMMANDS = {
     ),
     "serve": CommandEntry("engine.cli.runner:serve_command", "Run the store's runner in the foreground."),
     "stop": CommandEntry("engine.cli.runner:stop_command", "Stop the runner after its runs have ended."),
+    "clusters": CommandEntry("engine.cli.clusters:clusters_command", "List the clusters that runs can be sent to."),
     "limits": CommandEntry("engine.cli.limits:limits_command", "Show or set quotas per person."),
     "catalogue": CommandEntry(
         "engine.cli.catalogue:catalogue_command", "Show or extend the available environments and data sets."

@@ -1,20 +1,21 @@
 """`duel`: launch, list, show and retry comparisons of strategies on one budget."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from engine.analysis.duel import joined
 from engine.cli.answers import print_json, table
 from engine.cli.duel_outcome import described, in_full
-from engine.cli.frame import json_option, owner_option
+from engine.cli.frame import cluster_options, json_option, owner_option
 from engine.cli.launch import STORE_TIMEOUT_S
 from engine.cli.runner_start import see_to_runner
 from engine.cli.sweep import SweepWords
 from engine.config import read_settings
 from engine.duel.catalogue import read_shared, read_strategy, ready
 from engine.duel.evidence import gather
-from engine.duel.launch import launch_duel, retry_missing
+from engine.duel.launch import AGAIN, launch_duel, retry_missing
 from engine.duel.outcome import amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json
 from engine.errors import ConfigError, Problem
@@ -49,10 +50,14 @@ def duel_command() -> None:
 @click.option("--seeds", type=int, default=5, show_default=True, help="Judged runs per strategy.")
 @click.option("--metric", type=click.Choice(METRICS), default=METRICS[0], show_default=True, help="Metric to compare.")
 @click.option(
-    "--target", type=float, help=("Value to measure the time to; default: the best that all strategies reached.")
+    "--target",
+    "to_reach",
+    type=float,
+    help=("Value to measure the time to; default: the best that all strategies reached."),
 )
 @click.option("--beside-others", is_flag=True, help="Allow other runs at the same time; not with a budget of seconds.")
 @click.option("--name", "title", default="", help="Name of the duel.")
+@cluster_options
 @owner_option
 @json_option
 @no_runner_option
@@ -64,9 +69,11 @@ def launch_command(
     tuning_seeds: int,
     seeds: int,
     metric: str,
-    target: float | None,
+    to_reach: float | None,
     beside_others: bool,
     title: str,
+    target: str,
+    nodes: int,
     owner: str,
     as_json: bool,
     no_runner: bool,
@@ -88,11 +95,18 @@ def launch_command(
         tuning_seeds,
         seeds,
         metric=metric,
-        target=target,
+        target=to_reach,
         alone=not beside_others,
     )
     home = Home.find()
-    duel_id = launch_duel(home, duel, owner=owner, title=title, timeout_s=STORE_TIMEOUT_S)
+    duel_id = launch_duel(
+        home,
+        duel,
+        owner=owner,
+        title=title,
+        terms=replace(AGAIN, target=target, nodes=nodes),
+        timeout_s=STORE_TIMEOUT_S,
+    )
     if not no_runner:
         see_to_runner(home)
     runs = len(duel.strategies) * len(duel.rates) * duel.tuning_seeds

@@ -55,6 +55,15 @@ class NumberRange(click.FloatRange):
         return found
 
 
+def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of the machine to run on, passed to the command as `target` and `nodes`."""
+    nodes = click.option("--nodes", type=int, default=1, show_default=True, help="Number of the cluster's nodes.")
+    target = click.option(
+        "--on", "target", metavar="CLUSTER", default="", help="Run on a cluster; the clusters command lists them."
+    )
+    return target(nodes(function))
+
+
 def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of `engine.launch_options`, passed to the command as `terms`."""
 
@@ -85,6 +94,7 @@ def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Number of automatic retries after the run is lost, from its last checkpoint.",
     )
     @click.option("--end-when-hung", is_flag=True, help="End the run as failed, with the cause, if it hangs.")
+    @cluster_options
     @wraps(function)
     def command(
         *words: Any,
@@ -93,9 +103,11 @@ def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
         max_run_time_s: float | None,
         max_retries: int,
         end_when_hung: bool,
+        target: str,
+        nodes: int,
         **options: Any,
     ) -> Any:
-        terms = Terms(priority, oversubscribe, max_run_time_s, max_retries, end_when_hung)
+        terms = Terms(priority, oversubscribe, max_run_time_s, max_retries, end_when_hung, target, nodes)
         return function(*words, terms=terms, **options)
 
     return command

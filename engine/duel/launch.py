@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from engine.cluster.machines import machine_for
 from engine.config_values import value_in_words
 from engine.duel.evidence import gather
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells
@@ -14,7 +15,7 @@ from engine.launch_options import Terms
 from engine.store import NewDuelRun, NewRun, Reader, Store
 from engine.store.records import ENDED
 from engine.store.runs.commands import checked_name
-from engine.system.machine import demand, machine
+from engine.system.machine import Machine, demand
 
 AGAIN = Terms(max_retries=2)
 """A lost run says nothing about its strategy, so it is retried automatically."""
@@ -28,7 +29,7 @@ def launch_duel(
     Raises ConfigError for an invalid setting of either stage, DeviceError where this machine can't run it, StoreBusy.
     """
     duel, owner = duel.checked(), owner_of(owner)
-    runs = new_runs(duel, tuning_cells(duel))
+    runs = new_runs(duel, tuning_cells(duel), machine_for(home, terms))
     judging_cells(duel, [duel.rates[0]] * len(duel.strategies))  # report errors of that stage now
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.duels.add(
@@ -49,12 +50,13 @@ def go_on(reader: Reader, store: Store, duel_id: int) -> bool:
     if found.stored.stage != "tuning" or rates is None:
         return False
     duel = from_json(found.stored.plan)
-    return store.duels.judge(duel_id, new_runs(duel, judging_cells(duel, rates)), exclusive=duel.exclusive)
+    tuning = [run.id for runs in reader.duels.runs(duel_id).values() for run in runs]
+    here = machine_for(store.db.home, reader.runs.one(tuning[0]).terms)
+    return store.duels.judge(duel_id, new_runs(duel, judging_cells(duel, rates), here), exclusive=duel.exclusive)
 
 
-def new_runs(duel: Duel, cells: Iterable[DuelCell]) -> list[NewDuelRun]:
-    """Convert cells to queue entries; raises DeviceError for one that this machine can't run."""
-    here = machine()
+def new_runs(duel: Duel, cells: Iterable[DuelCell], here: Machine) -> list[NewDuelRun]:
+    """Convert cells to queue entries; raises DeviceError for one that a machine can't run."""
     return [
         _new_run(duel, cell, NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(duel, cell)))
         for cell in cells

@@ -16,6 +16,7 @@ from engine.errors import EngineError, StoreBusy, StoreFull, WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import BUDGET_OF, Run
+from engine.store.timestamps import seconds_since
 from engine.system.processes import boot_id, uptime_s
 
 log = logging.getLogger(__name__)
@@ -76,8 +77,10 @@ class Referee:
 
 def elapsed_s(run: Run) -> float:
     """Return the seconds since all ranks of a run were ready, by the machine's uptime, which clock changes don't
-    affect; 0 if unknown.
+    affect, or on a cluster by the clock; 0 if unknown.
     """
+    if run.terms.target and run.started_at:
+        return seconds_since(run.started_at) + run.time_before_s
     begun, startup = run.begun_uptime_s, run.startup_time_s
     if begun is None or startup is None or run.worker is None or run.worker.boot_id != boot_id():
         return 0.0

@@ -7,15 +7,13 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from engine import __version__, seeding
-from engine.errors import EngineError
-from engine.registry import experiment
+from engine import __version__
 from engine.runner.launcher import Launcher
+from engine.runner.run_loss import lose
 from engine.runtime.worker.code_version import begun_by, is_of_another_version
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
 from engine.store.records import ProcessIdentity, Run
-from engine.system.checkpoint_state import last_checkpoint
 from engine.system.cleanup import Cleared, Footprint, clear, look
 from engine.system.out_of_memory import memory_cause
 from engine.system.processes import boot_id, identity, is_foreign, uptime_s
@@ -89,7 +87,7 @@ class Endings:
         """Enforce stops and time limits, and detect dead workers; return whether the run still holds its slots."""
         worker = run.worker
         if worker is None:
-            self._lose(run, "No worker is recorded for this run, probably because of a crash.")
+            lose(self.store, run, "No worker is recorded for this run, probably because of a crash.")
             return False
         watched = self.watched.get(run.id)
         if watched is None or watched.worker != worker:  # new, or requeued and claimed again
@@ -157,7 +155,7 @@ class Endings:
             )
             self.store.claims.end(run.id, "cancelled", f"{stop_reason(run)}{late}{remains}")
         elif worker.boot_id != boot_id():
-            self._lose(run, f"{self._of_another_boot(worker)} Recorded data is kept.")
+            lose(self.store, run, f"{self._of_another_boot(worker)} Recorded data is kept.")
         elif run.begun_at is None and run.starts < MAX_STARTS:
             self.store.claims.requeue(run.id, f"{who} before the run began; the run was requeued.{remains}")
         elif run.begun_at is None:
@@ -167,31 +165,10 @@ class Endings:
                 run.id, "failed", f"{who} before the run began, {MAX_STARTS} times.{why}", error=last_words
             )
         elif watched.refused:
-            self._lose(run, f"{watched.refused}{remains}")
+            lose(self.store, run, f"{watched.refused}{remains}")
         else:
             other = f" {_versions(run)}" if is_of_another_version(run) else ""
-            self._lose(run, f"{who} during the run.{other} Recorded data is kept.{remains}")
-
-    def _lose(self, run: Run, cause: str) -> None:
-        """End a run as lost, and queue an automatic retry if allowed."""
-        tries = run.attempt < run.terms.max_retries
-        cure = (
-            ""
-            if tries
-            else " Retry it."
-            if not run.terms.max_retries
-            else f" All {run.terms.max_retries} retries are used up."
-        )
-        if next_id := self.store.claims.lose(run.id, f"{cause}{cure}", resumes=self._can_resume(run)):
-            log.info("run %d was lost and is retried as run %d", run.id, next_id)
-
-    def _can_resume(self, run: Run) -> bool:
-        try:
-            if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
-                return False
-            return last_checkpoint(self.store.db.home.run_folder(run.id)) is not None
-        except EngineError:
-            return False
+            lose(self.store, run, f"{who} during the run.{other} Recorded data is kept.{remains}")
 
     def _of_another_boot(self, worker: ProcessIdentity) -> str:
         if worker.boot_id == self.unsigned_boot:

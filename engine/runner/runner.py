@@ -21,6 +21,7 @@ from engine.home import Home
 from engine.notices.delivery import Delivering
 from engine.notices.public_url import public_url
 from engine.queue.slots import free_cores
+from engine.runner.cluster_thread import ClusterThread
 from engine.runner.disk_meter import Usage
 from engine.runner.duel_scheduler import Referee
 from engine.runner.launcher import Launcher, LocalLauncher
@@ -70,7 +71,7 @@ def serve(home: Home) -> None:
 
 
 def _serve(home: Home, store: Store) -> None:
-    with Delivering(home, me()):
+    with Delivering(home, me()), ClusterThread(home):
         launcher = LocalLauncher(home)
         try:
             Runner(home, store, launcher, machine(), schedule=Schedule.from_environment(home)).until_stopped()
@@ -203,7 +204,7 @@ class Runner:
         self.sampler.look(self.store)
         self.usage.look(self.store)
         holders = self.endings.holders()
-        self.referee.look(holders)
+        self.referee.look([*holders, *self.store.read.queue.alive_on_clusters()])
         self.repeats.look()
         if self.stopping:
             return bool(holders or self.endings.watched)

@@ -22,6 +22,7 @@ from engine.store.curves.study_queries import StudyReader
 from engine.store.curves.traces import TraceQueries
 from engine.store.notices.channels import ChannelReader
 from engine.store.notices.outbox import OutboxReader
+from engine.store.queue.cluster_jobs import ClusterJobReader
 from engine.store.queue.queue import QueueReader
 from engine.store.queue.runner import RunnerReader
 from engine.store.runs.config_groups import GroupReader
@@ -45,6 +46,7 @@ class Reader:
         self.access = AccessReader(db)
         self.audit = AuditReader(db)
         self.channels = ChannelReader(db)
+        self.cluster_jobs = ClusterJobReader(db)
         self.counters = CounterReader(db)
         self.curves = CurveReader(db)
         self.details = RunDetails(db)

@@ -11,6 +11,7 @@ from engine.seeding import SEEDING
 
 if TYPE_CHECKING:
     from engine.trace.chunk import TraceChunk
+    from engine.trace.packed import PackedChunk
 
 Status = Literal["queued", "starting", "running", "stopping", "finished", "failed", "cancelled", "lost"]
 """The last four are final."""
@@ -251,7 +252,7 @@ class RankBatch:
     histograms: Mapping[tuple[str, int], int] = field(default_factory=dict)
     last_step: int | None = None
     dropped: int = 0
-    trace: "TraceChunk | None" = None
+    trace: "TraceChunk | PackedChunk | None" = None
     """New operations."""
 
 

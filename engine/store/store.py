@@ -16,6 +16,7 @@ from engine.store.notices.channels import ChannelCommands
 from engine.store.notices.delivery import DeliveryCommands
 from engine.store.notices.outbox import NoticeWriter
 from engine.store.queue.claims import ClaimCommands
+from engine.store.queue.cluster_jobs import ClusterJobCommands
 from engine.store.queue.disk import DiskCommands
 from engine.store.queue.queue import QueueCommands
 from engine.store.queue.runner import RunnerCommands
@@ -38,6 +39,7 @@ class Store:
         self.annotations = AnnotationCommands(db)
         self.channels = ChannelCommands(db)
         self.claims = ClaimCommands(db)
+        self.cluster_jobs = ClusterJobCommands(db)
         self.delivery = DeliveryCommands(db)
         self.disk = DiskCommands(db)
         self.duels = DuelCommands(db)

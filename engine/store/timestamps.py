@@ -1,11 +1,29 @@
 """The store's time format: UTC, ISO 8601, milliseconds, Z; such texts sort chronologically."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
+
+_recorded: ContextVar[str | None] = ContextVar("recorded", default=None)
 
 
 def now() -> str:
-    """Return the current time in the store's format."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return the current time in the store's format, or that of `recorded_at`."""
+    return _recorded.get() or datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def recorded_at(at: str) -> Iterator[None]:
+    """Let `now` return this time within a block, which stores what happened then; raises ValueError for another
+    format.
+    """
+    datetime.fromisoformat(at)
+    token = _recorded.set(at)
+    try:
+        yield
+    finally:
+        _recorded.reset(token)
 
 
 def in_seconds(seconds: float) -> str:

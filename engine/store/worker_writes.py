@@ -214,5 +214,5 @@ def _write_rest(connection: sqlite3.Connection, run_id: int, batch: RankBatch) -
     if (chunk := batch.trace) is not None:
         connection.execute(
             "INSERT INTO trace_chunks (run_id, rank, entries, lost, names, content) VALUES (?, ?, ?, ?, ?, ?)",
-            [run_id, chunk.rank, len(chunk.entries), chunk.lost, *chunk.packed()],
+            [run_id, chunk.rank, len(chunk), chunk.lost, *chunk.packed()],
         )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.analysis.sweep_cells import tries
+from engine.cluster.machines import machine_for
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
@@ -62,9 +63,10 @@ def extend_sweep(
     owner = owner_of(owner)
     with Reader.open(home, timeout_s=timeout_s) as reader, reader.db.snapshot():
         sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
+        terms = reader.runs.one(runs[0].id).terms
     check_rule(sweep, runs)
     planned, draw = plan_more(sweep, runs, more, seeds, draws)
-    new = new_runs(planned.cells, sweep.name)
+    new = new_runs(planned.cells, sweep.name, machine_for(home, terms))
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.sweeps.extend(
             sweep_id, sweep.grid, planned.grid, new, by=owner, draw=draw.as_json() if draw else None

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.cluster.machines import machine_for
 from engine.config import MOST_SEED
 from engine.errors import ConfigError, Problem
 from engine.home import Home
@@ -15,7 +16,7 @@ from engine.store.runs.commands import NAME_LENGTH, checked_name
 from engine.store.sweeps.sweeps import SEED, Timing
 from engine.sweep.plan import Plan, SweepCell, plan
 from engine.sweep.random_search import Draw
-from engine.system.machine import demand, machine
+from engine.system.machine import Machine, demand
 
 
 def launch_sweep(
@@ -59,7 +60,7 @@ def launch_sweep(
     planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
     if timing:
         timing.checked(fewest=seeds)
-    runs = new_runs(planned.cells, title)
+    runs = new_runs(planned.cells, title, machine_for(home, terms))
     if timing:
         runs = [warm_up(runs[0], title), *runs]
     drawn = draw.as_json() if draw else None
@@ -124,9 +125,8 @@ class SweepOrder:
         )
 
 
-def new_runs(cells: Iterable[SweepCell], title: str) -> list[NewRun]:
-    """Return cells as new runs for the store; raises DeviceError for one that could never run here."""
-    here = machine()
+def new_runs(cells: Iterable[SweepCell], title: str, here: Machine) -> list[NewRun]:
+    """Return cells as new runs for the store; raises DeviceError for one that could never run on a machine."""
     return [
         NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(title, cell.name))
         for cell in cells

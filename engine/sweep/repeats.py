@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import measured, tries
+from engine.cluster.machines import machine_for
 from engine.registry import experiment
 from engine.store import Reader, Store, Sweep
 from engine.store.records import ENDED, RunRow
@@ -84,9 +85,10 @@ def repeat(reader: Reader, store: Store, sweep_id: int) -> list[int]:
     cells = missing(sweep, runs)
     if not cells:
         return []
+    new = new_runs(cells, sweep.name, machine_for(store.db.home, reader.runs.one(runs[0].id).terms))
     check_rule(sweep, runs)
     seeds = dict.fromkeys([*sweep.seeds, *sorted(cell.values[SEED] for cell in cells)])
-    return store.sweeps.repeat(sweep_id, sweep.grid, {**sweep.grid, SEED: tuple(seeds)}, new_runs(cells, sweep.name))
+    return store.sweeps.repeat(sweep_id, sweep.grid, {**sweep.grid, SEED: tuple(seeds)}, new)
 
 
 def _next(sweep: Sweep, found: TimedCombination) -> SweepCell:

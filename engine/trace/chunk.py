@@ -37,6 +37,9 @@ class TraceChunk:
         entries["name"] = numbers
         return cls(rank, tuple(names[number] for number in used), entries, lost)
 
+    def __len__(self) -> int:
+        return len(self.entries)
+
     def packed(self) -> tuple[str, str]:
         """Return the names and the entries as stored."""
         content = zlib.compress(self.entries.tobytes(), LEVEL)

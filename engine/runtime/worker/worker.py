@@ -10,18 +10,14 @@ import os
 import signal
 import sys
 import time
-import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from engine import __version__, seeding
-from engine.config import Config
-from engine.data.checksums import files_used
 from engine.data.sets.registry import preload
-from engine.errors import EngineError, NoCheckpoint, RankFailed
-from engine.home import DATA, Home
-from engine.registry import experiment
+from engine.errors import NoCheckpoint
+from engine.home import Home
+from engine.runtime.execution import Execution
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
@@ -29,10 +25,9 @@ from engine.runtime.worker.code_version import is_replaced, told_of_replacement,
 from engine.runtime.worker.commit_log import VARIABLE, CommitLog
 from engine.runtime.worker.disturbance import Disturbance
 from engine.runtime.worker.environment import environment
-from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.retry import patiently
 from engine.runtime.worker.sink import Sink, StoreSink
-from engine.runtime.worker.stop_request import StopRequested, StopSwitch, stop_reason
+from engine.runtime.worker.stop_request import StopSwitch, stop_reason
 from engine.store import Store
 from engine.store.records import Run, Status
 from engine.system.checkpoint_state import take_checkpoint
@@ -40,7 +35,6 @@ from engine.system.liveness_lock import announce, lives
 from engine.system.log_files import close_up
 from engine.system.logs import log_to_stdout
 from engine.system.machine import machine
-from engine.system.out_of_memory import gpu_failure, gpu_of, limit_met, memory_cause, words_of
 from engine.system.processes import me, uptime_s
 
 log = logging.getLogger(__name__)
@@ -59,7 +53,7 @@ def main() -> None:
     os.environ["PARALLAB_HOME"] = str(home.path)
     announce(home)
     if not run_is_waiting():
-        _warm_up()
+        warm_up()
     with Store.open(home) as store:
         surroundings = environment()
         with suppress(BrokenPipeError):  # the run arrived while this worker was still loading
@@ -78,7 +72,7 @@ def main() -> None:
             carry_out(store, home, int(line), surroundings, StopSwitch())
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Load what any run may need before a person waits for it; a data set with a broken reader fails only the runs that
     need it.
     """
@@ -102,55 +96,36 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     began = time.monotonic()
     run = store.worker.begin(run_id, me(), surroundings, uptime_s())
     folder = home.run_folder(run_id)
-    _write_own_log(folder / "logs" / "worker.log")
+    write_own_log(folder / "logs" / "worker.log")
     store.worker.add_log(run_id, "worker", "logs/worker.log")
     if run.cores and not run.terms.oversubscribe:
         bind_session(run.cores)
-    ranks: list[Ranks] = []
-    status, cause, error = _outcome(lambda: _execute(run, folder, store, switch, began, ranks), store, run_id)
+    execution = Execution(
+        run.experiment,
+        run.config,
+        folder,
+        store.db.home,
+        _sink(store, run.id),
+        switch,
+        began,
+        lambda name, value: store.worker.note_environment(run.id, name, value),
+        _disturbance(run),
+        tuple(map(str, run.gpus)),
+        run.data_folder,
+        store.read.quotas.why_no_listening("host"),
+        run.terms.end_when_hung,
+        lambda: _resumed(run, folder, store),
+    )
+    status, cause, error = execution.outcome(lambda: _stopped(store.read.runs.one(run_id)))
     if status == "failed" and (now := store.read.runs.one(run_id)).stop_requested_by:
         status, cause = "cancelled", stop_reason(now)  # it was to stop anyway, whatever happened to its ranks meanwhile
     if status == "failed":
         cause = told_of_replacement(cause)
-    took = ranks[0].execution_time_s if ranks else None
-    _close_up_logs(folder / "logs")
+    took = execution.execution_time_s
+    close_up_logs(folder / "logs")
     if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):
         return  # it checks that no process of the run is left before reporting
     patiently(lambda: store.claims.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
-
-
-def _execute(run: Run, folder: Path, store: Store, switch: StopSwitch, began: float, made: list[Ranks]) -> None:
-    switch.interruptible = True
-    if switch.requested:
-        raise StopRequested("The run was asked to stop.")
-    from engine.registry import method
-
-    config = experiment(run.experiment).config.check(run.config)
-    os.environ["CUDA_VISIBLE_DEVICES"] = _visible(run)
-    if run.data_folder:
-        os.environ[DATA] = run.data_folder  # the ranks get it by their plans: the fork server has started
-    ranks = Ranks(
-        config.roles,
-        _devices(config, run),
-        config.threads(),
-        config.seed,
-        folder,
-        _sink(store, run.id),
-        config.start_method,
-        _visible(run),
-        switch.is_requested,
-        began,
-        *_resumed(run, folder, store),
-        store.read.quotas.why_no_listening("host"),
-        config.server_roles,
-        _disturbance(run),
-        end_when_hung=run.terms.end_when_hung,
-    )
-    made.append(ranks)
-    noted = _note_data(config, run, store)
-    method(run.experiment)(config, ranks)
-    if not noted:  # it was downloaded meanwhile
-        _note_data(config, run, store)
 
 
 def _disturbance(run: Run) -> Disturbance:
@@ -158,14 +133,6 @@ def _disturbance(run: Run) -> Disturbance:
     if run.cores and not run.terms.oversubscribe:
         return Disturbance(len(run.cores), run.cores)
     return Disturbance(max(1, run.demand.cores), machine().core_ids)
-
-
-def _note_data(config: Config, run: Run, store: Store) -> bool:
-    """Record the files that the run is trained on; False if they don't exist yet."""
-    if config.trains_on is None or not (files := files_used(config.trains_on, store.db.home)):
-        return False
-    store.worker.note_environment(run.id, "data_files", dict(files))
-    return True
 
 
 def _sink(store: Store, run_id: int) -> Sink:
@@ -189,29 +156,6 @@ def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
     return path, found.time_s
 
 
-def _outcome(execute: Callable[[], None], store: Store, run_id: int) -> tuple[Status, str, str]:
-    """Run `execute` and turn its end into status, cause and error details."""
-    try:
-        execute()
-    except StopRequested:
-        return _stopped(store.read.runs.one(run_id))
-    except RankFailed as failure:
-        return "failed", str(failure), failure.traceback
-    except EngineError as failure:
-        return "failed", f"{failure}{limit_met(words_of(failure))}", ""
-    except BaseException as failure:
-        log.exception("the worker failed")
-        if lost := gpu_failure(words_of(failure), gpu_of("cuda", os.environ.get("CUDA_VISIBLE_DEVICES", ""))):
-            return "failed", f"The worker, which loads the data for all ranks, {lost}", traceback.format_exc()
-        cause = memory_cause(words_of(failure))
-        return (
-            "failed",
-            f"The worker raised {type(failure).__name__}: {failure}{f'.{cause}' if cause else ''}",
-            traceback.format_exc(),
-        )
-    return "finished", "Completed successfully", ""
-
-
 def _stopped(run: Run) -> tuple[Status, str, str]:
     if run.stop_requested_by:
         return "cancelled", stop_reason(run), ""
@@ -225,19 +169,7 @@ def _stopped(run: Run) -> tuple[Status, str, str]:
     )
 
 
-def _visible(run: Run) -> str:
-    return ",".join(map(str, run.gpus))
-
-
-def _devices(config: Config, run: Run) -> list[str]:
-    """Place ranks round-robin over the run's GPUs, or all on the CPU if it has none."""
-    count = min(len(run.gpus), config.max_gpus)
-    if config.device == "mps":
-        return ["mps"] * len(config.roles)
-    return [f"cuda:{index % count}" if count else "cpu" for index in range(len(config.roles))]
-
-
-def _close_up_logs(folder: Path) -> None:
+def close_up_logs(folder: Path) -> None:
     """Compact the long logs of the ranks, which have exited; this process continues to write its own."""
     for path in folder.glob("*.log"):
         if path.name != "worker.log":
@@ -247,7 +179,7 @@ def _close_up_logs(folder: Path) -> None:
                 log.warning("could not compact the log %s: %s", path.name, error)
 
 
-def _write_own_log(path: Path) -> None:
+def write_own_log(path: Path) -> None:
     """Redirect this process's output to the run's folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -20,10 +20,11 @@ from engine.store.runs.rows import NOT_HELD, NOT_PAUSED, RUN, as_run
 
 End = Literal["front", "back"]
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
+_LIVE = f"runs.status IN ({_ALIVE})"
 _WAITING = "FROM runs INDEXED BY runs_queue WHERE status = 'queued'"
 """Index hint: by default SQLite would read and sort all queued runs to find the first."""
 _ORDER = "ORDER BY priority DESC, place"
-_READY = f"{_WAITING} AND {NOT_HELD} AND owner NOT IN (SELECT value FROM json_each(?))"
+_READY = f"{_WAITING} AND {NOT_HELD} AND target = ? AND owner NOT IN (SELECT value FROM json_each(?))"
 _WITHIN = (
     " AND NOT EXISTS (SELECT 1 FROM json_each(?) AS room WHERE json_extract(room.value, '$[0]') = runs.owner"
     " AND (runs.cores > max(json_extract(room.value, '$[1]'), 0) OR runs.gpus > max(json_extract(room.value, "
@@ -35,7 +36,7 @@ is NULL.
 _HELD_BY = f"coalesce(held_by, iif({NOT_PAUSED}, NULL, 'the pause of sweep ' || sweep_id)) AS held_by"
 _QUEUED = (
     f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, "
-    "oversubscribe, created_at, parent_id, sweep_id,"
+    "oversubscribe, created_at, parent_id, sweep_id, target,"
     " coalesce((SELECT exclusive FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS exclusive"
 )
 _PAST = (
@@ -57,13 +58,13 @@ class Bounded:
     room: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     """Cores and GPUs that an owner's runs may still use; None for any number."""
 
-    def asked(self) -> tuple[str, list[str]]:
-        """Return a condition on runs, and its values."""
-        full = json.dumps(list(self.full))
+    def asked(self, target: str = "") -> tuple[str, list[str]]:
+        """Return a condition on the runs for a target, and its values."""
+        values = [target, json.dumps(list(self.full))]
         return (
-            (_READY + _WITHIN, [full, json.dumps([[owner, *room] for owner, room in self.room.items()])])
+            (_READY + _WITHIN, [*values, json.dumps([[owner, *room] for owner, room in self.room.items()])])
             if self.room
-            else (_READY, [full])
+            else (_READY, values)
         )
 
 
@@ -89,6 +90,8 @@ class QueuedRun:
     sweep_id: int | None
     exclusive: bool = False
     """Whether it needs the machine exclusively."""
+    target: str = ""
+    """The cluster that it is for; empty for the runner's machine."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,12 @@ class QueueReader:
         return int(row["n"]) if row else 0
 
     def alive(self) -> list[Run]:
-        """Return the runs that should have a live worker, oldest first."""
-        return [as_run(row) for row in self.db.rows(f"{RUN} WHERE runs.status IN ({_ALIVE}) ORDER BY runs.id")]
+        """Return the runs that should have a live worker on the runner's machine, oldest first."""
+        return [as_run(row) for row in self.db.rows(f"{RUN} WHERE {_LIVE} AND runs.target = '' ORDER BY runs.id")]
+
+    def alive_on_clusters(self) -> list[Run]:
+        """Return the runs that have begun on a cluster and not ended, oldest first."""
+        return [as_run(row) for row in self.db.rows(f"{RUN} WHERE {_LIVE} AND runs.target <> '' ORDER BY runs.id")]
 
     def past_runs(self, experiment: str, host: str, limit: int = 300) -> list[PastRun]:
         """Return the newest finished runs of an experiment on this host that did not share their cores, newest
@@ -235,7 +242,7 @@ def level_of(priority: str) -> int:
 
 
 def _as_queued(row: Row) -> QueuedRun:
-    same = "id experiment preset name owner held_by created_at parent_id sweep_id"
+    same = "id experiment preset name owner held_by created_at parent_id sweep_id target"
     return QueuedRun(
         **{name: row[name] for name in same.split()},
         config=json.loads(row["config"]),

@@ -71,9 +71,9 @@ class RunChanges:
             "INSERT INTO runs"
             " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, "
             "parent_id, sweep_id, created_at,"
-            " priority, oversubscribe, max_run_time_s, max_retries, end_when_hung, resumes, attempt, seeding, "
-            "data_folder, place, version)"
-            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " priority, oversubscribe, max_run_time_s, max_retries, end_when_hung, target, nodes, resumes, attempt,"
+            " seeding, data_folder, place, version)"
+            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
             " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
             [
                 *(experiment, preset, name, owner, listed(whole)),
@@ -84,6 +84,8 @@ class RunChanges:
                     terms.max_run_time_s,
                     terms.max_retries,
                     terms.end_when_hung,
+                    terms.target,
+                    terms.nodes,
                     resumes,
                     attempt,
                     SEEDING,

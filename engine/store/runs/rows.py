@@ -54,6 +54,8 @@ def as_terms(row: sqlite3.Row) -> Terms:
         row["max_run_time_s"],
         row["max_retries"],
         bool(row["end_when_hung"]),
+        row["target"],
+        row["nodes"],
     )
 
 

@@ -172,6 +172,23 @@ LONG_CONFIGS = """CREATE TABLE long_configs ( -- the whole of each config that a
     config TEXT NOT NULL -- all settings, as JSON
 ) STRICT"""
 
+CLUSTER_JOBS = """CREATE TABLE cluster_jobs ( -- jobs of runs on a cluster, until they are over and their files are here
+    run_id INTEGER PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE, -- the run
+    cluster TEXT NOT NULL, -- its target
+    token TEXT NOT NULL UNIQUE, -- part of the job's name and folder, written before the job is submitted
+    folder TEXT NOT NULL, -- the job's folder on the shared file system
+    submitted_at TEXT NOT NULL, -- when it was, or is to be, submitted
+    job_id TEXT NOT NULL DEFAULT '', -- Slurm's id; empty until it is known
+    state TEXT NOT NULL DEFAULT '', -- Slurm's state, such as PENDING
+    reason TEXT NOT NULL DEFAULT '', -- Slurm's reason for it, such as Resources
+    nodes TEXT NOT NULL DEFAULT '', -- the nodes that it has
+    seen_at TEXT, -- when squeue last listed it
+    position INTEGER NOT NULL DEFAULT 0, -- bytes of its file of records that are in the store
+    sequence INTEGER NOT NULL DEFAULT 0, -- number of its last record in the store
+    grown_at TEXT, -- when records last came
+    stop_sent_at TEXT -- when its worker was asked to stop
+) STRICT"""
+
 LATER_TABLES = (
     *(
         BUCKETS,
@@ -189,6 +206,7 @@ LATER_TABLES = (
         DISK,
         LAUNCH_KEYS,
         LONG_CONFIGS,
+        CLUSTER_JOBS,
     ),
     *NOTICE_TABLES,
 )
@@ -214,6 +232,8 @@ LATER: dict[str, str] = {
     "runs.max_run_time_s": "run time limit in seconds; null for no limit",
     "runs.max_retries": "number of automatic retries if it is lost",
     "runs.end_when_hung": "1 if it ends as failed when it hangs",
+    "runs.target": "cluster that it runs on; empty for the runner's machine",
+    "runs.nodes": "number of the cluster's nodes that its ranks are spread over",
     "runs.attempt": "number of lost runs before it in its chain that the runner retried",
     "runs.resumes": "1 if it continues from its parent's checkpoint, 0 if it repeats its parent from the start",
     "runs.begun_uptime_s": "machine uptime when its worker began it, independent of clock changes",

@@ -11,6 +11,7 @@ from engine.store.schema.first_tables import ENDS_ARE_LAST, INDEXES, TABLES
 from engine.store.schema.later_tables import (
     AUDIT,
     BUCKETS,
+    CLUSTER_JOBS,
     DISK,
     DUEL_SWEEPS,
     DUELS,
@@ -269,3 +270,11 @@ def traces(db: Connection) -> None:
 def end_of_hung_runs(db: Connection) -> None:
     """Let a run end when it hangs."""
     db.execute("ALTER TABLE runs ADD COLUMN end_when_hung INTEGER NOT NULL DEFAULT 0")
+
+
+@steps()
+def clusters(db: Connection) -> None:
+    """Let a run be a job of a cluster, whose records come from a file of its job folder."""
+    db.execute("ALTER TABLE runs ADD COLUMN target TEXT NOT NULL DEFAULT ''")
+    db.execute("ALTER TABLE runs ADD COLUMN nodes INTEGER NOT NULL DEFAULT 1")
+    db.execute(CLUSTER_JOBS)

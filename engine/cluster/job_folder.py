@@ -1,0 +1,81 @@
+"""The folder of one job on the shared file system: what the runner gives to the job's worker, and what comes back.
+
+Torch-free.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+SPEC, RECORDS, REQUESTS, RUN = "job.json", "records", "trace-requests.json", "run"
+
+
+class JobSpec(BaseModel):
+    """What a job's worker has to do."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: str
+    """Version of the runner."""
+    run_id: int
+    cluster: str
+    experiment: str
+    config: dict[str, Any]
+    nodes: int = 1
+    cores: int = 1
+    """CPU cores that the run asked for."""
+    end_when_hung: bool = False
+    data_folder: str = ""
+    host_network_refused: str = ""
+    """Why ranks may not listen on a node's own network; empty if they may."""
+    resumes: bool = False
+    """Whether its run folder holds a checkpoint to resume from."""
+    time_before_s: float = 0.0
+    """Training time of that checkpoint."""
+    interface: str = ""
+    """Network interface between nodes; empty to find it."""
+
+
+class JobFolder:
+    """Paths of one job's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records = path / RECORDS
+        """The file to which the worker appends its records."""
+        self.run = path / RUN
+        """The run's folder: logs, checkpoints, stacks."""
+
+    def create(self, spec: JobSpec) -> None:
+        """Create the folder, private to this user, with what the worker has to do."""
+        self.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.chmod(0o700)
+        replace_file(self.path / SPEC, spec.model_dump_json())
+
+    def spec(self) -> JobSpec:
+        """Return what the worker has to do."""
+        return JobSpec.model_validate_json((self.path / SPEC).read_text())
+
+    def request_traces(self, seconds: list[float]) -> None:
+        """Tell the worker of all requests to store the trace so far, each for so many seconds."""
+        replace_file(self.path / REQUESTS, json.dumps(seconds))
+
+    def trace_requests(self) -> list[float]:
+        """Return all requests so far."""
+        try:
+            return [float(one) for one in json.loads((self.path / REQUESTS).read_text())]
+        except FileNotFoundError:
+            return []
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a small file so that readers see all of it or the previous one."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)

@@ -1,0 +1,28 @@
+"""The machine that a run is for: this one, or nodes of a cluster. Torch-free."""
+
+from dataclasses import replace
+
+from engine.cluster.targets import cluster
+from engine.errors import ConfigError, Problem
+from engine.home import Home
+from engine.launch_options import Terms
+from engine.system.machine import Machine, machine
+
+
+def machine_for(home: Home, terms: Terms) -> Machine:
+    """Return the resources that a run with these options may have; raises UnknownName for an unknown cluster,
+    ConfigError for an invalid `clusters.toml` or number of nodes.
+    """
+    if not terms.target:
+        if terms.nodes != 1:
+            _refuse(f"nodes must be 1 on this machine, got {terms.nodes}. Choose a cluster with --on.")
+        return machine()
+    found = cluster(home, terms.target)
+    if not 1 <= terms.nodes <= found.nodes:
+        _refuse(f"nodes must be from 1 to {found.nodes} on cluster {found.name}, got {terms.nodes}.")
+    one = found.machine
+    return replace(one, cores=one.cores * terms.nodes, gpus=one.gpus * terms.nodes)
+
+
+def _refuse(sentence: str) -> None:
+    raise ConfigError([Problem("nodes", sentence)])

@@ -1,0 +1,131 @@
+"""Slurm: submit a job through submitit, and list and end this user's jobs by Slurm's own commands. Torch-free.
+
+submitit reads states from accounting, which not every site has, so they come from `squeue`, one call for all jobs.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.cluster.job import run_job
+from engine.cluster.targets import Cluster
+from engine.errors import RunnerError
+from engine.store.queue.cluster_jobs import ClusterJob, JobState
+from engine.store.records import Run
+
+PREFIX = "parallab"
+COMMAND_S = 20.0
+"""Time limit of a Slurm command."""
+ACTIVE = frozenset(
+    (
+        *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"),
+        *("STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD", "REVOKED"),
+    )
+)
+"""States of a job that is not over."""
+EXPORTED = "PATH,HOME,USER,LANG,PARALLAB_HANG_S"
+"""Variables of the runner that a job gets; others can hold secrets."""
+_FORMAT = "%i|%T|%r|%N|%j"
+_TRANSIENT = ("unable to contact", "timed out", "connection refused", "zero bytes", "temporarily", "communication")
+
+
+class SlurmRefused(RunnerError):
+    """Slurm does not accept a job as it is."""
+
+
+class SlurmUnavailable(RunnerError):
+    """Slurm does not answer."""
+
+
+def submit(cluster: Cluster, run: Run, job: ClusterJob, nodes: int) -> str:
+    """Submit a job and return Slurm's id; raises SlurmRefused, SlurmUnavailable."""
+    from submitit import SlurmExecutor
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    if shutil.which("sbatch") is None:
+        raise SlurmUnavailable("sbatch is not installed on the runner's machine, so no job can be submitted.")
+    asked = {
+        "job_name": name_of(job),
+        "comment": f"Parallab run {run.id} of {re.sub('[^A-Za-z0-9 @._-]', '?', run.owner)}",
+        "time": cluster.time_limit_min,
+        "nodes": nodes,
+        "ntasks_per_node": 1,
+        "cpus_per_task": max(1, min(cluster.cores, -(-run.demand.cores // nodes))),
+        "gpus_per_node": -(-run.demand.gpus // nodes) or None,
+        "mem": f"{cluster.memory_gb}GB" if cluster.memory_gb else None,
+        "exclusive": True if cluster.exclusive or run.exclusive or nodes > 1 else None,
+        **{key: getattr(cluster, key) for key in ("partition", "account", "qos", "constraint")},
+        "setup": [f"module load {module}" for module in cluster.modules] + [f"cd {shlex.quote(str(cluster.checkout))}"],
+        "stderr_to_stdout": True,
+        "use_srun": False,
+        "additional_parameters": {"no-requeue": True, "export": EXPORTED},
+    }
+    try:
+        executor = SlurmExecutor(Path(job.folder) / "slurm", python=f"exec {cluster.python_command}")
+        executor.update_parameters(**{key: value for key, value in asked.items() if value is not None})
+        return str(executor.submit(run_job, job.folder).job_id)
+    except (FailedJobError, FailedSubmissionError, subprocess.CalledProcessError) as error:
+        words = " ".join(str(error).split())[-400:]
+        kind = SlurmUnavailable if any(sign in words.lower() for sign in _TRANSIENT) else SlurmRefused
+        raise kind(f"Slurm did not accept the job: {words}") from error
+
+
+def states() -> dict[str, JobState]:
+    """Return the state of each job of this user that Parallab named, by name; raises SlurmUnavailable."""
+    found = {}
+    for line in _call("squeue", "--noheader", "--states=all", f"--format={_FORMAT}", f"--user={os.getuid()}"):
+        job_id, state, reason, nodes, name = line.split("|", 4)
+        if name.startswith(f"{PREFIX}-"):
+            found[name.strip()] = JobState(job_id, state, "" if reason == "None" else reason, nodes)
+    return found
+
+
+def states_in_accounting(job_ids: Sequence[str]) -> dict[str, JobState]:
+    """Return the states of jobs that squeue no longer lists, by id; empty at a site without accounting."""
+    if not job_ids or shutil.which("sacct") is None:
+        return {}
+    asked = ("sacct", "--allocations", "--noheader", "--parsable2", "--format=JobID,State,NodeList")
+    try:
+        lines = _call(*asked, f"--jobs={','.join(job_ids)}")
+    except SlurmUnavailable:  # "Slurm accounting storage is disabled"
+        return {}
+    found = {}
+    for line in lines:
+        job_id, state, nodes = line.split("|", 2)
+        found[job_id] = JobState(job_id, (state.split() or [""])[0], "", nodes)
+    return found
+
+
+def ask_to_stop(job: ClusterJob) -> None:
+    """Send SIGTERM to the job's worker alone, which then ends its ranks; raises SlurmUnavailable."""
+    _cancel(job, "--batch", "--signal=TERM")
+
+
+def end(job: ClusterJob) -> None:
+    """End the job with all its processes; raises SlurmUnavailable."""
+    _cancel(job)
+
+
+def name_of(job: ClusterJob) -> str:
+    """Return the name of a job."""
+    return f"{PREFIX}-{job.run_id}-{job.token}"
+
+
+def _cancel(job: ClusterJob, *options: str) -> None:
+    _call("scancel", "--quiet", *options, *([job.job_id] if job.job_id else [f"--name={name_of(job)}"]))
+
+
+def _call(*command: str) -> list[str]:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise SlurmUnavailable(f"{command[0]} is not installed on the runner's machine.") from None
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SlurmUnavailable(f"{command[0]} did not answer: {error}") from error
+    if done.returncode != 0:
+        raise SlurmUnavailable(f"{command[0]} failed: {' '.join(done.stderr.split())[-300:]}")
+    return done.stdout.splitlines()

@@ -1,0 +1,82 @@
+"""The worker of a job: executes one run on a node of a cluster, without the store.
+
+Everything it reports goes to the job's file of records.
+"""
+
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from engine import __version__
+from engine.cluster.job_folder import JobFolder, JobSpec
+from engine.cluster.record_file import RecordFile
+from engine.home import Home
+from engine.runtime.execution import Execution
+from engine.runtime.worker.disturbance import Disturbance
+from engine.runtime.worker.environment import environment
+from engine.runtime.worker.retry import patiently
+from engine.runtime.worker.stop_request import StopSwitch
+from engine.runtime.worker.worker import close_up_logs, warm_up, write_own_log
+from engine.store.records import Status
+from engine.system.checkpoint_state import RESUMED
+from engine.system.machine import machine
+
+log = logging.getLogger(__name__)
+
+
+def execute_job(path: str) -> None:
+    """Execute the run whose job folder this is, and record how it ended."""
+    began = time.monotonic()
+    switch = StopSwitch()
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # submitit's signal: a run is resumed by a job of its own
+    folder = JobFolder(Path(path))
+    spec = folder.spec()
+    os.environ["PARALLAB_HOME"] = path
+    records = RecordFile(folder)
+    write_own_log(folder.run / "logs" / "worker.log")
+    cores = machine().core_ids
+    gpus = tuple(filter(None, os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")))
+    numbers = [int(one) for one in gpus if one.isdecimal()]
+    records.begin(surroundings(spec), cores, numbers, os.getpid())
+    records.log_file("worker", "logs/worker.log")
+    warm_up()
+    execution = Execution(
+        spec.experiment,
+        spec.config,
+        folder.run,
+        Home(folder.path),
+        records,
+        switch,
+        began,
+        records.note,
+        Disturbance(max(1, len(cores)), cores),
+        gpus,
+        spec.data_folder or None,
+        spec.host_network_refused,
+        spec.end_when_hung,
+        lambda: (folder.run / RESUMED if spec.resumes else None, spec.time_before_s),
+    )
+    status, cause, error = execution.outcome(_stopped)
+    if status == "failed" and switch.requested:
+        status, cause, error = _stopped()
+    close_up_logs(folder.run / "logs")
+    assert status in ("finished", "failed", "cancelled"), status
+    final = status
+    patiently(lambda: records.end(final, cause, error, execution.execution_time_s))
+    sys.stdout.flush()
+    os._exit(0)  # the run's end is recorded: submitit's result and the exit handlers of libraries add nothing
+
+
+def surroundings(spec: JobSpec) -> dict[str, object]:
+    """Return the environment of the run, with what Slurm says of the job."""
+    told = {name: os.environ.get(f"SLURM_{name.upper()}", "") for name in ("job_id", "job_nodelist", "job_partition")}
+    if spec.version != __version__:
+        log.warning("the runner has version %s, this node has version %s", spec.version, __version__)
+    return environment() | {"cluster": spec.cluster, "slurm": told}
+
+
+def _stopped() -> tuple[Status, str, str]:
+    return "cancelled", "The job was cancelled or reached its time limit on the cluster.", ""

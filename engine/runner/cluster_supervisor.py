@@ -1,0 +1,431 @@
+"""The runner's side of runs on clusters: submit jobs, take their records and files, see to their ends. Torch-free.
+
+All state is in the store and with Slurm, so that the next runner continues. A job is over when Slurm says so and its
+file of records has stopped growing; one that Slurm no longer lists is lost only after minutes.
+"""
+
+import logging
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from engine import __version__, seeding
+from engine.access.quotas import NONE, Limits, limits
+from engine.cluster import slurm
+from engine.cluster.file_mirror import mirror
+from engine.cluster.job_folder import JobFolder, JobSpec
+from engine.cluster.record_file import read_records
+from engine.cluster.records import Tail, tail_of
+from engine.cluster.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
+from engine.cluster.stored_run import StoredRun, apply
+from engine.cluster.targets import Cluster, cluster
+from engine.errors import ConfigError, NoCheckpoint
+from engine.home import Home
+from engine.queue.shares import NOTHING, is_full, left, shares
+from engine.runner.run_loss import lose
+from engine.runtime.worker.stop_request import stop_reason
+from engine.store import Store
+from engine.store.queue.cluster_jobs import ClusterJob, JobState
+from engine.store.queue.queue import Bounded
+from engine.store.records import ENDED, Run
+from engine.store.timestamps import seconds_since
+from engine.system.checkpoint_state import take_checkpoint
+
+log = logging.getLogger(__name__)
+
+POLL_S = 5.0
+"""Interval of squeue."""
+NEW_POLL_S = 1.0
+"""Interval while a job that was submitted in the last seconds has not been seen running."""
+NEW_S = 20.0
+MIRROR_S = 2.0
+"""Interval of copying a running job's files."""
+CHUNK = 4 << 20
+"""Bytes of records that one transaction stores."""
+STOP_DEADLINE_S = 15.0
+"""Time for a worker to end its run after SIGTERM; then the whole job is ended."""
+END_DEADLINE_S = 30.0
+"""Time for a job to leave Slurm after its run's last record; then the whole job is ended."""
+QUIET_S = 6.0
+"""Time without new records after which the end of a job without a last record is believed."""
+LOST_S = 300.0
+"""Time without new records and without a word of squeue after which a job is lost."""
+GONE_S = 15.0
+"""Time without a word of squeue after which an ended run's job is gone."""
+MOST_SUBMITTED = 10
+"""Jobs that are submitted between two looks at the others."""
+
+
+@dataclass
+class Seen:
+    """What is known of a job beside the store; not inherited by the next runner."""
+
+    sink: StoredRun
+    mirrored_at: float = float("-inf")
+    state: JobState | None = None
+    """What the last answer of squeue said; None if it did not list the job."""
+    absent_since: float | None = None
+    """When answers of squeue began to leave the job out."""
+    ended_at: float | None = None
+    """When the run was first seen to have ended."""
+    traces: int = 0
+    """Number of requests for traces that the worker was told of."""
+    retry_at: float = 0.0
+    last: bool = False
+    """Whether all of its file of records, even damaged lines at its end, is in the store."""
+
+
+@dataclass
+class ClusterJobs:
+    """Looks after the jobs of one home's runs; `step` is called again and again, in one thread."""
+
+    home: Home
+    store: Store
+    polled_at: float = float("-inf")
+    answered: bool = False
+    """Whether squeue has answered since this runner began."""
+    _seen: dict[str, Seen] = field(default_factory=dict)
+    _complaints: dict[str, str] = field(default_factory=dict)
+
+    def step(self) -> None:
+        """Do all due work once."""
+        jobs = self.store.read.cluster_jobs.all()
+        if jobs:
+            self._poll_if_due(jobs)
+        for job in jobs:
+            try:
+                self._look_after(job)
+            except OSError as error:  # the shared folder does not answer: the next step tries again
+                self._complain(job.cluster, f"The folder of job {job.job_id or slurm.name_of(job)}: {error}")
+        self._submit_due()
+
+    def _poll_if_due(self, jobs: list[ClusterJob]) -> None:
+        young = any(job.state in ("", "PENDING") and seconds_since(job.submitted_at) < NEW_S for job in jobs)
+        if time.monotonic() - self.polled_at < (NEW_POLL_S if young else POLL_S):
+            return
+        self.polled_at = time.monotonic()
+        try:
+            found = slurm.states()
+        except (SlurmUnavailable, ValueError) as error:
+            self._complain("squeue", str(error))
+            return
+        self._complaints.pop("squeue", None)
+        self.answered = True
+        missing = [job for job in jobs if slurm.name_of(job) not in found]
+        past = slurm.states_in_accounting([job.job_id for job in missing if job.job_id])
+        listed = []
+        for job in jobs:
+            seen, state = self._of(job), found.get(slurm.name_of(job)) or past.get(job.job_id)
+            seen.state = state
+            if state is None:
+                seen.absent_since = seen.absent_since or time.monotonic()
+                continue
+            seen.absent_since = None
+            if not job.job_id:
+                self.store.cluster_jobs.submitted(job, state.job_id)
+            listed.append((job, state))
+        self.store.cluster_jobs.seen(listed)
+
+    def _of(self, job: ClusterJob) -> Seen:
+        return self._seen.setdefault(job.token, Seen(StoredRun(self.store, job)))
+
+    def _look_after(self, job: ClusterJob) -> None:
+        seen, folder = self._of(job), JobFolder(Path(job.folder))
+        if not job.job_id and seen.state is None and not folder.records.exists():
+            self._submit_again(job, seen)
+            return
+        while self._take(job, folder, seen):
+            job = self.store.read.cluster_jobs.of(job.run_id) or job
+        run = self.store.read.runs.one(job.run_id)
+        self._tell_of_traces(run, folder, seen)
+        if time.monotonic() - seen.mirrored_at >= MIRROR_S and folder.run.exists():
+            mirror(folder.run, self.home.run_folder(run.id))
+            seen.mirrored_at = time.monotonic()
+        if run.status in ENDED:
+            self._see_off(job, run, folder, seen)
+        elif run.status == "queued":
+            self._while_queued(job, run, seen)
+        else:
+            self._while_alive(job, run, folder, seen)
+
+    def _take(self, job: ClusterJob, folder: JobFolder, seen: Seen, *, last: bool = False) -> bool:
+        """Store the next records; return whether there may be more."""
+        content = read_records(folder.records, job.position, CHUNK)
+        tail = tail_of(content, job.position, last=last)
+        if tail.position == job.position:
+            return False
+        self.store.cluster_jobs.advance(job, tail.position, *self._writes(job, tail, seen))
+        return len(content) >= CHUNK
+
+    def _writes(self, job: ClusterJob, tail: Tail, seen: Seen) -> tuple[int, list[partial[None]]]:
+        """Return the number of the last record, and what stores the new ones."""
+        writes: list[partial[None]] = []
+        number, missing = job.sequence, 0
+        for line in tail.lines:
+            if line.sequence <= number:
+                continue
+            missing += line.sequence - number - 1
+            number = line.sequence
+            writes.append(partial(apply, line, seen.sink))
+        if missing:
+            words = f"{missing:,} records of the job are missing in its file; the shared file system has lost them."
+            writes.append(partial(self.store.runs.add_event, job.run_id, "records missing", "runner", words))
+        return number, writes
+
+    def _tell_of_traces(self, run: Run, folder: JobFolder, seen: Seen) -> None:
+        if run.status == "running" and len(found := self.store.read.traces.requests(run.id, 0)) > seen.traces:
+            folder.request_traces([seconds for _, seconds in found])
+            seen.traces = len(found)
+
+    def _while_queued(self, job: ClusterJob, run: Run, seen: Seen) -> None:
+        """A job that waits: withdraw it if its run was put on hold; see whether it failed to begin."""
+        if self.store.read.cluster_jobs.is_held(run.id):
+            if self._is_gone(job, seen):
+                self._forget(job)
+            else:
+                self._end_job(job, seen)
+        elif self._is_over(job, seen):
+            words = _last_words(job)
+            self.store.claims.refuse(run.id, f"{_how(job, seen)} before the run began. {_cure(words)}")
+        elif self._is_lost(job, seen):
+            self.store.claims.refuse(run.id, f"Slurm no longer knows job {job.job_id}, and its run has not begun.")
+
+    def _while_alive(self, job: ClusterJob, run: Run, folder: JobFolder, seen: Seen) -> None:
+        if self._is_over(job, seen) or self._is_lost(job, seen):
+            self._take_last(job, folder, seen)
+            self._settle(job, self.store.read.runs.one(run.id), seen)
+        elif run.status == "stopping":
+            self._stop(job, run, seen)
+        elif _is_over_time(run):
+            self.store.claims.stop_at_limit(run.id)
+
+    def _take_last(self, job: ClusterJob, folder: JobFolder, seen: Seen) -> None:
+        job = self.store.read.cluster_jobs.of(job.run_id) or job
+        self._take(job, folder, seen, last=True)
+        if folder.run.exists():
+            mirror(folder.run, self.home.run_folder(job.run_id))
+
+    def _settle(self, job: ClusterJob, run: Run, seen: Seen) -> None:
+        """End a run whose job is over without a last record."""
+        if run.status in ENDED:
+            return
+        if run.stop_requested_by:
+            self.store.claims.end(run.id, "cancelled", stop_reason(run))
+        elif seen.state and seen.state.state == "CANCELLED":
+            cause = f"Job {job.job_id} was cancelled on the cluster (scancel), not from Parallab."
+            self.store.claims.end(run.id, "cancelled", cause)
+        else:
+            lose(self.store, run, f"{_how(job, seen)} during the run. Recorded data is kept.")
+
+    def _stop(self, job: ClusterJob, run: Run, seen: Seen) -> None:
+        """Ask the worker to end its run, and end the job at the deadline, or at once with force."""
+        if run.stop_kind == "force" or (job.stop_sent_at and seconds_since(job.stop_sent_at) > STOP_DEADLINE_S):
+            self._end_job(job, seen)
+        elif not job.stop_sent_at:
+            with suppress(SlurmUnavailable):  # the next step tries again
+                slurm.ask_to_stop(job)
+                self.store.cluster_jobs.stop_sent(job)
+
+    def _see_off(self, job: ClusterJob, run: Run, folder: JobFolder, seen: Seen) -> None:
+        """After a run's end: see that its job has left Slurm, take the rest of its files, and forget it."""
+        seen.ended_at = seen.ended_at or time.monotonic()
+        if not self._is_gone(job, seen):
+            began = run.begun_at is not None and run.stop_kind != "force"
+            if not began or time.monotonic() - seen.ended_at > END_DEADLINE_S:
+                self._end_job(job, seen)
+            return
+        if not seen.last:
+            self._take_last(job, folder, seen)
+            seen.last = True
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder.path)
+        self._forget(job)
+
+    def _forget(self, job: ClusterJob) -> None:
+        self.store.cluster_jobs.remove(job)
+        self._seen.pop(job.token, None)
+
+    def _end_job(self, job: ClusterJob, seen: Seen) -> None:
+        """End the job with all its processes; again every few seconds until Slurm no longer runs it."""
+        if time.monotonic() < seen.retry_at:
+            return
+        seen.retry_at = time.monotonic() + POLL_S
+        with suppress(SlurmUnavailable):  # the next step tries again
+            slurm.end(job)
+
+    def _is_over(self, job: ClusterJob, seen: Seen) -> bool:
+        """Return whether Slurm says that the job has ended and no record has come for a while."""
+        return seen.state is not None and seen.state.state not in ACTIVE and _quiet_s(job) >= QUIET_S
+
+    def _is_lost(self, job: ClusterJob, seen: Seen) -> bool:
+        absent_s = time.monotonic() - seen.absent_since if seen.absent_since else 0.0
+        return absent_s >= LOST_S and _quiet_s(job) >= LOST_S
+
+    def _is_gone(self, job: ClusterJob, seen: Seen) -> bool:
+        """Return whether nothing of the job runs any more."""
+        if seen.state is not None:
+            return seen.state.state not in ACTIVE
+        return seen.absent_since is not None and time.monotonic() - seen.absent_since >= GONE_S
+
+    def _submit_due(self) -> None:
+        """Submit jobs of queued runs, within the clusters' and the people's limits."""
+        submitted = 0
+        for name in self.store.read.cluster_jobs.targets():
+            try:
+                target = cluster(self.home, name)
+            except ConfigError as error:
+                self._complain(name, str(error))
+                continue
+            while submitted < MOST_SUBMITTED and (run := self._next(target)):
+                self._submit(target, run)
+                submitted += 1
+
+    def _next(self, target: Cluster) -> Run | None:
+        here = [job for job in self.store.read.cluster_jobs.all() if job.cluster == target.name]
+        if len(here) >= target.max_jobs:
+            return None
+        holders = [self.store.read.runs.one(job.run_id) for job in here]
+        found = self._limits()
+        held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
+        owners = self.store.read.queue.owners()
+        room = {owner: left(held.get(owner, NOTHING), found.of(owner)) for owner in owners}
+        bounded = Bounded(
+            tuple(owner for owner in owners if is_full(held.get(owner, NOTHING), found.of(owner))),
+            {owner: free for owner, free in room.items() if free != (None, None)},
+        )
+        return self.store.read.cluster_jobs.next_run(target.name, bounded)
+
+    def _limits(self) -> Limits:
+        try:
+            return limits(self.home)
+        except ConfigError as error:
+            self._complain("limits", str(error))
+            return NONE
+
+    def _submit(self, target: Cluster, run: Run) -> None:
+        token = secrets.token_hex(6)
+        folder = JobFolder(target.jobs / f"run-{run.id}-{token}")
+        if not self.store.cluster_jobs.plan(run.id, target.name, token, str(folder.path)):
+            return
+        job = self.store.read.cluster_jobs.of(run.id)
+        assert job is not None
+        self._hand_in(target, run, job)
+
+    def _submit_again(self, job: ClusterJob, seen: Seen) -> None:
+        """Submit a job whose submission a crash or Slurm's silence has interrupted, once squeue did not list it."""
+        run = self.store.read.runs.one(job.run_id)
+        if run.status != "queued" or self.store.read.cluster_jobs.is_held(run.id):
+            if self._is_gone(job, seen):
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(job.folder)
+                self._forget(job)
+            else:
+                self._end_job(job, seen)
+        elif seen.absent_since is not None and time.monotonic() >= seen.retry_at:
+            self._hand_in(cluster(self.home, job.cluster), run, job)
+
+    def _hand_in(self, target: Cluster, run: Run, job: ClusterJob) -> None:
+        """Write the job's folder and submit it; a run that Slurm refuses fails."""
+        seen = self._of(job)
+        seen.absent_since, seen.retry_at = None, time.monotonic() + POLL_S
+        try:
+            JobFolder(Path(job.folder)).create(self._spec(target, run, JobFolder(Path(job.folder))))
+            self.store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
+        except SlurmUnavailable as error:
+            self._complain(target.name, str(error))
+        except (SlurmRefused, NoCheckpoint) as error:
+            self._give_up(job, run, str(error))
+        except OSError as error:
+            why = f"{error.strerror or error}: {error.filename or job.folder}"
+            self._give_up(job, run, f"The shared folder of cluster {target.name} can't be used: {why}.")
+
+    def _give_up(self, job: ClusterJob, run: Run, cause: str) -> None:
+        self.store.claims.refuse(run.id, cause)
+        with suppress(OSError):
+            shutil.rmtree(job.folder)
+        self._forget(job)
+
+    def _spec(self, target: Cluster, run: Run, folder: JobFolder) -> JobSpec:
+        resumed = self._resumed(run, folder)
+        return JobSpec(
+            version=__version__,
+            run_id=run.id,
+            cluster=target.name,
+            experiment=run.experiment,
+            config=dict(run.config),
+            nodes=run.terms.nodes,
+            cores=run.demand.cores,
+            end_when_hung=run.terms.end_when_hung,
+            data_folder=str(target.data_folder),
+            host_network_refused=self.store.read.quotas.why_no_listening("host"),
+            resumes=resumed is not None,
+            time_before_s=resumed or 0.0,
+            interface=target.interface or "",
+        )
+
+    def _resumed(self, run: Run, folder: JobFolder) -> float | None:
+        """Give the job the checkpoint of the run that this one resumes; return the training time up to it."""
+        if run.parent_id is None or not run.resumes:
+            return None
+        if other_rule := seeding.why_not_resumable(self.store.read.runs.one(run.parent_id).seeding):
+            raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
+        folder.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        taken = take_checkpoint(self.home.run_folder(run.parent_id), folder.run)
+        if taken is None:
+            raise NoCheckpoint(f"The checkpoint of run {run.parent_id}, which this run resumes, no longer exists.")
+        self.store.worker.go_on_from_parent(run.id, step=taken[1].step, time_s=taken[1].time_s)
+        return taken[1].time_s
+
+    def _complain(self, about: str, sentence: str) -> None:
+        """Log a trouble, once until it changes."""
+        if self._complaints.get(about) != sentence:
+            log.warning("%s", sentence)
+        self._complaints[about] = sentence
+
+
+def _quiet_s(job: ClusterJob) -> float:
+    return seconds_since(job.grown_at or job.submitted_at)
+
+
+def _how(job: ClusterJob, seen: Seen) -> str:
+    """Return how a job ended, as a sentence without its end."""
+    state = seen.state.state if seen.state else ""
+    words: Mapping[str, str] = {
+        "TIMEOUT": "reached its time limit on the cluster",
+        "NODE_FAIL": "lost a node",
+        "PREEMPTED": "was preempted by another job",
+        "OUT_OF_MEMORY": "used more memory than it asked for",
+        "CANCELLED": "was cancelled on the cluster (scancel)",
+        "FAILED": "failed",
+        "COMPLETED": "ended without a last record",
+        "DEADLINE": "reached its deadline",
+        "BOOT_FAIL": "could not start its node",
+        "": "is no longer listed by Slurm, and no record has come for minutes",
+    }
+    where = f" on {seen.state.nodes}" if seen.state and seen.state.nodes else ""
+    return f"Job {job.job_id} of {job.cluster}{where} {words.get(state, f'ended as {state}')}"
+
+
+def _last_words(job: ClusterJob) -> str:
+    """Return the end of a job's output."""
+    found = sorted((Path(job.folder) / "slurm").glob("*_log.out"))
+    return found[-1].read_text(errors="replace")[-1500:].strip() if found else ""
+
+
+def _cure(words: str) -> str:
+    return f"Its output ends: {words}" if words else "It has no output. Check the cluster with the doctor command."
+
+
+def _is_over_time(run: Run) -> bool:
+    limit = run.terms.max_run_time_s
+    return limit is not None and run.begun_at is not None and _age_s(run.begun_at) >= limit
+
+
+def _age_s(at: str) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()

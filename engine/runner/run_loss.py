@@ -1,0 +1,35 @@
+"""The end of a run whose worker is gone: lost, and retried if its options allow it. Torch-free."""
+
+import logging
+
+from engine import seeding
+from engine.errors import EngineError
+from engine.registry import experiment
+from engine.store import Store
+from engine.store.records import Run
+from engine.system.checkpoint_state import last_checkpoint
+
+log = logging.getLogger(__name__)
+
+
+def lose(store: Store, run: Run, cause: str) -> None:
+    """End a run as lost, and queue an automatic retry if allowed."""
+    tries = run.attempt < run.terms.max_retries
+    cure = (
+        ""
+        if tries
+        else " Retry it."
+        if not run.terms.max_retries
+        else f" All {run.terms.max_retries} retries are used up."
+    )
+    if next_id := store.claims.lose(run.id, f"{cause}{cure}", resumes=_can_resume(store, run)):
+        log.info("run %d was lost and is retried as run %d", run.id, next_id)
+
+
+def _can_resume(store: Store, run: Run) -> bool:
+    try:
+        if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
+            return False
+        return last_checkpoint(store.db.home.run_folder(run.id)) is not None
+    except EngineError:
+        return False

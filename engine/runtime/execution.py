@@ -1,0 +1,124 @@
+"""Execution of one run by its worker, wherever its records go: start the ranks, and turn the end into a status."""
+
+import logging
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from engine.config import Config
+from engine.data.checksums import files_used
+from engine.errors import EngineError, RankFailed
+from engine.home import DATA, Home
+from engine.registry import experiment, method
+from engine.runtime.worker.disturbance import Disturbance
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import Sink
+from engine.runtime.worker.stop_request import StopRequested, StopSwitch
+from engine.store.records import Status
+from engine.system.out_of_memory import gpu_failure, gpu_of, limit_met, memory_cause, words_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Execution:
+    """One run and its surroundings; `ranks` is there once they could be set up."""
+
+    experiment: str
+    settings: Mapping[str, Any]
+    folder: Path
+    """The run's folder."""
+    home: Home
+    """The home, for data sets and the cache of their checksums."""
+    sink: Sink
+    switch: StopSwitch
+    began: float
+    """The time (monotonic, s) at which the worker accepted the run."""
+    note: Callable[[str, Any], None]
+    """Adds to the run's environment."""
+    disturbance: Disturbance
+    gpus: tuple[str, ...] = ()
+    """The run's GPUs, as CUDA_VISIBLE_DEVICES names them."""
+    data_folder: str | None = None
+    host_network_refused: str = ""
+    end_when_hung: bool = False
+    resumed: Callable[[], tuple[Path | None, float]] = lambda: (None, 0.0)
+    """Returns the checkpoint to resume from, and the training time up to it."""
+    ranks: Ranks | None = field(default=None, init=False)
+
+    def run(self) -> None:
+        """Run the method; raises what ends it early."""
+        self.switch.interruptible = True
+        if self.switch.requested:
+            raise StopRequested("The run was asked to stop.")
+        config = experiment(self.experiment).config.check(self.settings)
+        visible = ",".join(self.gpus)
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible
+        if self.data_folder:
+            os.environ[DATA] = self.data_folder  # the ranks get it by their plans: the fork server has started
+        self.ranks = Ranks(
+            config.roles,
+            _devices(config, len(self.gpus)),
+            config.threads(),
+            config.seed,
+            self.folder,
+            self.sink,
+            config.start_method,
+            visible,
+            self.switch.is_requested,
+            self.began,
+            *self.resumed(),
+            self.host_network_refused,
+            config.server_roles,
+            self.disturbance,
+            end_when_hung=self.end_when_hung,
+        )
+        noted = self._note_data(config)
+        method(self.experiment)(config, self.ranks)
+        if not noted:  # it was downloaded meanwhile
+            self._note_data(config)
+
+    def outcome(self, stopped: Callable[[], tuple[Status, str, str]]) -> tuple[Status, str, str]:
+        """Run the method and return status, cause and error details; `stopped` returns those of a requested stop."""
+        try:
+            self.run()
+        except StopRequested:
+            return stopped()
+        except RankFailed as failure:
+            return "failed", str(failure), failure.traceback
+        except EngineError as failure:
+            return "failed", f"{failure}{limit_met(words_of(failure))}", ""
+        except BaseException as failure:
+            log.exception("the worker failed")
+            if lost := gpu_failure(words_of(failure), gpu_of("cuda", os.environ.get("CUDA_VISIBLE_DEVICES", ""))):
+                return "failed", f"The worker, which loads the data for all ranks, {lost}", traceback.format_exc()
+            cause = memory_cause(words_of(failure))
+            return (
+                "failed",
+                f"The worker raised {type(failure).__name__}: {failure}{f'.{cause}' if cause else ''}",
+                traceback.format_exc(),
+            )
+        return "finished", "Completed successfully", ""
+
+    @property
+    def execution_time_s(self) -> float | None:
+        """Return how long the ranks took from all ready to all done; None if they did not get there."""
+        return self.ranks.execution_time_s if self.ranks else None
+
+    def _note_data(self, config: Config) -> bool:
+        """Record the files that the run is trained on; False if they don't exist yet."""
+        if config.trains_on is None or not (files := files_used(config.trains_on, self.home)):
+            return False
+        self.note("data_files", dict(files))
+        return True
+
+
+def _devices(config: Config, gpus: int) -> list[str]:
+    """Place ranks round-robin over the run's GPUs, or all on the CPU if it has none."""
+    count = min(gpus, config.max_gpus)
+    if config.device == "mps":
+        return ["mps"] * len(config.roles)
+    return [f"cuda:{index % count}" if count else "cpu" for index in range(len(config.roles))]
