@@ -20,6 +20,7 @@ from engine.runtime.execution import Surroundings
 from engine.runtime.nodes.addresses import own_address, slurm_address
 from engine.runtime.nodes.agent import Agent, connect
 from engine.runtime.nodes.node import Node
+from engine.runtime.rank import fork_server
 from engine.runtime.transport.rendezvous import meeting_point
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,7 @@ def serve(path: str, host: str, port: int, interface: str) -> None:
     """Serve the worker at that address, as the agent of this node."""
     key = (JobFolder(Path(path)).path / KEY).read_bytes()
     _, own_interface = own_address(host, interface)
+    fork_server.wait_until_loaded()  # from here on, ranks start in milliseconds
     link = connect(host, port, key)
     link.send(os.environ.get("SLURMD_NODENAME", ""))
     Agent(link, own_interface).serve()

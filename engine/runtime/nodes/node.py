@@ -98,6 +98,7 @@ class Node:
         self._heard_at = time.monotonic()
         self._pinged_at = 0.0
         self._closing = False
+        self._lost = ""
         self._thread = threading.Thread(target=self._run, name=f"node {name}", daemon=True)
         self._thread.start()
 
@@ -115,6 +116,7 @@ class Node:
         """Send what all ranks get."""
         self._wait_for_clock()
         self._send(Share(dumps((function, shared), self._flags)))
+        self._heard_at = time.monotonic()  # sending much takes a while, in which no ping is sent
 
     def start(self, plan: RankPlan, channel: Connection) -> RemoteProcess:
         """Start a rank and serve its end of its channel to the worker; raises RankFailed."""
@@ -123,6 +125,8 @@ class Node:
         content = dumps(plan, self._flags)
         self._ranks[plan.index] = rank
         self._send(StartRank(plan.index, content))
+        if self._lost:
+            raise RankFailed(plan.role, f"{plan.role} could not be started on node {self.name}, which {self._lost}")
         if not rank.started.wait(START_S) or process.lost or rank.refused:
             why = process.lost or rank.refused or f"did not start within {START_S:.0f} s"
             raise RankFailed(plan.role, f"{plan.role} could not be started on node {self.name}: {why}")
@@ -231,7 +235,7 @@ class Node:
     def _lose(self, why: str) -> None:
         """The node does not answer any more: what its ranks did last is unknown."""
         silent = time.monotonic() - self._heard_at > SILENCE_S
-        why = f"has not answered for {SILENCE_S:.0f} s" if silent else why
+        self._lost = why = f"has not answered for {SILENCE_S:.0f} s" if silent else why
         for rank in self._ranks.values():
             if not rank.process.ended.is_set():
                 rank.process.lost = f"was on node {self.name}, which is lost ({why}),"

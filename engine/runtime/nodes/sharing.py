@@ -4,6 +4,7 @@ each other something, are kept the same on all nodes: each element has one write
 
 import io
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,23 +27,27 @@ class SharedFlags:
         self.tensors: list[Tensor] = []
         self._known: list[Tensor] = []
         self._numbers: dict[int, int] = {}
+        self._lock = threading.Lock()
 
     def number_of(self, tensor: Tensor) -> int:
         """Return the number of a tensor, adding it if it is new."""
         key = tensor.data_ptr()
         if key not in self._numbers:
-            self.add(tensor)
-            self._numbers[key] = len(self.tensors) - 1
+            self._numbers[key] = self.add(tensor)
         return self._numbers[key]
 
-    def add(self, tensor: Tensor) -> None:
-        """Add a tensor under the next number."""
-        self.tensors.append(tensor)
-        self._known.append(tensor.clone())
+    def add(self, tensor: Tensor) -> int:
+        """Add a tensor under the next number, and return that."""
+        with self._lock:
+            self.tensors.append(tensor)
+            self._known.append(tensor.clone())
+            return len(self.tensors) - 1
 
     def changes(self) -> Iterator[Changed]:
         """Yield what was written here since the last call."""
-        for number, (tensor, known) in enumerate(zip(self.tensors, self._known, strict=True)):
+        with self._lock:
+            all_ = list(zip(self.tensors, self._known, strict=True))
+        for number, (tensor, known) in enumerate(all_):
             now = tensor.clone()
             if not torch.equal(now, known):
                 places = torch.nonzero(now.flatten() != known.flatten()).flatten().tolist()
