@@ -330,5 +330,11 @@ def _refused(listener: socket.socket, port: int) -> bool:
 
 def wait_for_job(lab: SlurmLab, job: str, *states: str) -> str:
     """Return the state of a job once it is one of these, or any final one if none is named."""
-    wait_until(lambda: lab.jobs().get(job) in (states or ENDED), f"job {job} is {' or '.join(states or ['over'])}")
-    return lab.jobs()[job]
+    jobs: dict[str, str] = {}
+
+    def holds() -> bool:
+        jobs.update(lab.jobs())
+        return jobs.get(job) in (states or ENDED)
+
+    wait_until(holds, f"job {job} is {' or '.join(states) or 'over'}")
+    return jobs[job]

@@ -61,7 +61,7 @@ def lose(lab: SlurmLab, job: str) -> None:
     """Wait until n2 is down and the job has failed for that."""
     wait_until(lambda: lab.states()["n2"].startswith("down"), "n2 is down")
     assert wait_for_job(lab, job) == "NODE_FAIL"
-    assert lab.states()["n1"] in {"idle", "completing"}
+    wait_until(lambda: lab.states()["n1"] == "idle", "n1 is idle")
 
 
 def test_a_cluster_starts_with_idle_nodes(slurm: SlurmLab) -> None:
