@@ -76,7 +76,8 @@ class Seen:
     """When the run was first seen to have ended."""
     traces: int = 0
     """Number of requests for traces that the worker was told of."""
-    retry_at: float = 0.0
+    submit_again_at: float = 0.0
+    end_again_at: float = 0.0
     last: bool = False
     """Whether all of its file of records, even damaged lines at its end, is in the store."""
 
@@ -253,9 +254,9 @@ class ClusterJobs:
 
     def _end_job(self, job: ClusterJob, seen: Seen) -> None:
         """End the job with all its processes; again every few seconds until Slurm no longer runs it."""
-        if time.monotonic() < seen.retry_at:
+        if time.monotonic() < seen.end_again_at:
             return
-        seen.retry_at = time.monotonic() + POLL_S
+        seen.end_again_at = time.monotonic() + POLL_S
         with suppress(SlurmUnavailable):  # the next step tries again
             slurm.end(job)
 
@@ -327,13 +328,13 @@ class ClusterJobs:
                 self._forget(job)
             else:
                 self._end_job(job, seen)
-        elif seen.absent_since is not None and time.monotonic() >= seen.retry_at:
+        elif seen.absent_since is not None and time.monotonic() >= seen.submit_again_at:
             self._hand_in(cluster(self.home, job.cluster), run, job)
 
     def _hand_in(self, target: Cluster, run: Run, job: ClusterJob) -> None:
         """Write the job's folder and submit it; a run that Slurm refuses fails."""
         seen = self._of(job)
-        seen.absent_since, seen.retry_at = None, time.monotonic() + POLL_S
+        seen.absent_since, seen.submit_again_at = None, time.monotonic() + POLL_S
         try:
             JobFolder(Path(job.folder)).create(self._spec(target, run, JobFolder(Path(job.folder))))
             self.store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
