@@ -1,5 +1,6 @@
 """Checks of a cluster: its configuration, Slurm's commands, the shared folder, and a job that examines its nodes."""
 
+import os
 import secrets
 import shutil
 import time
@@ -89,8 +90,9 @@ def _shared_folder(target: Cluster) -> Finding:
             f"{target.jobs} can't be written from this machine: {error.strerror}.",
             f"Mount the shared file system here under the nodes' path, and give this user a folder: {target.shared}.",
         )
-    if target.jobs.stat().st_mode & 0o022:
-        cure = f"Other users could change what jobs execute: chmod go-w {target.jobs}."
+    about = target.jobs.stat()
+    if about.st_mode & 0o022 or about.st_uid not in (os.geteuid(), 0):
+        cure = "Jobs execute what lies there. Set shared to a folder of your own, and then: chmod 700 on this folder."
         return Finding("shared folder", "fail", f"{target.jobs} can be changed by other users.", cure)
     free = shutil.disk_usage(target.jobs).free / 1e9
     return Finding("shared folder", "ok", f"{target.jobs} is writable from this machine; {free:,.0f} GB free.")
