@@ -36,6 +36,8 @@ class StoredRun(StoreSink):
 
     def end(self, status: Ended, cause: str, error: str, execution_time_s: float | None) -> None:
         run = self._store.read.runs.one(self._run_id)
+        if status == "cancelled" and not run.stop_requested_by:
+            return  # by the cluster, which says why: scancel, a time limit, preemption, a lost node
         if run.stop_requested_by and status != "finished":
             status, cause = "cancelled", stop_reason(run)
         self._store.claims.end(
