@@ -103,6 +103,8 @@ class ClusterJobs:
                 self._look_after(job)
             except OSError as error:  # the shared folder does not answer: the next step tries again
                 self._complain(job.cluster, f"The folder of job {job.job_id or slurm.name_of(job)}: {error}")
+            except ConfigError as error:  # a job that is still to be submitted waits for its cluster
+                self._complain(job.cluster, str(error))
         self._submit_due()
 
     def _poll_if_due(self, jobs: list[ClusterJob]) -> None:

@@ -74,3 +74,18 @@ def test_a_run_that_a_person_cancelled_ends_with_the_workers_record(
         ClusterJobs(home, store).step()
         run = store.read.runs.one(run_id)
         assert (run.status, "mo" in run.cause) == ("cancelled", True)
+
+
+@pytest.mark.processes
+def test_a_planned_job_of_a_cluster_that_was_removed_waits_and_delays_no_other(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "squeue").write_text("#!/bin/sh\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with Store.open(home.create()) as store:
+        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(2, 0, 2, 1), terms=Terms(target="gone"))
+        store.cluster_jobs.plan(run_id, "gone", "def", str(tmp_path / "other"))
+        other = begun(store, tmp_path / "job")
+        ClusterJobs(home, store).step()
+        assert [store.read.runs.one(one).status for one in (run_id, other)] == ["queued", "running"]
