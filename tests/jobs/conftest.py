@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.cluster import slurm
-from engine.cluster.job_folder import JobFolder
-from engine.cluster.record_file import RecordFile
 from engine.cluster.targets import Cluster
 from engine.home import Home
+from engine.jobs import slurm
+from engine.jobs.job_folder import JobFolder
+from engine.jobs.record_file import RecordFile
 from engine.launch import launch
 from engine.launch_options import Terms
 from engine.recorder import Point

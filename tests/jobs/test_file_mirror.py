@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.cluster import file_mirror
-from engine.cluster.file_mirror import mirror
+from engine.jobs import file_mirror
+from engine.jobs.file_mirror import mirror
 
 
 @pytest.fixture
