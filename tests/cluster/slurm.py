@@ -73,7 +73,10 @@ SlurmdTimeout={slurmd_timeout_s}
 KillWait={kill_wait_s}
 MinJobAge={min_job_age_s}
 PropagateResourceLimits=NONE
-PartitionName=lab Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=low Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL GraceTime=0
+PartitionName=high Nodes=ALL Default=NO MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
 """`cred_expire`: a lost node may get the next job after seconds instead of 2 minutes. `config_overrides`: a node has
 the cores that its line states, even on a smaller machine."""
