@@ -94,7 +94,7 @@ def test_a_dead_rank_on_another_node_ends_the_run_with_its_name(lab: ClusterLab)
 
 
 def test_a_run_whose_worker_was_killed_is_retried_from_its_checkpoint(lab: ClusterLab) -> None:
-    run_id = lab.launch("reference", retries=1, passes=1000.0, checkpoint_every_s=1.0)
+    run_id = lab.launch("reference", retries=1, epochs=1000, checkpoint_every_s=1.0)
     lab.wait_for(run_id, "running")
     wait_until(lambda: (lab.home.run_folder(run_id) / "checkpoint.json").exists(), "a checkpoint came back")
     worker_of(lab).kill()
@@ -108,8 +108,8 @@ def test_a_run_whose_worker_was_killed_is_retried_from_its_checkpoint(lab: Clust
 
 
 def test_no_point_is_lost_or_doubled_while_runners_are_killed(lab: ClusterLab) -> None:
-    run_id = lab.launch("reference", passes=20.0)
-    here = lab.launch("reference", on="", passes=20.0)
+    run_id = lab.launch("reference", epochs=30)
+    here = lab.launch("reference", on="", epochs=30)
     for _ in range(4):
         wait_until(lambda: lab.has_job(run_id) or lab.run(run_id).status == "finished", "the run goes on")
         lab.kill_runner()
