@@ -27,6 +27,9 @@ FRESH_S = 5.0
 def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | None, asked: Terms) -> None:
     """Show the number of runs, their estimated usage, and the estimated finish if launched now."""
     cells = _with_warm_up(planned, timing)
+    if asked.target:
+        show_facts([("To launch", count_of(planned, timing))])
+        return
     found = _planned(experiment, planned, cells, timing is not None, asked)
     shown = facts(found, planned, timing)
     if timing and timing.most > seeds:

@@ -1,0 +1,104 @@
+"""Runs on clusters in the console: the forms that launch them, and where pages show that they wait or run."""
+
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from engine.home import Home
+from engine.launch_options import Terms
+from engine.store import Reader, Store
+from tests.app.test_pages import opened
+from tests.app.test_sweeps import html, words
+from tests.labs import basic, clusters
+
+
+@pytest.fixture(autouse=True)
+def _browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the browser no cookies; AppTest has none of its own."""
+    monkeypatch.setattr("app.ui.current_user._cookies", dict)
+
+
+def form(page: str = "launch", **query: Any) -> AppTest:
+    test = opened(page, query or ({"experiment": "hogwild", "preset": "quick"} if page == "launch" else {}))
+    test.session_state["person"] = "Ada"
+    assert not test.exception
+    return test.run()
+
+
+def keys(test: AppTest) -> set[str]:
+    return {str(one.key) for one in (*test.button_group, *test.number_input, *test.toggle)}
+
+
+def test_without_clusters_the_form_does_not_ask_where_to_run(home: Home) -> None:
+    assert not {"launch.target", "launch.nodes"} & keys(form())
+
+
+def test_a_run_is_launched_on_a_cluster_with_some_nodes(home: Home, reader: Reader) -> None:
+    clusters.write(home)
+    test = form()
+    assert test.button_group(key="launch.target").options == ["This machine", "lab"]
+    assert "launch.nodes" not in keys(test) and "Estimated start" in html(test)
+    test.button_group(key="launch.target").set_value("lab").run()
+    assert "0 jobs of this lab wait or run there now" in words(test) and "Estimated start" not in html(test)
+    assert "launch.oversubscribe" not in keys(test) and "CPU (CPU of the cluster)" in html(test)
+    test.number_input(key="launch.nodes").set_value(2).run()
+    assert "Options: on lab, 2 nodes." in words(test)
+    test.button(key="launch").click().run()
+    assert reader.runs.one(1).terms == Terms(target="lab", nodes=2)
+
+
+def test_nodes_are_asked_for_only_where_a_cluster_has_several(home: Home) -> None:
+    clusters.write(home, nodes=1)
+    test = form()
+    test.button_group(key="launch.target").set_value("lab").run()
+    assert "launch.nodes" not in keys(test) and "Slurm decides when it starts" in words(test)
+
+
+def test_a_wrong_clusters_file_is_explained_before_the_launch(home: Home) -> None:
+    clusters.write(home, colour=1)
+    test = form()
+    assert "cluster lab has the unknown key 'colour'" in test.error[0].value.replace("\\", "")
+    assert str(home.path) not in test.error[0].value.replace("\\", "")
+    assert "launch.target" not in keys(test) and not test.button(key="launch").disabled
+
+
+def test_a_run_that_no_node_can_take_is_refused_before_the_launch(home: Home) -> None:
+    clusters.write(home)
+    test = form(experiment="hogwild", preset="quick", on="lab", set="device:cuda")
+    assert test.error and test.button(key="launch").disabled
+
+
+def test_each_run_of_a_sweep_runs_on_the_cluster(home: Home, reader: Reader) -> None:
+    clusters.write(home)
+    test = form()
+    test.button_group(key="launch.target").set_value("lab")
+    test.toggle(key="sweep.on.hogwild").set_value(True).run()
+    assert "Slurm decides when they start" in words(test) and "Estimated finish" not in html(test)
+    test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2").run()
+    test.button(key="launch").click().run()
+    assert [run.target for run in reader.runs.find()] == ["lab", "lab"]
+
+
+def test_a_duel_runs_on_the_cluster(home: Home, reader: Reader) -> None:
+    clusters.write(home)
+    test = form("duel")
+    assert "Total run time" in html(test)
+    test.button_group(key="launch.target").set_value("lab").run()
+    assert "Slurm decides when they start" in words(test) and "Total run time" not in html(test)
+    test.button(key="duel.launch").click().run()
+    assert not test.exception
+    assert reader.runs.one(1).terms == Terms(max_retries=2, target="lab")
+
+
+def test_a_clone_keeps_where_to_run(home: Home, store: Store) -> None:
+    clusters.write(home)
+    there, here = clusters.queued(home, nodes=2), basic.add(store, "Ada")
+    for run_id, target in ((there, "lab"), (here, "")):
+        page = opened("run", {"run": str(run_id)})
+        page.button(key=f"clone-{run_id}").click().run()
+        assert not page.exception
+        assert page.session_state["launch.target"] == target
+    test = form(experiment="hogwild", preset="quick", clone=str(there), on="gone")
+    assert "Cluster gone is not in this lab's clusters.toml" in words(test)
+    assert test.session_state["launch.target"] == ""
