@@ -75,8 +75,3 @@ def start_on_cluster(terms: Terms, runs: int = 1) -> None:
         there = sum(job.cluster == terms.target for job in reader.cluster_jobs.all())
     jobs = "1 job of this lab waits or runs" if there == 1 else f"{there:,} jobs of this lab wait or run"
     st.caption(as_text(f"Slurm decides when {'it starts' if runs == 1 else 'they start'}; {jobs} there now."))
-
-
-def where(terms: Terms) -> str:
-    """Return the cluster and the number of nodes, in words; empty for this machine."""
-    return f"{terms.target}{f', {terms.nodes} nodes' if terms.nodes > 1 else ''}"

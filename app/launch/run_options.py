@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.actions.run_target import where
 from app.core.formatting import duration
 from app.ui import current_user
+from app.ui.run_state import place_in_words
 from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, Terms
 
 OVERSUBSCRIBE = (
@@ -88,7 +88,7 @@ def in_words(terms: Terms) -> str:
     limit = f"time limit {duration(terms.max_run_time_s)}" if terms.max_run_time_s else ""
     ends = "ended if it hangs" if terms.end_when_hung else ""
     texts = [
-        f"on {where(terms)}" if terms.target else "",
+        f"on {place_in_words(terms)}" if terms.target else "",
         f"{terms.priority} priority" if terms.priority != "normal" else "",
         "shared cores" if terms.oversubscribe else "",
         limit,
