@@ -73,5 +73,5 @@ def start_on_cluster(terms: Terms, runs: int = 1) -> None:
     """Say when runs for a cluster start, in place of an estimate."""
     with reading() as reader:
         there = sum(job.cluster == terms.target for job in reader.cluster_jobs.all())
-    jobs = "1 job of this lab waits or runs" if there == 1 else f"{there:,} jobs of this lab wait or run"
+    jobs = f"{there:,} jobs of this lab wait or run" if there > 1 else f"{there or 'no'} job of this lab waits or runs"
     st.caption(as_text(f"Slurm decides when {'it starts' if runs == 1 else 'they start'}; {jobs} there now."))

@@ -4,10 +4,10 @@ from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import Run
 
 REASONS = {
-    "Resources": "waits for free nodes",
-    "Priority": "waits behind other jobs",
+    "Resources": "no free nodes",
+    "Priority": "behind other jobs",
     "BeginTime": "starts at a set time",
-    "Dependency": "waits for the end of another job",
+    "Dependency": "another job must end first",
     "JobHeldUser": "held with scontrol",
     "JobHeldAdmin": "held by the cluster's admin",
     "ReqNodeNotAvail": "its nodes are down or reserved",
@@ -18,7 +18,7 @@ REASONS = {
 
 
 def cluster_wait(target: str, job: ClusterJob | None) -> str:
-    """Return why a queued run waits on a cluster: `waits on lab: Resources (waits for free nodes)`."""
+    """Return why a queued run waits on a cluster: `waits on lab: Resources (no free nodes)`."""
     if job is None or not job.job_id:
         return f"to be submitted to {target}"
     if job.state in ("", "PENDING"):

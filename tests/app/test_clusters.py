@@ -49,8 +49,8 @@ def test_a_run_is_launched_on_a_cluster_with_some_nodes(home: Home, reader: Read
     assert test.button_group(key="launch.target").options == ["This machine", "lab"]
     assert "launch.nodes" not in keys(test) and "Estimated start" in html(test)
     test.button_group(key="launch.target").set_value("lab").run()
-    assert "0 jobs of this lab wait or run there now" in words(test) and "Estimated start" not in html(test)
-    assert "launch.oversubscribe" not in keys(test) and "CPU (CPU of the cluster)" in html(test)
+    assert "no job of this lab waits or runs there now" in words(test) and "Estimated start" not in html(test)
+    assert "launch.oversubscribe" not in keys(test) and "CPU (nodes of lab)" in html(test)
     test.number_input(key="launch.nodes").set_value(2).run()
     assert "Options: on lab, 2 nodes." in words(test)
     test.button(key="launch").click().run()
@@ -120,12 +120,12 @@ def test_a_waiting_run_says_what_slurm_says_and_has_no_estimated_start(home: Hom
     assert "To be submitted to lab." in words(opened("run", query))
     clusters.submitted(store, run_id)
     test = opened("run", query)
-    assert "Waits on lab: Resources (waits for free nodes)." in words(test) and "Expected" not in words(test)
+    assert "Waits on lab: Resources (no free nodes)." in words(test) and "Expected" not in words(test)
     assert "on lab, 2 nodes" in words(test)
-    assert f"{100 + run_id}: PENDING, Resources (waits for free nodes)" in html(test)
+    assert f"{100 + run_id}: PENDING, Resources (no free nodes)" in html(test)
     notes = {row["key"]: row["Status"]["note"] for row in rows_of(opened("runs"))}
     assert notes == {
-        f"run-{run_id}": "waits on lab: Resources (waits for free nodes)",
+        f"run-{run_id}": "waits on lab: Resources (no free nodes)",
         f"run-{other}": "to be submitted to lab",
     }
     found = html(opened("home"))

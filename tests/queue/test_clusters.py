@@ -60,8 +60,8 @@ def test_a_launch_on_this_machine_does_not_wait_for_runs_on_a_cluster(store: Sto
 @pytest.mark.parametrize(
     ("state", "reason", "said"),
     [
-        ("PENDING", "Resources", "waits on lab: Resources (waits for free nodes)"),
-        ("PENDING", "Priority", "waits on lab: Priority (waits behind other jobs)"),
+        ("PENDING", "Resources", "waits on lab: Resources (no free nodes)"),
+        ("PENDING", "Priority", "waits on lab: Priority (behind other jobs)"),
         ("PENDING", "QOSMaxJobsPerUserLimit", "waits on lab: QOSMaxJobsPerUserLimit"),
         ("PENDING", "", "waits on lab"),
         ("RUNNING", "", "starts on lab"),
