@@ -1,7 +1,7 @@
 # `make` lists the commands. Works with Python 3.11 or newer: make run PYTHON=python3.12
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run stop test test-quick test-long test-gpu test-stress fault-matrix tour check format bench lock licences try-image clean
+.PHONY: help install install-dev run stop test test-quick test-long test-gpu test-cluster test-stress fault-matrix tour check format bench lock licences try-image clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,11 +23,11 @@ run: install ## Serve the console on http://127.0.0.1:8501 and start a runner (P
 stop: install ## Stop the runner after its runs have ended
 	@exec $(BIN)/python -m engine stop
 
-test: install-dev ## Run all tests except the long ones and those on GPUs, in parallel; print the ten slowest and the total time
-	@$(BIN)/python -m pytest -m "not long" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10
+test: install-dev ## Run all tests except the long ones and those on GPUs or Slurm, in parallel; print the ten slowest and the total time
+	@$(BIN)/python -m pytest -m "not long and not cluster" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10
 
 test-quick: install-dev ## Run the tests that start no processes, ranks or browser
-	@$(BIN)/python -m pytest -q -m "not long and not browser and not processes and not ranks" --numprocesses auto --dist loadscope --no-loadscope-reorder
+	@$(BIN)/python -m pytest -q -m "not long and not cluster and not browser and not processes and not ranks" --numprocesses auto --dist loadscope --no-loadscope-reorder
 
 test-long: install-dev ## Run the long tests: rates, time shares, learning results, rare cases
 	@$(BIN)/python -m pytest -m long --timeout 1800
@@ -35,6 +35,10 @@ test-long: install-dev ## Run the long tests: rates, time shares, learning resul
 test-gpu: install-dev ## Run the tests on NVIDIA GPUs; fail if there is none
 	@$(BIN)/python -c "import sys, torch; torch.cuda.is_available() or sys.exit('No NVIDIA GPU found: nothing was tested.')"
 	@$(BIN)/python -m pytest -m "gpu and (long or not long)" tests/gpu
+
+test-cluster: install-dev ## Run the tests on a real Slurm, which is installed if absent (Debian; as root, also over network namespaces)
+	@.ci/slurm
+	@$(BIN)/python -m pytest -m cluster tests/cluster --numprocesses 0 --durations 10 --timeout 120
 
 test-stress: install-dev ## Run all tests except the long ones under CPU load, with processes stopped at random
 	@$(BIN)/python -m tests.stress

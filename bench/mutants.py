@@ -251,7 +251,7 @@ def _tested(tree: Path, out: Path, tests: list[str]) -> None:
                         "ignore::pytest.PytestAssertRewriteWarning",
                         "--tb=line",
                         "-m",
-                        "not long",
+                        "not long and not cluster",
                         *tests,
                     ]
                 )

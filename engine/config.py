@@ -72,6 +72,12 @@ class Config(BaseModel):
         """Return whether ranks of this config open network listeners when the run has `gpus` GPUs."""
         return False
 
+    def why_one_node(self) -> str:
+        """Return why the ranks of this config must be on one node, as a sentence; empty if they may be on several."""
+        if getattr(self, "transport", "shared_memory") in ("shared_memory", "auto"):
+            return "Its ranks share memory, which only ranks on one node can."
+        return ""
+
     def threads(self, cores: int | None = None) -> int:
         """Return the threads of one rank on a machine of `cores` (default: this one's)."""
         computing = sum(role not in self.server_roles for role in self.roles)

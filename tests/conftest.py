@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
 """What Python says of itself when it starts a process; multiprocessing says nothing."""
-MAY_START = ("processes", "ranks", "browser", "long")
+MAY_START = ("processes", "ranks", "browser", "cluster", "long")
 started: list[str] = []
 """What this process has started."""
 

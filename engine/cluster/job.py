@@ -3,14 +3,32 @@
 import os
 
 
-def run_job(path: str) -> None:
-    """Execute the run whose job folder this is."""
+def run_job(path: str, nodes: int = 1) -> None:
+    """Execute the run whose job folder this is, on that many nodes of which this is the first."""
+    _prepare(path, nodes > 1)
+    from engine.cluster.worker import execute_job
+
+    execute_job(path)
+
+
+def serve_agent(path: str, host: str, port: int, interface: str) -> None:
+    """Serve the worker of a job at this address, on a further node of it."""
+    _prepare(path, spread=True)
+    from engine.cluster.further_nodes import serve
+
+    serve(path, host, port, interface)
+
+
+def _prepare(path: str, spread: bool) -> None:
     from engine.runtime.rank import fork_server
     from engine.umask import set_private
 
     set_private()
     os.environ["PARALLAB_HOME"] = path
-    fork_server.start(waits_for_run=True)
-    from engine.cluster.worker import execute_job
+    fork_server.start(waits_for_run=True, spread=spread)
 
-    execute_job(path)
+
+if __name__ == "__main__":
+    import sys
+
+    serve_agent(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])

@@ -20,8 +20,13 @@ def machine_for(home: Home, terms: Terms) -> Machine:
     found = cluster(home, terms.target)
     if not 1 <= terms.nodes <= found.nodes:
         _refuse(f"nodes must be from 1 to {found.nodes} on cluster {found.name}, got {terms.nodes}.")
+    if terms.nodes > 1 and not found.trusted:
+        _refuse(
+            f"A run on {terms.nodes} nodes sends RPC and weights unencrypted between them, and cluster {found.name} is "
+            "not trusted for that. Choose 1 node, or ask an admin to set trusted = true in clusters.toml."
+        )
     one = found.machine
-    return replace(one, cores=one.cores * terms.nodes, gpus=one.gpus * terms.nodes)
+    return replace(one, cores=one.cores * terms.nodes, gpus=one.gpus * terms.nodes, nodes=terms.nodes)
 
 
 def _refuse(sentence: str) -> None:

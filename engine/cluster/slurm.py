@@ -67,7 +67,7 @@ def submit(cluster: Cluster, run: Run, job: ClusterJob, nodes: int) -> str:
     try:
         executor = SlurmExecutor(Path(job.folder) / "slurm", python=f"exec {cluster.python_command}")
         executor.update_parameters(**{key: value for key, value in asked.items() if value is not None})
-        return str(executor.submit(run_job, job.folder).job_id)
+        return str(executor.submit(run_job, job.folder, nodes).job_id)
     except (FailedJobError, FailedSubmissionError, subprocess.CalledProcessError) as error:
         words = " ".join(str(error).split())[-400:]
         kind = SlurmUnavailable if any(sign in words.lower() for sign in _TRANSIENT) else SlurmRefused

@@ -8,9 +8,11 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from engine import __version__
+from engine.cluster.further_nodes import further_nodes
 from engine.cluster.job_folder import JobFolder, JobSpec
 from engine.cluster.record_file import RecordFile
 from engine.home import Home
@@ -58,6 +60,7 @@ def execute_job(path: str) -> None:
         spec.host_network_refused,
         spec.end_when_hung,
         lambda: (folder.run / RESUMED if spec.resumes else None, spec.time_before_s),
+        partial(further_nodes, folder, spec.nodes - 1, spec.interface) if spec.nodes > 1 else None,
     )
     status, cause, error = execution.outcome(_stopped)
     if status == "failed" and switch.requested:

@@ -73,6 +73,8 @@ class WatchedRank:
     ended: Callable[[], bool]
     exited: Callable[[], bool] = lambda: False
     """Whether it is done, so that nothing comes from it any more."""
+    reported: Callable[[], tuple[ProcessState, float, float]] | None = None
+    """For a rank on another node: the state of its process and its `busy_s`, as last reported from there."""
     moved: tuple[int, int] = (0, 0)
     moved_at: float = 0.0
     busy: tuple[float, float, float] | None = None
@@ -120,7 +122,7 @@ class WatchedRank:
             self.busy = None
             return False
         if self.busy is None or at - self.busy[0] >= max(LEAST_S, limit_s / 10):
-            before, self.busy = self.busy, (at, *busy_s(self.pid))
+            before, self.busy = self.busy, (at, *(self.reported()[1:] if self.reported else busy_s(self.pid)))
             if before is not None and works(*(new - old for new, old in zip(self.busy, before, strict=True))):
                 self.worked_at = at
         return at - self.worked_at < limit_s
@@ -130,10 +132,15 @@ class WatchedRank:
             return "ended"
         if quiet_s < SHORT_S:
             return "running"
-        try:
-            return STATES.get(psutil.Process(self.pid).status(), "sleeping")
-        except psutil.Error:
-            return "dead"
+        return self.reported()[0] if self.reported else process_state(self.pid)
+
+
+def process_state(pid: int) -> ProcessState:
+    """Return the state of a process of this machine."""
+    try:
+        return STATES.get(psutil.Process(pid).status(), "sleeping")
+    except psutil.Error:
+        return "dead"
 
 
 def works(over_s: float, used_s: float, waited_s: float) -> bool:
@@ -221,8 +228,9 @@ class HangWatch:
         roles = {rank.rank: rank.role for rank in self._ranks}
         limit_s = self._limit_s(at)
         states = [rank.state(doing.get(rank.rank, Doing()), at, limit_s) for rank in self._ranks]
+        elsewhere = {rank.rank for rank in self._ranks if rank.reported}
         for state in states:
-            if state.rank in self._requests and state.rank in doing and state.state not in HALTED:
+            if state.rank in {*self._requests} - elsewhere and state.rank in doing and state.state not in HALTED:
                 with suppress(OSError):
                     self._requests[state.rank].insist(state.pid)
         halted = [state.rank for state in states if state.state in HALTED]

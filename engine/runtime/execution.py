@@ -4,15 +4,17 @@ import logging
 import os
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.config import Config
 from engine.data.checksums import files_used
 from engine.errors import EngineError, RankFailed
 from engine.home import DATA, Home
 from engine.registry import experiment, method
+from engine.runtime.nodes.node import Node
 from engine.runtime.worker.disturbance import Disturbance
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import Sink
@@ -21,6 +23,19 @@ from engine.store.records import Status
 from engine.system.out_of_memory import gpu_failure, gpu_of, limit_met, memory_cause, words_of
 
 log = logging.getLogger(__name__)
+
+
+class Surroundings(NamedTuple):
+    """What ranks on several nodes need to find each other."""
+
+    nodes: tuple[Node, ...]
+    meeting_point: tuple[str, int] | None
+    """Address at which they meet."""
+    interface: str
+    """The first node's network interface."""
+
+
+ONE_NODE = Surroundings((), None, "lo")
 
 
 @dataclass
@@ -47,6 +62,8 @@ class Execution:
     end_when_hung: bool = False
     resumed: Callable[[], tuple[Path | None, float]] = lambda: (None, 0.0)
     """Returns the checkpoint to resume from, and the training time up to it."""
+    further_nodes: Callable[[], AbstractContextManager[Surroundings]] | None = None
+    """Opens the connection with further nodes; None for a run on one."""
     ranks: Ranks | None = field(default=None, init=False)
 
     def run(self) -> None:
@@ -77,7 +94,9 @@ class Execution:
             end_when_hung=self.end_when_hung,
         )
         noted = self._note_data(config)
-        method(self.experiment)(config, self.ranks)
+        with self.further_nodes() if self.further_nodes else nullcontext(ONE_NODE) as found:
+            self.ranks.nodes, self.ranks.meeting_point, self.ranks.interface = found
+            method(self.experiment)(config, self.ranks)
         if not noted:  # it was downloaded meanwhile
             self._note_data(config)
 

@@ -12,7 +12,7 @@ import psutil
 import pynvml
 
 from engine.config import Config
-from engine.errors import DeviceError
+from engine.errors import ConfigError, DeviceError, Problem
 from engine.store.records import Demand
 
 MB = 2**20
@@ -37,6 +37,8 @@ class Machine:
     memory_gb: float
     core_ids: tuple[int, ...] = ()
     """Core numbers; empty if unknown."""
+    nodes: int = 1
+    """Nodes of a cluster that these resources are of."""
 
 
 @cache
@@ -54,6 +56,8 @@ def demand(config: Config, machine: Machine) -> Demand:
     Cores are capped at the machine's: more ranks than cores share them, as the launch page shows.
     """
     ranks, threads = len(config.roles), config.threads(machine.cores)
+    if machine.nodes > 1:
+        _check_nodes(config, machine.nodes)
     gpus = 0 if config.device in ("cpu", "mps") else min(config.max_gpus, len(machine.gpus))
     if config.device == "cuda" and not config.max_gpus:
         raise DeviceError(
@@ -68,6 +72,15 @@ def demand(config: Config, machine: Machine) -> Demand:
         raise DeviceError("device is 'mps', which is available only on Apple machines. Choose device auto or cpu.")
     cores = sum(1 if role in config.server_roles else threads for role in config.roles)
     return Demand(min(cores, machine.cores), gpus, ranks, threads, config.listens(gpus))
+
+
+def _check_nodes(config: Config, nodes: int) -> None:
+    """Raise ConfigError for a config whose ranks can't be spread over nodes."""
+    why = config.why_one_node()
+    if not why and len(config.roles) < nodes:
+        why = f"This run has {len(config.roles)} ranks, fewer than {nodes} nodes."
+    if why:
+        raise ConfigError([Problem("nodes", f"{why} Choose 1 node.")])
 
 
 def gpu_load(own: Collection[int] = ()) -> dict[int, dict[str, float]]:

@@ -20,15 +20,16 @@ from typing import Literal, get_args
 
 from engine.errors import RunFailed
 
-Level = Literal["namespace", "container", "host"]
+Level = Literal["namespace", "container", "host", "cluster"]
 """Network of the ranks: a separate network namespace, a container's network without other users, or the machine's
-network.
+network, or the network between a cluster's nodes.
 """
 LEVELS: tuple[Level, ...] = get_args(Level)
 LEVEL_WORDS: dict[Level, str] = {
     "namespace": "a separate network namespace",
     "container": "this container's network",
     "host": "the machine's network, open to every user of the machine",
+    "cluster": "the network between the cluster's nodes, which its admin trusts",
 }
 STAYED_OUTSIDE = (
     "A rank is outside its run's network namespace and must not listen. Launch the run again with "

@@ -72,6 +72,11 @@ class TraceReader:
         """The rank's last logged step."""
         return self._words[STEP]
 
+    @property
+    def asked(self) -> int:
+        """How often the rank was asked for its stacks."""
+        return self._words[ASKED]
+
     def ask_for_stacks(self) -> None:
         """Ask the rank to write its stacks."""
         self._words[ASKED] += 1

@@ -18,17 +18,20 @@ PRELOAD = "engine.runtime.worker.preload"
 NAME = "fork server"
 HURRY = "PARALLAB_HURRY"
 """Environment variable of a fork server whose worker waits for a run; empty in others."""
+SPREAD = "PARALLAB_SPREAD"
+"""Environment variable of a fork server whose ranks have others on further nodes; empty in others."""
 EXIT_UNKNOWN = 255
 """The exit code that multiprocessing reports for a rank whose fork server died: only that server knew the real one."""
 EXIT_S = 2.0
 """Seconds to wait for a fork server to exit after its pipes have closed: they close shortly before."""
 
 
-def start(waits_for_run: bool = False) -> None:
+def start(waits_for_run: bool = False, spread: bool = False) -> None:
     """Start this process's fork server, which loads torch in the background. If its worker `waits_for_run` on standard
     input, the fork server skips what only some methods need from the arrival of a run.
 
-    Its environment is fixed from here on, so the number of OpenMP threads is 1; each rank sets its own later.
+    Ranks that are `spread` over several nodes stay in the machine's network. Its environment is fixed from here on, so
+    the number of OpenMP threads is 1; each rank sets its own later.
     """
     os.environ.update(
         {
@@ -40,6 +43,7 @@ def start(waits_for_run: bool = False) -> None:
             "PARALLAB_WORKER_PID": str(os.getpid()),
             MARK: mark(me()),
             HURRY: "when a run arrives" if waits_for_run else "",
+            SPREAD: "over several nodes" if spread else "",
         }
     )
     set_forkserver_preload([PRELOAD])
@@ -111,6 +115,8 @@ def wait_until_loaded() -> bool:
 def network() -> Network:
     """Wait until the fork server is ready, and return the network of its ranks."""
     state, outside = _state(), network_id()
+    if state is not None and os.environ.get(SPREAD):
+        return Network("cluster", outside, state.pid)
     if state is None:
         return Network(outer_level(), outside, 0, "the fork server did not answer")
     if state.network not in (0, outside):

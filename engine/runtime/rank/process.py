@@ -61,6 +61,11 @@ class RankPlan:
     listening: ListenRule
     parent_pid: int | None
     """The worker, if it is the direct parent (spawn); None under a fork server, which dies with the worker."""
+    interface: str = "lo"
+    """The network interface that the ranks' connections use."""
+    meeting_point: tuple[str, int] | None = None
+    """Address of the store at which ranks on several nodes meet; None if they are all on one, and meet through files.
+    """
 
 
 def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None], shared: tuple[Any, ...]) -> None:
@@ -94,6 +99,8 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         say=lambda kind, detail: send(Said(kind, detail)),
         resume_from=plan.resume_from,
         place=plan.place,
+        interface=plan.interface,
+        meeting_point=plan.meeting_point,
     )
     try:
         function(rank, *shared)

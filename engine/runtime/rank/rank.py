@@ -52,6 +52,10 @@ class Rank:
     """The checkpoint that this run resumes."""
     place: int = 0
     """This rank's index in its random streams (engine/seeding.py)."""
+    interface: str = "lo"
+    """The network interface of connections between ranks."""
+    meeting_point: tuple[str, int] | None = None
+    """Address of the store at which the ranks meet; None if they are all on one node, and meet through files."""
 
     def seed_of(self, stream: int, *further: int) -> int:
         """Return the seed of one of this rank's own streams."""

@@ -24,13 +24,16 @@ from torch import Tensor, distributed
 from engine.errors import PeerLost, RunFailed
 from engine.recorder import Recorder
 from engine.runtime.rank.rank import Rank
-from engine.runtime.transport.rendezvous import address
+from engine.runtime.transport.rendezvous import address, use_interface
 from engine.runtime.transport.request_reply import Exchange, Transport
 from engine.system.network_isolation import check_listening
 from engine.trace.layout import EVERYBODY
 
-Average = Callable[[Tensor], None]
-"""Replaces a CPU vector by the mean over all ranks; raises PeerLost or RuntimeError if that fails or times out."""
+Average = Callable[[Tensor], float | None]
+"""Replaces a CPU vector by the mean over all ranks, and returns the seconds waited for the last one if these are known
+without the attendance table, as on several nodes, whose clocks differ; raises PeerLost or RuntimeError if that fails or
+times out.
+"""
 COUNT, PID, STAMPS = 0, 1, 2
 """Columns of the attendance table: barriers reached, process id, then the arrival time (ns) at the last even and the
 last odd one.
@@ -72,13 +75,15 @@ class Collective:
             f"engine.runtime.transport.{'gloo' if self.transport == 'gloo' else 'server'}_allreduce"
         )
         with carrier.averaging(self, rank) as average:
-            yield Circle(self, rank.index, average, rank.recorder)
+            yield Circle(self, rank.index, average, rank.recorder, is_spread=rank.meeting_point is not None)
 
 
 class Circle:
     """One rank's membership in the group."""
 
-    def __init__(self, collective: Collective, index: int, average: Average, record: Recorder) -> None:
+    def __init__(
+        self, collective: Collective, index: int, average: Average, record: Recorder, *, is_spread: bool = False
+    ) -> None:
         self._collective = collective
         self._index = index
         self._average = average
@@ -87,6 +92,8 @@ class Circle:
         self._roll[index, PID] = os.getpid()
         self._count = 0
         self._staged = torch.empty(0)
+        self._is_spread = is_spread
+        self._waited_s: float | None = None
 
     def average(self, vector: Tensor, what: str) -> float:
         """Replace `vector` [size], on any device, by the mean over all ranks; return the seconds waited for the last
@@ -101,10 +108,10 @@ class Circle:
             )
         with self.meeting(what):
             if vector.device.type == "cpu":
-                self._average(vector)
+                self._waited_s = self._average(vector)
             else:
                 self._staged = vector.cpu()
-                self._average(self._staged)
+                self._waited_s = self._average(self._staged)
                 vector.copy_(self._staged)
         return self.waited_s()
 
@@ -127,14 +134,20 @@ class Circle:
 
     def waited_s(self) -> float:
         """Return the seconds between this rank's arrival and the last one's at the latest barrier."""
-        return self.latest_s() - float(self._roll[self._index, STAMPS + self._count % 2]) / 1e9
+        return self.latest_s() - self._arrived_s()
 
     def latest_s(self) -> float:
         """Return the time (monotonic, s) at which the last rank reached the latest barrier.
 
-        No rank can record two barriers ahead of this one, so the stamps are still valid.
+        No rank can record two barriers ahead of this one, so the stamps are still valid. On several nodes, whose clocks
+        differ, it is this rank's own arrival and what it waited.
         """
+        if self._is_spread:
+            return self._arrived_s() + (self._waited_s or 0.0)
         return float(self._roll[:, STAMPS + self._count % 2].max()) / 1e9
+
+    def _arrived_s(self) -> float:
+        return float(self._roll[self._index, STAMPS + self._count % 2]) / 1e9
 
     def _blame(self, what: str, after_s: float, error: Exception) -> RunFailed:
         if after_s < 0.9 * self._collective.timeout_s:
@@ -144,7 +157,9 @@ class Circle:
             role for role, row in zip(self._collective.roles, self._roll, strict=True) if row[COUNT] < self._count
         ]
         stopped = [
-            role for role, row in zip(self._collective.roles, self._roll, strict=True) if _is_stopped(int(row[PID]))
+            role
+            for role, row in zip(self._collective.roles, self._roll, strict=True)
+            if not self._is_spread and _is_stopped(int(row[PID]))  # a process id of another node means nothing here
         ]
         if missing:
             why = " It is stopped." if set(missing) <= set(stopped) else " If it is only slow, raise timeout_s."
@@ -184,7 +199,7 @@ def torch_group(rank: Rank, backend: Literal["gloo", "nccl"], timeout_s: float) 
     check_listening()
     if rank.device.type == "cuda":
         torch.cuda.set_device(rank.device)  # NCCL takes the current GPU where no tensor names one
-    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+    use_interface(rank)
     distributed.init_process_group(
         backend,
         init_method=address(rank, "group"),

@@ -1,6 +1,5 @@
 """The exchange over gloo: one group of two ranks per client, so that a death breaks no other connection."""
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from torch.distributed import PrefixStore, ProcessGroupGloo  # type: ignore[attr
 
 from engine.errors import PeerLost
 from engine.runtime.rank.rank import Rank
-from engine.runtime.transport.rendezvous import store_of
+from engine.runtime.transport.rendezvous import store_of, use_interface
 from engine.runtime.transport.request_reply import START_S, Answer, Exchange, Request, Service
 from engine.system.network_isolation import check_listening
 
@@ -25,7 +24,7 @@ SERVER, CLIENT = 0, 1
 def _pair(rank: Rank, exchange: Exchange, client: int, me: int, timeout: timedelta) -> Any:
     """Return the group of the server and one client; both ends call this and wait for each other."""
     check_listening()
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    use_interface(rank)
     store: Any = PrefixStore(f"line{client}", store_of(rank, "lines"))
     store.set_timeout(timedelta(seconds=START_S))
     return ProcessGroupGloo(store, me, 2, timeout)

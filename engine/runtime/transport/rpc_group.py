@@ -5,7 +5,6 @@ Ranks meet through a file and use only the loopback interface: RPC runs any func
 """
 
 import ctypes
-import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -88,7 +87,7 @@ def _keep_thread_state() -> None:
 
 
 def _join(rank: Rank, patience_s: float, device_maps: DeviceMaps, threads: int) -> None:
-    os.environ["TP_SOCKET_IFNAME"] = os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    rendezvous.use_interface(rank)
     raise_open_files()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warning that TensorPipe is in maintenance mode

@@ -48,13 +48,14 @@ def averaging(collective: Collective, rank: Rank) -> Iterator[Average]:
             service = open_.enter_context(exchange.serve(rank, Mean(rank.world, collective.size)))
         line = open_.enter_context(exchange.connect(rank))
 
-        def average(vector: Tensor) -> None:
+        def average(vector: Tensor) -> float | None:
             line.outgoing.copy_(vector)
             try:
-                line.ask(Request(rank.index, kind=0))
+                answer = line.ask(Request(rank.index, kind=0))
             finally:
                 if rank.index == exchange.server:
                     service.check()
             vector.copy_(line.incoming)
+            return answer.held_ns / 1e9 if rank.meeting_point else None
 
         yield average

@@ -12,7 +12,7 @@ from engine.system import network_isolation
 
 LOADED = False
 WHY_NOT_ISOLATED = (
-    network_isolation.isolate()
+    "" if os.environ.get("PARALLAB_SPREAD") else network_isolation.isolate()
 )  # first of all: torch starts threads, and a process with threads can't enter a user namespace
 
 from engine.system.processes import die_with_parent  # noqa: E402

@@ -7,6 +7,7 @@ from multiprocessing.process import BaseProcess
 
 from engine.errors import RankFailed
 from engine.recorder import Point, Span
+from engine.runtime.nodes.node import RemoteProcess
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.process import RankPlan
 from engine.store.records import RankBatch, RankRow, RankState
@@ -19,7 +20,7 @@ class RankHandle:
     """One rank as the worker sees it."""
 
     plan: RankPlan
-    process: BaseProcess
+    process: BaseProcess | RemoteProcess
     channel: Connection
     state: RankState = "starting"
     preloaded: bool = False
@@ -50,6 +51,11 @@ class RankHandle:
     @property
     def pid(self) -> int:
         return self.process.pid or 0
+
+    @property
+    def remote(self) -> RemoteProcess | None:
+        """Its process if it is on another node: its pid means nothing here."""
+        return self.process if isinstance(self.process, RemoteProcess) else None
 
     def row(self) -> RankRow:
         """Return the rank as stored."""

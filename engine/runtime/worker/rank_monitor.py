@@ -106,6 +106,7 @@ class RankMonitor:
             member.trace,
             lambda: not member.open or bool(member.done_at),
             lambda: bool(member.done_at),
+            member.remote.looked_at if member.remote else None,
         )
 
     def _tell(self, kind: str, detail: str) -> None:
@@ -206,13 +207,16 @@ class RankMonitor:
             return
         code = member.process.exitcode
         if (
-            code == fork_server.EXIT_UNKNOWN
+            not member.remote
+            and code == fork_server.EXIT_UNKNOWN
             and not member.plan.parent_pid
             and (sentence := fork_server.end_of_server())
         ):
             self._lose_all(member, sentence)
             return
         how = "closed its channel but did not exit" if code is None else describe_exit(code)
+        if member.remote:
+            how = member.remote.lost or f"on node {member.remote.node} {how}"
         sentence = f"{member.role} (rank {member.plan.index}, pid {member.pid}) {how} before its work was done."
         if self._can_do_without(member):
             member.state = "failed"
@@ -221,7 +225,7 @@ class RankMonitor:
             return
         last_words = _tail(self.folder / "logs" / f"{member.role}.log")
         cause = memory_cause(last_words) or collective_cause(last_words)
-        if not cause and code == -signal.SIGKILL:
+        if not cause and code == -signal.SIGKILL and not member.remote:
             cause = kill_cause(self.kernel_kills, kernel_kills())
         member.failure = RankFailed(member.role, f"{sentence}{cause}", last_words)
         member.failed_at, member.state = time.monotonic(), "failed"
@@ -260,7 +264,7 @@ class RankMonitor:
             with suppress(OSError):  # it died this moment; its end of file is next
                 member.channel.send(go)
         if name == "ready":
-            self.progress.disturbance.begin([member.pid for member in self.members])
+            self.progress.disturbance.begin([member.pid for member in self.members if not member.remote])
 
     def _blame(self) -> None:
         """Raise the first failure, after a moment in which an earlier one may still arrive."""

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from engine.hang.stacks import remove_empty
 from engine.hang.watch import HangLimits
 from engine.home import DATA
 from engine.registry import server_roles
+from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.local_ranks import LocalRanks
 from engine.runtime.rank.process import RankPlan, rank_main
@@ -69,6 +71,12 @@ class Ranks:
     """When a rank counts as standing still; None for the usual limits."""
     end_when_hung: bool = False
     """Whether `run` raises RankFailed when the hang doctor finds that no rank continues."""
+    nodes: Sequence[Node] = ()
+    """Further nodes; each gets as many neighbouring ranks as this one, or one more."""
+    meeting_point: tuple[str, int] | None = None
+    """Address at which ranks on several nodes meet."""
+    interface: str = "lo"
+    """Network interface of the connections between ranks."""
     execution_time_s: float | None = None
     members: list[RankHandle] = field(default_factory=list)
 
@@ -98,9 +106,15 @@ class Ranks:
         joined = network.server_pid if network.level == "namespace" and self.start_method == "spawn" else None
         try:
             self.members = []
+            for node in self.nodes:
+                node.share(function, shared)
             for index, role in enumerate(self.roles):
+                plan = self._plan(index, role, departed, rule)
+                place = index * (len(self.nodes) + 1) // len(self.roles)
                 self.members.append(
-                    self._start(context, self._plan(index, role, departed, rule), function, shared, joined)
+                    self._start_on(self.nodes[place - 1], plan)
+                    if place
+                    else self._start(context, plan, function, shared, joined)
                 )
             self.sink.ranks([member.row() for member in self.members])
             watch = RankMonitor(
@@ -139,7 +153,16 @@ class Ranks:
             os.environ.get(DATA),
             rule,
             os.getpid() if self.start_method == "spawn" else None,
+            self.interface,
+            self.meeting_point,
         )
+
+    def _start_on(self, node: Node, plan: RankPlan) -> RankHandle:
+        """Start one rank on another node."""
+        ours, theirs = Pipe()
+        process = node.start(plan, theirs)
+        plan.trace.close()
+        return RankHandle(plan, process, ours)
 
     def _start(
         self, context: Any, plan: RankPlan, function: Callable[..., None], shared: tuple[Any, ...], joined: int | None
@@ -166,8 +189,14 @@ class Ranks:
 
     def _end_all(self, watch: RankMonitor | None) -> None:
         """Stop all live ranks and record that in the store; runs on every exit path."""
+        for node in self.nodes:
+            node.end_ranks(GRACE_S)
         left = end_processes(
-            [member.pid for member in self.members if member.process.exitcode is None or not member.exit_is_known],
+            [
+                member.pid
+                for member in self.members
+                if not member.remote and (member.process.exitcode is None or not member.exit_is_known)
+            ],
             GRACE_S,
         )
         if watch:

@@ -46,7 +46,7 @@ class RunProgress:
         self.folder = folder
         self.began = began
         self.time_before_s = time_before_s
-        self.telemetry = Telemetry([member.pid for member in members])
+        self.telemetry = Telemetry([member.pid for member in members if not member.remote])
         self.disturbance = disturbance
         self.traces = TraceCollector([member.trace for member in members])
         self.zero: float | None = None
@@ -91,7 +91,10 @@ class RunProgress:
             samples += [MachineSample(at, *place, value) for place, value in self.disturbance.sample().items()]
             self._trim_logs()
             for member in self.members:
-                member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
+                if (remote := member.remote) is None:
+                    member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
+                elif remote.report:
+                    member.memory_mb, member.cpu_percent = remote.report.memory_mb, remote.report.cpu_percent
         done, total, unit = self._totals()
         self.written_at = time.monotonic()
         own = self._run_points(done, unit, bool(samples), final)
