@@ -142,7 +142,8 @@ def test_a_run_is_launched_on_a_cluster_and_tells_its_job(lab: Lab) -> None:
     ):
         refused = mo.post("/runs", QUICK | {"terms": terms})
         assert refused.status_code == 422 and sentence in refused.text
-    run_id = mo.post("/runs", QUICK | {"terms": {"target": "lab", "nodes": 2}}).json()["id"]
+    asked = {"experiment": "parameter_server", "preset": "quick", "terms": {"target": "lab", "nodes": 2}}
+    run_id = mo.post("/runs", asked).json()["id"]
     waits = next(run for run in mo.told("/queue")["runs"] if run["run_id"] == run_id)
     assert (waits["target"], waits["reason"], waits["starts_in_s"]) == ("lab", "to be submitted to lab", None)
     assert mo.told(f"/runs/{run_id}")["job"] is None

@@ -45,7 +45,7 @@ def test_without_clusters_the_form_does_not_ask_where_to_run(home: Home) -> None
 
 def test_a_run_is_launched_on_a_cluster_with_some_nodes(home: Home, reader: Reader) -> None:
     clusters.write(home)
-    test = form()
+    test = form(experiment="parameter_server", preset="quick")
     assert test.button_group(key="launch.target").options == ["This machine", "lab"]
     assert "launch.nodes" not in keys(test) and "Estimated start" in html(test)
     test.button_group(key="launch.target").set_value("lab").run()
@@ -76,6 +76,14 @@ def test_a_run_that_no_node_can_take_is_refused_before_the_launch(home: Home) ->
     clusters.write(home)
     test = form(experiment="hogwild", preset="quick", on="lab", set="device:cuda")
     assert test.error and test.button(key="launch").disabled
+
+
+def test_a_run_whose_ranks_share_memory_is_refused_on_several_nodes(home: Home) -> None:
+    clusters.write(home)
+    test = form(experiment="hogwild", preset="quick", on="lab", nodes="2")
+    assert "Its ranks share memory" in test.error[0].value and test.button(key="launch").disabled
+    test.number_input(key="launch.nodes").set_value(1).run()
+    assert not test.error and not test.button(key="launch").disabled
 
 
 def test_each_run_of_a_sweep_runs_on_the_cluster(home: Home, reader: Reader) -> None:

@@ -83,7 +83,7 @@ def test_only_who_finds_a_runner_that_serves_is_told_of_its_settings(
 
 def test_a_run_on_a_cluster_waits_for_slurm_and_tells_its_job(parallab: Parallab, home: Home) -> None:
     clusters.write(home)
-    parallab(*SUBMIT, "--on", "lab", "--nodes", "2")
+    parallab("submit", "parameter_server", "--preset", "quick", "--no-runner", "--on", "lab", "--nodes", "2")
     assert "runs on" in (shown := parallab("show", "1").stdout) and "lab, 2 nodes" in shown
     assert json.loads(parallab("show", "1", "--json").stdout)["job"] is None
     with Store.open(home) as store:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 from engine.home import Home
 from engine.launch import launch
@@ -11,25 +12,27 @@ from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 
 NAME = "lab"
+NOWHERE = Path("/nowhere")
 ON_IT = Terms(target=NAME)
 
 
-def write(home: Home, nodes: int = 2, **keys: object) -> None:
+def write(home: Home, nodes: int = 2, shared: Path = NOWHERE, **keys: object) -> None:
     """Write the home's clusters.toml, with one cluster whose nodes have 2 cores."""
-    lines = [f"[{NAME}]", 'shared = "/tmp/nowhere"', "cores = 2", f"nodes = {nodes}"]
+    lines = [f"[{NAME}]", f'shared = "{shared}"', "cores = 2", f"nodes = {nodes}", "trusted = true"]
     home.clusters.write_text("\n".join([*lines, *(f"{key} = {value}" for key, value in keys.items())]))
     home.clusters.chmod(0o600)
 
 
 def queued(home: Home, nodes: int = 1, owner: str = "Ada") -> int:
     """Queue one quick run for the cluster."""
-    config = experiment("hogwild").configure("quick")
-    return launch(home, "hogwild", config, owner=owner, preset="quick", terms=replace(ON_IT, nodes=nodes))
+    name = "hogwild" if nodes == 1 else "parameter_server"  # the ranks of Hogwild! share memory
+    config = experiment(name).configure("quick")
+    return launch(home, name, config, owner=owner, preset="quick", terms=replace(ON_IT, nodes=nodes))
 
 
 def submitted(store: Store, run_id: int, state: str = "PENDING", reason: str = "Resources", nodes: str = "") -> None:
     """Submit a queued run's job, which squeue then lists in a state."""
-    assert store.cluster_jobs.plan(run_id, NAME, f"token-{run_id}", "/tmp/nowhere")
+    assert store.cluster_jobs.plan(run_id, NAME, f"token-{run_id}", str(NOWHERE))
     store.cluster_jobs.submitted(job_of(store, run_id), str(100 + run_id))
     store.cluster_jobs.seen([(job_of(store, run_id), JobState(str(100 + run_id), state, reason, nodes))])
 
