@@ -23,7 +23,7 @@ from bench.measuring import save, saved, served_home, wait_warm
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.worker.disturbance import read_counters
+from engine.runtime.usage.disturbance import read_counters
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 from engine.system.cpu_use import programs

@@ -17,16 +17,16 @@ from pathlib import Path
 
 from engine import __version__, seeding
 from engine.access.quotas import NONE, Limits, limits
-from engine.cluster import slurm
-from engine.cluster.file_mirror import mirror
-from engine.cluster.job_folder import JobFolder, JobSpec
-from engine.cluster.record_file import read_records
-from engine.cluster.records import Tail, tail_of
-from engine.cluster.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
-from engine.cluster.stored_run import StoredRun, apply
 from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError, NoCheckpoint
 from engine.home import Home
+from engine.jobs import slurm
+from engine.jobs.file_mirror import mirror
+from engine.jobs.job_folder import JobFolder, JobSpec
+from engine.jobs.record_file import read_records
+from engine.jobs.records import Tail, tail_of
+from engine.jobs.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
+from engine.jobs.stored_run import StoredRun, apply
 from engine.queue.shares import NOTHING, is_full, left, shares
 from engine.runner.run_loss import lose
 from engine.runtime.worker.stop_request import stop_reason
@@ -63,7 +63,7 @@ MOST_SUBMITTED = 10
 
 
 @dataclass
-class Seen:
+class JobWatch:
     """What is known of a job beside the store; not inherited by the next runner."""
 
     sink: StoredRun
@@ -76,7 +76,8 @@ class Seen:
     """When the run was first seen to have ended."""
     traces: int = 0
     """Number of requests for traces that the worker was told of."""
-    retry_at: float = 0.0
+    submit_again_at: float = 0.0
+    end_again_at: float = 0.0
     last: bool = False
     """Whether all of its file of records, even damaged lines at its end, is in the store."""
 
@@ -90,7 +91,7 @@ class ClusterJobs:
     polled_at: float = float("-inf")
     answered: bool = False
     """Whether squeue has answered since this runner began."""
-    _seen: dict[str, Seen] = field(default_factory=dict)
+    _seen: dict[str, JobWatch] = field(default_factory=dict)
     _complaints: dict[str, str] = field(default_factory=dict)
 
     def step(self) -> None:
@@ -103,6 +104,8 @@ class ClusterJobs:
                 self._look_after(job)
             except OSError as error:  # the shared folder does not answer: the next step tries again
                 self._complain(job.cluster, f"The folder of job {job.job_id or slurm.name_of(job)}: {error}")
+            except ConfigError as error:  # a job that is still to be submitted waits for its cluster
+                self._complain(job.cluster, str(error))
         self._submit_due()
 
     def _poll_if_due(self, jobs: list[ClusterJob]) -> None:
@@ -132,8 +135,8 @@ class ClusterJobs:
             listed.append((job, state))
         self.store.cluster_jobs.seen(listed)
 
-    def _of(self, job: ClusterJob) -> Seen:
-        return self._seen.setdefault(job.token, Seen(StoredRun(self.store, job)))
+    def _of(self, job: ClusterJob) -> JobWatch:
+        return self._seen.setdefault(job.token, JobWatch(StoredRun(self.store, job)))
 
     def _look_after(self, job: ClusterJob) -> None:
         seen, folder = self._of(job), JobFolder(Path(job.folder))
@@ -154,7 +157,7 @@ class ClusterJobs:
         else:
             self._while_alive(job, run, folder, seen)
 
-    def _take(self, job: ClusterJob, folder: JobFolder, seen: Seen, *, last: bool = False) -> bool:
+    def _take(self, job: ClusterJob, folder: JobFolder, seen: JobWatch, *, last: bool = False) -> bool:
         """Store the next records; return whether there may be more."""
         content = read_records(folder.records, job.position, CHUNK)
         tail = tail_of(content, job.position, last=last)
@@ -163,7 +166,7 @@ class ClusterJobs:
         self.store.cluster_jobs.advance(job, tail.position, *self._writes(job, tail, seen))
         return len(content) >= CHUNK
 
-    def _writes(self, job: ClusterJob, tail: Tail, seen: Seen) -> tuple[int, list[partial[None]]]:
+    def _writes(self, job: ClusterJob, tail: Tail, seen: JobWatch) -> tuple[int, list[partial[None]]]:
         """Return the number of the last record, and what stores the new ones."""
         writes: list[partial[None]] = []
         number, missing = job.sequence, 0
@@ -178,12 +181,12 @@ class ClusterJobs:
             writes.append(partial(self.store.runs.add_event, job.run_id, "records missing", "runner", words))
         return number, writes
 
-    def _tell_of_traces(self, run: Run, folder: JobFolder, seen: Seen) -> None:
+    def _tell_of_traces(self, run: Run, folder: JobFolder, seen: JobWatch) -> None:
         if run.status == "running" and len(found := self.store.read.traces.requests(run.id, 0)) > seen.traces:
             folder.request_traces([seconds for _, seconds in found])
             seen.traces = len(found)
 
-    def _while_queued(self, job: ClusterJob, run: Run, seen: Seen) -> None:
+    def _while_queued(self, job: ClusterJob, run: Run, seen: JobWatch) -> None:
         """A job that waits: withdraw it if its run was put on hold; see whether it failed to begin."""
         if self.store.read.cluster_jobs.is_held(run.id):
             if self._is_gone(job, seen):
@@ -196,7 +199,7 @@ class ClusterJobs:
         elif self._is_lost(job, seen):
             self.store.claims.refuse(run.id, f"Slurm no longer knows job {job.job_id}, and its run has not begun.")
 
-    def _while_alive(self, job: ClusterJob, run: Run, folder: JobFolder, seen: Seen) -> None:
+    def _while_alive(self, job: ClusterJob, run: Run, folder: JobFolder, seen: JobWatch) -> None:
         if self._is_over(job, seen) or self._is_lost(job, seen):
             self._take_last(job, folder, seen)
             self._settle(job, self.store.read.runs.one(run.id), seen)
@@ -205,13 +208,13 @@ class ClusterJobs:
         elif _is_over_time(run):
             self.store.claims.stop_at_limit(run.id)
 
-    def _take_last(self, job: ClusterJob, folder: JobFolder, seen: Seen) -> None:
+    def _take_last(self, job: ClusterJob, folder: JobFolder, seen: JobWatch) -> None:
         job = self.store.read.cluster_jobs.of(job.run_id) or job
         self._take(job, folder, seen, last=True)
         if folder.run.exists():
             mirror(folder.run, self.home.run_folder(job.run_id))
 
-    def _settle(self, job: ClusterJob, run: Run, seen: Seen) -> None:
+    def _settle(self, job: ClusterJob, run: Run, seen: JobWatch) -> None:
         """End a run whose job is over without a last record."""
         if run.status in ENDED:
             return
@@ -223,7 +226,7 @@ class ClusterJobs:
         else:
             lose(self.store, run, f"{_how(job, seen)} during the run. Recorded data is kept.")
 
-    def _stop(self, job: ClusterJob, run: Run, seen: Seen) -> None:
+    def _stop(self, job: ClusterJob, run: Run, seen: JobWatch) -> None:
         """Ask the worker to end its run, and end the job at the deadline, or at once with force."""
         if run.stop_kind == "force" or (job.stop_sent_at and seconds_since(job.stop_sent_at) > STOP_DEADLINE_S):
             self._end_job(job, seen)
@@ -232,7 +235,7 @@ class ClusterJobs:
                 slurm.ask_to_stop(job)
                 self.store.cluster_jobs.stop_sent(job)
 
-    def _see_off(self, job: ClusterJob, run: Run, folder: JobFolder, seen: Seen) -> None:
+    def _see_off(self, job: ClusterJob, run: Run, folder: JobFolder, seen: JobWatch) -> None:
         """After a run's end: see that its job has left Slurm, take the rest of its files, and forget it."""
         seen.ended_at = seen.ended_at or time.monotonic()
         if not self._is_gone(job, seen):
@@ -251,23 +254,23 @@ class ClusterJobs:
         self.store.cluster_jobs.remove(job)
         self._seen.pop(job.token, None)
 
-    def _end_job(self, job: ClusterJob, seen: Seen) -> None:
+    def _end_job(self, job: ClusterJob, seen: JobWatch) -> None:
         """End the job with all its processes; again every few seconds until Slurm no longer runs it."""
-        if time.monotonic() < seen.retry_at:
+        if time.monotonic() < seen.end_again_at:
             return
-        seen.retry_at = time.monotonic() + POLL_S
+        seen.end_again_at = time.monotonic() + POLL_S
         with suppress(SlurmUnavailable):  # the next step tries again
             slurm.end(job)
 
-    def _is_over(self, job: ClusterJob, seen: Seen) -> bool:
+    def _is_over(self, job: ClusterJob, seen: JobWatch) -> bool:
         """Return whether Slurm says that the job has ended and no record has come for a while."""
         return seen.state is not None and seen.state.state not in ACTIVE and _quiet_s(job) >= QUIET_S
 
-    def _is_lost(self, job: ClusterJob, seen: Seen) -> bool:
+    def _is_lost(self, job: ClusterJob, seen: JobWatch) -> bool:
         absent_s = time.monotonic() - seen.absent_since if seen.absent_since else 0.0
         return absent_s >= LOST_S and _quiet_s(job) >= LOST_S
 
-    def _is_gone(self, job: ClusterJob, seen: Seen) -> bool:
+    def _is_gone(self, job: ClusterJob, seen: JobWatch) -> bool:
         """Return whether nothing of the job runs any more."""
         if seen.state is not None:
             return seen.state.state not in ACTIVE
@@ -317,7 +320,7 @@ class ClusterJobs:
         assert job is not None
         self._hand_in(target, run, job)
 
-    def _submit_again(self, job: ClusterJob, seen: Seen) -> None:
+    def _submit_again(self, job: ClusterJob, seen: JobWatch) -> None:
         """Submit a job whose submission a crash or Slurm's silence has interrupted, once squeue did not list it."""
         run = self.store.read.runs.one(job.run_id)
         if run.status != "queued" or self.store.read.cluster_jobs.is_held(run.id):
@@ -327,13 +330,13 @@ class ClusterJobs:
                 self._forget(job)
             else:
                 self._end_job(job, seen)
-        elif seen.absent_since is not None and time.monotonic() >= seen.retry_at:
+        elif seen.absent_since is not None and time.monotonic() >= seen.submit_again_at:
             self._hand_in(cluster(self.home, job.cluster), run, job)
 
     def _hand_in(self, target: Cluster, run: Run, job: ClusterJob) -> None:
         """Write the job's folder and submit it; a run that Slurm refuses fails."""
         seen = self._of(job)
-        seen.absent_since, seen.retry_at = None, time.monotonic() + POLL_S
+        seen.absent_since, seen.submit_again_at = None, time.monotonic() + POLL_S
         try:
             JobFolder(Path(job.folder)).create(self._spec(target, run, JobFolder(Path(job.folder))))
             self.store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
@@ -393,7 +396,7 @@ def _quiet_s(job: ClusterJob) -> float:
     return seconds_since(job.grown_at or job.submitted_at)
 
 
-def _how(job: ClusterJob, seen: Seen) -> str:
+def _how(job: ClusterJob, seen: JobWatch) -> str:
     """Return how a job ended, as a sentence without its end."""
     state = seen.state.state if seen.state else ""
     words: Mapping[str, str] = {

@@ -28,8 +28,8 @@ from engine.runner.launcher import Launcher, LocalLauncher
 from engine.runner.placement import Placement
 from engine.runner.run_supervisor import Endings
 from engine.runner.sweep_repeats import Repeats
+from engine.runtime.usage.telemetry import Telemetry
 from engine.runtime.worker.code_version import is_replaced, version_on_disk
-from engine.runtime.worker.telemetry import Telemetry
 from engine.store import Reader, Store
 from engine.store.records import Run
 from engine.system.gpus import Gpus, NvmlGpus

@@ -133,8 +133,9 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
     if strays := found.get("folder"):
         sentence = f"Run folders without a run in the store: {_ids([int(Path(one.name).name) for one in strays])}."
         yield Trouble("orphan folders", sentence, f"Moves them to {home.aside}.", mend=partial(_clean, home, strays))
+    with_job = reader.cluster_jobs.run_ids()  # their files are still on the way
     for run_id, count in integrity.logs_of(reader).items():
-        if not home.run_folder(run_id).is_dir():
+        if run_id not in with_job and not home.run_folder(run_id).is_dir():
             sentence = f"The folder of run {run_id} is missing, with its {count} logs and any checkpoint."
             yield Trouble(
                 "missing folder",
@@ -154,8 +155,11 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
 
 
 def _without_worker(home: Home, reader: Reader) -> list[Run]:
-    """Return the active runs without a worker; empty if a runner is running, which handles them."""
-    runs = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE)]
+    """Return the active runs without a worker; empty if a runner is running, which handles them. The worker of a run
+    with a job is on the cluster, and the next runner asks there.
+    """
+    with_job = reader.cluster_jobs.run_ids()
+    runs = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE) if row.id not in with_job]
     gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
     return gone if gone and not is_running(home) else []
 

@@ -34,11 +34,12 @@ def leftovers(
     Anything that ended or was created less than `grace_s` (default: `GRACE_S`) ago is excluded.
     """
     grace_s = GRACE_S if grace_s is None else grace_s
+    with_job = reader.cluster_jobs.run_ids()  # the runner still copies their files
     return [
         *left_processes(home, reader, grace_s),
         *left_folders(home, reader),
         *left_segments(reader, shared_memory, grace_s),
-        *left_files(home, reader.runs.statuses()),
+        *left_files(home, {id: status for id, status in reader.runs.statuses().items() if id not in with_job}),
     ]
 
 

@@ -22,6 +22,7 @@ _OURS = frozenset(
         "backups",
         "catalogue",
         "checksums",
+        "clusters",
         "cookie",
         "data",
         "import",

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from engine.commands.authorize import permit
 from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home
-from engine.store import ALIVE, Reader, Store
+from engine.store import ALIVE, ENDED, Reader, Store
 from engine.store.access.accounts import Account
 from engine.store.access.accounts_mark import is_marked, mark
 from engine.store.maintenance.backup_copy import examine_copy, run_ids
@@ -40,7 +40,7 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
     `unchecked` accepts a file without a checksum; schema and integrity are still checked. Runs are restored, access is
     not: everyone has to sign in again, and the accounts of the replaced store are kept if it is readable. Raises
     Forbidden, StoreError for a damaged file, StoreTooNew, RunnerError while a runner is running, WrongStatus while a
-    run is active.
+    run is active or has a job on a cluster.
     """
     if not unchecked:
         check_sum(backup)
@@ -84,6 +84,7 @@ def _no_run_is_on(home: Home) -> None:
                 for row in reader.runs.find(statuses=ALIVE)
                 if (worker := reader.runs.one(row.id).worker) and lives(home, worker)
             ]
+            on += [job.run_id for job in reader.cluster_jobs.all() if reader.runs.one(job.run_id).status not in ENDED]
     except StoreError:  # restore must work for a damaged store
         return
     if on:

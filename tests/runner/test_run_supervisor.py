@@ -15,6 +15,7 @@ from engine.launch_options import Terms
 from engine.runner import run_supervisor
 from engine.runner.runner import Runner
 from engine.runtime.worker import worker
+from engine.runtime.worker.execution import Execution
 from engine.runtime.worker.stop_request import StopSwitch
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
@@ -379,8 +380,8 @@ def test_a_run_whose_ranks_fail_after_a_cancel_is_cancelled(
         store.runs.cancel(run_id, by="ada")
         raise RankFailed("trainer1", "trainer1 was killed by signal 9 (SIGKILL).")
 
-    monkeypatch.setattr(worker, "_execute", fail)
-    monkeypatch.setattr(worker, "_write_own_log", lambda _path: None)  # it would take over the output of this process
+    monkeypatch.setattr(Execution, "run", fail)
+    monkeypatch.setattr(worker, "write_own_log", lambda _path: None)  # it would take over the output of this process
     monkeypatch.setattr(worker.signal, "signal", lambda *_given: None)
     worker.carry_out(store, home, run_id, {}, StopSwitch())
     run = store.read.runs.one(run_id)

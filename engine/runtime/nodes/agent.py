@@ -16,26 +16,26 @@ import psutil
 
 from engine.hang.watch import busy_s, process_state
 from engine.runtime.nodes.messages import (
-    Ask,
-    Changed,
-    Closed,
-    Deliver,
+    AgentLeave,
+    ClockPing,
+    ClockPong,
     EndRanks,
-    Leave,
-    Ping,
-    Pong,
+    FlagChange,
+    NodeReport,
     ProcessReport,
-    Refused,
-    Relay,
-    Report,
-    Share,
-    Started,
+    RankClosed,
+    RankMessage,
+    RankRefused,
+    RankStarted,
+    SharedArguments,
+    StackQuestion,
     StartRank,
+    WorkerMessage,
 )
-from engine.runtime.nodes.sharing import SharedFlags, loads
+from engine.runtime.nodes.shared_values import SharedFlags, loads
 from engine.runtime.nodes.trace_copy import TraceSource
 from engine.runtime.rank.process import RankPlan, rank_main
-from engine.runtime.worker.telemetry import Telemetry
+from engine.runtime.usage.telemetry import Telemetry
 from engine.system.processes import end_processes
 from engine.trace.ring_reader import TraceReader
 
@@ -62,7 +62,7 @@ class _LocalRank:
     is_open: bool = True
 
 
-class Agent:
+class NodeAgent:
     """Serves one worker over its link until that leaves or is lost."""
 
     def __init__(self, link: Connection, interface: str) -> None:
@@ -98,23 +98,23 @@ class Agent:
     def _obey(self, message: Any) -> None:
         self._heard_at = time.monotonic()
         match message:
-            case Ping():
-                self._link.send(Pong(message.sent, time.monotonic()))
-            case Share():
+            case ClockPing():
+                self._link.send(ClockPong(message.sent, time.monotonic()))
+            case SharedArguments():
                 self._shared = loads(message.content, self._flags)
             case StartRank():
                 self._start(message)
-            case Deliver():
+            case WorkerMessage():
                 with suppress(OSError):  # the rank has just ended
                     self._ranks[message.index].channel.send(message.message)
-            case Changed():
+            case FlagChange():
                 self._flags.take(message)
-            case Ask():
+            case StackQuestion():
                 self._ranks[message.index].reader.ask_for_stacks()
             case EndRanks():
                 pids = [rank.process.pid for rank in self._ranks.values() if rank.is_open and rank.process.pid]
                 end_processes(pids, message.grace_s)
-            case Leave():
+            case AgentLeave():
                 self._leaving = True
 
     def _start(self, message: StartRank) -> None:
@@ -129,14 +129,14 @@ class Agent:
         try:
             process.start()
         except (OSError, EOFError) as error:
-            self._link.send(Refused(plan.index, f"The fork server did not start it: {error}"))
+            self._link.send(RankRefused(plan.index, f"The fork server did not start it: {error}"))
             return
         theirs.close()
         self._ranks[plan.index] = _LocalRank(
             plan.index, process, ours, TraceSource(plan.trace.memory), TraceReader(plan.trace.memory)
         )
         self._telemetry = Telemetry([rank.process.pid or 0 for rank in self._ranks.values()])
-        self._link.send(Started(plan.index, process.pid or 0))
+        self._link.send(RankStarted(plan.index, process.pid or 0))
 
     def _relay(self, rank: _LocalRank) -> None:
         try:
@@ -146,9 +146,9 @@ class Agent:
             self._send_traces()
             self._send_flags()
             rank.process.join(CLOSE_S)
-            self._link.send(Closed(rank.index, rank.process.exitcode))
+            self._link.send(RankClosed(rank.index, rank.process.exitcode))
             return
-        self._link.send(Relay(rank.index, message))
+        self._link.send(RankMessage(rank.index, message))
 
     def _send_news(self) -> None:
         now = time.monotonic()
@@ -160,7 +160,7 @@ class Agent:
             self._reported_at = now
             self._telemetry.sample()
             here = [rank for rank in self._ranks.values() if rank.is_open]
-            self._link.send(Report({rank.index: self._report(rank.process.pid or 0) for rank in here}))
+            self._link.send(NodeReport({rank.index: self._report(rank.process.pid or 0) for rank in here}))
 
     def _send_flags(self) -> None:
         for change in self._flags.changes():

@@ -8,14 +8,14 @@ from engine.trace.health import ProcessState
 
 
 @dataclass(frozen=True)
-class Ping:
+class ClockPing:
     """The worker asks for the agent's time; also tells that the worker lives."""
 
     sent: float
 
 
 @dataclass(frozen=True)
-class Pong:
+class ClockPong:
     """The answer to a ping."""
 
     sent: float
@@ -23,22 +23,22 @@ class Pong:
 
 
 @dataclass(frozen=True)
-class Share:
-    """What all ranks of a node get: the function and its arguments, pickled by `sharing.dumps`."""
+class SharedArguments:
+    """What all ranks of a node get: the function and its arguments, pickled by `shared_values.dumps`."""
 
     content: bytes
 
 
 @dataclass(frozen=True)
 class StartRank:
-    """Start a rank; `plan` is pickled by `sharing.dumps`."""
+    """Start a rank; `plan` is pickled by `shared_values.dumps`."""
 
     index: int
     plan: bytes
 
 
 @dataclass(frozen=True)
-class Deliver:
+class WorkerMessage:
     """A message of the worker to a rank."""
 
     index: int
@@ -46,7 +46,7 @@ class Deliver:
 
 
 @dataclass(frozen=True)
-class Ask:
+class StackQuestion:
     """Ask a rank for its stacks."""
 
     index: int
@@ -60,12 +60,12 @@ class EndRanks:
 
 
 @dataclass(frozen=True)
-class Leave:
+class AgentLeave:
     """The agent's work is done."""
 
 
 @dataclass(frozen=True)
-class Started:
+class RankStarted:
     """A rank's process runs."""
 
     index: int
@@ -73,7 +73,7 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Relay:
+class RankMessage:
     """A message of a rank to the worker."""
 
     index: int
@@ -81,7 +81,7 @@ class Relay:
 
 
 @dataclass(frozen=True)
-class Closed:
+class RankClosed:
     """A rank's process has ended."""
 
     index: int
@@ -89,7 +89,7 @@ class Closed:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RankRefused:
     """A rank could not be started."""
 
     index: int
@@ -97,7 +97,7 @@ class Refused:
 
 
 @dataclass(frozen=True)
-class Changed:
+class FlagChange:
     """Elements of a shared tensor that were written on the sender's node."""
 
     number: int
@@ -128,7 +128,7 @@ class ProcessReport:
 
 
 @dataclass(frozen=True)
-class Report:
+class NodeReport:
     """The processes of a node's ranks, by rank."""
 
     processes: Mapping[int, ProcessReport]

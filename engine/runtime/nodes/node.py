@@ -12,24 +12,24 @@ from typing import Any
 
 from engine.errors import RankFailed
 from engine.runtime.nodes.messages import (
-    Ask,
-    Changed,
-    Closed,
-    Deliver,
+    AgentLeave,
+    ClockPing,
+    ClockPong,
     EndRanks,
-    Leave,
-    Ping,
-    Pong,
+    FlagChange,
+    NodeReport,
     ProcessReport,
-    Refused,
-    Relay,
-    Report,
-    Share,
-    Started,
+    RankClosed,
+    RankMessage,
+    RankRefused,
+    RankStarted,
+    SharedArguments,
+    StackQuestion,
     StartRank,
     TracePart,
+    WorkerMessage,
 )
-from engine.runtime.nodes.sharing import SharedFlags, dumps
+from engine.runtime.nodes.shared_values import SharedFlags, dumps
 from engine.runtime.nodes.trace_copy import write
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.messages import Done, Failed, Go
@@ -115,7 +115,7 @@ class Node:
     def share(self, function: Callable[..., None], shared: tuple[Any, ...]) -> None:
         """Send what all ranks get."""
         self._wait_for_clock()
-        self._send(Share(dumps((function, shared), self._flags)))
+        self._send(SharedArguments(dumps((function, shared), self._flags)))
         self._heard_at = time.monotonic()  # sending much takes a while, in which no ping is sent
 
     def start(self, plan: RankPlan, channel: Connection) -> RemoteProcess:
@@ -140,7 +140,7 @@ class Node:
 
     def close(self) -> None:
         """Let the agent leave."""
-        self._send(Leave())
+        self._send(AgentLeave())
         self._closing = True
         self._thread.join(2.0)
         with suppress(OSError):
@@ -169,7 +169,7 @@ class Node:
         now = time.monotonic()
         if now - self._pinged_at >= (PING_S if len(self._trips) >= 5 else LOOK_S):
             self._pinged_at = now
-            self._send(Ping(now))
+            self._send(ClockPing(now))
         channels = {rank.channel: index for index, rank in self._ranks.items() if not rank.channel.closed}
         for ready in wait([self._link, *channels], LOOK_S):
             if ready is self._link:
@@ -181,7 +181,7 @@ class Node:
         for index, rank in self._ranks.items():
             if (asked := rank.reader.asked) != rank.asked:
                 rank.asked = asked
-                self._send(Ask(index))
+                self._send(StackQuestion(index))
         if time.monotonic() - self._heard_at > SILENCE_S:
             raise EOFError
 
@@ -195,31 +195,31 @@ class Node:
             return
         if isinstance(message, Go):
             message = replace(message, at=message.at + self.ahead_s)
-        self._send(Deliver(index, message))
+        self._send(WorkerMessage(index, message))
 
     def _hear(self, message: Any) -> None:
         self._heard_at = now = time.monotonic()
         match message:
-            case Pong():
+            case ClockPong():
                 trip = now - message.sent
                 self._trips.append((trip, message.here - message.sent - trip / 2))
-            case Started():
+            case RankStarted():
                 self._ranks[message.index].process.pid = message.pid
                 self._ranks[message.index].started.set()
-            case Refused():
+            case RankRefused():
                 self._ranks[message.index].refused = message.why
                 self._ranks[message.index].started.set()
-            case Relay():
+            case RankMessage():
                 with suppress(OSError):  # the worker has closed its end
                     self._ranks[message.index].channel.send(self._in_our_time(message.message))
-            case Changed():
+            case FlagChange():
                 self._flags.take(message)
             case TracePart():
                 write(self._ranks[message.index].trace, message, -round(self.ahead_s * 1e9))
-            case Report():
+            case NodeReport():
                 for index, report in message.processes.items():
                     self._ranks[index].process.report = report
-            case Closed():
+            case RankClosed():
                 rank = self._ranks[message.index]
                 rank.process.exitcode = message.exit_code
                 rank.process.ended.set()

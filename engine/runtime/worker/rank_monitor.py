@@ -18,7 +18,7 @@ from engine.hang.watch import HangLimits, HangWatch, WatchedRank
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Said
-from engine.runtime.worker.disturbance import Disturbance
+from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import patiently
 from engine.runtime.worker.run_progress import RunProgress

@@ -25,7 +25,7 @@ from engine.runtime.rank.local_ranks import LocalRanks
 from engine.runtime.rank.process import RankPlan, rank_main
 from engine.runtime.rank.rank import Rank
 from engine.runtime.rank.sealed_call import Sealed, call_inside
-from engine.runtime.worker.disturbance import Disturbance
+from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.sink import Sink

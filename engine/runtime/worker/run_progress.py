@@ -8,11 +8,11 @@ from pathlib import Path
 
 from engine.errors import StoreBusy, StoreFull
 from engine.recorder import Point, Span
-from engine.runtime.worker.disturbance import Disturbance
+from engine.runtime.usage.disturbance import Disturbance
+from engine.runtime.usage.telemetry import Telemetry
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import PATIENCE_S, patiently
 from engine.runtime.worker.sink import Sink
-from engine.runtime.worker.telemetry import Telemetry
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch
 from engine.store.timestamps import now

@@ -17,14 +17,14 @@ from engine import __version__, seeding
 from engine.data.sets.registry import preload
 from engine.errors import NoCheckpoint
 from engine.home import Home
-from engine.runtime.execution import Execution
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
+from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.code_version import is_replaced, told_of_replacement, version_on_disk
 from engine.runtime.worker.commit_log import VARIABLE, CommitLog
-from engine.runtime.worker.disturbance import Disturbance
 from engine.runtime.worker.environment import environment
+from engine.runtime.worker.execution import Execution
 from engine.runtime.worker.retry import patiently
 from engine.runtime.worker.sink import Sink, StoreSink
 from engine.runtime.worker.stop_request import StopSwitch, stop_reason

@@ -20,7 +20,8 @@ TABLES = (
 """In the order of writing and reading: a row follows the rows that it refers to."""
 _LEFT_OUT = {
     "runs": (
-        *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries", "end_when_hung", "target"),
+        *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries", "end_when_hung"),
+        *("target", "nodes"),
         *(
             "worker_boot_id",
             "worker_pid",

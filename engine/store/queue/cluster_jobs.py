@@ -66,6 +66,10 @@ class ClusterJobReader:
         """Return all jobs that are not over, oldest first."""
         return [_as_job(row) for row in self.db.rows("SELECT * FROM cluster_jobs ORDER BY run_id")]
 
+    def run_ids(self) -> set[int]:
+        """Return the runs that have a job, ended ones until their files are in the home."""
+        return {int(row["run_id"]) for row in self.db.rows("SELECT run_id FROM cluster_jobs")}
+
     def of(self, run_id: int) -> ClusterJob | None:
         """Return the job of a run, None if it has none (yet, or any more)."""
         row = self.db.row("SELECT * FROM cluster_jobs WHERE run_id = ?", [run_id])

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from engine.runtime.worker.disturbance import Counters, Disturbance
+from engine.runtime.usage.disturbance import Counters, Disturbance
 from engine.system.cpu_use import CoreUse, ProcessUse
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from engine.runtime.nodes.messages import Changed
+from engine.runtime.nodes.messages import FlagChange
 from engine.trace.ring import TraceMemory
 
 SMALL_BYTES = 16_384
@@ -43,7 +43,7 @@ class SharedFlags:
             self._known.append(tensor.clone())
             return len(self.tensors) - 1
 
-    def changes(self) -> Iterator[Changed]:
+    def changes(self) -> Iterator[FlagChange]:
         """Yield what was written here since the last call."""
         with self._lock:
             all_ = list(zip(self.tensors, self._known, strict=True))
@@ -53,9 +53,9 @@ class SharedFlags:
                 places = torch.nonzero(now.flatten() != known.flatten()).flatten().tolist()
                 known.copy_(now)
                 flat = now.flatten()
-                yield Changed(number, places, [int(flat[place]) for place in places])
+                yield FlagChange(number, places, [int(flat[place]) for place in places])
 
-    def take(self, change: Changed) -> None:
+    def take(self, change: FlagChange) -> None:
         """Write what was written on another node."""
         for tensor in (self.tensors[change.number], self._known[change.number]):
             flat = tensor.view(-1)

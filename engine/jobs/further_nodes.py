@@ -13,15 +13,15 @@ from multiprocessing.connection import Listener
 from pathlib import Path
 from typing import Any
 
-from engine.cluster.job_folder import JobFolder
 from engine.errors import RunFailed
 from engine.home import ROOT
-from engine.runtime.execution import Surroundings
+from engine.jobs.job_folder import JobFolder
 from engine.runtime.nodes.addresses import own_address, slurm_address
-from engine.runtime.nodes.agent import Agent, connect
+from engine.runtime.nodes.agent import NodeAgent, connect
 from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
 from engine.runtime.transport.rendezvous import meeting_point
+from engine.runtime.worker.execution import NodeSetting
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ CONNECT_S = 120.0
 
 
 @contextmanager
-def further_nodes(folder: JobFolder, count: int, interface: str) -> Iterator[Surroundings]:
+def further_nodes(folder: JobFolder, count: int, interface: str) -> Iterator[NodeSetting]:
     """Start the agents of `count` further nodes for the block; raises RunFailed if one does not connect in time."""
     here = os.environ.get("SLURMD_NODENAME", "")
     others = [name for name in _job_nodes() if name != here]
@@ -43,7 +43,7 @@ def further_nodes(folder: JobFolder, count: int, interface: str) -> Iterator[Sur
         try:
             nodes = tuple(_connected(listener, agents, count))
             log.info("connected with %d further nodes", len(nodes))
-            yield Surroundings(nodes, meeting, interface_here)
+            yield NodeSetting(nodes, meeting, interface_here)
             for node in nodes:
                 node.close()
             agents.wait(timeout=10)
@@ -60,7 +60,7 @@ def serve(path: str, host: str, port: int, interface: str) -> None:
     fork_server.wait_until_loaded()  # from here on, ranks start in milliseconds
     link = connect(host, port, key)
     link.send(os.environ.get("SLURMD_NODENAME", ""))
-    Agent(link, own_interface).serve()
+    NodeAgent(link, own_interface).serve()
     os._exit(0)
 
 
@@ -77,9 +77,16 @@ def _job_nodes() -> list[str]:
 
 def _start_agents(folder: JobFolder, count: int, address: Any, interface: str) -> subprocess.Popen[bytes]:
     host, port = address
-    tasks = ("--relative=1", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--kill-on-bad-exit=1")
+    tasks = (
+        "--relative=1",
+        f"--nodes={count}",
+        f"--ntasks={count}",
+        "--ntasks-per-node=1",
+        "--kill-on-bad-exit=1",
+        "--export=ALL",
+    )
     cores = f"--cpus-per-task={os.environ.get('SLURM_CPUS_PER_TASK', '1')}"
-    command = (sys.executable, "-m", "engine.cluster.job", str(folder.path), host, str(port), interface)
+    command = (sys.executable, "-m", "engine.jobs.job", str(folder.path), host, str(port), interface)
     with (folder.run / "logs" / "agents.log").open("ab") as output:
         return subprocess.Popen(
             ["srun", *tasks, cores, *command],

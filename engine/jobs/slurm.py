@@ -8,18 +8,22 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from engine.cluster.job import run_job
 from engine.cluster.targets import Cluster
 from engine.errors import RunnerError
+from engine.jobs.job import run_job
+from engine.jobs.probe import probe_node
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import Run
 
 PREFIX = "parallab"
 COMMAND_S = 20.0
 """Time limit of a Slurm command."""
+PROBE_LIMIT_MIN = 10
+"""Time limit of the doctor's job."""
 ACTIVE = frozenset(
     (
         *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"),
@@ -42,32 +46,57 @@ class SlurmUnavailable(RunnerError):
 
 
 def submit(cluster: Cluster, run: Run, job: ClusterJob, nodes: int) -> str:
-    """Submit a job and return Slurm's id; raises SlurmRefused, SlurmUnavailable."""
+    """Submit a run's job and return Slurm's id; raises SlurmRefused, SlurmUnavailable."""
+    asked = {
+        "job_name": name_of(job),
+        "comment": f"Parallab run {run.id} of {re.sub('[^A-Za-z0-9 @._-]', '?', run.owner)}",
+        "time": cluster.time_limit_min,
+        "cpus_per_task": max(1, min(cluster.cores, -(-run.demand.cores // nodes))),
+        "gpus_per_node": -(-run.demand.gpus // nodes) or None,
+        "exclusive": True if cluster.exclusive or run.exclusive or nodes > 1 else None,
+    }
+    return _submit(cluster, nodes, Path(job.folder), partial(run_job, nodes=nodes), asked)
+
+
+def submit_probe(cluster: Cluster, name: str, folder: Path, nodes: int) -> str:
+    """Submit a job that asks for as much as a run may and examines each of its nodes (engine/jobs/probe.py)."""
+    asked = {
+        "job_name": name,
+        "comment": "Parallab doctor",
+        "time": min(PROBE_LIMIT_MIN, cluster.time_limit_min),
+        "cpus_per_task": cluster.cores,
+        "gpus_per_node": cluster.gpus or None,
+        "exclusive": True if cluster.exclusive or nodes > 1 else None,
+        "use_srun": nodes > 1,
+        "srun_args": [f"--cpus-per-task={cluster.cores}", "--export=ALL"],
+    }
+    return _submit(cluster, nodes, folder, probe_node, asked)
+
+
+def _submit(
+    cluster: Cluster, nodes: int, folder: Path, function: Callable[[str], None], asked: Mapping[str, object]
+) -> str:
     from submitit import SlurmExecutor
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
     if shutil.which("sbatch") is None:
         raise SlurmUnavailable("sbatch is not installed on the runner's machine, so no job can be submitted.")
-    asked = {
-        "job_name": name_of(job),
-        "comment": f"Parallab run {run.id} of {re.sub('[^A-Za-z0-9 @._-]', '?', run.owner)}",
-        "time": cluster.time_limit_min,
+    usual = {
         "nodes": nodes,
         "ntasks_per_node": 1,
-        "cpus_per_task": max(1, min(cluster.cores, -(-run.demand.cores // nodes))),
-        "gpus_per_node": -(-run.demand.gpus // nodes) or None,
         "mem": f"{cluster.memory_gb}GB" if cluster.memory_gb else None,
-        "exclusive": True if cluster.exclusive or run.exclusive or nodes > 1 else None,
         **{key: getattr(cluster, key) for key in ("partition", "account", "qos", "constraint")},
         "setup": [f"module load {module}" for module in cluster.modules] + [f"cd {shlex.quote(str(cluster.checkout))}"],
         "stderr_to_stdout": True,
         "use_srun": False,
         "additional_parameters": {"no-requeue": True, "export": EXPORTED},
     }
+    options = {key: value for key, value in (usual | {**asked}).items() if value is not None}
+    start = cluster.python_command if options["use_srun"] else f"exec {cluster.python_command}"
     try:
-        executor = SlurmExecutor(Path(job.folder) / "slurm", python=f"exec {cluster.python_command}")
-        executor.update_parameters(**{key: value for key, value in asked.items() if value is not None})
-        return str(executor.submit(run_job, job.folder, nodes).job_id)
+        executor = SlurmExecutor(folder / "slurm", python=start)
+        executor.update_parameters(**options)
+        return str(executor.submit(function, str(folder)).job_id)
     except (FailedJobError, FailedSubmissionError, subprocess.CalledProcessError) as error:
         words = " ".join(str(error).split())[-400:]
         kind = SlurmUnavailable if any(sign in words.lower() for sign in _TRANSIENT) else SlurmRefused
@@ -108,6 +137,11 @@ def ask_to_stop(job: ClusterJob) -> None:
 def end(job: ClusterJob) -> None:
     """End the job with all its processes; raises SlurmUnavailable."""
     _cancel(job)
+
+
+def end_by_name(name: str) -> None:
+    """End a job with all its processes; raises SlurmUnavailable."""
+    _call("scancel", "--quiet", f"--name={name}")
 
 
 def name_of(job: ClusterJob) -> str:

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from engine.cluster.records import Ended, JobSink, Line
+from engine.jobs.records import Ended, JobSink, Line
 from engine.runtime.worker.sink import StoreSink
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
@@ -36,6 +36,8 @@ class StoredRun(StoreSink):
 
     def end(self, status: Ended, cause: str, error: str, execution_time_s: float | None) -> None:
         run = self._store.read.runs.one(self._run_id)
+        if status == "cancelled" and not run.stop_requested_by:
+            return  # by the cluster, which says why: scancel, a time limit, preemption, a lost node
         if run.stop_requested_by and status != "finished":
             status, cause = "cancelled", stop_reason(run)
         self._store.claims.end(

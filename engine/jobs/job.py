@@ -1,22 +1,21 @@
-"""The function that submitit calls on a node. Small: the fork server loads torch beside the worker's own imports."""
+"""The functions that begin a job's processes on a node. Torch-free and small: the fork server loads torch beside the
+worker's own imports.
+"""
 
 import os
+from importlib import import_module
 
 
 def run_job(path: str, nodes: int = 1) -> None:
     """Execute the run whose job folder this is, on that many nodes of which this is the first."""
     _prepare(path, nodes > 1)
-    from engine.cluster.worker import execute_job
-
-    execute_job(path)
+    import_module("engine.jobs.worker").execute_job(path)
 
 
 def serve_agent(path: str, host: str, port: int, interface: str) -> None:
     """Serve the worker of a job at this address, on a further node of it."""
     _prepare(path, spread=True)
-    from engine.cluster.further_nodes import serve
-
-    serve(path, host, port, interface)
+    import_module("engine.jobs.further_nodes").serve(path, host, port, interface)
 
 
 def _prepare(path: str, spread: bool) -> None:

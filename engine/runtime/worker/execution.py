@@ -15,7 +15,7 @@ from engine.errors import EngineError, RankFailed
 from engine.home import DATA, Home
 from engine.registry import experiment, method
 from engine.runtime.nodes.node import Node
-from engine.runtime.worker.disturbance import Disturbance
+from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import Sink
 from engine.runtime.worker.stop_request import StopRequested, StopSwitch
@@ -25,7 +25,7 @@ from engine.system.out_of_memory import gpu_failure, gpu_of, limit_met, memory_c
 log = logging.getLogger(__name__)
 
 
-class Surroundings(NamedTuple):
+class NodeSetting(NamedTuple):
     """What ranks on several nodes need to find each other."""
 
     nodes: tuple[Node, ...]
@@ -35,7 +35,7 @@ class Surroundings(NamedTuple):
     """The first node's network interface."""
 
 
-ONE_NODE = Surroundings((), None, "lo")
+ONE_NODE = NodeSetting((), None, "lo")
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Execution:
     end_when_hung: bool = False
     resumed: Callable[[], tuple[Path | None, float]] = lambda: (None, 0.0)
     """Returns the checkpoint to resume from, and the training time up to it."""
-    further_nodes: Callable[[], AbstractContextManager[Surroundings]] | None = None
+    further_nodes: Callable[[], AbstractContextManager[NodeSetting]] | None = None
     """Opens the connection with further nodes; None for a run on one."""
     ranks: Ranks | None = field(default=None, init=False)
 

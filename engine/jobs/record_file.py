@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.cluster.job_folder import JobFolder
-from engine.cluster.records import (
+from engine.errors import StoreFull
+from engine.jobs.job_folder import JobFolder
+from engine.jobs.records import (
     BatchRecord,
     BeginRecord,
     Ended,
@@ -29,7 +30,6 @@ from engine.cluster.records import (
     plain,
     raw_point,
 )
-from engine.errors import StoreFull
 from engine.recorder import Point
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from engine import __version__
-from engine.cluster.further_nodes import further_nodes
-from engine.cluster.job_folder import JobFolder, JobSpec
-from engine.cluster.record_file import RecordFile
 from engine.home import Home
-from engine.runtime.execution import Execution
-from engine.runtime.worker.disturbance import Disturbance
+from engine.jobs.further_nodes import further_nodes
+from engine.jobs.job_folder import JobFolder, JobSpec
+from engine.jobs.record_file import RecordFile
+from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.environment import environment
+from engine.runtime.worker.execution import Execution
 from engine.runtime.worker.retry import patiently
 from engine.runtime.worker.stop_request import StopSwitch
 from engine.runtime.worker.worker import close_up_logs, warm_up, write_own_log

@@ -1,0 +1,68 @@
+"""Files of a job's folder arrive in the run's folder, complete or not at all."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from engine.jobs import file_mirror
+from engine.jobs.file_mirror import mirror
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "source" / "logs").mkdir(parents=True)
+    return tmp_path / "source"
+
+
+def test_a_log_grows_and_is_copied_anew_once_it_was_shortened(source: Path, tmp_path: Path) -> None:
+    log, copy = source / "logs" / "trainer1.log", tmp_path / "copy" / "logs" / "trainer1.log"
+    log.write_text("")
+    mirror(source, tmp_path / "copy")
+    assert copy.read_text() == ""
+    log.write_text("first\n" * 1000)
+    mirror(source, tmp_path / "copy")
+    with log.open("a") as file:
+        file.write("second\n")
+    mirror(source, tmp_path / "copy")
+    assert copy.read_text() == log.read_text()
+    log.write_text("third\n" * 2000)
+    mirror(source, tmp_path / "copy")
+    assert copy.read_text() == log.read_text()
+
+
+def test_a_checkpoint_that_is_replaced_meanwhile_is_left_for_the_next_time(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, copyfile = tmp_path / "copy", shutil.copyfile
+
+    def save(text: str) -> None:
+        for name in ("checkpoint.pt", "checkpoint.json"):
+            (source / f"{name}.new").write_text(text)
+            (source / f"{name}.new").replace(source / name)
+
+    save("old")
+    mirror(source, target)
+    save("new1")
+
+    def replaced_meanwhile(*given: object, **more: object) -> None:
+        copyfile(*given, **more)  # type: ignore[call-overload]
+        save("newer")
+
+    monkeypatch.setattr(file_mirror.shutil, "copyfile", replaced_meanwhile)
+    mirror(source, target)
+    assert {path.read_text() for path in target.glob("checkpoint*")} == {"old"}
+    monkeypatch.setattr(file_mirror.shutil, "copyfile", copyfile)
+    mirror(source, target)
+    assert {path.read_text() for path in target.glob("checkpoint*")} == {"newer"}
+
+
+def test_links_and_pipes_are_left_out(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (source / "link.pt").symlink_to(tmp_path / "secret")
+    (source / "logs" / "link.log").symlink_to(tmp_path / "secret")
+    os.mkfifo(source / "pipe")
+    (source / "a.lock").write_text("")
+    mirror(source, tmp_path / "copy")
+    assert [path for path in (tmp_path / "copy").rglob("*") if path.is_file()] == []
