@@ -9,6 +9,8 @@ Priority = Literal["low", "normal", "high"]
 PRIORITIES: tuple[Priority, ...] = ("low", "normal", "high")
 LONGEST_S = 30 * 86_400.0
 MOST_RETRIES = 10
+HERE = "this machine"
+"""The target of runs that no cluster runs, in filters, columns and groups."""
 
 
 @dataclass(frozen=True)

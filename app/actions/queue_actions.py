@@ -12,6 +12,7 @@ from app.ui.store_access import command, reading
 from app.ui.widgets import show_facts
 from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority, Terms
+from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import Wait, outlook, prospect, start_in_words
 from engine.store import Reader, Store
@@ -56,6 +57,8 @@ def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
         before = reader.queue.position(run.id)
         if before is None:
             return "On hold."
+        if run.target:
+            return _sentence(cluster_wait(run.target, reader.cluster_jobs.of(run.id)))
         return (
             "Next in the queue."
             if before == 0
@@ -76,6 +79,8 @@ def in_short(run: RunRow, wait: Wait | None, reader: Reader) -> str:
         before = reader.queue.position(run.id)
         if before is None:
             return "on hold"
+        if run.target:
+            return cluster_wait(run.target, reader.cluster_jobs.of(run.id))
         return f"{before:,} {'run' if before == 1 else 'runs'} ahead in the queue" if before else "next in the queue"
     starts = start_in_words(wait.starts_in_s) if wait.reason != "starts next" else ""
     return f"{wait.reason}, starts {starts}" if starts else wait.reason
@@ -124,5 +129,5 @@ def _button(
 
 def _sentence(words: str) -> str:
     """Return words as a sentence; a name at the start keeps its case."""
-    starts_low = words.startswith(("waits", "held", "starts"))
+    starts_low = words.startswith(("waits", "held", "starts", "to be"))
     return f"{words[:1].upper() if starts_low else words[:1]}{words[1:]}."

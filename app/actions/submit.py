@@ -9,7 +9,7 @@ from app.ui.html import as_text
 from app.ui.store_access import reading, told
 from app.ui.widgets import PAGES, go_to_duel, go_to_figure, go_to_run, go_to_sweep
 from engine.config import Config
-from engine.duel.launch import launch_duel
+from engine.duel.launch import AGAIN, launch_duel
 from engine.duel.spec import Duel
 from engine.errors import EngineError
 from engine.home import Home
@@ -53,6 +53,7 @@ class DuelOrder:
 
     duel: Duel
     title: str = ""
+    terms: Terms = AGAIN
 
 
 Wanted = PendingLaunch | SweepOrder | DuelOrder | Resumption | Repetition
@@ -90,7 +91,7 @@ def _launch(wanted: Wanted) -> None:
         if isinstance(wanted, SweepOrder):
             found = wanted.launch(home, owner=owner)
         elif isinstance(wanted, DuelOrder):
-            found = launch_duel(home, wanted.duel, owner=owner, title=wanted.title)
+            found = launch_duel(home, wanted.duel, owner=owner, title=wanted.title, terms=wanted.terms)
         elif isinstance(wanted, PendingLaunch):
             found = launch(
                 home,

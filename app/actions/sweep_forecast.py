@@ -15,6 +15,7 @@ from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
 from engine.store import Reader, Sweep
+from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED, Timing
 from engine.sweep.plan import Plan, SweepCell
 from engine.system.machine import demand, machine
@@ -27,6 +28,9 @@ FRESH_S = 5.0
 def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | None, asked: Terms) -> None:
     """Show the number of runs, their estimated usage, and the estimated finish if launched now."""
     cells = _with_warm_up(planned, timing)
+    if asked.target:
+        show_facts([("To launch", count_of(planned, timing))])
+        return
     found = _planned(experiment, planned, cells, timing is not None, asked)
     shown = facts(found, planned, timing)
     if timing and timing.most > seeds:
@@ -75,8 +79,12 @@ def _planned(experiment: str, planned: Plan, runs: Sequence[SweepCell], exclusiv
         )
 
 
-def what_is_left(sweep: Sweep) -> None:
-    """Show the estimates of a sweep's remaining runs, in a line."""
+def what_is_left(sweep: Sweep, runs: Sequence[RunRow]) -> None:
+    """Show the estimates of a sweep's remaining runs, in a line; without estimates if a cluster runs them."""
+    if target := next((run.target for run in runs), ""):
+        count = sweep.total - sweep.ended
+        st.caption(as_text(f"{count:,} {'run' if count == 1 else 'runs'} left, on {target}."))
+        return
     with reading() as reader:
         found = _left(str(Home.find().path), sweep.id, sweep.fields, reader)
     st.caption(as_text(" ".join(left(found, sweep))))

@@ -98,6 +98,7 @@ def _wait(wait: Wait) -> WaitTold:
         priority=run.priority,
         cores=run.demand.cores,
         gpus=run.demand.gpus,
+        target=run.target,
         created_at=run.created_at,
         held_by=run.held_by,
         reason=wait.reason,

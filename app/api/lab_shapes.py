@@ -125,6 +125,7 @@ class WaitTold(Shape):
     priority: Priority
     cores: Count
     gpus: Count
+    target: str = Field(description="Cluster that it is for; empty for the console's machine.")
     created_at: Moment
     held_by: str | None
     reason: str = Field(description="Why it waits.")

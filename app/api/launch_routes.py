@@ -57,7 +57,7 @@ class Submission(Body):
         {}, description="Settings that override the preset; GET /experiments/{name} has their JSON schema."
     )
     title: str = Field("", max_length=NAME_LENGTH, description="Name of the run.")
-    terms: TermsTold = Field(TermsTold(), description="Priority, core sharing, time limit and retries.")
+    terms: TermsTold = Field(TermsTold(), description="Priority, core sharing, time limit, retries and cluster.")
     owner: Owner = None
 
 

@@ -11,6 +11,7 @@ from app.api.run_shapes import (
     Demanded,
     EventTold,
     HealthTold,
+    JobTold,
     Phases,
     RankTold,
     RunEntry,
@@ -24,6 +25,7 @@ from app.run import log_tail
 from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST
 from engine.home import Home
+from engine.queue.cluster_wait import job_state
 from engine.store import Reader, Status
 
 router = APIRouter()
@@ -122,6 +124,7 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
     found = reader.runs.one(run_id)
     same = {name: getattr(found, name) for name in RunInFull.model_fields if hasattr(found, name)}
     entry = reader.runs.entry(run_id)
+    job = job_state(found, reader.cluster_jobs.of(run_id))
     told = (
         vars(entry)
         | {"disturbance": entry.disturbance, "disturbed": entry.disturbed}
@@ -136,6 +139,7 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
         },
         demand=Demanded.model_validate(found.demand),
         terms=TermsTold.model_validate(found.terms),
+        job=JobTold(cluster=found.target, **vars(job)) if job else None,
         queue_position=reader.queue.position(run_id) if found.status == "queued" else None,
         resumed_as=reader.runs.resumed_as(run_id),
         retried_as=reader.runs.retried_as(run_id),

@@ -102,6 +102,20 @@ class TermsTold(Shape):
         default=0, ge=0, le=MOST_RETRIES, description="Number of automatic retries if the run is lost."
     )
     end_when_hung: bool = Field(default=False, description="Whether the run ends as failed if it hangs.")
+    target: str = Field(
+        default="", max_length=31, description="Cluster of the lab that it runs on; empty for the console's machine."
+    )
+    nodes: int = Field(default=1, ge=1, le=1024, description="Number of the cluster's nodes.")
+
+
+class JobTold(Shape):
+    """Job of a run on a cluster."""
+
+    cluster: str = Field(description="Name of the cluster.")
+    job_id: str = Field(description="Slurm's id; empty until Slurm has accepted the job.")
+    state: str = Field(description="Slurm's state, such as PENDING; empty if unknown, and after the job's end.")
+    reason: str = Field(description="Slurm's reason why it waits, such as Resources; may be empty.")
+    nodes: str = Field(description="Nodes that it has, as Slurm writes them; empty while it waits.")
 
 
 class RankDoing(Shape):
@@ -194,6 +208,7 @@ class RunInFull(RunEntry):
     cores: list[int] = Field(description="Allocated cores, by number.")
     gpus: list[int] = Field(description="Allocated GPUs, by index.")
     terms: TermsTold
+    job: JobTold | None = Field(description="Its job on a cluster; null on the console's machine and before it.")
     starts: Count = Field(description="Number of workers assigned to it so far.")
     attempt: Count = Field(description="Number of lost runs before it in its chain that the runner retried.")
     claimed_at: Moment | None

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions import submit
+from app.actions.run_target import run_on, start_on_cluster
 from app.core.formatting import duration
 from app.duel import tables
 from app.ui.config_form import help_of
@@ -18,10 +19,12 @@ from engine.catalogue import choices
 from engine.duel.catalogue import read_shared, read_strategy, ready, shared_fields
 from engine.duel.confounders import facts, untimely
 from engine.duel.estimate import DuelOutlay, outlay
+from engine.duel.launch import AGAIN
 from engine.duel.outcome import unit_of
 from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy
 from engine.errors import ConfigError, EngineError, Problem
 from engine.experiment.contender import KINDS, Kind
+from engine.launch_options import Terms
 from engine.metrics import metric
 
 FIRST = ("hogwild", "parameter_server")
@@ -36,7 +39,7 @@ def form() -> None:
         duel, problems = _asked()
     with right:
         st.header("Estimate", anchor=False)
-        _offer(duel, problems)
+        _offer(duel, problems, run_on(AGAIN))
     if duel:
         with st.expander("Uncontrolled differences", expanded=False):
             st.caption("Initial weights and seeds are identical. The budget cannot equalise these.")
@@ -187,7 +190,7 @@ def _judged(kind: Kind) -> tuple[str, float | None, float | None, bool]:
             value=True,
             disabled=kind == "seconds",
             key="duel.alone",
-            help="One run at a time on this machine. Always on with a budget of seconds.",
+            help="One run at a time on this machine; whole nodes on a cluster. Always on with a budget of seconds.",
         )
     return name, target, tie, alone
 
@@ -207,13 +210,13 @@ def _numbers(text: str) -> tuple[float, ...]:
         ) from None
 
 
-def _offer(duel: Duel | None, problems: list[str]) -> None:
+def _offer(duel: Duel | None, problems: list[str], terms: Terms) -> None:
     """Show the estimate or the errors, and the launch button."""
     found: DuelOutlay | None = None
     if duel:
         with reading() as reader:
             try:
-                found = outlay(reader, duel)
+                found = outlay(reader, duel, terms)
             except ConfigError as error:
                 problems = [problem.sentence for problem in error.problems]
             except EngineError as error:
@@ -221,21 +224,24 @@ def _offer(duel: Duel | None, problems: list[str]) -> None:
     for sentence in dict.fromkeys(problems):
         st.error(as_text(sentence))
     if duel and found:
-        _takes(duel, found)
+        _takes(duel, found, terms)
     if st.button("Launch", type="primary", key="duel.launch", disabled=found is None) and duel:
-        submit.order(submit.DuelOrder(duel, st.session_state.get("duel.title", "")))
+        submit.order(submit.DuelOrder(duel, st.session_state.get("duel.title", ""), terms))
 
 
-def _takes(duel: Duel, found: DuelOutlay) -> None:
+def _takes(duel: Duel, found: DuelOutlay, terms: Terms) -> None:
     together = "Total run time" if duel.exclusive else "Total run time, at most"
+    took = "no estimate yet" if found.seconds is None else f"about {duration(found.seconds)}"
     show_facts(
         [
             ("Tuning runs", f"{found.tuning}"),
             ("Evaluation runs", f"{found.judging}"),
-            (together, "no estimate yet" if found.seconds is None else f"about {duration(found.seconds)}"),
+            *([] if terms.target else [(together, took)]),
         ]
     )
-    if found.unknown:
+    if terms.target:
+        start_on_cluster(terms, found.tuning)
+    elif found.unknown:
         st.caption(
             as_text(f"No estimate for {', '.join(found.unknown)}: no comparable run has finished on this machine yet.")
         )

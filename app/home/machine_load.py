@@ -24,13 +24,13 @@ def machine_html(reader: Reader, home: Home) -> Markup:
     here, holders = machine(), reader.queue.alive()
     held = sum(run.demand.cores for run in holders)
     loads = fresh(reader.machine.latest())
-    queued = reader.queue.count()
+    queued = reader.queue.count("")
     pairs = [
         ("Cores allocated", f"{held} of {here.cores}" + bar(held / here.cores, "Cores allocated")),
         ("CPU", _percent(loads.get(("host", "cpu_percent")), "CPU")),
         ("Memory", _memory(loads.get(("host", "memory_mb")), here.memory_gb, "Memory")),
         *_gpus(here, holders, loads),
-        ("Queue", waiting(queued, reader.queue.count_held()) if queued else "empty"),
+        ("Queue", waiting(queued, reader.queue.count_held("")) if queued else "empty"),
         ("Disk", _disk(home)),
     ]
     return block("pl-load", facts(pairs))

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from app.core.base_path import at
 from app.core.formatting import duration, since
 from app.ui.html import bar, fact_row, joined, link, number, paragraph, run_link, sweep_link
-from app.ui.run_state import time_left
+from app.ui.run_state import place_in_words, time_left
 from app.ui.sparkline import live_entry, sparkline
 from app.ui.widgets import title_of
 from engine.experiment.definition import HEADLINE
@@ -34,6 +34,7 @@ def now_html(reader: Reader) -> Markup:
 def _entry(reader: Reader, run: RunRow) -> Markup:
     words = [
         f"by {run.owner}",
+        *([f"on {place_in_words(run)}"] if run.target else []),
         *([f"{run.progress:.0%} done"] if run.status == "running" else []),
         time_left(run),
     ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.actions.run_target import NODES, TARGET
 from app.core.base_path import at
 from app.launch import sweep_form
 from app.launch.message_flow import scene
@@ -63,6 +64,8 @@ def chosen() -> tuple[Experiment, str | None]:
                 st.query_params.get_all("set"),
                 st.query_params.get("sweep"),
                 st.query_params.get("clone"),
+                st.query_params.get("on"),
+                st.query_params.get("nodes"),
             )
         )
     choice: ExperimentChoice = st.session_state[_CHOSEN]
@@ -93,9 +96,7 @@ def choose(name: str, preset: str | None) -> None:
     st.session_state[_LINK] = (
         ("experiment", (name,)),
         ("preset", (preset,) if preset else ()),
-        ("set", ()),
-        ("sweep", ()),
-        ("clone", ()),
+        *((other, ()) for other in ASKED[2:]),
     )
 
 
@@ -238,6 +239,8 @@ def _take(wish: Wish) -> None:
     st.session_state[f"preset.{name}"] = preset or CUSTOM
     values = _starting_values(found, preset) | dict(wish.changes)
     config_form.fill(found, values)
+    if wish.target is not None:
+        st.session_state[TARGET], st.session_state[NODES] = wish.target, wish.nodes
     if wish.sweep:
         over = {wish.sweep: usual_values(found.config, wish.sweep, values)}
         sweep_form.start(found, ReadySweep("", preset or "", over))

@@ -6,22 +6,27 @@ from typing import Any
 import streamlit as st
 
 from app.actions import queue_actions, sweep_forecast
+from app.actions.run_target import run_on, start_on_cluster
 from app.actions.submit import PendingLaunch, order
 from app.launch import quota_summary, sweep_form
 from app.launch.experiment_picker import FIRST, reaches
 from app.launch.resource_summary import caveats, resources
 from app.launch.run_options import launch_options
-from app.links.launch import LAUNCH, as_path, changes_of, launch_query
+from app.links.launch import LAUNCH, as_path, changes_of, launch_query, target_query
 from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text
+from app.ui.store_access import told
 from app.ui.widgets import PAGES, show_facts
+from engine.cluster.machines import machine_for
 from engine.config import Config
-from engine.errors import DeviceError
+from engine.errors import ConfigError, DeviceError
 from engine.experiment.definition import Experiment
-from engine.launch_options import Terms
+from engine.home import Home
+from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
+from engine.store.records import Demand
 from engine.sweep.launch import SweepOrder
-from engine.system.machine import demand, machine
+from engine.system.machine import demand
 
 
 def first_visit() -> None:
@@ -67,6 +72,7 @@ def launchpad(
     """Show the resources of the run, or of each run of a sweep, and the launch button."""
     with st.container(border=True):
         st.header("Resources", anchor=False)
+        at = run_on(USUAL)
         draft = sweep_form.fold(found, values)
         above, naming, action, below = st.container(), st.container(), st.container(), st.container()
         takes = above if draft is None else below  # the form of a sweep is long: its button comes first
@@ -74,7 +80,7 @@ def launchpad(
         title = naming.text_input(
             f"{name_of} name (optional)", key="launch.title", placeholder='e.g. "Does batch size matter?"'
         )
-        asked = launch_options(of_sweep=draft is not None)
+        asked = launch_options(draft is not None, at)
         with takes:
             configs = (
                 ([config] if config else [])
@@ -83,15 +89,14 @@ def launchpad(
                 if draft.plan
                 else []
             )
-            ready = _shows_demand(configs) and quota_summary.allows(
-                [demand(each, machine()) for each in configs], asked
-            )
-            if ready and draft is None and config:
-                queue_actions.show_prospect(
-                    found.name, config.model_dump(mode="json"), demand(config, machine()), asked
-                )
+            demands = _shown_demands(configs, asked)
+            ready = bool(demands) and quota_summary.allows(demands, asked)
+            if ready and draft is None and config and not asked.target:
+                queue_actions.show_prospect(found.name, config.model_dump(mode="json"), demands[0], asked)
             if ready and draft and draft.plan:
                 sweep_forecast.before_launch(found.name, draft.plan, draft.seeds, draft.timing, asked)
+            if ready and asked.target:
+                start_on_cluster(asked, len(demands))
             if draft is None and config is None:
                 count = len(problems)
                 st.write(
@@ -104,7 +109,7 @@ def launchpad(
         label = f"Launch {sweep_forecast.count_of(draft.plan, draft.timing)}" if draft and draft.plan else "Launch"
         if action.button(label, type="primary", disabled=not ready, width="stretch", key="launch"):
             _launch(found, preset, config, values, draft, title, asked)
-        _footer(found, preset, values)
+        _footer(found, preset, values, asked)
 
 
 def _launch(
@@ -139,30 +144,34 @@ def _launch(
         order(PendingLaunch(found.name, began_as, config, title, asked))
 
 
-def _shows_demand(configs: Sequence[Config]) -> bool:
-    """Show the resources of the largest of some runs; return whether there are any and all can run here."""
-    here = machine()
+def _shown_demands(configs: Sequence[Config], terms: Terms) -> list[Demand]:
+    """Show the resources of the largest of some runs; return those of each, or none if some run can't run there."""
     try:
+        here = machine_for(Home.find(), terms)
         asked = [(demand(config, here), config) for config in configs]
-    except DeviceError as error:
-        st.error(as_text(str(error)))
-        return False
+    except (ConfigError, DeviceError) as error:
+        st.error(as_text(told(error)))
+        return []
     if not asked:
-        return False
+        return []
     most, config = max(asked, key=lambda pair: (pair[0].ranks * pair[0].threads_per_rank, pair[0].gpus))
     if len({(each.ranks, each.threads_per_rank, each.gpus) for each, _ in asked}) > 1:
         st.caption("Largest run:")
     show_facts(resources(config, most, here))
     for sentence in caveats(config, most, here):
         st.caption(as_text(sentence))
-    return True
+    return [each for each, _ in asked]
 
 
-def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any]) -> None:
+def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any], terms: Terms) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Link to this form", type="tertiary"):
             st.caption("Opens the form with its current settings.")
-            st.code(as_path(LAUNCH, launch_query(found, preset, values)), language=None, wrap_lines=True)
+            st.code(
+                as_path(LAUNCH, launch_query(found, preset, values) | target_query(terms)),
+                language=None,
+                wrap_lines=True,
+            )
         if who := current_user.name():
             if not current_user.has_account() and st.button("Change name", type="tertiary"):
                 dialogs.open_soon(current_user.ask_name, "New runs will use the new name.", "Save")

@@ -1,10 +1,13 @@
 """The section of the launch form with the options of a run, or of each run of a sweep: priority, sharing, limits."""
 
+from dataclasses import replace
+
 import streamlit as st
 
 from app.core.formatting import duration
 from app.ui import current_user
-from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, Terms
+from app.ui.run_state import place_in_words
+from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, Terms
 
 OVERSUBSCRIBE = (
     "Starts without waiting for free cores, on cores that other runs hold, and is pinned to none; GPUs are never "
@@ -18,8 +21,10 @@ HUNG = (
 _PRIORITY = "launch.priority"
 
 
-def launch_options(of_sweep: bool = False) -> Terms:
-    """Show the section, and below it the options that differ from the defaults; return the options."""
+def launch_options(of_sweep: bool = False, at: Terms = USUAL) -> Terms:
+    """Show the section, and below it the options that differ from the defaults; return the options, with where to run
+    as in `at`.
+    """
     with st.expander("Priority, sharing and limits"):
         offered = PRIORITIES if current_user.may("prefer") else PRIORITIES[:-1]
         if st.session_state.get(_PRIORITY, offered[0]) not in offered:
@@ -30,7 +35,11 @@ def launch_options(of_sweep: bool = False) -> Terms:
             "" if offered == PRIORITIES else " Only admins can set high priority."
         )
         priority = st.segmented_control("Priority", offered, default="normal", key=_PRIORITY, required=True, help=words)
-        shares = st.toggle("Share cores with other runs", key="launch.oversubscribe", help=OVERSUBSCRIBE)
+        shares = (
+            False
+            if at.target
+            else st.toggle("Share cores with other runs", key="launch.oversubscribe", help=OVERSUBSCRIBE)
+        )
         longest = st.number_input(
             "Time limit (s)",
             min_value=1.0,
@@ -58,7 +67,14 @@ def launch_options(of_sweep: bool = False) -> Terms:
             persist_state="session",
         )
         ends = st.toggle("End if it hangs", key="launch.end_when_hung", help=HUNG)
-    found = Terms(priority, shares, longest, int(retries), ends)
+    found = replace(
+        at,
+        priority=priority,
+        oversubscribe=shares,
+        max_run_time_s=longest,
+        max_retries=int(retries),
+        end_when_hung=ends,
+    )
     if text := in_words(found):
         st.caption(f"Options: {text}.")
     return found
@@ -72,6 +88,7 @@ def in_words(terms: Terms) -> str:
     limit = f"time limit {duration(terms.max_run_time_s)}" if terms.max_run_time_s else ""
     ends = "ended if it hangs" if terms.end_when_hung else ""
     texts = [
+        f"on {place_in_words(terms)}" if terms.target else "",
         f"{terms.priority} priority" if terms.priority != "normal" else "",
         "shared cores" if terms.oversubscribe else "",
         limit,

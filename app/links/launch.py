@@ -15,13 +15,14 @@ from app.links.run_ids import is_run_id
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
 from engine.experiment.definition import Experiment
+from engine.launch_options import Terms
 from engine.registry import experiment
 from engine.store.records import Run, RunRow
 
 SEPARATOR = ":"
 LAUNCH = "/launch"
 """The path of the launch form."""
-ASKED = ("experiment", "preset", "set", "sweep", "clone")
+ASKED = ("experiment", "preset", "set", "sweep", "clone", "on", "nodes")
 """The parameters of a link to it."""
 
 
@@ -36,6 +37,9 @@ class Wish:
     """The setting of a sweep, whose form is then open."""
     clone: int | None = None
     """The run that the settings came from."""
+    target: str | None = None
+    """The cluster to run on, empty for this machine; None leaves the form's choice."""
+    nodes: int = 1
     sentences: tuple[str, ...] = ()
 
 
@@ -45,6 +49,8 @@ def read_link(
     settings: Sequence[str],
     sweep: str | None = None,
     clone: str | None = None,
+    target: str | None = None,
+    nodes: str | None = None,
 ) -> Wish:
     """Return the valid parts of a link; a value out of bounds is kept, for the form to mark."""
     if not experiment_name:
@@ -73,7 +79,14 @@ def read_link(
         sentences.append(f"Link parameter sweep must be a setting of {found.name}, got '{sweep[:80]}'; ignored.")
         sweep = None
     return Wish(
-        found.name, preset, changes, sweep, int(clone) if clone and is_run_id(clone) else None, tuple(sentences)
+        found.name,
+        preset,
+        changes,
+        sweep,
+        int(clone) if clone and is_run_id(clone) else None,
+        "" if clone and target is None else target,
+        max(1, int(nodes)) if nodes and is_run_id(nodes) else 1,
+        tuple(sentences),
     )
 
 
@@ -103,7 +116,13 @@ def clone_query(run: Run | RunRow) -> dict[str, str | list[str]]:
     """
     found = experiment(run.experiment)
     nearest = min(found.presets, key=lambda preset: len(changes_of(found, preset, run.config)), default=None)
-    return launch_query(found, run.preset or nearest, run.config) | {"clone": str(run.id)}
+    return launch_query(found, run.preset or nearest, run.config) | {"clone": str(run.id)} | target_query(run)
+
+
+def target_query(at: Terms | Run | RunRow) -> dict[str, str | list[str]]:
+    """Return the part of a query that chooses where to run; empty for this machine."""
+    nodes: dict[str, str | list[str]] = {"nodes": str(at.nodes)} if at.nodes > 1 else {}
+    return {"on": at.target, **nodes} if at.target else {}
 
 
 def as_path(path: str, query: Mapping[str, str | list[str]]) -> str:

@@ -13,7 +13,7 @@ from app.ui.run_state import waiting
 from engine.home import Home
 from engine.store import Reader
 from engine.store.curve_records import MachineSample
-from engine.store.records import ALIVE, Run
+from engine.store.records import Run
 from engine.system.disk_space import storage
 from engine.system.liveness_lock import lives
 from engine.system.machine import Machine
@@ -24,7 +24,7 @@ IN_USE_MB, IN_USE_PERCENT = 1_024.0, 10.0
 
 def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> None:
     """Show the cores and each GPU: the runs that hold it, and its load."""
-    holders = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE)]
+    holders = reader.queue.alive()
     latest = {(sample.source, sample.name): sample.value for sample in samples}
     held = sum(run.demand.cores for run in holders)
     rows = [
@@ -50,8 +50,24 @@ def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> No
     st.html(table(["Slot", "State", "Allocated to", "Load"], rows, caption="Slots and their allocation"))
     if not here.gpus:
         st.caption("No GPU found.")
-    if total := reader.queue.count():
-        st.caption(f"Queue: {waiting(total, reader.queue.count_held())}.")
+    if total := reader.queue.count(""):
+        st.caption(f"Queue: {waiting(total, reader.queue.count_held(''))}.")
+    _clusters(reader)
+
+
+def _clusters(reader: Reader) -> None:
+    """Show the runs on clusters, if there are any."""
+    alive = reader.queue.alive_on_clusters()
+    if names := sorted({*(run.target for run in alive), *reader.cluster_jobs.targets()}):
+        rows = [
+            [
+                name,
+                _holders([run for run in alive if run.target == name], "cores"),
+                waiting(reader.queue.count(name), reader.queue.count_held(name)),
+            ]
+            for name in names
+        ]
+        st.html(table(["Cluster", "Running", "Queue"], rows, caption="Runs on clusters"))
 
 
 def hours(samples: Sequence[MachineSample], here: Machine) -> None:

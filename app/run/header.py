@@ -13,9 +13,10 @@ from app.run.lineage import resume_button, retry_button
 from app.run.report import run_report, settings_of
 from app.ui import current_user, permissions, widgets
 from app.ui.html import as_text, breadcrumb, link, slot, sweep_link
-from app.ui.run_state import disturbed_help, tab_title
+from app.ui.run_state import disturbed_help, place_in_words, tab_title
 from engine.analysis.disturbance import in_words
 from engine.home import Home
+from engine.queue.cluster_wait import job_state
 from engine.store import Reader
 from engine.store.records import Run, RunRow
 from engine.transfer.point_rows import points_table
@@ -42,6 +43,8 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                     _actions(run, reader)
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 widgets.status_badge(run)
+                if run.target:
+                    st.badge(f"on {place_in_words(run)}", color="gray", icon=":material/dns:", help=_job(run, reader))
                 for word, by in marks(run).items():
                     st.badge(word, color="gray", help=f"by {as_text(by)}")
                 if entry.disturbed:
@@ -93,6 +96,12 @@ def _actions(run: Run, reader: Reader) -> None:
     widgets.clone_button(run)
     if run.stop_kind != "force":
         widgets.cancel_button(run)
+
+
+def _job(run: Run, reader: Reader) -> str:
+    """Return the job of a run on a cluster, in words."""
+    job = job_state(run, reader.cluster_jobs.of(run.id))
+    return f"{f'Job {job.job_id}' if job and job.job_id else 'A job'} of Slurm on cluster {run.target}."
 
 
 def _waits_for(run: Run, reader: Reader) -> str:

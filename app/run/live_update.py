@@ -82,6 +82,8 @@ def frame(run: Run, reader: Reader, section: str, picture: bool, live: tuple[Slo
         reader.details.counts_passes(run.id),
         reader.details.logs(run.id),
     ]
+    if run.target and (job := reader.cluster_jobs.of(run.id)):
+        there.append((job.job_id, job.state, job.reason, job.nodes))
     details = reader.details
     there += [details.has_spans(run.id), details.has_histograms(run.id), details.has_machine_samples(run.id), picture]
     if section in LIVE:
@@ -140,7 +142,7 @@ def overview(run: Run, reader: Reader) -> Slots:
         "showed": summary_html.showed(run, entry, reader),
         "tiles": summary_html.tiles(details.summaries(run.id), entry),
         "strip": summary_html.rank_strip(details.phases(run.id), details.ranks(run.id)),
-        "facts": summary_html.facts_of(run, reader.origins.of(run.id), entry),
+        "facts": summary_html.facts_of(run, reader.origins.of(run.id), entry, reader.cluster_jobs.of(run.id)),
     }
 
 

@@ -24,16 +24,19 @@ from app.ui.html import (
     titled,
     when,
 )
-from app.ui.run_state import cause_of, time_left
-from engine.analysis.disturbance import in_words, named
+from app.ui.run_state import cause_of, place_in_words, time_left
+from engine.analysis import disturbance
+from engine.analysis.disturbance import named
 from engine.analysis.result import Ranked, ranked
 from engine.analysis.scaling.breakdown import SERVE, SHARES, PhaseBar, kind_of
 from engine.experiment.definition import HEADLINE
 from engine.experiment.result import STATISTICS, Of
 from engine.metrics import metric
+from engine.queue.cluster_wait import in_words, job_state
 from engine.registry import known_experiment
 from engine.seeding import SEEDING
 from engine.store import Reader
+from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
 from engine.store.runs.origins import Origin
 from engine.trace.health import BAD, Health, RankState, listed
@@ -126,8 +129,12 @@ def progress(entry: RunRow) -> Markup:
     return bar(entry.progress, f"Progress of run {entry.id}")
 
 
-def facts_of(run: Run, origin: Origin | None = None, entry: RunRow | None = None) -> Markup:
-    """Return the run's facts: owner, times, resources, disturbance, and origin if it was imported."""
+def facts_of(
+    run: Run, origin: Origin | None = None, entry: RunRow | None = None, job: ClusterJob | None = None
+) -> Markup:
+    """Return the run's facts: owner, times, cluster and its job, resources, disturbance, and origin if it was
+    imported.
+    """
     pairs = [("Owner", run.owner), ("Launched", when(run.created_at))]
     pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
     on_for = run.execution_time_s
@@ -140,6 +147,7 @@ def facts_of(run: Run, origin: Origin | None = None, entry: RunRow | None = None
             titled(duration(run.startup_time_s), metric("perf/startup_time_s").help),
         )
     )
+    pairs += _cluster(run, job)
     if run.demand.ranks:
         pairs.append((term("Ranks", "rank"), str(run.demand.ranks)))
     if run.terms.priority != "normal":
@@ -155,6 +163,17 @@ def facts_of(run: Run, origin: Origin | None = None, entry: RunRow | None = None
     if run.tags:
         pairs.append(("Tags", ", ".join(run.tags)))
     return facts([*pairs, *_other_rule(run, origin)])
+
+
+def _cluster(run: Run, job: ClusterJob | None) -> list[tuple[str, str]]:
+    """Return where a run on a cluster runs or ran, and what Slurm says of its job until that is over."""
+    if not run.target:
+        return []
+    found, known = [("Runs on", place_in_words(run))], job_state(run, job)
+    if known and known.job_id:
+        said = ", ".join(filter(None, (known.state, in_words(known.reason))))
+        found.append(("Job", f"{known.job_id}{f': {said}' if said else ''}"))
+    return [*found, ("Nodes", known.nodes)] if known and known.nodes else found
 
 
 def _limits(run: Run) -> list[tuple[str, str]]:
@@ -174,7 +193,7 @@ def _disturbance(run: Run, entry: RunRow | None) -> list[tuple[str, str]]:
     """Return how much others took from an ended run."""
     if entry is None or run.execution_time_s is None:
         return []
-    share = "unknown" if entry.disturbance is None else in_words(entry.disturbance)
+    share = "unknown" if entry.disturbance is None else disturbance.in_words(entry.disturbance)
     return [(term("Disturbance"), titled(share, named(run) or metric("perf/disturbance").help))]
 
 

@@ -21,7 +21,8 @@ APART = ("perf/execution_time_s", "perf/startup_time_s")
 """Metrics stored as a field of each run."""
 USUAL = ("dataset", "trainers", "epochs", "batch_size", "learning_rate", "seed")
 APART_BY = " · "
-LABELS = {"duration": "Execution", "startup": "Start-up"}
+TIMES = ("duration", "startup")
+LABELS = {"duration": "Execution", "startup": "Start-up", "target": "Runs on"}
 _AT_STEP = re.compile(r"(.+)@\s*(\d{1,15})\s*")
 
 
@@ -47,7 +48,7 @@ class Column:
         """Whether its numbers depend on what else runs on the machine."""
         if self.field.source == "metric":
             return depends_on_time(self.field.name)
-        return self.field.source == "run" and self.field.name in LABELS
+        return self.field.source == "run" and self.field.name in TIMES
 
     @property
     def label(self) -> str:

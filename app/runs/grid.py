@@ -196,7 +196,7 @@ def _note(run: RunRow, facts: RowFacts) -> str:
         if run.status == "finished":
             return f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""
         return cause_of(run)
-    return time_left(run)
+    return f"on {run.target}, {time_left(run)}" if run.target else time_left(run)
 
 
 def _hover(row: TableRow, facts: RowFacts) -> str:

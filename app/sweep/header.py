@@ -10,6 +10,7 @@ from app.core.base_path import at
 from app.sweep.actions import actions
 from app.ui import permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, when
+from app.ui.run_state import place_in_words
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import is_warm_up, measured, newest
 from engine.config_values import value_in_words
@@ -40,12 +41,13 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
         st.warning(as_text(said))
     if sweep.active:
         st.html(bar(share_done(newest(sweep, runs)), f"Progress of sweep {sweep.id}"))
-        sweep_forecast.what_is_left(sweep)
+        sweep_forecast.what_is_left(sweep, runs)
     known, preset = experiment_of(sweep), next((run.preset for run in runs if run.preset), None)
     widgets.show_facts(
         [
             ("Experiment", f"{known.title if known else sweep.experiment}{f', {preset}' if preset else ''}"),
             ("Owner", sweep.owner),
+            *([("Runs on", place_in_words(runs[0]))] if runs and runs[0].target else []),
             ("Launched", when(sweep.created_at)),
             *(
                 (f"Values of {field}", sweep.draw["over"][field] if sweep.draw else _values(sweep.grid[field]))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from app.core.formatting import duration
 from engine.analysis.disturbance import named
+from engine.launch_options import Terms
 from engine.registry import known_experiment
 from engine.store.records import Run, RunRow, Status, reached_budget
 
@@ -46,6 +47,11 @@ def time_left(run: RunRow) -> str:
     return {"starting": "starting ranks", "stopping": "stopping ranks"}.get(run.status) or (
         f"about {duration(run.time_left_s)} left" if run.time_left_s is not None else "time left unknown"
     )
+
+
+def place_in_words(at: Run | RunRow | Terms) -> str:
+    """Return the cluster that a run is for, with the number of nodes if several; empty for this machine."""
+    return f"{at.target}, {at.nodes} nodes" if at.nodes > 1 else at.target
 
 
 def tab_title(run: RunRow) -> str:

@@ -8,15 +8,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 from engine.analysis.disturbance import depends_on_time
+from engine.launch_options import HERE
 from engine.metrics import metric
 from engine.store.records import RunRow
 
 Way = Literal["last", "best", "mean"]
 WAYS: tuple[Way, ...] = get_args(Way)
 SEEDING = "seeding"
-ABOUT = ("experiment", "preset", "owner", SEEDING)
+TARGET = "target"
+ABOUT = ("experiment", "preset", "owner", TARGET, SEEDING)
 """Fields of a run besides its config."""
-_LEAST = ("seed", SEEDING, "preset", "owner", "threads_per_rank", "device", "start_method")
+_LEAST = ("seed", SEEDING, TARGET, "preset", "owner", "threads_per_rank", "device", "start_method")
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
 
@@ -41,10 +43,12 @@ def value(run: RunRow, name: str) -> Value:
 
 def field(run: RunRow, name: str) -> Value:
     """Return a field of a run: of its config, or one of ABOUT. The seeding rule is a category, not an amount: it
-    becomes text.
+    becomes text, as does the target of a run on this machine.
     """
     if name == SEEDING and name not in run.config:
         return f"{SEEDING} {run.seeding}"
+    if name == TARGET and name not in run.config:
+        return run.target or HERE
     found = run.config.get(name, getattr(run, name) if name in ABOUT else None)
     return found if isinstance(found, int | float | str | None) else str(found)
 

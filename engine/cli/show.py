@@ -11,6 +11,7 @@ from engine.cli.answers import duration, moment, number, plain, print_json, tabl
 from engine.cli.frame import json_option
 from engine.home import Home
 from engine.metrics import PHASES, metric
+from engine.queue.cluster_wait import job_state
 from engine.seeding import SEEDING
 from engine.store import Reader
 from engine.store.records import Event, RankRow, Run
@@ -69,6 +70,7 @@ def summary_text(found: Mapping[str, Any]) -> str:
 def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
     """Return everything on the run's page, as plain values."""
     run = reader.runs.one(run_id)
+    job = job_state(run, reader.cluster_jobs.of(run_id))
     found = {
         **summary(reader, run_id),
         **plain(run),
@@ -78,6 +80,7 @@ def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
         "retried_as": reader.runs.retried_as(run_id),
         "chain": [each for each, _ in reader.runs.chain(run_id)],
         "queue_position": reader.queue.position(run_id) if run.status == "queued" else None,
+        "job": plain(job) | {"cluster": run.target} if job else None,
         "ranks": reader.details.ranks(run_id),
         "summaries": reader.details.summaries(run_id),
         "phases": reader.details.phases(run_id),
@@ -141,6 +144,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
             f"{run.demand.cores} cores, GPUs: "
             f"{list(run.gpus) or 'none'}"
         ),
+        "runs on": _place(run, found["job"]),
         "worker": f"pid {run.worker.pid}" if run.worker else "",
         "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
         "tags": ", ".join(run.tags),
@@ -156,6 +160,18 @@ def _disturbance(run: Run, found: Mapping[str, Any]) -> str:
     if found["disturbance"] is None:
         return "unknown" if run.execution_time_s is not None else ""
     return "; ".join(filter(None, [in_words(found["disturbance"]) + ", disturbed" * found["disturbed"], named(run)]))
+
+
+def _place(run: Run, job: Mapping[str, str] | None) -> str:
+    """Return the cluster of a run, with its job and what Slurm says of it; empty for this machine."""
+    if not run.target:
+        return ""
+    nodes = f", {run.nodes} nodes" if run.nodes > 1 else ""
+    if job is None:
+        return f"{run.target}{nodes}"
+    reason = f"({job['reason']})" if job["reason"] else ""
+    state = " ".join(filter(None, [job["state"], reason, job["nodes"]]))
+    return f"{run.target}{nodes}, job {job['job_id'] or 'not submitted yet'}{f': {state}' if state else ''}"
 
 
 def _named(runs: Sequence[int]) -> str:

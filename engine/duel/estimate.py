@@ -6,11 +6,13 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.cluster.machines import machine_for
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel
+from engine.launch_options import USUAL, Terms
 from engine.queue.estimates import History
 from engine.store.reader import Reader
-from engine.system.machine import demand, machine
+from engine.system.machine import Machine, demand
 
 START_S = 4.0
 """Start-up and shutdown time of a run, in addition to a budget of seconds."""
@@ -28,19 +30,22 @@ class DuelOutlay:
     """Strategies without comparable runs."""
 
 
-def outlay(store: Reader, duel: Duel) -> DuelOutlay:
-    """Return the estimated cost; raises ConfigError for an invalid config, DeviceError if this machine can't run it."""
+def outlay(store: Reader, duel: Duel, terms: Terms = USUAL) -> DuelOutlay:
+    """Return the estimated cost; raises ConfigError for an invalid config, DeviceError if no run of it can start there.
+
+    The runs of a cluster have no estimate: comparable ones ran on this machine.
+    """
     tune, judge = tuning_cells(duel), judging_cells(duel, [duel.rates[0]] * len(duel.strategies))
     firsts = [next(cell for cell in tune if cell.strategy == place) for place in range(len(duel.strategies))]
-    each = _seconds(store, duel, firsts)
+    each = _seconds(store, duel, firsts, machine_for(store.db.home, terms))
     unknown = tuple(one.name for one, known in zip(duel.strategies, each, strict=True) if known is None)
     whole = None if unknown else sum(each[cell.strategy] or 0.0 for cell in (*tune, *judge))
     return DuelOutlay(len(tune), len(judge), whole, unknown)
 
 
-def _seconds(store: Reader, duel: Duel, firsts: Sequence[DuelCell]) -> list[float | None]:
+def _seconds(store: Reader, duel: Duel, firsts: Sequence[DuelCell], here: Machine) -> list[float | None]:
     """Return the estimated seconds of one run per strategy, None where unknown."""
-    here, history = machine(), History(store, socket.gethostname())
+    history = History(store, socket.gethostname())
     found: list[float | None] = []
     for cell in firsts:
         asked = demand(cell.config, here)

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import cache
 
 from engine.filter.tree import OF, Field, Kind
+from engine.launch_options import HERE
 from engine.metrics import METRICS, metric
 from engine.registry import EXPERIMENTS, experiments
 
@@ -29,6 +30,7 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
     "cores": ("number", "requested CPU cores"),
     "gpus": ("number", "requested GPUs"),
     "ranks": ("number", "number of processes"),
+    "target": ("text", f"cluster that it runs on, or {HERE}"),
     "seeding": ("number", "rule of its random numbers: 1 seed + rank, 2 streams"),
     "starred": ("flag", "it is starred"),
     "pinned": ("flag", "it is its experiment's baseline"),

@@ -12,10 +12,12 @@ from engine.access.quotas import NONE, Limits, limits
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority
+from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate, History, left
 from engine.queue.order import FreeSlots, Holder, Waiting, forecast
 from engine.queue.reasons import reasons
 from engine.queue.slots import foreign_gpus
+from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.queue.queue import QueuedRun
 from engine.store.reader import Reader
 from engine.store.records import Demand, Run
@@ -73,13 +75,21 @@ def outlook(
     host: str = "",
     most: int | None = None,
 ) -> dict[int, Wait]:
-    """Return the estimates of the first `most` queued runs (default: `MOST`), in queue order."""
+    """Return the estimates of the first `most` queued runs (default: `MOST`), in queue order. Those for a cluster have
+    Slurm's reason and no estimates.
+    """
     found = scene(store, home, here or machine(), gpus, host, most)
     why, starts = _foreseen(found.waiting, found)
-    return {
+    waits = {
         queued.id: Wait(queued, why[queued.id], waiting.takes, starts.get(queued.id))
         for queued, waiting in zip(found.queued, found.waiting, strict=True)
     }
+    if not store.cluster_jobs.targets():
+        return waits
+    jobs = {job.run_id: job for job in store.cluster_jobs.all()}
+    everyone = store.queue.waiting(limit=MOST if most is None else most)
+    waits |= {run.id: _on_cluster(run, jobs.get(run.id)) for run in everyone if run.target}
+    return {run.id: waits[run.id] for run in everyone if run.id in waits}
 
 
 def prospect(
@@ -105,6 +115,10 @@ def prospect(
     return Prospect(takes, start, "" if start == 0 else why[NEW])
 
 
+def _on_cluster(run: QueuedRun, job: ClusterJob | None) -> Wait:
+    return Wait(run, f"held by {run.held_by}" if run.held_by else cluster_wait(run.target, job), None, None)
+
+
 def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting], priority: Priority) -> list[Waiting]:
     """Return the queue with new runs of a priority added."""
     level = PRIORITIES.index(priority)
@@ -113,11 +127,12 @@ def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting], priority: Prior
 
 
 def scene(store: Reader, home: Home, here: Machine, gpus: Gpus | None, host: str, most: int | None = None) -> Scene:
-    """Return a snapshot with the first runs of the queue (`most`, else `MOST`); GPU states come from `gpus`, else from
-    NVML if the machine has GPUs.
+    """Return a snapshot with the first queued runs for this machine (`most`, else `MOST`); GPU states come from `gpus`,
+    else from NVML if the machine has GPUs.
     """
     history = History(store, host or socket.gethostname())
-    queued, alive = store.queue.waiting(limit=MOST if most is None else most), store.queue.alive()
+    queued = store.queue.waiting(limit=MOST if most is None else most, target="")
+    alive = store.queue.alive()
     states = (gpus or NvmlGpus()).states() if here.gpus else {}
     foreign = tuple(foreign_gpus(alive, here, states))
     room = FreeSlots(here.cores, len(here.gpus) - len(foreign), limits_of(home), foreign)

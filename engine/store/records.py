@@ -114,6 +114,10 @@ class RunRow:
     """Person who archived it."""
     seeding: int = SEEDING
     """Seeding rule of its ranks (engine/seeding.py)."""
+    target: str = ""
+    """The cluster that it runs on; empty for this machine."""
+    nodes: int = 1
+    """Number of the cluster's nodes that it runs on."""
     disturbed_above: float = DISTURBED_ABOVE_PERCENT / 100
     """The lab's threshold of `disturbance` when this was read (engine/access/quotas.py)."""
 
@@ -200,6 +204,16 @@ class Run:
     pinned_by: str | None = None
     archived_by: str | None = None
     seeding: int = SEEDING
+
+    @property
+    def target(self) -> str:
+        """The cluster that it runs on; empty for this machine."""
+        return self.terms.target
+
+    @property
+    def nodes(self) -> int:
+        """Number of the cluster's nodes that it runs on."""
+        return self.terms.nodes
 
     @property
     def active(self) -> bool:

@@ -61,7 +61,7 @@ def test_values_names_and_labels_are_those_of_metrics_ways_and_fields_in_their_o
     assert [number(one, name) for name in "abcd"] == [None, None, 1.0, 3.0]
     runs = [run(1), run(2, owner="grace")]
     assert field_names(runs, that_differ=True) == ["seed", "owner"]
-    assert (field_names(runs)[0], field_names(runs)[-3:]) == ("experiment", ["preset", "owner", "seeding"])
+    assert (field_names(runs)[0], field_names(runs)[-4:]) == ("experiment", ["preset", "owner", "target", "seeding"])
     assert most_telling_first(["threads_per_rank", "seed", "trainers"]) == ["trainers", "seed", "threads_per_rank"]
     assert [label(name) for name in ("test/accuracy.best", "perf/peak_memory.last", "trainers")] == [
         "Test accuracy, best (%)",

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from app.api import launch_routes
-from engine.store import Reader
+from engine.store import Reader, Store
 from tests.api.conftest import Lab, Script
 from tests.app.browsing import Client
+from tests.labs import clusters
 
 JSON = {"content-type": "application/json"}
 
@@ -123,10 +124,40 @@ def test_a_launch_is_queued_under_the_tokens_person_and_can_be_found(lab: Lab) -
         "max_run_time_s": 60.0,
         "max_retries": 0,
         "end_when_hung": True,
+        "target": "",
+        "nodes": 1,
     }
     with Reader.open(lab.home) as reader:
         (entry,) = reader.audit.entries(who="mo", command="launch")
         assert entry.targets == (told["id"],)
+
+
+def test_a_run_is_launched_on_a_cluster_and_tells_its_job(lab: Lab) -> None:
+    clusters.write(lab.home)
+    mo = lab.script("mo", "launch")
+    for terms, sentence in (
+        ({"target": "gone"}, "Unknown cluster 'gone'"),
+        ({"target": "lab", "nodes": 3}, "nodes must be from 1 to 2 on cluster lab, got 3."),
+        ({"nodes": 2}, "nodes must be 1 on this machine, got 2."),
+    ):
+        refused = mo.post("/runs", QUICK | {"terms": terms})
+        assert refused.status_code == 422 and sentence in refused.text
+    asked = {"experiment": "parameter_server", "preset": "quick", "terms": {"target": "lab", "nodes": 2}}
+    run_id = mo.post("/runs", asked).json()["id"]
+    waits = next(run for run in mo.told("/queue")["runs"] if run["run_id"] == run_id)
+    assert (waits["target"], waits["reason"], waits["starts_in_s"]) == ("lab", "to be submitted to lab", None)
+    assert mo.told(f"/runs/{run_id}")["job"] is None
+    with Store.open(lab.home) as store:
+        clusters.submitted(store, run_id)
+        told = mo.told(f"/runs/{run_id}")
+        job = {"cluster": "lab", "job_id": str(100 + run_id), "state": "PENDING", "reason": "Resources", "nodes": ""}
+        assert (told["job"], told["terms"]["target"], told["terms"]["nodes"]) == (job, "lab", 2)
+        clusters.started(store, run_id)
+        assert mo.told(f"/runs/{run_id}")["job"] == job | {"state": "RUNNING", "reason": "", "nodes": "n1"}
+        assert run_id not in [holder["run_id"] for holder in mo.told("/machine")["holders"]]
+        store.claims.end(run_id, "finished", "Completed successfully")
+        store.cluster_jobs.remove(clusters.job_of(store, run_id))
+    assert mo.told(f"/runs/{run_id}")["job"] == job | {"state": "", "reason": "", "nodes": ""}
 
 
 def test_in_a_lab_without_accounts_a_change_needs_a_name(open_lab: Lab, script: Script) -> None:

@@ -10,6 +10,7 @@ from engine.home import Home
 from engine.runner.shared_settings import RESTART
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
+from tests.labs import clusters
 
 SUBMIT = ("submit", "hogwild", "--preset", "quick", "--no-runner")
 
@@ -78,3 +79,16 @@ def test_only_who_finds_a_runner_that_serves_is_told_of_its_settings(
     monkeypatch.setattr(runner_start, "ignored_settings", lambda home: ["PARALLAB_DATA is another."])
     told = parallab(*SUBMIT[:-1]).stderr
     assert told == ("" if starts else f"PARALLAB_DATA is another. {RESTART}\n")
+
+
+def test_a_run_on_a_cluster_waits_for_slurm_and_tells_its_job(parallab: Parallab, home: Home) -> None:
+    clusters.write(home)
+    parallab("submit", "parameter_server", "--preset", "quick", "--no-runner", "--on", "lab", "--nodes", "2")
+    assert "runs on" in (shown := parallab("show", "1").stdout) and "lab, 2 nodes" in shown
+    assert json.loads(parallab("show", "1", "--json").stdout)["job"] is None
+    with Store.open(home) as store:
+        clusters.submitted(store, 1)
+    assert "lab, 2 nodes, job 101: PENDING (Resources)" in parallab("show", "1").stdout
+    told = json.loads(parallab("show", "1", "--json").stdout)
+    assert told["job"] == {"job_id": "101", "state": "PENDING", "reason": "Resources", "nodes": "", "cluster": "lab"}
+    assert "waits on lab: Resources" in parallab("queue").stdout

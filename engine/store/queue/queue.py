@@ -117,36 +117,45 @@ class QueueReader:
         row = self.db.row(f"{RUN} WHERE runs.id = (SELECT id {which} {_ORDER} LIMIT 1)", values)
         return as_run(row) if row else None
 
-    def waiting(self, *, limit: int = 10_000, ready: Bounded | None = None) -> list[QueuedRun]:
-        """Return the queued runs in order; with `ready` only those that neither a hold nor these quotas block."""
-        which, values = (_WAITING, list[str]()) if ready is None else ready.asked()
+    def waiting(
+        self, *, limit: int = 10_000, ready: Bounded | None = None, target: str | None = None
+    ) -> list[QueuedRun]:
+        """Return the queued runs in order, with `target` only those for it (empty: this machine); with `ready` only
+        those for this machine that neither a hold nor these quotas block.
+        """
+        which, values = _waiting_for(target) if ready is None else ready.asked()
         return [_as_queued(row) for row in self.db.rows(f"SELECT {_QUEUED} {which} {_ORDER} LIMIT ?", [*values, limit])]
 
     def owners(self) -> list[str]:
         """Return everyone with a queued run."""
         return [str(row["owner"]) for row in self.db.rows("SELECT DISTINCT owner FROM runs WHERE status = 'queued'")]
 
-    def count(self) -> int:
-        """Return the number of queued runs, including held ones."""
-        row = self.db.row("SELECT count(*) AS n FROM runs WHERE status = 'queued'")
+    def count(self, target: str | None = None) -> int:
+        """Return the number of queued runs, with `target` of those for it (empty: this machine), including held
+        ones.
+        """
+        which, values = _waiting_for(target)
+        row = self.db.row(f"SELECT count(*) AS n {which}", values)
         return int(row["n"]) if row else 0
 
-    def count_held(self) -> int:
-        """Return the number of queued runs on hold, by a person or by their sweep's pause."""
-        row = self.db.row(f"SELECT count(*) AS n {_WAITING} AND NOT ({NOT_HELD})")
+    def count_held(self, target: str | None = None) -> int:
+        """Return the number of these on hold, by a person or by their sweep's pause."""
+        which, values = _waiting_for(target)
+        row = self.db.row(f"SELECT count(*) AS n {which} AND NOT ({NOT_HELD})", values)
         return int(row["n"]) if row else 0
 
     def position(self, run_id: int) -> int | None:
-        """Return the number of queued runs before this one, without held ones; None for a run that is on hold or not
-        queued.
+        """Return the number of queued runs for the same machine or cluster before this one, without held ones; None for
+        a run that is on hold or not queued.
         """
         here = self.db.row(
-            f"SELECT priority, place FROM runs WHERE id = ? AND status = 'queued' AND {NOT_HELD}", [run_id]
+            f"SELECT priority, place, target FROM runs WHERE id = ? AND status = 'queued' AND {NOT_HELD}", [run_id]
         )
         if here is None:
             return None
         row = self.db.row(
-            f"SELECT count(*) AS n {_WAITING} AND (priority > ?1 OR (priority = ?1 AND place < ?2)) AND {NOT_HELD}",
+            f"SELECT count(*) AS n {_WAITING} AND (priority > ?1 OR (priority = ?1 AND place < ?2)) AND target = ?3"
+            f" AND {NOT_HELD}",
             list(here),
         )
         return int(row["n"]) if row else 0
@@ -239,6 +248,11 @@ def level_of(priority: str) -> int:
     if priority not in PRIORITIES:
         raise ConfigError([unknown_priority(priority)])
     return PRIORITIES.index(priority)
+
+
+def _waiting_for(target: str | None) -> tuple[str, list[str]]:
+    """Return the condition of the queued runs for a target, None for all, and its values."""
+    return (_WAITING, []) if target is None else (f"{_WAITING} AND target = ?", [target])
 
 
 def _as_queued(row: Row) -> QueuedRun:

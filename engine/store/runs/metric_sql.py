@@ -5,6 +5,7 @@ ranks.
 from typing import Any
 
 from engine.filter.tree import Field, Of, SortOrder
+from engine.launch_options import HERE
 from engine.metrics import metric
 
 OF: dict[str, str] = {
@@ -27,6 +28,7 @@ _RUNS = {
     "cores": "runs.cores",
     "gpus": "runs.gpus",
     "ranks": "runs.ranks",
+    "target": f"iif(runs.target = '', '{HERE}', runs.target)",
     "seeding": "runs.seeding",
     "created": "runs.created_at",
     "started": "runs.started_at",

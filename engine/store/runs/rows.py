@@ -22,7 +22,7 @@ _LISTED = (
         "time_before_s",
         "sweep_id",
     ),
-    *("starred_by", "pinned_by", "archived_by", "seeding"),
+    *("starred_by", "pinned_by", "archived_by", "seeding", "target", "nodes"),
 )
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
 _OF_SWEEP = ", ".join(
