@@ -16,7 +16,7 @@ from app.ui import components, widgets
 from app.ui.html import duel_link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
-from app.ui.time_difference import finished, time_difference
+from app.ui.time_difference import complete, time_difference
 from engine.analysis.sweep_cells import by_cell, measured
 from engine.sweep.repeats import missing
 
@@ -62,8 +62,9 @@ def page(sweep_id: int) -> None:
         with page_capture.keeping() as shown:
             page_capture.facts("Sweep", sweep_facts(sweep, runs))
             if view == VIEWS[0]:
-                time_difference(finished(by_cell(sweep, runs)), reader, by_median=sweep.timing is not None, whole=whole)
-                results(sweep, runs, reader, with_disturbed=whole)
+                groups = complete(by_cell(sweep, runs))
+                compares = time_difference(groups, reader, by_median=sweep.timing is not None, whole=whole)
+                results(sweep, runs, reader, compares, with_disturbed=whole)
             elif view == VIEWS[3]:
                 staleness(runs, reader, str(sweep_id), sweep.fields)
             elif isinstance(found, str):

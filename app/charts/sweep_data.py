@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from app.charts.pipeline_batches import stage_work_of
 from engine.analysis.disturbance import depends_on_time
+from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
 from engine.config_values import value_in_words
 from engine.errors import EngineError
@@ -15,7 +16,7 @@ from engine.experiment.ideal_lines import Baseline, Reference, Scaling
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, Sweep
-from engine.store.records import RunRow
+from engine.store.records import RunRow, is_complete
 
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Lines = dict[tuple[object, ...], list[Reference]]
@@ -31,15 +32,24 @@ def experiment_of(sweep: Sweep) -> Experiment | None:
 
 
 def metric_choices(runs: Sequence[RunRow]) -> list[str]:
-    """Return the metrics that finished runs can be compared by: execution time first, then tests, rewards,
-    throughput.
+    """Return the metrics that complete runs can be compared by: execution time first, where there is one, then tests,
+    rewards, throughput.
     """
-    found = {name for run in runs if run.status == "finished" for name in run.last} - {EXECUTION, STARTUP}
+    complete = [run for run in runs if is_complete(run)]
+    found = {name for run in complete for name in run.last} - {EXECUTION, STARTUP}
+    timed = [EXECUTION] if not complete or any(run.execution_time_s is not None for run in complete) else []
     order = ("test/", "charts/", "perf/", "train/")
     rank = {
         name: next((place for place, start in enumerate(order) if name.startswith(start)), len(order)) for name in found
     }
-    return [EXECUTION, *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name)), STARTUP]
+    return [*timed, *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name)), STARTUP]
+
+
+def default_metric(choices: Sequence[str], compares: Compares) -> str:
+    """Return the first metric by which runs compare."""
+    rates = [name for name in choices if compares == "rate" and name.endswith("_per_second")]
+    others = [name for name in choices if compares == "time" or name not in (EXECUTION, STARTUP)]
+    return next(iter([*rates, *others, *choices]))
 
 
 def statistic_of(name: str) -> str:
@@ -50,8 +60,8 @@ def statistic_of(name: str) -> str:
 
 
 def value_of(run: RunRow, name: str) -> float | None:
-    """Return a finished run's value for a metric."""
-    if run.status != "finished":
+    """Return a complete run's value for a metric."""
+    if not is_complete(run):
         return None
     if name in (EXECUTION, STARTUP):
         return run.execution_time_s if name == EXECUTION else run.startup_time_s

@@ -6,9 +6,9 @@ import streamlit as st
 
 from app.charts.sweep_charts import HEIGHT_PX, chart
 from app.charts.sweep_data import (
-    EXECUTION,
     Lines,
     axis,
+    default_metric,
     disturbed_of,
     experiment_of,
     explained,
@@ -26,6 +26,7 @@ from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
 from engine.analysis.disturbance import left_out
+from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
@@ -35,13 +36,16 @@ from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
 
-def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool) -> None:
-    """Show one metric of the finished runs against the first field, as a chart and a table; the selection is kept in
-    the address. Disturbed runs are crosses that no mean counts, unless `with_disturbed`.
+def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Compares, *, with_disturbed: bool) -> None:
+    """Show one metric of the complete runs against the first field, as a chart and a table; the selection is kept in
+    the address, and the default is a metric that compares. Disturbed runs are crosses that no mean counts, unless
+    `with_disturbed`.
     """
     choices = metric_choices(runs)
+    default = choices.index(default_metric(choices, compares))
     name = (
-        st.selectbox("Metric", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
+        st.selectbox("Metric", choices, default, key="number", format_func=_label, bind="query-params", width=320)
+        or choices[default]
     )
     by_rank = name in _rank_metrics(sweep)
     crosses = disturbed_of(sweep, runs, name) if not with_disturbed else []

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.charts.sweep_charts import chart
-from app.charts.sweep_data import EXECUTION, groups_of, metric_choices, rank_groups_of, references
+from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
 from app.sweep.matrix import matrix
 from app.ui.run_state import STATUS_SIGNS
 from engine.home import Home
@@ -550,6 +550,9 @@ def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(
         sweeps.drive(home, run)
     names = metric_choices(reader.sweeps.runs(sweep_id))
     assert names[:2] == [EXECUTION, "test/accuracy"]
+    assert (default_metric(names, "time"), default_metric(names, "neither")) == (EXECUTION, "test/accuracy")
+    rate = "perf/samples_per_second"
+    assert (default_metric([*names, rate], "rate"), default_metric([EXECUTION], "rate")) == (rate, EXECUTION)
     assert {"perf/activations_held", "perf/peak_memory"} < set(names)
     accuracy = named(drawn(home, sweep_id, "test/accuracy")[0])["measured"]
     assert list(accuracy.y) == pytest.approx([95.75, 95.5]), "the last test of each run, not the mean of all"
