@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.core.base_path import at
 from app.report import page_capture
 from app.scaling.breakdown import where_time_went
 from app.scaling.staleness import staleness
@@ -13,7 +14,7 @@ from app.sweep.export import download_button, sweep_facts
 from app.sweep.header import entry, heading
 from app.sweep.matrix import matrix
 from app.ui import components, widgets
-from app.ui.html import duel_link
+from app.ui.html import breadcrumb, duel_link, link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 from app.ui.time_difference import complete, time_difference
@@ -85,6 +86,7 @@ if wanted.isdecimal() and len(wanted) < 18:
 elif wanted:
     invalid_link("sweep", wanted)
 else:
+    st.html(breadcrumb([link("Runs", at("/runs"))], "Sweeps"))
     st.title("Sweeps", anchor=False)
     with reading() as reader:
         newest, count = reader.sweeps.recent(limit=NEWEST), reader.sweeps.count()

@@ -48,8 +48,8 @@ def metric_choices(runs: Sequence[RunRow]) -> list[str]:
 def default_metric(choices: Sequence[str], compares: Compares) -> str:
     """Return the first metric by which runs compare."""
     rates = [name for name in choices if compares == "rate" and name.endswith("_per_second")]
-    others = [name for name in choices if compares == "time" or name not in (EXECUTION, STARTUP)]
-    return next(iter([*rates, *others, *choices]))
+    others = [name for name in choices if compares == "neither" and name not in (EXECUTION, STARTUP)]
+    return [*rates, *others, *choices][0]
 
 
 def statistic_of(name: str) -> str:
