@@ -277,10 +277,10 @@ def test_what_is_no_number_of_a_run_is_a_sentence(home: Home, text: str, sentenc
 
 def test_intervals_are_told_by_their_ends_in_words_bars_and_files() -> None:
     assert with_interval(mean_interval([0.0434, 0.0434, 0.0434 + 1e-17])) == "0.0434 (all 3 equal)"
-    assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 (0.0434 to 0.0434)"
-    assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 (1.852 to 2.348)"
+    assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 (0.0434 – 0.0434)"
+    assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 (1.852 – 2.348)"
     assert (with_interval(mean_interval([2.0])), with_interval(None)) == ("2", "–")
-    assert with_interval(mean_interval([2.0, 2.2])) == "2.1 (min 2, max 2.2)"
+    assert with_interval(mean_interval([2.0, 2.2])) == "2.1 (2 – 2.2)"
     cut = mean_interval([0.1, 1.0, 4.0]).within(0.0)
     bars = error_bars([cut, mean_interval([2.0, 2.2, 2.1]), mean_interval([5.0])])
     assert bars["array"] == pytest.approx([5.0728, 0.2484, 0.0], rel=1e-3)
