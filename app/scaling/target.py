@@ -83,10 +83,10 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
         if unit == "update"
         else "Steps are those of the rank that tests: updates are unknown for these runs."
     )
+    intervals = f"{EXPLAINED[found.statistic]} " if any(each.reached > 1 for each in reached) else ""
     st.caption(
         f"For each run time = {unit}s × seconds per {unit}; the columns are {found.statistic}s over runs. "
-        f"{EXPLAINED[found.statistic]} A "
-        f"configuration can be faster by needing fewer {unit}s, or less time for each. {counted}"
+        f"{intervals}A configuration can be faster by needing fewer {unit}s, or less time for each. {counted}"
     )
 
 

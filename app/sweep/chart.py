@@ -87,18 +87,27 @@ def _captions(
     said = []
     if sweep.draw and len(sweep.fields) > 1:
         said.append("Each marker is one combination: the mean over its seeds. The table lists its other values.")
-    elif is_by_median(sweep, name):
-        said.append(
-            "Lines connect medians with their 95 % intervals (from 6 runs on); small markers are single runs; the band "
-            "spans minimum to maximum."
-        )
     elif any(len(group.values) > 1 for group in groups):
-        said.append("Lines connect means over seeds; small markers are single runs; the band spans minimum to maximum.")
+        said.append(what_is_drawn(groups, by_median=is_by_median(sweep, name)))
     if by_rank:
         said.append("Per rank: the highest value in a run.")
     elif statistic_of(name):
         said.append(f"{_label(name)}: {statistic_of(name)}.")
     return said + of_lines + ([lacking] if lacking else [])
+
+
+def what_is_drawn(groups: Sequence[Group], *, by_median: bool) -> str:
+    """Return what lines, markers, bars and band of repeated runs are, as far as the chart has them."""
+    centre = "medians" if by_median else "means over seeds"
+    intervals = by_median and any(group.median_interval for group in groups)
+    lines = [[group for group in groups if group.key[1:] == key] for key in {group.key[1:] for group in groups}]
+    connected = any(len(line) > 1 for line in lines)
+    has_band = any(len(line) > 1 and any(len(group.values) > 1 for group in line) for line in lines)
+    return (
+        f"{'Lines connect' if connected else 'Filled markers are'} {centre}"
+        f"{' with their 95 % intervals' if intervals else ''}; small markers are single runs"
+        f"{'; the band spans minimum to maximum' if has_band else ''}."
+    )
 
 
 def _table(found: Table, name: str, keys: int) -> str:

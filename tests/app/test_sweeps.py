@@ -12,8 +12,10 @@ from streamlit.testing.v1 import AppTest
 
 from app.charts.sweep_charts import chart
 from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
+from app.sweep.chart import what_is_drawn
 from app.sweep.matrix import matrix
 from app.ui.run_state import STATUS_SIGNS
+from engine.analysis.statistics.groups import Group
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store, Sweep
@@ -564,6 +566,16 @@ def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(
     test = opened("sweep", {"sweep": str(sweep_id), "number": "Activations held (MB)"})
     assert not test.exception
     assert "<td>stage2</td>" in html(test)
+
+
+def test_the_caption_of_a_chart_names_only_what_is_drawn() -> None:
+    pair, single = Group((1,), {1: 2.0, 2: 3.0}), Group((2,), {3: 2.0})
+    assert what_is_drawn([pair, single], by_median=False) == (
+        "Lines connect means over seeds; small markers are single runs; the band spans minimum to maximum."
+    )
+    assert what_is_drawn([pair], by_median=True) == "Filled markers are medians; small markers are single runs."
+    many = Group((2,), dict(enumerate([1.0, 1.1, 1.2, 1.3, 1.4, 1.5])))
+    assert "Lines connect medians with their 95 % intervals; " in what_is_drawn([pair, many], by_median=True)
 
 
 def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader) -> None:
