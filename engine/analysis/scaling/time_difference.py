@@ -226,11 +226,11 @@ def _phrase(word: str, fast: TimeSpent, slow: TimeSpent, own: float, theirs: flo
     if not computed and shares[1] - shares[0] > ALIKE:
         both = f"{100 * shares[0]:.0f} % of the time, those of the slowest {100 * shares[1]:.0f} %"
         return f"Ranks of the fastest {word} {both}."
-    of, size = (f" per 1,000 {unit}", 1_000) if unit else ("", 1)
+    each, size = (f"Per 1,000 {unit} of the run, each", 1_000) if unit else ("Each", 1)
     why = f": {slow.crowded}" if computed and slow.crowded and not fast.crowded else ""
-    counts = [f" ({_ranks(each)})" if apart else "" for each in (fast, slow)]
+    counts = [f" ({_ranks(one)})" if apart else "" for one in (fast, slow)]
     return (
-        f"Ranks of the fastest{counts[0]} {word} {_s(own * size)} each{of}, those of the slowest{counts[1]} "
+        f"{each} rank of the fastest{counts[0]} {word} {_s(own * size)}, each of the slowest{counts[1]} "
         f"{_s(theirs * size)}{why}."
     )
 
