@@ -43,8 +43,6 @@ def page(sweep_id: int) -> None:
         heading(sweep, runs)
         if duel := reader.duels.of_sweep(sweep_id):
             st.html("Part of " + duel_link(f"duel {duel}", duel) + ".")
-        st.header("Runs", anchor=False)
-        st.html(matrix(sweep, runs))
         with st.container(horizontal=True, vertical_alignment="center"):
             view = st.segmented_control(
                 "View",
@@ -56,6 +54,7 @@ def page(sweep_id: int) -> None:
                 label_visibility="collapsed",
             )
             leaving = st.container(width="content")
+        every = runs
         is_disturbed = any(run.disturbed for run in measured(sweep, runs))
         whole = is_disturbed and view != VIEWS[3] and widgets.include_disturbed()
         runs = measured(sweep, runs)
@@ -78,6 +77,8 @@ def page(sweep_id: int) -> None:
                 where_time_went(found, reader, str(sweep_id))
         with leaving:
             download_button(sweep, runs, shown, view)
+        st.header("Runs", anchor=False)
+        st.html(matrix(sweep, every))
     components.pulse(token, sweep_id=sweep_id, active=sweep.active or goes_on, every_ms=EVERY_MS)
 
 
