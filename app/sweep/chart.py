@@ -20,6 +20,7 @@ from app.charts.sweep_data import (
     rank_groups_of,
     references,
     statistic_of,
+    with_whole_rates,
 )
 from app.report import page_capture
 from app.ui import components
@@ -35,6 +36,8 @@ from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
+WHOLE_RATE = "all work of a run divided by its execution time, as under Scaling"
+
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Compares, *, with_disturbed: bool) -> None:
     """Show one metric of the complete runs against the first field, as a chart and a table; the selection is kept in
@@ -48,6 +51,8 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         or choices[default]
     )
     by_rank = name in _rank_metrics(sweep)
+    rated = with_whole_rates(runs, name, reader)
+    runs = rated or runs
     crosses = disturbed_of(sweep, runs, name) if not with_disturbed else []
     apart = {point.run_id for point in crosses}
     every, runs = runs, [run for run in runs if run.id not in apart]
@@ -64,7 +69,8 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         height=HEIGHT_PX,
         colours=colours,
     )
-    sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank) if groups else []
+    basis = "the highest value in a run, per rank" if by_rank else WHOLE_RATE if rated else statistic_of(name)
+    sentences = _captions(sweep, groups, name, basis, [explained(sweep)] if lines else [], lacking) if groups else []
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     if not groups:
         sentences.append(
@@ -82,17 +88,15 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
 
 
 def _captions(
-    sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool
+    sweep: Sweep, groups: Sequence[Group], name: str, basis: str, of_lines: list[str], lacking: str
 ) -> list[str]:
     said = []
     if sweep.draw and len(sweep.fields) > 1:
         said.append("Each marker is one combination: the mean over its seeds. The table lists its other values.")
     elif any(len(group.values) > 1 for group in groups):
         said.append(what_is_drawn(groups, by_median=is_by_median(sweep, name)))
-    if by_rank:
-        said.append("Per rank: the highest value in a run.")
-    elif statistic_of(name):
-        said.append(f"{_label(name)}: {statistic_of(name)}.")
+    if basis:
+        said.append(f"{_label(name)}: {basis}.")
     return said + of_lines + ([lacking] if lacking else [])
 
 
