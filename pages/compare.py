@@ -22,7 +22,7 @@ from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
-from app.ui.time_difference import finished, time_difference
+from app.ui.time_difference import complete, time_difference
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
@@ -91,7 +91,7 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
         legend(shown)
     if view.tab in ("curves", "bars"):
         groups = {group.name: group.runs for group in shown.groups} or {f"run {run.id}": (run,) for run in runs}
-        time_difference(finished(groups), reader)
+        time_difference(complete(groups), reader)
     if view.tab == "curves":
         view = curves(reader, shown, view)
     elif view.tab == "differences":

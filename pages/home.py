@@ -59,11 +59,8 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
                 st.html(slots["home-best"])
         with st.container(border=True):
             with st.container(horizontal=True, vertical_alignment="center"):
-                st.header(
-                    "New since your last visit" if current_user.name() else "Recent",
-                    anchor=False,
-                    width="stretch",
-                )
+                title = "Recent" if last_visit.is_first() else "New since your last visit"
+                st.header(title, anchor=False, width="stretch")
                 last_visit.news_actions()
             st.html(slots["home-news"])
         with st.container(key="home-lab"):

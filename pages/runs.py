@@ -22,7 +22,10 @@ def listing() -> None:
     """Show the runs, and rerun when one of them changes."""
     began = time.monotonic()
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.title("Runs", anchor=False, width="content")
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            st.title("Runs", anchor=False, width="content")
+            for name, label in (("sweep", "Sweeps"), ("duel", "Duels")):
+                st.page_link(widgets.PAGES[name], label=label, width="content")
         saving = st.container(width="content")
     with reading(lambda: components.pulse(-1)) as reader:
         token = reader.runs.token()

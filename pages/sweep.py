@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.core.base_path import at
 from app.report import page_capture
 from app.scaling.breakdown import where_time_went
 from app.scaling.staleness import staleness
@@ -13,10 +14,10 @@ from app.sweep.export import download_button, sweep_facts
 from app.sweep.header import entry, heading
 from app.sweep.matrix import matrix
 from app.ui import components, widgets
-from app.ui.html import duel_link
+from app.ui.html import breadcrumb, duel_link, link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
-from app.ui.time_difference import finished, time_difference
+from app.ui.time_difference import complete, time_difference
 from engine.analysis.sweep_cells import by_cell, measured
 from engine.sweep.repeats import missing
 
@@ -42,8 +43,6 @@ def page(sweep_id: int) -> None:
         heading(sweep, runs)
         if duel := reader.duels.of_sweep(sweep_id):
             st.html("Part of " + duel_link(f"duel {duel}", duel) + ".")
-        st.header("Runs", anchor=False)
-        st.html(matrix(sweep, runs))
         with st.container(horizontal=True, vertical_alignment="center"):
             view = st.segmented_control(
                 "View",
@@ -55,6 +54,7 @@ def page(sweep_id: int) -> None:
                 label_visibility="collapsed",
             )
             leaving = st.container(width="content")
+        every = runs
         is_disturbed = any(run.disturbed for run in measured(sweep, runs))
         whole = is_disturbed and view != VIEWS[3] and widgets.include_disturbed()
         runs = measured(sweep, runs)
@@ -62,8 +62,9 @@ def page(sweep_id: int) -> None:
         with page_capture.keeping() as shown:
             page_capture.facts("Sweep", sweep_facts(sweep, runs))
             if view == VIEWS[0]:
-                time_difference(finished(by_cell(sweep, runs)), reader, by_median=sweep.timing is not None, whole=whole)
-                results(sweep, runs, reader, with_disturbed=whole)
+                groups = complete(by_cell(sweep, runs))
+                compares = time_difference(groups, reader, by_median=sweep.timing is not None, whole=whole)
+                results(sweep, runs, reader, compares, with_disturbed=whole)
             elif view == VIEWS[3]:
                 staleness(runs, reader, str(sweep_id), sweep.fields)
             elif isinstance(found, str):
@@ -76,6 +77,8 @@ def page(sweep_id: int) -> None:
                 where_time_went(found, reader, str(sweep_id))
         with leaving:
             download_button(sweep, runs, shown, view)
+        st.header("Runs", anchor=False)
+        st.html(matrix(sweep, every))
     components.pulse(token, sweep_id=sweep_id, active=sweep.active or goes_on, every_ms=EVERY_MS)
 
 
@@ -84,6 +87,7 @@ if wanted.isdecimal() and len(wanted) < 18:
 elif wanted:
     invalid_link("sweep", wanted)
 else:
+    st.html(breadcrumb([link("Runs", at("/runs"))], "Sweeps"))
     st.title("Sweeps", anchor=False)
     with reading() as reader:
         newest, count = reader.sweeps.recent(limit=NEWEST), reader.sweeps.count()

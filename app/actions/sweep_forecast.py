@@ -32,8 +32,9 @@ def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | N
         show_facts([("To launch", count_of(planned, timing))])
         return
     found = _planned(experiment, planned, cells, timing is not None, asked)
-    shown = facts(found, planned, timing)
-    if timing and timing.most > seeds:
+    grows = timing is not None and timing.most > seeds
+    shown = facts(found, planned, timing, grows=grows)
+    if timing and grows:
         repeats = list(planned.cells[: len(planned.cells) // seeds]) * (timing.most - seeds)
         most = _planned(experiment, planned, [*cells, *repeats], True, asked)
         took = "" if most.idle_s is None else f", about {duration(most.idle_s)} and {hours(most)}"
@@ -95,13 +96,15 @@ def _left(home: str, sweep_id: int, fields: tuple[str, ...], _reader: Reader) ->
     return sweep_estimate.what_is_left(_reader, Home.find(), sweep_id, fields)
 
 
-def facts(found: Outlay, planned: Plan, timing: Timing | None) -> list[tuple[str, str]]:
-    """Return label and value of each estimate of a sweep."""
+def facts(found: Outlay, planned: Plan, timing: Timing | None, *, grows: bool = False) -> list[tuple[str, str]]:
+    """Return label and value of each estimate of a sweep; of one that `grows` by repeats, the least."""
+    about, least, earliest = ("at least", "at least ", ", at the earliest") if grows else ("about", "", "")
+    held, end = hours(found), _end(found.ends_in_s)
     return [
         ("To launch", count_of(planned, timing)),
-        ("Estimated usage", hours(found) or "unknown"),
-        ("On an idle machine", "unknown" if found.idle_s is None else f"about {duration(found.idle_s)}"),
-        ("Estimated finish", _end(found.ends_in_s) or "unknown"),
+        ("Estimated usage", f"{least}{held}" if held else "unknown"),
+        ("On an idle machine", "unknown" if found.idle_s is None else f"{about} {duration(found.idle_s)}"),
+        ("Estimated finish", f"{end}{earliest}" if end else "unknown"),
     ]
 
 
@@ -118,26 +121,28 @@ def caveats(found: Outlay) -> Iterator[str]:
 def left(found: Outlay, sweep: Sweep) -> Iterator[str]:
     """Yield sentences on the remaining runs of a sweep."""
     count = sweep.total - sweep.ended
-    runs = f"{count:,} {'run' if count == 1 else 'runs'} left"
+    grows = sweep.timing is not None and len(sweep.seeds) < sweep.timing.most
+    least, about, earliest = ("At least ", "at least", ", at the earliest") if grows else ("", "about", "")
+    runs = f"{least}{count:,} {'run' if count == 1 else 'runs'} left"
     if found.runs < count:
         yield f"{runs}, too many for an estimate."
         return
     held = hours(found)
-    yield f"{runs}{f', about {held}' if held else '; no estimate yet'}."
+    yield f"{runs}{f', {about} {held}' if held else '; no estimate yet'}."
     if sweep.paused:
         yield (
-            f"Paused; if resumed now, estimated finish {_end(found.ends_in_s)}."
+            f"Paused; if resumed now, estimated finish {_end(found.ends_in_s)}{earliest}."
             if found.ends_in_s is not None
             else "Paused."
         )
     elif found.ends_in_s is not None and found.held < count:
-        yield f"Estimated finish {_end(found.ends_in_s)}{', excluding runs on hold' if found.held else ''}."
+        yield f"Estimated finish {_end(found.ends_in_s)}{earliest}{', excluding runs on hold' if found.held else ''}."
     elif held and found.held < count:
         yield _UNKNOWN_FINISH
     if found.held:
         yield f"{found.held:,} on hold."
-    if sweep.timing:
-        yield "Repeats come on top, until the medians are known."
+    if grows:
+        yield "Repeats are added until the medians are known."
     if held:
         yield _source(found)
 

@@ -1,12 +1,14 @@
 """The data of a sweep's chart and table: available metrics, a group of runs per point, and reference lines."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from app.charts.pipeline_batches import stage_work_of
 from engine.analysis.disturbance import depends_on_time
+from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
 from engine.config_values import value_in_words
 from engine.errors import EngineError
@@ -15,7 +17,7 @@ from engine.experiment.ideal_lines import Baseline, Reference, Scaling
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, Sweep
-from engine.store.records import RunRow
+from engine.store.records import RunRow, is_complete
 
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Lines = dict[tuple[object, ...], list[Reference]]
@@ -31,15 +33,24 @@ def experiment_of(sweep: Sweep) -> Experiment | None:
 
 
 def metric_choices(runs: Sequence[RunRow]) -> list[str]:
-    """Return the metrics that finished runs can be compared by: execution time first, then tests, rewards,
-    throughput.
+    """Return the metrics that complete runs can be compared by: execution time first, where there is one, then tests,
+    rewards, throughput.
     """
-    found = {name for run in runs if run.status == "finished" for name in run.last} - {EXECUTION, STARTUP}
+    complete = [run for run in runs if is_complete(run)]
+    found = {name for run in complete for name in run.last} - {EXECUTION, STARTUP}
+    timed = [EXECUTION] if not complete or any(run.execution_time_s is not None for run in complete) else []
     order = ("test/", "charts/", "perf/", "train/")
     rank = {
         name: next((place for place, start in enumerate(order) if name.startswith(start)), len(order)) for name in found
     }
-    return [EXECUTION, *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name)), STARTUP]
+    return [*timed, *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name)), STARTUP]
+
+
+def default_metric(choices: Sequence[str], compares: Compares) -> str:
+    """Return the first metric by which runs compare."""
+    rates = [name for name in choices if compares == "rate" and name.endswith("_per_second")]
+    others = [name for name in choices if compares == "neither" and name not in (EXECUTION, STARTUP)]
+    return [*rates, *others, *choices][0]
 
 
 def statistic_of(name: str) -> str:
@@ -50,12 +61,29 @@ def statistic_of(name: str) -> str:
 
 
 def value_of(run: RunRow, name: str) -> float | None:
-    """Return a finished run's value for a metric."""
-    if run.status != "finished":
+    """Return a complete run's value for a metric."""
+    if not is_complete(run):
         return None
     if name in (EXECUTION, STARTUP):
         return run.execution_time_s if name == EXECUTION else run.startup_time_s
     return (run.mean if statistic_of(name).startswith("mean") else run.last).get(name)
+
+
+def with_whole_rates(runs: Sequence[RunRow], name: str, reader: Reader) -> list[RunRow] | None:
+    """Return the runs with a throughput as Scaling computes it: all work of a run by its execution time. None for
+    another metric, or where a complete run did not count its work in this unit.
+    """
+    unit, rate = metric(name).unit.removesuffix("/s"), name.endswith("_per_second")
+    complete = [run for run in runs if is_complete(run)] if rate else []
+    around = reader.studies.surroundings([run.id for run in complete])
+    rates = {
+        run.id: around[run.id].work / run.execution_time_s
+        for run in complete
+        if run.execution_time_s and run.id in around and around[run.id].unit == unit and around[run.id].work
+    }
+    if not complete or len(rates) < len(complete):
+        return None
+    return [replace(run, mean={**run.mean, name: rates[run.id]}) if run.id in rates else run for run in runs]
 
 
 class DisturbedPoint(NamedTuple):

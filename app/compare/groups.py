@@ -76,7 +76,8 @@ def lines_of(
 
 def explained(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:
     """Return how the lines of all charts are computed, in two sentences."""
-    band = "" if spread == "none" else f", band: {BANDS[spread]}{_fallback(lines, statistic, spread)}"
+    has_band = spread != "none" and any(len(line.members) > 1 for line in lines)
+    band = "" if not has_band else f", band: {BANDS[spread]}{_fallback(lines, statistic, spread)}"
     return (
         f"{STATISTICS[statistic]} over the runs of each group{band}. Between points a run keeps its last value; it is "
         "not extended beyond its last point."

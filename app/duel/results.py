@@ -88,9 +88,8 @@ def show_judged(found: DuelOutcome) -> None:
         components.figure(
             "duel-pairs", figure, alt="Paired differences with their intervals", height=height, colours=colours
         )
-        st.caption(
-            as_text(f"Above 0, the first strategy of the pair has the higher {label.lower()}. Grey band: tie margin.")
-        )
+        margin = " Grey band: tie margin." if evidence.duel.margin else ""
+        st.caption(as_text(f"Above 0, the first strategy of the pair has the higher {label.lower()}.{margin}"))
         st.html(tables.pairs_table(found))
 
 

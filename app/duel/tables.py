@@ -92,7 +92,7 @@ def reached_table(found: DuelOutcome) -> str:
                 f"{number(fmean(values), unit=known.unit)} ± {number(stdev(values), 2, known.unit)}"
                 if len(values) > 1
                 else number(values[0] if values else None, unit=known.unit),
-                f"{number(min(values), unit=known.unit)} to {number(max(values), unit=known.unit)}" if values else "–",
+                f"{number(min(values), unit=known.unit)} – {number(max(values), unit=known.unit)}" if values else "–",
                 amount_in_words(duel.budget.kind, fmean(stood)) if stood else "–",
                 f"{len(way.spent)} of {way.runs}" if way else "–",
                 amount_in_words(duel.budget.kind, fmean(way.spent.values())) if way and way.spent else "–",

@@ -8,7 +8,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.store import Reader, Store
 
-_SINCE = "home.since"
+_SINCE, _IS_FIRST = "home.since", "home.first"
 WHY = (
     "This page will show what has ended since your last visit, and the runs that you launch will carry your name. "
     "You are asked only once."
@@ -18,6 +18,7 @@ WHY = (
 def record(reader: Reader) -> None:
     """Record the visit to the Home page; what is new stays the same until the next visit."""
     who = current_user.name()
+    st.session_state[_IS_FIRST] = who is None or reader.visits.is_first(who)
     if who is None:
         st.session_state[_SINCE] = reader.visits.new_since()
         return
@@ -31,6 +32,11 @@ def record(reader: Reader) -> None:
 def since() -> str:
     """Return the moment after which ends are new to the person."""
     return str(st.session_state[_SINCE])
+
+
+def is_first() -> bool:
+    """Return whether this is the person's first visit, or the person is unknown."""
+    return bool(st.session_state[_IS_FIRST])
 
 
 def news_actions() -> None:

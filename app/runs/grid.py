@@ -16,7 +16,7 @@ from app.core.static_files import static_text
 from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
 from app.runs.rows import TableRow
-from app.ui.run_state import cause_of, outcome, status_counts, time_left
+from app.ui.run_state import DISTURBED, cause_of, outcome, status_counts, time_left
 from engine.analysis.disturbance import in_words
 from engine.analysis.result import Ranked
 from engine.experiment.result import Result
@@ -34,6 +34,8 @@ KEY = "runs.table"
 CHARACTER_PX, PADDING_PX = 7.0, 22
 NARROWEST, WIDEST = 7, 34
 """Limits of a column's width in characters."""
+EDGE_PX = 14
+"""Space to the right of the last column (static/runs/table.css)."""
 TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 340), (110, 300), 94
 TALLEST = "max(20rem, calc(100vh - 21rem))"
 HEADINGS = {
@@ -117,7 +119,15 @@ def grid_of(
     ]
     if has_states:
         lengths = (sum(len(part["text"]) + 3 for part in state["states"]) + len(state["note"]) for state in states)
-        heads.append({"kind": "text", "label": "Status", "sort": "status", "width": _between(STATE_PX, lengths)})
+        heads.append(
+            {
+                "kind": "text",
+                "label": "Status",
+                "help": f"Disturbed: {DISTURBED[0].lower()}{DISTURBED[1:]}",
+                "sort": "status",
+                "width": _between(STATE_PX, lengths),
+            }
+        )
     if has_sparks:
         heads.append({"kind": "spark", "label": "Trend", "help": "Course of the result", "width": SPARK_PX})
     results = [facts.results.get(row.run.id) if row.run and not row.fold else None for row in rows]
@@ -138,6 +148,7 @@ def grid_of(
     for place, head in enumerate(heads):
         head.setdefault("width", _width(head["label"], [row["cells"][place] for row in body]))
         head["sort"] = head.get("sort") if may_sort else None
+    heads[-1]["width"] += EDGE_PX
     return {
         "columns": heads,
         "rows": body,
@@ -200,7 +211,10 @@ def _note(run: RunRow, facts: RowFacts) -> str:
 
 
 def _hover(row: TableRow, facts: RowFacts) -> str:
-    return _note(row.run, facts) if row.run and not row.fold else ""
+    if not row.run or row.fold:
+        return ""
+    note = _note(row.run, facts)
+    return f"{note[:1].upper()}{note[1:]}. {DISTURBED}" if row.run.status == "finished" and row.run.disturbed else note
 
 
 def _of(name: str, columns: Mapping[str, Column]) -> Column | None:

@@ -25,6 +25,9 @@ GROUPS: dict[str, tuple[Status, ...]] = {
     "failed or lost": ("failed", "lost"),
     "cancelled": ("cancelled",),
 }
+EVERY = "all"
+"""All statuses: the default, which another one replaces."""
+_BEFORE = "runs.show"
 CHOICES = ("show", "search", "filter", "of", "by")
 """Widgets that narrow the runs, by key (also the name in the address)."""
 SWITCHES = ("mine", "starred")
@@ -67,22 +70,25 @@ def choose(reader: Reader) -> RunsView:
     """Show the controls and return the resulting view; errors appear below them."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         shown = st.segmented_control(
-            *("Show", list(GROUPS)),
+            *("Status", [EVERY, *GROUPS]),
             selection_mode="multi",
+            default=[EVERY],
             key="show",
             bind="query-params",
+            on_change=_all_or_some,
             wrap=True,
-            help="Select one or several; none shows all runs.",
+            help="Select one or several.",
         )
+        st.session_state[_BEFORE] = shown
         search = st.text_input(
             "Search", key="search", placeholder="name, owner, tag, note", bind="query-params", width=CHOICE_PX + 35
         )
         of, by, mine, starred = _filters(reader)
         columns, sentences = _columns(reader)
         order, wrong, more = _more(reader, columns)
-    text = st.text_input(
-        "Filter", key="filter", placeholder=FILTER_EXAMPLE, help=FILTER_HELP, max_chars=LONGEST, bind="query-params"
-    )
+        text = st.text_input(
+            "Filter", key="filter", placeholder=FILTER_EXAMPLE, help=FILTER_HELP, max_chars=LONGEST, bind="query-params"
+        )
     matching, problem = _filter(reader, text)
     if problem:
         st.markdown(f":red[{as_text(problem)}]")
@@ -97,7 +103,7 @@ def choose(reader: Reader) -> RunsView:
     return RunsView(
         search,
         matching,
-        [status for group in shown for status in GROUPS[group]] or None,
+        [status for group in shown if group != EVERY for status in GROUPS[group]] or None,
         None if archived else False,
         order,
         tuple(columns),
@@ -112,15 +118,24 @@ def choose(reader: Reader) -> RunsView:
 
 def is_narrowed() -> bool:
     """Return whether any control narrows the runs."""
-    return any(st.session_state.get(name) for name in (*CHOICES, *SWITCHES))
+    return any(st.session_state.get(name) not in (None, "", False, [], [EVERY]) for name in (*CHOICES, *SWITCHES))
 
 
 def clear() -> None:
     """Reset all controls, before the page reruns."""
     for name in CHOICES:
-        st.session_state[name] = "" if name in ("search", "filter") else []
+        st.session_state[name] = "" if name in ("search", "filter") else [EVERY] if name == "show" else []
     for name in SWITCHES:
         st.session_state[name] = False
+
+
+def _all_or_some() -> None:
+    """Select all statuses or some, never both, before the page reruns."""
+    chosen = st.session_state["show"]
+    if not chosen or (EVERY in chosen and EVERY not in st.session_state.get(_BEFORE, [EVERY])):
+        st.session_state["show"] = [EVERY]
+    elif EVERY in chosen:
+        st.session_state["show"] = [group for group in chosen if group != EVERY] or [EVERY]
 
 
 def sort_by_heading() -> None:

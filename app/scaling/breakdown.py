@@ -19,10 +19,6 @@ from engine.store import Reader
 HEIGHT_PX = 420
 KINDS, EACH = "Kinds of ranks", "Every rank"
 MOST_BARS = 80
-MEANS = (
-    "Each bar is the mean over seeds and over ranks of the same kind. Time in handler threads (serve) overlaps a "
-    "rank's own time."
-)
 
 
 def where_time_went(found: Study, reader: Reader, key: str) -> None:
@@ -44,11 +40,17 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
         height=HEIGHT_PX,
         colours=colours,
     )
-    st.caption(MEANS)
+    over = "repeats" if found.statistic == "median" else "seeds"
+    kinds = "" if way == EACH else " and over ranks of the same kind"
+    means = (
+        f"Each bar is the mean over the {over} of one configuration{kinds}. Time in handler threads (serve) overlaps a "
+        "rank's own time."
+    )
+    st.caption(means)
     sentences = _findings(found, steps(found.timings, phases))
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    page_capture.words([MEANS, *sentences])
+    page_capture.words([means, *sentences])
     st.html(_table(found, drawn))
     page_capture.table("Where the time went", lambda: time_table(found, drawn))
 

@@ -9,7 +9,7 @@ from app.scaling.staleness_charts import HEIGHT_PX, against_expected, result_alo
 from app.scaling.staleness_tables import runs_frame, sizes_frame
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, run_link, table
-from app.ui.interval_text import with_interval
+from app.ui.interval_text import EXPLAINED, with_interval
 from engine.analysis.scaling.staleness import (
     HISTOGRAM,
     SIZES,
@@ -59,7 +59,8 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     _mean_section(lines, by_line, key)
     if result:
         _result_section(lines, by_line, result, key)
-    for sentence in cautions(finished, found, told):
+    several = any(size.runs > 1 for own in by_line.values() for size in own)
+    for sentence in [*cautions(finished, found, told), *([EXPLAINED["mean"]] if several else [])]:
         st.caption(as_text(sentence))
         page_capture.words([sentence])
     st.html(_sizes_table(by_line, result))

@@ -14,7 +14,7 @@ from app.scaling.tables import targets_table
 from app.scaling.target_charts import HEIGHT_PX, PARTS, part
 from app.ui import components
 from app.ui.html import as_text, nowrap, table
-from app.ui.interval_text import with_interval
+from app.ui.interval_text import EXPLAINED, with_interval
 from engine.analysis.scaling.scaling_data import Study, words_of
 from engine.analysis.scaling.targets import TargetReached, choices, split_in_words, to_target, usual_target, way
 from engine.analysis.update_clock import updates_at
@@ -83,9 +83,10 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
         if unit == "update"
         else "Steps are those of the rank that tests: updates are unknown for these runs."
     )
+    intervals = f"{EXPLAINED[found.statistic]} " if any(each.reached > 1 for each in reached) else ""
     st.caption(
-        f"For each run time = {unit}s × seconds per {unit}; the columns are {found.statistic}s over runs. A "
-        f"configuration can be faster by needing fewer {unit}s, or less time for each. {counted}"
+        f"For each run time = {unit}s × seconds per {unit}; the columns are {found.statistic}s over runs. "
+        f"{intervals}A configuration can be faster by needing fewer {unit}s, or less time for each. {counted}"
     )
 
 

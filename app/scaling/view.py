@@ -133,7 +133,7 @@ def _laws_table(laws: Fitted) -> str:
     for title, fits in laws.items():
         for known in fits:
             parameters = stacked(
-                f"{each.name} {each.value:.3g} ({each.low:.2g} to {each.high:.2g})" for each in known.parameters
+                f"{each.name} {each.value:.3g} ({each.low:.2g} – {each.high:.2g})" for each in known.parameters
             )
             best = best_count(known) if known.law is SCALABILITY else None
             told = "–" if best is None else f"{best:.0f}" if isfinite(best) else "not found"

@@ -15,7 +15,7 @@ from engine.config_values import read_values, value_in_words
 from engine.errors import EngineError
 from engine.home import Home
 from engine.store import Store, Sweep
-from engine.store.records import BAD_ENDS, ENDED, RunRow, Status
+from engine.store.records import BAD_ENDS, ENDED, RunRow, Status, reached_budget
 from engine.sweep.extend import extend_sweep, plan_more
 
 
@@ -33,7 +33,7 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
         words = "Hold the queued runs until you resume the sweep; active runs continue."
         if st.button("Pause", key=f"hold-sweep-{sweep.id}", **control("pause sweep", words)):
             _order_hold(sweep, hold=True)
-    ended = {run.status for run in newest(sweep, runs)}
+    ended = {run.status for run in newest(sweep, runs) if not reached_budget(run)}
     words = "Queue another run of each cell that did not finish."
     if ended & {*BAD_ENDS, "cancelled"} and st.button(
         "Retry", key=f"retry-sweep-{sweep.id}", **control("retry sweep", words)
@@ -68,10 +68,11 @@ def _order_repeats(sweep: Sweep) -> None:
 @st.dialog("Retry failed cells?")
 def ask_retry(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Show how many cells are retried, then order it."""
-    last = newest(sweep, runs)
+    every = newest(sweep, runs)
+    last = [run for run in every if not reached_budget(run)]
     bad, cancelled = (sum(run.status in statuses for run in last) for statuses in (BAD_ENDS, ("cancelled",)))
     st.write(
-        f"{bad} of {len(last)} cells failed or {'was' if bad == 1 else 'were'} lost. Each gets a new run at the end "
+        f"{bad} of {len(every)} cells failed or {'was' if bad == 1 else 'were'} lost. Each gets a new run at the end "
         "of the queue; the old runs are kept."
     )
     also = bool(cancelled) and st.toggle(

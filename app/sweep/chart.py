@@ -6,9 +6,9 @@ import streamlit as st
 
 from app.charts.sweep_charts import HEIGHT_PX, chart
 from app.charts.sweep_data import (
-    EXECUTION,
     Lines,
     axis,
+    default_metric,
     disturbed_of,
     experiment_of,
     explained,
@@ -20,12 +20,14 @@ from app.charts.sweep_data import (
     rank_groups_of,
     references,
     statistic_of,
+    with_whole_rates,
 )
 from app.report import page_capture
 from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
 from engine.analysis.disturbance import left_out
+from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
@@ -34,16 +36,23 @@ from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
+WHOLE_RATE = "all work of a run divided by its execution time, as under Scaling"
 
-def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool) -> None:
-    """Show one metric of the finished runs against the first field, as a chart and a table; the selection is kept in
-    the address. Disturbed runs are crosses that no mean counts, unless `with_disturbed`.
+
+def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Compares, *, with_disturbed: bool) -> None:
+    """Show one metric of the complete runs against the first field, as a chart and a table; the selection is kept in
+    the address, and the default is a metric that compares. Disturbed runs are crosses that no mean counts, unless
+    `with_disturbed`.
     """
     choices = metric_choices(runs)
+    default = choices.index(default_metric(choices, compares))
     name = (
-        st.selectbox("Metric", choices, key="number", format_func=_label, bind="query-params", width=320) or EXECUTION
+        st.selectbox("Metric", choices, default, key="number", format_func=_label, bind="query-params", width=320)
+        or choices[default]
     )
     by_rank = name in _rank_metrics(sweep)
+    rated = with_whole_rates(runs, name, reader)
+    runs = rated or runs
     crosses = disturbed_of(sweep, runs, name) if not with_disturbed else []
     apart = {point.run_id for point in crosses}
     every, runs = runs, [run for run in runs if run.id not in apart]
@@ -60,7 +69,8 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distur
         height=HEIGHT_PX,
         colours=colours,
     )
-    sentences = _captions(sweep, groups, name, [explained(sweep)] if lines else [], lacking, by_rank) if groups else []
+    basis = "the highest value in a run, per rank" if by_rank else WHOLE_RATE if rated else statistic_of(name)
+    sentences = _captions(sweep, groups, name, basis, [explained(sweep)] if lines else [], lacking) if groups else []
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     if not groups:
         sentences.append(
@@ -78,23 +88,30 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distur
 
 
 def _captions(
-    sweep: Sweep, groups: Sequence[Group], name: str, of_lines: list[str], lacking: str, by_rank: bool
+    sweep: Sweep, groups: Sequence[Group], name: str, basis: str, of_lines: list[str], lacking: str
 ) -> list[str]:
     said = []
     if sweep.draw and len(sweep.fields) > 1:
         said.append("Each marker is one combination: the mean over its seeds. The table lists its other values.")
-    elif is_by_median(sweep, name):
-        said.append(
-            "Lines connect medians with their 95 % intervals (from 6 runs on); small markers are single runs; the band "
-            "spans minimum to maximum."
-        )
     elif any(len(group.values) > 1 for group in groups):
-        said.append("Lines connect means over seeds; small markers are single runs; the band spans minimum to maximum.")
-    if by_rank:
-        said.append("Per rank: the highest value in a run.")
-    elif statistic_of(name):
-        said.append(f"{_label(name)}: {statistic_of(name)}.")
+        said.append(what_is_drawn(groups, by_median=is_by_median(sweep, name)))
+    if basis:
+        said.append(f"{_label(name)}: {basis}.")
     return said + of_lines + ([lacking] if lacking else [])
+
+
+def what_is_drawn(groups: Sequence[Group], *, by_median: bool) -> str:
+    """Return what lines, markers, bars and band of repeated runs are, as far as the chart has them."""
+    centre = "medians" if by_median else "means over seeds"
+    intervals = by_median and any(group.median_interval for group in groups)
+    lines = [[group for group in groups if group.key[1:] == key] for key in {group.key[1:] for group in groups}]
+    connected = any(len(line) > 1 for line in lines)
+    has_band = any(len(line) > 1 and any(len(group.values) > 1 for group in line) for line in lines)
+    return (
+        f"{'Lines connect' if connected else 'Filled markers are'} {centre}"
+        f"{' with their 95 % intervals' if intervals else ''}; small markers are single runs"
+        f"{'; the band spans minimum to maximum' if has_band else ''}."
+    )
 
 
 def _table(found: Table, name: str, keys: int) -> str:

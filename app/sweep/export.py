@@ -9,10 +9,11 @@ from app.export.view_downloads import here, view_downloads
 from app.export.view_report import Environments
 from app.report.page_capture import Noted
 from app.sweep.header import name_of
+from app.ui.run_state import status_counts
 from engine.analysis.seedings import mixture
 from engine.config_values import value_in_words
 from engine.store import Sweep
-from engine.store.records import RunRow
+from engine.store.records import RunRow, reached_budget
 
 
 def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
@@ -30,7 +31,7 @@ def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
             for field in sweep.fields
         ),
         ("Seeds", ", ".join(map(str, sweep.seeds))),
-        ("Runs", ", ".join(f"{count} {status}" for status, count in sweep.statuses.items())),
+        ("Runs", ", ".join(words for _, words in status_counts(sweep.statuses, sum(map(reached_budget, runs))))),
         ("Reproduces", sweep.figure),
         ("Recorded", "in another lab" if sweep.is_imported else ""),
         ("Random search", f"{sweep.draw['count']} draws, seed {sweep.draw['seed']}" if sweep.draw else ""),

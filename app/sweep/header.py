@@ -10,12 +10,12 @@ from app.core.base_path import at
 from app.sweep.actions import actions
 from app.ui import permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, when
-from app.ui.run_state import place_in_words
+from app.ui.run_state import place_in_words, status_counts
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import is_warm_up, measured, newest
 from engine.config_values import value_in_words
 from engine.store import Sweep
-from engine.store.records import ENDED, RunRow
+from engine.store.records import ENDED, RunRow, reached_budget
 from engine.sweep.repeats import combinations, missing
 
 
@@ -29,8 +29,8 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             st.code(widgets.page_address(f"/sweep?sweep={sweep.id}"), language=None, wrap_lines=True)
         actions(sweep, runs)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        for status, count in sweep.statuses.items():
-            st.badge(f"{count} {status}", color=widgets.COLOURS[status])
+        for status, words in status_counts(sweep.statuses, sum(map(reached_budget, runs))):
+            st.badge(words, color=widgets.COLOURS[status])
         if sweep.paused:
             st.badge("paused", color="orange")
             st.text("Queued runs wait until someone resumes the sweep.")

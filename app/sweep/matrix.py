@@ -40,7 +40,7 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
         ]
         for row in down
     ]
-    return table([corner, *(told(column) for column in across)], rows, caption=CAPTION)
+    return table([corner, *(told(column) for column in across)], rows, caption=CAPTION, even=True)
 
 
 def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
@@ -52,7 +52,7 @@ def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
         ]
         for chosen in dict.fromkeys(key[:-1] for key in cells)
     ]
-    return table([*sweep.fields, *(f"seed {seed}" for seed in sweep.seeds)], rows, caption=CAPTION)
+    return table([*sweep.fields, *(f"seed {seed}" for seed in sweep.seeds)], rows, caption=CAPTION, even=True)
 
 
 def _cell(tried: Sequence[RunRow]) -> str:

@@ -213,10 +213,10 @@ def strip(rows: Sequence[tuple[str, Sequence[tuple[str, float]]]]) -> Markup:
     return _STRIP(rows)
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) -> Markup:
-    """Return a table that scrolls sideways on a narrow screen."""
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str, even: bool = False) -> Markup:
+    """Return a table that scrolls sideways on a narrow screen, with columns of one width where they fit if `even`."""
     body = "".join("<tr>" + "".join(f"<td>{as_html(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
-    return _TABLE(headers, Markup(body), caption)
+    return _TABLE(headers, Markup(body), caption, even)
 
 
 def wide(cell: str, *, breaks: bool = False) -> Markup:

@@ -12,7 +12,9 @@ EXPLAINED = {
 
 
 def with_interval(found: Interval | None, unit: str = "") -> str:
-    """Return a mean with its interval, or with minimum and maximum if there is none; a dash without a mean."""
+    """Return a mean with its interval, or with minimum and maximum if there is none (`EXPLAINED`); a dash without a
+    mean.
+    """
     if found is None:
         return "–"
     mean = number(found.mean, unit=unit)
@@ -21,7 +23,7 @@ def with_interval(found: Interval | None, unit: str = "") -> str:
     if found.is_constant:
         return f"{mean} (all {found.count} equal)"
     low, high = number(found.low, unit=unit), number(found.high, unit=unit)
-    return f"{mean} ({low} to {high})" if found.is_known else f"{mean} (min {low}, max {high})"
+    return f"{mean} ({low} – {high})"
 
 
 def ends_in_words(found: Interval | None, form: str = "+.3g") -> str:
@@ -29,4 +31,4 @@ def ends_in_words(found: Interval | None, form: str = "+.3g") -> str:
     if found is None or found.count == 1:
         return "–"
     low, high = f"{found.low:{form}}", f"{found.high:{form}}"
-    return f"{low} to {high}" if found.is_known else f"min {low}, max {high}"
+    return f"{low} – {high}" if found.is_known else f"min {low}, max {high}"

@@ -61,13 +61,16 @@ def tab_title(run: RunRow) -> str:
     return f"{how_far} · Run {run.id} · {known.title if known else run.experiment}"
 
 
+DISTURBED = (
+    "Other programs or the host took this share of the CPU time of the run's cores, so its times can't be trusted. "
+    "Scaling, figures and duels leave it out."
+)
+
+
 def disturbed_help(run: Run) -> str:
     """Return what a disturbed run means, with the programs that ran beside it."""
     beside = named(run)
-    return (
-        "Other programs or the host took this share of the CPU time of the run's cores, so its times can't be trusted. "
-        f"Scaling, figures and duels leave it out.{f' Beside it ran: {beside}.' if beside else ''}"
-    )
+    return f"{DISTURBED}{f' Beside it ran: {beside}.' if beside else ''}"
 
 
 def waiting(total: int, held: int) -> str:

@@ -7,21 +7,21 @@ import streamlit as st
 from app.report import page_capture
 from app.ui.html import as_text
 from engine.analysis.disturbance import MOST_NAMED
-from engine.analysis.scaling.time_difference import not_comparable, time_spent, why_faster
+from engine.analysis.scaling.time_difference import Compares, is_work_unequal, not_comparable, time_spent, why_faster
 from engine.store import Reader
-from engine.store.records import RunRow
+from engine.store.records import RunRow, is_complete
 
 
-def finished(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
-    """Return the groups with their finished runs only."""
-    return {name: [run for run in runs if run.status == "finished"] for name, runs in groups.items()}
+def complete(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
+    """Return the groups with their complete runs only."""
+    return {name: [run for run in runs if is_complete(run)] for name, runs in groups.items()}
 
 
 def time_difference(
     groups: Mapping[str, Sequence[RunRow]], reader: Reader, *, by_median: bool = False, whole: bool = False
-) -> None:
-    """Show which group of complete runs was fastest and what explains it. Disturbed runs count only with `whole`, or
-    where fewer than two groups have others.
+) -> Compares:
+    """Show which group of complete runs was fastest and what explains it; return what compares. Disturbed runs count
+    only with `whole`, or where fewer than two groups have others.
     """
     calm = {name: own for name, runs in groups.items() if (own := [run for run in runs if not run.disturbed])}
     forced = not whole and len(calm) < 2 and len(groups) > 1
@@ -30,7 +30,9 @@ def time_difference(
     runs = [run for own in counted.values() for run in own]
     ids = [run.id for run in runs]
     around, phases = reader.studies.surroundings(ids), reader.studies.phases_of(ids)
-    said = not_comparable(runs, around) or why_faster(time_spent(counted, around, phases, by_median=by_median))
+    spent = time_spent(counted, around, phases, by_median=by_median)
+    obstacle = not_comparable(runs, around)
+    said = obstacle or why_faster(spent)
     apart = [] if whole else [str(run.id) for own in groups.values() for run in own if run.disturbed]
     if said and apart:
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
@@ -40,3 +42,4 @@ def time_difference(
     if said:
         st.markdown(as_text(said))
         page_capture.words([said])
+    return "neither" if obstacle else "rate" if is_work_unequal(spent) else "time"

@@ -135,7 +135,17 @@ class RunRow:
 
 def reached_budget(run: "Run | RunRow") -> bool:
     """Return whether a run was ended because it had spent the budget of its duel; its status is cancelled."""
-    return run.status == "cancelled" and run.cause.startswith(f"Cancelled by {BUDGET_OF} ")
+    return is_spent(run.status, run.cause)
+
+
+def is_complete(run: "Run | RunRow") -> bool:
+    """Return whether a run did all its work: it finished, or spent the budget of its duel."""
+    return run.status == "finished" or reached_budget(run)
+
+
+def is_spent(status: Status, cause: str) -> bool:
+    """Return whether an end with this status and cause is that of a run which spent the budget of its duel."""
+    return status == "cancelled" and cause.startswith(f"Cancelled by {BUDGET_OF} ")
 
 
 @dataclass(frozen=True)

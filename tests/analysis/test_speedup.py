@@ -294,6 +294,10 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
         ({1: 1.0, 2: 2.0, 4: 3.0}, "4 trainers do 3 times the work per second of 1."),
         ({1: 1.0, 2: 1.94, 4: 1.95}, "No gain beyond 2 trainers (1.9 times the work per second of 1); 4 do 1.9 times."),
         ({1: 1.0, 2: 2.5, 4: 1.5}, "Fastest at 2 trainers (2.5 times the work per second of 1); 4 do 1.5 times."),
+        (
+            {1: 1.0, 2: 2.4, 4: 2.5, 8: 1.5},
+            "Fastest at 4 trainers (2.5 times the work per second of 1), 2 within 5 % of it; 8 do 1.5 times.",
+        ),
         ({1: 1.0, 2: 1.02, 4: 0.7}, "No clear speed-up: 4 trainers do 0.7 times the work per second of 1."),
         ({2: 1.0, 4: 2.0}, ""),
         ({1: 1.0}, ""),

@@ -35,15 +35,13 @@ def test_the_phase_that_accounts_for_the_difference_is_named_with_its_shares() -
 
 def test_computation_is_given_in_seconds_and_ranks_that_share_it_are_counted() -> None:
     one = took("run 1", 8.0, ranks=1)
-    assert "computed 4 s each, those of the slowest 8 s." in why_faster([took("run 2", 4.0, ranks=1), one])
+    assert "computed 4 s, each of the slowest 8 s." in why_faster([took("run 2", 4.0, ranks=1), one])
     assert "The computation was shared by 2 ranks in the fastest, by 1 rank in the slowest." in why_faster(
         [took("run 2", 4.0), one]
     )
-    assert "(4 ranks) computed 4 s each, those of the slowest (1 rank) 8 s" in why_faster(
-        [took("run 2", 4.0, ranks=4), one]
-    )
+    assert "(4 ranks) computed 4 s, each of the slowest (1 rank) 8 s" in why_faster([took("run 2", 4.0, ranks=4), one])
     slow = replace(took("run 3", 8.0), crowded="4 threads on 2 cores")
-    assert why_faster([took("run 2", 4.0), slow]).endswith("those of the slowest 8 s: 4 threads on 2 cores.")
+    assert why_faster([took("run 2", 4.0), slow]).endswith("each of the slowest 8 s: 4 threads on 2 cores.")
 
 
 def test_different_amounts_of_work_come_first_and_then_work_per_second() -> None:

@@ -15,6 +15,7 @@ from app.duel.export import duel_again
 from engine.cli import main
 from engine.duel.catalogue import read_strategy
 from engine.duel.outcome import outcome
+from engine.errors import WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
 from tests.app.test_pages import opened, said
@@ -192,3 +193,20 @@ def test_strategies_are_written_as_the_command_reads_them() -> None:
         duel = replace(labs.duel_of("hogwild"), strategies=(one,))
         (again,) = shlex.split(duel_again(duel, ""))[5:6]
         assert (read_strategy(again).experiment, read_strategy(again).settings) == (one.experiment, one.settings), again
+
+
+def test_runs_that_spent_the_budget_count_as_complete_on_the_page_of_their_sweep(home: Home, store: Store) -> None:
+    duel_id = labs.launched(home, kind="seconds", amount=8.0)
+    found = labs.gathered(home, duel_id)
+    for each in found.of("tuning"):
+        labs.end(home, found, each, status="cancelled")
+    spent = "Cancelled by the budget of duel 1."
+    with store.db.change() as connection:
+        connection.execute("UPDATE runs SET cause = ?, execution_time_s = NULL", [spent])
+    test = opened("sweep", {"sweep": "1"})
+    assert not test.exception
+    assert "Retry" not in [button.label for button in test.button]
+    assert "3 budget reached" in words(test) and "no run of this sweep finished" not in words(test)
+    assert test.selectbox(key="number").value == "test/accuracy", "there are no execution times"
+    with pytest.raises(WrongStatus, match="no cell to retry"):
+        store.sweeps.retry(1, by="Ada", statuses=("failed", "cancelled"))

@@ -136,7 +136,9 @@ def test_a_sparkline_lies_within_its_picture_and_falls_where_its_values_fall() -
 
 def test_what_is_new_is_by_person_kept_over_reloads_and_gone_once_seen(home: Home, lab: Lab) -> None:
     assert "4 runs ended" in html(as_person("Ada"))
-    assert "4 runs ended" in html(as_person("Ada")), "a reload is the same visit"
+    again = as_person("Ada")
+    assert "4 runs ended" in html(again), "a reload is the same visit"
+    assert "Recent" in said(again) and "New since your last visit" not in said(again), "it is the first one"
     hours = (datetime.now(UTC) - timedelta(hours=2)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("UPDATE looks SET looked_at = ?", [hours])

@@ -1,6 +1,7 @@
 """Scaling and where time went, on a sweep's page and over runs chosen by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.sweep_charts import error_bars
+from app.charts.sweep_data import with_whole_rates
 from app.links.run_ids import read_run_ids
 from app.scaling.breakdown import stacked
 from app.scaling.charts import MEASURES, picture
@@ -92,6 +94,19 @@ def view(sweep_id: int, name: str, **query: str) -> AppTest:
     test = opened("sweep", {"sweep": str(sweep_id), "view": name, **query})
     assert not test.exception
     return test
+
+
+def test_results_and_scaling_give_the_same_throughput(home: Home, reader: Reader) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
+    sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
+    rate = "perf/samples_per_second"
+    recorded = [replace(run, last={rate: 1.0}, mean={rate: 1.0}) for run in runs]
+    rated = with_whole_rates(recorded, rate, reader)
+    found = of_sweep(sweep, runs, reader)
+    assert rated and not isinstance(found, str)
+    assert {run.id: run.mean[rate] for run in rated} == {each.run_id: each.per_second for each in found.timings}
+    assert with_whole_rates(runs, "perf/env_steps_per_second", reader) is None, "their work is in samples"
+    assert with_whole_rates(runs, "test/accuracy", reader) is None
 
 
 def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:
@@ -277,10 +292,10 @@ def test_what_is_no_number_of_a_run_is_a_sentence(home: Home, text: str, sentenc
 
 def test_intervals_are_told_by_their_ends_in_words_bars_and_files() -> None:
     assert with_interval(mean_interval([0.0434, 0.0434, 0.0434 + 1e-17])) == "0.0434 (all 3 equal)"
-    assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 (0.0434 to 0.0434)"
-    assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 (1.852 to 2.348)"
+    assert with_interval(Interval(0.0434, 0.0434 - 2.1e-17, 0.0434 + 2.1e-17, 3)) == "0.0434 (0.0434 – 0.0434)"
+    assert with_interval(mean_interval([2.0, 2.2, 2.1])) == "2.1 (1.852 – 2.348)"
     assert (with_interval(mean_interval([2.0])), with_interval(None)) == ("2", "–")
-    assert with_interval(mean_interval([2.0, 2.2])) == "2.1 (min 2, max 2.2)"
+    assert with_interval(mean_interval([2.0, 2.2])) == "2.1 (2 – 2.2)"
     cut = mean_interval([0.1, 1.0, 4.0]).within(0.0)
     bars = error_bars([cut, mean_interval([2.0, 2.2, 2.1]), mean_interval([5.0])])
     assert bars["array"] == pytest.approx([5.0728, 0.2484, 0.0], rel=1e-3)

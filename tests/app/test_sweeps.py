@@ -3,6 +3,7 @@ that tests of sweeps share.
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import plotly.graph_objects as go
@@ -10,11 +11,15 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from app.actions.sweep_forecast import left
 from app.charts.sweep_charts import chart
-from app.charts.sweep_data import EXECUTION, groups_of, metric_choices, rank_groups_of, references
+from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
+from app.sweep.chart import what_is_drawn
 from app.sweep.matrix import matrix
 from app.ui.run_state import STATUS_SIGNS
+from engine.analysis.statistics.groups import Group
 from engine.home import Home
+from engine.queue.sweep_estimate import Outlay
 from engine.registry import experiment
 from engine.store import Reader, Store, Sweep
 from engine.store.records import Status
@@ -330,8 +335,23 @@ def test_the_estimate_of_a_sweep_for_timing_counts_warm_up_idle_checks_and_repea
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2").run()
     shown = html(test)
     assert "<small>To launch</small><span>12 runs and 1 warm-up run</span>" in shown
-    assert re.search(r"<small>On an idle machine</small><span>about 13 min", shown), "13 times 59 s and a check of 1 s"
+    assert re.search(r"<small>On an idle machine</small><span>at least 13 min", shown), (
+        "13 times 59 s and a check of 1 s"
+    )
+    assert "<small>Estimated usage</small><span>at least 0." in shown
     assert re.search(r"<small>With all repeats</small><span>24 runs, about 25 min and 0\.\d+ core-hours</span>", shown)
+
+
+def test_what_is_left_of_a_sweep_for_timing_is_the_least_until_it_has_all_repeats(home: Home, reader: Reader) -> None:
+    sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]}, 2)
+    found = Outlay(4, 4, None, 0, 1.0, 0.0, 60.0, 60.0)
+    told = {
+        most: " ".join(left(found, replace(reader.sweeps.one(sweep_id), timing=Timing(0.05, most)))) for most in (2, 6)
+    }
+    assert told[6].startswith(
+        "At least 4 runs left, at least 1 core-hours. Estimated finish in about 60 s, at the earliest."
+    )
+    assert told[2].startswith("4 runs left, about 1 core-hours. Estimated finish in about 60 s. ")
 
 
 def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
@@ -550,6 +570,9 @@ def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(
         sweeps.drive(home, run)
     names = metric_choices(reader.sweeps.runs(sweep_id))
     assert names[:2] == [EXECUTION, "test/accuracy"]
+    assert (default_metric(names, "time"), default_metric(names, "neither")) == (EXECUTION, "test/accuracy")
+    rate = "perf/samples_per_second"
+    assert (default_metric([*names, rate], "rate"), default_metric([EXECUTION], "rate")) == (rate, EXECUTION)
     assert {"perf/activations_held", "perf/peak_memory"} < set(names)
     accuracy = named(drawn(home, sweep_id, "test/accuracy")[0])["measured"]
     assert list(accuracy.y) == pytest.approx([95.75, 95.5]), "the last test of each run, not the mean of all"
@@ -561,6 +584,16 @@ def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(
     test = opened("sweep", {"sweep": str(sweep_id), "number": "Activations held (MB)"})
     assert not test.exception
     assert "<td>stage2</td>" in html(test)
+
+
+def test_the_caption_of_a_chart_names_only_what_is_drawn() -> None:
+    pair, single = Group((1,), {1: 2.0, 2: 3.0}), Group((2,), {3: 2.0})
+    assert what_is_drawn([pair, single], by_median=False) == (
+        "Lines connect means over seeds; small markers are single runs; the band spans minimum to maximum."
+    )
+    assert what_is_drawn([pair], by_median=True) == "Filled markers are medians; small markers are single runs."
+    many = Group((2,), dict(enumerate([1.0, 1.1, 1.2, 1.3, 1.4, 1.5])))
+    assert "Lines connect medians with their 95 % intervals; " in what_is_drawn([pair, many], by_median=True)
 
 
 def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader) -> None:

@@ -227,5 +227,6 @@ def test_a_console_that_is_gone_is_said_in_the_words_of_the_lab_and_the_page_rec
     dialog = page.get_by_role("dialog", name="Connection error")
     expect(dialog).to_contain_text("The console is not responding", timeout=1_000 * PATIENCE_S)
     expect(dialog).not_to_contain_text("Streamlit")
+    expect(dialog.get_by_role("button", name="Reload")).to_be_visible()
     console.start()
     expect(dialog).to_have_count(0, timeout=1_000 * PATIENCE_S)

@@ -38,14 +38,20 @@
   });
 
   // Streamlit's dialog about a server that is gone speaks of Streamlit and the internet. Only its texts change: the nodes are React's.
-  const LOST = "The console is not responding: it was stopped, or the network is down. Runs continue. This page reconnects by itself.";
+  const LOST = "The console is not responding: it was stopped, or the network is down. Runs do not depend on this page. It reconnects by itself.";
   const sayLost = () => {
     const title = document.querySelector("[data-testid=stDialog] h2");
     if (title?.textContent !== "Connection error" || !title.nextElementSibling) return;
     const texts = document.createTreeWalker(title.nextElementSibling, NodeFilter.SHOW_TEXT);
     for (let text = texts.nextNode(), said = LOST; text; text = texts.nextNode(), said = "") if (text.data !== said) text.data = said;
     title.nextElementSibling.querySelectorAll("pre, code, button").forEach((each) => (each.hidden = true));
+    if (!title.parentElement.querySelector(".pl-reload")) title.parentElement.append(reload());
     opened.observe(title.parentElement, { childList: true, subtree: true, characterData: true }); // each attempt may say something else
+  };
+  const reload = () => {
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "pl-reload", textContent: "Reload" });
+    button.addEventListener("click", () => location.reload());
+    return button;
   };
   const opened = new MutationObserver(sayLost);
   opened.observe(document.body, { childList: true });

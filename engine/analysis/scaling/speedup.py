@@ -78,7 +78,9 @@ def in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
     if most < 1 + NEAR:
         return f"No clear speed-up: {last} {plural} do {there:.2g} times the work per second of 1."
     if there < (1 - NEAR) * most:
-        return f"Fastest at {best} {plural} ({most:.2g} times the work per second of 1); {last} do {there:.2g} times."
+        level = f", {knee} within {100 * NEAR:.0f} % of it" if knee != best else ""
+        speed = f"{most:.2g} times the work per second of 1"
+        return f"Fastest at {best} {plural} ({speed}){level}; {last} do {there:.2g} times."
     if knee < last:
         speed = f"{reached:.2g} times the work per second of 1"
         return f"No gain beyond {knee} {plural} ({speed}); {last} do {there:.2g} times."

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from statistics import fmean, median
+from typing import Literal
 
 from engine.access.quotas import DISTURBED_ABOVE_PERCENT
 from engine.analysis.hardware import crowded, unlike
@@ -15,6 +16,8 @@ from engine.registry import server_roles
 from engine.store import Surroundings
 from engine.store.records import RunRow
 
+Compares = Literal["time", "rate", "neither"]
+"""What can be compared between runs: their times; after unequal amounts of work, only the work per second."""
 ALIKE = 0.05
 """Relative difference of times or amounts of work up to which they count as equal; also that of shares of a time."""
 EXPLAINS, TOGETHER = 0.5, 0.7
@@ -131,6 +134,12 @@ def _without(name: str, config: Mapping[str, object]) -> str:
     return ONLY_MODEL if name == "model" and "dataset" in config else "none"
 
 
+def is_work_unequal(found: Sequence[TimeSpent]) -> bool:
+    """Return whether the runs did different amounts of work, so that only their work per second compares."""
+    amounts = [amount for each in found for amount in each.work]
+    return min(amounts, default=0.0) > 0 and max(amounts) > (1 + ALIKE) * min(amounts)
+
+
 def why_faster(found: Sequence[TimeSpent]) -> str:
     """Return which was fastest and what explains it, as one to three sentences; empty with less than two.
 
@@ -139,8 +148,8 @@ def why_faster(found: Sequence[TimeSpent]) -> str:
     """
     if len(found) < 2:
         return ""
-    amounts = [amount for each in found for amount in each.work]
-    if min(amounts) and max(amounts) > (1 + ALIKE) * min(amounts):
+    if is_work_unequal(found):
+        amounts = [amount for each in found for amount in each.work]
         unit = found[0].unit
         lead = (
             f"The runs did different amounts of work ({min(amounts):,.0f} to {max(amounts):,.0f} {unit}), so their "
@@ -217,11 +226,11 @@ def _phrase(word: str, fast: TimeSpent, slow: TimeSpent, own: float, theirs: flo
     if not computed and shares[1] - shares[0] > ALIKE:
         both = f"{100 * shares[0]:.0f} % of the time, those of the slowest {100 * shares[1]:.0f} %"
         return f"Ranks of the fastest {word} {both}."
-    of, size = (f" per 1,000 {unit}", 1_000) if unit else ("", 1)
+    each, size = (f"Per 1,000 {unit} of the run, each", 1_000) if unit else ("Each", 1)
     why = f": {slow.crowded}" if computed and slow.crowded and not fast.crowded else ""
-    counts = [f" ({_ranks(each)})" if apart else "" for each in (fast, slow)]
+    counts = [f" ({_ranks(one)})" if apart else "" for one in (fast, slow)]
     return (
-        f"Ranks of the fastest{counts[0]} {word} {_s(own * size)} each{of}, those of the slowest{counts[1]} "
+        f"{each} rank of the fastest{counts[0]} {word} {_s(own * size)}, each of the slowest{counts[1]} "
         f"{_s(theirs * size)}{why}."
     )
 

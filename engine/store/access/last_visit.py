@@ -27,6 +27,10 @@ class VisitReader:
         """
         return _since(self.db.row(_LOOK, [person]))
 
+    def is_first(self, person: str) -> bool:
+        """Return whether a visit now belongs to the person's first one."""
+        return _is_first(self.db.row(_LOOK, [person]))
+
 
 class VisitCommands:
     """Commands of visits."""
@@ -37,8 +41,9 @@ class VisitCommands:
     def note(self, person: str) -> str:
         """Record a visit, and return the time from which ended runs are new to the person."""
         with self.db.change() as connection:
-            since = _since(connection.execute(_LOOK, [person]).fetchone())
-            self._write(person, since)
+            row = connection.execute(_LOOK, [person]).fetchone()
+            since = _since(row)
+            self._write(person, "" if _is_first(row) else since)
         return since
 
     def mark_seen(self, person: str) -> str:
@@ -54,8 +59,12 @@ class VisitCommands:
         )
 
 
+def _is_first(row: Row | None) -> bool:
+    return row is None or (not row["new_since"] and seconds_since(row["looked_at"]) < VISIT_S)
+
+
 def _since(row: Row | None) -> str:
-    if row is None:
+    if row is None or _is_first(row):
         return (
             (datetime.now(UTC) - timedelta(seconds=FIRST_S)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         )

@@ -79,7 +79,7 @@ TRACES = (
 LOOKS = """CREATE TABLE looks ( -- when each person looked at the Home page
     person TEXT PRIMARY KEY, -- the name that the person goes by
     looked_at TEXT NOT NULL, -- when they last did
-    new_since TEXT NOT NULL -- from when on what ended was new to them then
+    new_since TEXT NOT NULL -- from when on what ended was new to them then; empty during the first visit
 ) STRICT, WITHOUT ROWID"""
 
 DUELS = """CREATE TABLE duels ( -- strategies compared on one budget

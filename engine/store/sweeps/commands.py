@@ -12,7 +12,7 @@ from engine.launch_options import USUAL, Terms
 from engine.store.access.authorization import command
 from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import Row, WriteConnection
-from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Demand, Status
+from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Demand, Status, is_spent
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.rows import as_terms
 from engine.store.sweeps.failures import NEWEST_OF_CELLS, queued_of
@@ -197,14 +197,18 @@ class SweepCommands:
 
     @command("retry sweep", "sweep")
     def retry(self, sweep_id: int, *, by: str, statuses: Sequence[Status] = BAD_ENDS) -> dict[int, int]:
-        """Queue another run of each cell whose newest run ended in one of `statuses`; return each new run by the one it
-        retries.
+        """Queue another run of each cell whose newest run ended in one of `statuses` before it spent the budget of a
+        duel; return each new run by the one it retries.
 
         Raises NoSuchSweep, WrongStatus without such a cell.
         """
         with self.db.change():
             self._sweep_row(sweep_id)
-            again = [row for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id]) if row["status"] in statuses]
+            again = [
+                row
+                for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id])
+                if row["status"] in statuses and not is_spent(row["status"], row["cause"])
+            ]
             if not again:
                 raise WrongStatus(
                     f"Sweep {sweep_id} has no cell to retry: no cell's newest run is {' or '.join(statuses)}."

@@ -7,7 +7,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.compare import session_state
 from app.compare.selection import LONGEST_NAME, _shortened, names
+from app.compare.tables import differences_table
 from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
+from engine.analysis.differences import Row
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Reader, Store
@@ -85,6 +87,15 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     assert "No band: each group has one run." in words(opened_at(runs="1,4", group="trainers"))
     assert "No band" not in words(opened_at(runs="1-5", group="trainers"))
     assert "No band" not in words(opened_at(runs="1,4", group="trainers", band="none"))
+
+
+def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader: Reader) -> None:
+    rows = [
+        Row("other_programs", ([["stress", 0.61], ["make", 1.5]], []), True),
+        Row("gpus", (["A", "B"], ["A"]), True),
+    ]
+    shown = differences_table(rows, reader.runs.some(ids[:2]), "Environment")
+    assert "<td>stress 0.61, make 1.5</td><td>none</td>" in shown and "<td>A, B</td><td>A</td>" in shown
 
 
 @pytest.mark.parametrize("group", ["", "trainers", "trainers,owner"])

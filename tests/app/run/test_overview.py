@@ -150,4 +150,4 @@ def test_percentages_have_two_decimals_unless_these_would_hide_them() -> None:
     ]
     assert number(95.0) == "95"
     interval = Interval(96.2, 94.77, 97.636, 3)
-    assert with_interval(interval, "%") == "96.20 (94.77 to 97.64)"
+    assert with_interval(interval, "%") == "96.20 (94.77 – 97.64)"

@@ -307,6 +307,10 @@ def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
     assert "No matching runs" in said(page(show="cancelled"))
     assert rows(page(show=["failed or lost", "cancelled"])) == [seeds[5]]
     assert len(rows(page(show=["failed or lost", "finished"]))) == 6
+    test = page(show="failed or lost")
+    for pressed, chosen in ((["failed or lost", "all"], ["all"]), (["all", "finished"], ["finished"]), ([], ["all"])):
+        assert test.segmented_control(key="show").set_value(pressed).run().session_state["show"] == chosen
+    assert len(rows(test)) == len(rows(page()))
     with Store.open(home) as store:
         store.annotations.star([seeds[1]], by="Ada")
     assert rows(page(starred="true")) == [seeds[1]]
