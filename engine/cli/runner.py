@@ -113,8 +113,9 @@ def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, *, quiet
 
 
 def _runs(home: Home, statuses: Sequence[Status]) -> list[RunRow]:
+    """Return the runs on this machine: those on clusters go on without a runner."""
     with Reader.open(home) as reader:
-        return reader.runs.find(statuses=statuses)
+        return [row for row in reader.runs.find(statuses=statuses) if not row.target]
 
 
 def _answer(

@@ -69,6 +69,8 @@ class Cluster(BaseModel):
     """Whether everyone who can reach the nodes' network may be trusted, as runs over several nodes need."""
     exclusive: bool = False
     """Whether each job gets whole nodes."""
+    by_hand: bool = False
+    """Whether a person starts its jobs with torchrun on each host, without Slurm."""
 
     @property
     def jobs(self) -> Path:

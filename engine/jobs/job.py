@@ -12,10 +12,10 @@ def run_job(path: str, nodes: int = 1) -> None:
     import_module("engine.jobs.worker").execute_job(path)
 
 
-def serve_agent(path: str, host: str, port: int, interface: str) -> None:
-    """Serve the worker of a job at this address, on a further node of it."""
+def serve_agent(path: str) -> None:
+    """Serve the worker of a job on a further node of it."""
     _prepare(path, spread=True)
-    import_module("engine.jobs.further_nodes").serve(path, host, port, interface)
+    import_module("engine.jobs.further_nodes").serve(path)
 
 
 def _prepare(path: str, spread: bool) -> None:
@@ -30,4 +30,4 @@ def _prepare(path: str, spread: bool) -> None:
 if __name__ == "__main__":
     import sys
 
-    serve_agent(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
+    serve_agent(sys.argv[1])

@@ -5,12 +5,16 @@ Torch-free.
 
 import json
 import os
+import stat
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from engine.errors import ConfigError, Problem
+
 SPEC, RECORDS, REQUESTS, RUN = "job.json", "records", "trace-requests.json", "run"
+LINK, STOP = "link.json", "stop"
 
 
 class JobSpec(BaseModel):
@@ -39,6 +43,17 @@ class JobSpec(BaseModel):
     """Network interface between nodes; empty to find it."""
 
 
+class LinkAddress(BaseModel):
+    """Where the worker of a run over several nodes listens for their agents."""
+
+    model_config = ConfigDict(frozen=True)
+
+    host: str
+    port: int
+    key: str
+    """Hexadecimal digits that both ends prove to know."""
+
+
 class JobFolder:
     """Paths of one job's folder."""
 
@@ -59,6 +74,25 @@ class JobFolder:
         """Return what the worker has to do."""
         return JobSpec.model_validate_json((self.path / SPEC).read_text())
 
+    def tell_link(self, link: LinkAddress) -> None:
+        """Tell the agents where the worker listens."""
+        replace_file(self.path / LINK, link.model_dump_json())
+
+    def link(self) -> LinkAddress | None:
+        """Return where the worker listens, None if it has not told."""
+        try:
+            return LinkAddress.model_validate_json((self.path / LINK).read_text())
+        except FileNotFoundError:
+            return None
+
+    def ask_to_stop(self) -> None:
+        """Tell the worker to end its run."""
+        replace_file(self.path / STOP, "")
+
+    def is_to_stop(self) -> bool:
+        """Return whether the worker was told to end its run."""
+        return (self.path / STOP).exists()
+
     def request_traces(self, seconds: list[float]) -> None:
         """Tell the worker of all requests to store the trace so far, each for so many seconds."""
         replace_file(self.path / REQUESTS, json.dumps(seconds))
@@ -74,8 +108,20 @@ class JobFolder:
 def replace_file(path: Path, text: str) -> None:
     """Write a small file so that readers see all of it or the previous one."""
     part = path.with_name(f"{path.name}.part")
-    with part.open("w") as file:
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+
+
+def check_owner(jobs: Path) -> None:
+    """Create the folder of the jobs' folders; raises ConfigError if another user could put a job there, OSError."""
+    jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    about = jobs.lstat()
+    if stat.S_ISLNK(about.st_mode) or about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o022:
+        sentence = (
+            f"{jobs} can be changed by other users, who could run code as this one. Make it a folder of this user's, "
+            f"with mode 700, or choose another shared folder."
+        )
+        raise ConfigError([Problem("target", sentence)])

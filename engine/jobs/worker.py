@@ -28,13 +28,33 @@ from engine.system.machine import machine
 
 log = logging.getLogger(__name__)
 
+LOOK_S = 1.0
+"""Interval of looks for a request to stop in the job's folder."""
+
+
+class JobSwitch(StopSwitch):
+    """A stop request as SIGTERM, or as a file of the job's folder."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        super().__init__()
+        self._folder = folder
+        self._looked_at = 0.0
+
+    def is_requested(self) -> bool:
+        """Return whether to stop."""
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_S:
+            self._looked_at = now
+            self.requested = self.requested or self._folder.is_to_stop()
+        return super().is_requested()
+
 
 def execute_job(path: str) -> None:
     """Execute the run whose job folder this is, and record how it ended."""
     began = time.monotonic()
-    switch = StopSwitch()
-    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # submitit's signal: a run is resumed by a job of its own
     folder = JobFolder(Path(path))
+    switch = JobSwitch(folder)
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # submitit's signal: a run is resumed by a job of its own
     spec = folder.spec()
     os.environ["PARALLAB_HOME"] = path
     records = RecordFile(folder)

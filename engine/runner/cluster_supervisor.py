@@ -20,9 +20,10 @@ from engine.access.quotas import NONE, Limits, limits
 from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError, NoCheckpoint
 from engine.home import Home
-from engine.jobs import slurm
+from engine.jobs import by_hand, slurm
+from engine.jobs.by_hand import BY_HAND
 from engine.jobs.file_mirror import mirror
-from engine.jobs.job_folder import JobFolder, JobSpec
+from engine.jobs.job_folder import JobFolder, JobSpec, check_owner
 from engine.jobs.record_file import read_records
 from engine.jobs.records import Tail, tail_of
 from engine.jobs.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
@@ -97,8 +98,8 @@ class ClusterJobs:
     def step(self) -> None:
         """Do all due work once."""
         jobs = self.store.read.cluster_jobs.all()
-        if jobs:
-            self._poll_if_due(jobs)
+        if of_slurm := [job for job in jobs if job.job_id != BY_HAND]:
+            self._poll_if_due(of_slurm)
         for job in jobs:
             try:
                 self._look_after(job)
@@ -190,7 +191,7 @@ class ClusterJobs:
         """A job that waits: withdraw it if its run was put on hold; see whether it failed to begin."""
         if self.store.read.cluster_jobs.is_held(run.id):
             if self._is_gone(job, seen):
-                self._forget(job)
+                self._discard(job)
             else:
                 self._end_job(job, seen)
         elif self._is_over(job, seen):
@@ -232,7 +233,7 @@ class ClusterJobs:
             self._end_job(job, seen)
         elif not job.stop_sent_at:
             with suppress(SlurmUnavailable):  # the next step tries again
-                slurm.ask_to_stop(job)
+                (by_hand if job.job_id == BY_HAND else slurm).ask_to_stop(job)
                 self.store.cluster_jobs.stop_sent(job)
 
     def _see_off(self, job: ClusterJob, run: Run, folder: JobFolder, seen: JobWatch) -> None:
@@ -246,8 +247,12 @@ class ClusterJobs:
         if not seen.last:
             self._take_last(job, folder, seen)
             seen.last = True
+        self._discard(job)
+
+    def _discard(self, job: ClusterJob) -> None:
+        """Remove a job's folder and forget it."""
         with suppress(FileNotFoundError):
-            shutil.rmtree(folder.path)
+            shutil.rmtree(job.folder)
         self._forget(job)
 
     def _forget(self, job: ClusterJob) -> None:
@@ -260,18 +265,25 @@ class ClusterJobs:
             return
         seen.end_again_at = time.monotonic() + POLL_S
         with suppress(SlurmUnavailable):  # the next step tries again
-            slurm.end(job)
+            if job.job_id == BY_HAND:
+                by_hand.ask_to_stop(job)
+            else:
+                slurm.end(job)
 
     def _is_over(self, job: ClusterJob, seen: JobWatch) -> bool:
         """Return whether Slurm says that the job has ended and no record has come for a while."""
         return seen.state is not None and seen.state.state not in ACTIVE and _quiet_s(job) >= QUIET_S
 
     def _is_lost(self, job: ClusterJob, seen: JobWatch) -> bool:
+        if job.job_id == BY_HAND:
+            return job.sequence > 0 and _quiet_s(job) >= LOST_S
         absent_s = time.monotonic() - seen.absent_since if seen.absent_since else 0.0
         return absent_s >= LOST_S and _quiet_s(job) >= LOST_S
 
     def _is_gone(self, job: ClusterJob, seen: JobWatch) -> bool:
         """Return whether nothing of the job runs any more."""
+        if job.job_id == BY_HAND:  # what a person started, a person ends, if it does not end itself
+            return seen.ended_at is None or time.monotonic() - seen.ended_at >= GONE_S
         if seen.state is not None:
             return seen.state.state not in ACTIVE
         return seen.absent_since is not None and time.monotonic() - seen.absent_since >= GONE_S
@@ -325,9 +337,7 @@ class ClusterJobs:
         run = self.store.read.runs.one(job.run_id)
         if run.status != "queued" or self.store.read.cluster_jobs.is_held(run.id):
             if self._is_gone(job, seen):
-                with suppress(FileNotFoundError):
-                    shutil.rmtree(job.folder)
-                self._forget(job)
+                self._discard(job)
             else:
                 self._end_job(job, seen)
         elif seen.absent_since is not None and time.monotonic() >= seen.submit_again_at:
@@ -338,11 +348,16 @@ class ClusterJobs:
         seen = self._of(job)
         seen.absent_since, seen.submit_again_at = None, time.monotonic() + POLL_S
         try:
+            check_owner(target.jobs)
             JobFolder(Path(job.folder)).create(self._spec(target, run, JobFolder(Path(job.folder))))
-            self.store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
+            if target.by_hand:
+                self.store.cluster_jobs.submitted(job, BY_HAND)
+                self.store.claims.note_wait(run.id, f"type on each host: {by_hand.command(job, run.terms.nodes)}")
+            else:
+                self.store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
         except SlurmUnavailable as error:
             self._complain(target.name, str(error))
-        except (SlurmRefused, NoCheckpoint) as error:
+        except (SlurmRefused, NoCheckpoint, ConfigError) as error:
             self._give_up(job, run, str(error))
         except OSError as error:
             why = f"{error.strerror or error}: {error.filename or job.folder}"
@@ -409,7 +424,7 @@ def _how(job: ClusterJob, seen: JobWatch) -> str:
         "COMPLETED": "ended without a last record",
         "DEADLINE": "reached its deadline",
         "BOOT_FAIL": "could not start its node",
-        "": "is no longer listed by Slurm, and no record has come for minutes",
+        "": "has sent no record for minutes, and Slurm does not list it",
     }
     where = f" on {seen.state.nodes}" if seen.state and seen.state.nodes else ""
     return f"Job {job.job_id} of {job.cluster}{where} {words.get(state, f'ended as {state}')}"

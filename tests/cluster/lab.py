@@ -24,9 +24,9 @@ from tests.waiting import PATIENCE_S, wait_until
 class ClusterLab:
     """A home with the cluster `lab`, and its runner, while its context is open."""
 
-    def __init__(self, home: Home, slurm: SlurmLab, shared: Path, *lines: str) -> None:
+    def __init__(self, home: Home, slurm: SlurmLab | None, shared: Path, *lines: str) -> None:
         self.home = home
-        self.slurm = slurm
+        self._slurm = slurm
         self.shared = shared
         self.runner: subprocess.Popen[bytes] | None = None
         shared.mkdir(exist_ok=True)
@@ -53,9 +53,14 @@ class ClusterLab:
         self.kill_runner()
 
     @property
+    def slurm(self) -> SlurmLab:
+        assert self._slurm
+        return self._slurm
+
+    @property
     def environment(self) -> dict[str, str]:
         """Return the environment of the runner and of commands."""
-        return os.environ | self.slurm.environment | {"PARALLAB_HOME": str(self.home.path)}
+        return os.environ | (self._slurm.environment if self._slurm else {}) | {"PARALLAB_HOME": str(self.home.path)}
 
     def start_runner(self) -> None:
         with (self.home.path / "runner.log").open("ab") as log:

@@ -237,7 +237,7 @@ def test_a_job_that_slurm_forgot_is_lost_after_minutes_without_records(lab: JobL
     lab.step(60)
     assert lab.run(run_id).status == "running", "its records have just grown"
     lab.step(LOST_S)
-    assert lab.run(run_id).status == "lost" and "no longer listed" in lab.run(run_id).cause
+    assert lab.run(run_id).status == "lost" and "Slurm does not list it" in lab.run(run_id).cause
 
 
 def test_an_accepted_job_whose_answer_was_lost_is_found_by_its_name(lab: JobLab) -> None:
