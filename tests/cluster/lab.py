@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import psutil
 
@@ -136,8 +136,9 @@ class ClusterLab:
         """Yield the live processes of jobs on all nodes."""
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                home = process.environ().get("PARALLAB_HOME", "")
-                if home.startswith(str(self.shared)) and process.status() != psutil.STATUS_ZOMBIE:
+                words = [process.environ().get("PARALLAB_HOME", ""), *process.cmdline()]
+                ours = any(word.startswith(str(self.shared)) for word in words)
+                if ours and process.status() != psutil.STATUS_ZOMBIE:
                     yield process
 
     def pid_of(self, run_id: int, role: str) -> int:
@@ -148,7 +149,6 @@ class ClusterLab:
         return found
 
 
-def worker_of(lab: ClusterLab) -> Any:
-    """Return the process of the only job's worker: the parent of the others."""
-    here = {process.pid: process for process in lab.processes()}
-    return next(one for one in here.values() if one.ppid() not in here and "submitit" in " ".join(one.cmdline()))
+def worker_of(lab: ClusterLab) -> psutil.Process:
+    """Return the worker of the only job."""
+    return next(process for process in lab.processes() if "submitit.core._submit" in process.cmdline())

@@ -1,0 +1,135 @@
+"""Ranks of one run under the worker and under an agent in another process, on one machine."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Listener
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from engine.errors import RankFailed
+from engine.hang.watch import HangLimits
+from engine.home import ROOT
+from engine.runtime.nodes.node import Node
+from engine.runtime.rank import fork_server
+from engine.runtime.transport.allreduce import Collective
+from engine.runtime.transport.rendezvous import meeting_point
+from engine.runtime.worker.ranks import Ranks
+from engine.runtime.worker.sink import MemorySink
+from tests.nodes import node_functions as functions
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.processes
+KEY = b"0123456789abcdef"
+ROLES = ("trainer1", "trainer2", "trainer3")
+
+
+@pytest.fixture
+def agent() -> Iterator[subprocess.Popen[bytes]]:
+    """Start an agent that waits for its worker."""
+    with Listener(("127.0.0.1", 0), authkey=KEY) as listener:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.nodes.agent_process", str(listener.address[1]), KEY.hex(), "n2"], cwd=ROOT
+        )
+        process.link = listener.accept()  # type: ignore[attr-defined]
+        yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def node(agent: subprocess.Popen[bytes]) -> Iterator[Node]:
+    link = agent.link  # type: ignore[attr-defined]
+    made = Node(link.recv(), link)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ranks(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ranks]:
+    """Give ranks of which the last one is on the other node."""
+    monkeypatch.setenv(fork_server.SPREAD, "over several nodes")
+    with meeting_point("127.0.0.1") as meeting:
+        yield Ranks(
+            ROLES, ("cpu",) * 3, 1, 0, tmp_path, MemorySink(), nodes=(node,), meeting_point=meeting, interface="lo"
+        )
+
+
+def sink_of(ranks: Ranks) -> MemorySink:
+    assert isinstance(ranks.sink, MemorySink)
+    return ranks.sink
+
+
+@pytest.mark.parametrize("transport", ["gloo", "rpc"])
+def test_ranks_on_two_nodes_average(ranks: Ranks, transport: str) -> None:
+    ranks.run(functions.average, Collective.create(transport, 4, ROLES, 60.0), 5)  # type: ignore[arg-type]
+    sink = sink_of(ranks)
+    assert all(sink.values("train/loss", rank) == [2.0, 3.0, 4.0, 5.0, 6.0] for rank in range(3))
+    assert all(value >= 0 for rank in range(3) for value in sink.values("perf/waited", rank))
+    assert {row.state for row in sink.rows.values()} == {"done"}
+    assert {*sink.phases()} == {0, 1, 2}
+    assert ranks.execution_time_s is not None and ranks.execution_time_s > 0
+
+
+def test_flags_reach_every_node(ranks: Ranks) -> None:
+    flags = torch.zeros(3, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+    ranks.run(functions.set_flags, flags)
+    assert [sink_of(ranks).values("train/loss", rank) for rank in range(3)] == [[6.0]] * 3
+
+
+def test_a_dead_rank_on_another_node_is_named_and_the_others_end(ranks: Ranks) -> None:
+    with pytest.raises(RankFailed, match=r"trainer3 \(rank 2, pid \d+\) on node n2 was killed by signal 9") as failed:
+        ranks.run(functions.die_alone, 2)
+    assert failed.value
+    assert all(not psutil.pid_exists(member.pid) for member in ranks.members)
+
+
+def test_a_dead_rank_here_ends_those_on_the_other_node(ranks: Ranks) -> None:
+    with pytest.raises(RankFailed, match="trainer1"):
+        ranks.run(functions.die_alone, 0)
+    assert all(not psutil.pid_exists(member.pid) for member in ranks.members)
+
+
+def test_a_lost_agent_loses_its_ranks(ranks: Ranks, agent: subprocess.Popen[bytes]) -> None:
+    def kill(kind: str, detail: str) -> None:
+        return None
+
+    sink_of(ranks).event = kill  # type: ignore[method-assign]
+    running = sink_of(ranks).running
+
+    def running_now(startup_time_s: float) -> None:
+        running(startup_time_s)
+        os.kill(agent.pid, signal.SIGKILL)
+
+    sink_of(ranks).running = running_now  # type: ignore[method-assign]
+    with pytest.raises(RankFailed, match=r"trainer3 .* was on node n2, which is lost"):
+        ranks.run(functions.hang, 2)
+    wait_until(lambda: all(not psutil.pid_exists(member.pid) for member in ranks.members), "no rank is left")
+
+
+def test_the_hang_doctor_sees_ranks_on_another_node(ranks: Ranks) -> None:
+    ranks.hang_limits, ranks.end_when_hung = HangLimits(quiet_s=1.0, between_s=0.2), True
+    with pytest.raises(RankFailed, match="trainer3"):
+        ranks.run(functions.hang, 2)
+    assert sink_of(ranks).healths[-1].verdict.rank == "trainer3"
+    stacks = (ranks.folder / "hang" / "trainer3.txt").read_text()
+    assert "node_functions.py" in stacks
+
+
+def test_a_program_without_the_key_is_refused() -> None:
+    with Listener(("127.0.0.1", 0), authkey=KEY) as listener:
+        program = (
+            "import sys; from multiprocessing.connection import Client; "
+            "Client(('127.0.0.1', int(sys.argv[1])), authkey=b'wrong')"
+        )
+        command = [sys.executable, "-c", program, str(listener.address[1])]
+        stranger = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        with pytest.raises((AuthenticationError, EOFError)):
+            listener.accept()
+        assert stranger.wait() != 0
