@@ -38,7 +38,7 @@ test-gpu: install-dev ## Run the tests on NVIDIA GPUs; fail if there is none
 
 test-cluster: install-dev ## Run the tests on a real Slurm, which is installed if absent (Debian; as root, also over network namespaces)
 	@.ci/slurm
-	@$(BIN)/python -m pytest -m cluster tests/cluster tests/browser/charts/test_clusters.py --numprocesses 0 --durations 10 --timeout 120
+	@$(BIN)/python -m pytest -m cluster tests/cluster tests/browser/charts/test_clusters.py --numprocesses 0 --durations 10 --timeout 600
 
 test-stress: install-dev ## Run all tests except the long ones under CPU load, with processes stopped at random
 	@$(BIN)/python -m tests.stress
