@@ -17,6 +17,7 @@ from pathlib import Path
 
 from engine import __version__, seeding
 from engine.access.quotas import NONE, Limits, limits
+from engine.cluster.machines import machine_for
 from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError, NoCheckpoint
 from engine.home import Home
@@ -348,6 +349,7 @@ class ClusterJobs:
         seen = self._of(job)
         seen.absent_since, seen.submit_again_at = None, time.monotonic() + POLL_S
         try:
+            machine_for(self.home, run.terms)  # the cluster may have changed since the launch
             check_owner(target.jobs)
             JobFolder(Path(job.folder)).create(self._spec(target, run, JobFolder(Path(job.folder))))
             if target.by_hand:

@@ -151,11 +151,11 @@ def test_every_reader_says_what_is_missing_and_shows_no_zeros(home: Home, text: 
 
 
 def test_a_worker_writes_the_logs_of_its_ranks_anew_and_goes_on_with_its_own(path: Path, text: bytes) -> None:
-    from engine.runtime.worker.worker import _close_up_logs
+    from engine.runtime.worker.worker import close_up_logs
 
     own = path.with_name("worker.log")
     own.write_bytes(text)
     for each in (path, own):
         trim(each)
-    _close_up_logs(path.parent)
+    close_up_logs(path.parent)
     assert (has_hole(path), has_hole(own)) == (False, True)
