@@ -2,7 +2,7 @@
 network namespaces: what is lost, doubled, or left behind.
 
 Each run's points in the store are compared with those in its file of records, of which a second name is kept, and with
-an undisturbed run's. As root: python -m bench.cluster_kills [--kills 200] [--seed 1]
+an undisturbed run's. As root: python -m bench.cluster_kills [--kills 200] [--seed 1] [--one-host]
 """
 
 import argparse
@@ -11,7 +11,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Trial:
 
     lab: ClusterLab
     slurm: SlurmLab
-    namespaces: NodeNamespaces
+    namespaces: NodeNamespaces | None
     kept: Path
     random: random.Random
     truth: Curve = field(default_factory=dict)
@@ -62,7 +62,8 @@ class Trial:
         """Kill something at a random moment and see what becomes of it."""
         if not self.run_id:
             self.begin()
-        victim = self.random.choices([*VICTIMS], [*VICTIMS.values()])[0]
+        victims = {name: often for name, often in VICTIMS.items() if name != "link" or self.namespaces}
+        victim = self.random.choices([*victims], [*victims.values()])[0]
         time.sleep(self.random.uniform(0, 2))
         self.kills[victim] += 1
         began = time.monotonic()
@@ -103,10 +104,11 @@ class Trial:
                 os.kill(pid, 9)
 
     def _kill_link(self) -> None:
+        assert self.namespaces
         self.namespaces.cut("n2")
 
     def _repair(self, victim: str) -> None:
-        if victim == "link":
+        if victim == "link" and self.namespaces:
             self.namespaces.heal("n2")
         self.slurm.restore()
 
@@ -146,8 +148,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--kills", type=int, default=200)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--minutes", type=float, default=600)
+    options.add_argument("--one-host", action="store_true", help="Nodes of one network, whose links are not cut.")
     asked = options.parse_args()
-    with tempfile.TemporaryDirectory(prefix="parallab-bench-") as name, NodeNamespaces() as namespaces:
+    with (
+        tempfile.TemporaryDirectory(prefix="parallab-bench-") as name,
+        nullcontext() if asked.one_host else NodeNamespaces() as namespaces,
+    ):
         folder = Path(name)
         for part in ("home", "shared", "kept", "slurm"):
             (folder / part).mkdir()
@@ -156,7 +163,8 @@ def main() -> None:
             ClusterLab(Home(folder / "home").create(), slurm, folder / "shared") as lab,
         ):
             trial = Trial(lab, slurm, namespaces, folder / "kept", random.Random(asked.seed))
-            while trial.kills.total() < asked.kills:
+            deadline = time.monotonic() + 60 * asked.minutes
+            while trial.kills.total() < asked.kills and time.monotonic() < deadline:
                 trial.kill_one()
                 print(trial.kills.total(), dict(trial.kills), trial.wrong, flush=True)
             result: dict[str, Any] = {

@@ -31,7 +31,7 @@ def nothing_is_left(lab: ClusterLab) -> None:
 @pytest.mark.parametrize(
     ("name", "nodes", "settings"),
     [
-        ("reference", 1, {}),
+        ("reference", 1, {"epochs": 5}),
         ("sync_sgd", 1, {"rounds": 10}),
         ("sync_sgd", 2, {"rounds": 10}),
         ("sync_sgd", 2, {"rounds": 10, "transport": "rpc"}),
@@ -131,7 +131,7 @@ def test_no_point_is_lost_or_doubled_while_runners_are_killed(lab: ClusterLab) -
 def test_the_runs_of_a_sweep_share_the_bound_of_jobs(home: Home, tmp_path: Path, slurm: SlurmLab) -> None:
     with ClusterLab(home, slurm, tmp_path / "shared", "max_jobs = 1") as lab:
         rates = ("--over", "learning_rate=0.01,0.05")
-        lab.command("sweep", "launch", "reference", "--preset", "quick", *rates, "--on", "lab")
+        lab.command("sweep", "launch", "reference", "--preset", "quick", "--set", "epochs=5", *rates, "--on", "lab")
         seen = set()
 
         def ended() -> bool:
