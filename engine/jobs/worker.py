@@ -33,11 +33,15 @@ LOOK_S = 1.0
 
 
 class JobSwitch(StopSwitch):
-    """A stop request as SIGTERM, or as a file of the job's folder."""
+    """A stop request: SIGTERM, a file of the job's folder, or the end of the process that Slurm watches the worker by.
+
+    A worker without that process would go on outside of any allocation.
+    """
 
     def __init__(self, folder: JobFolder) -> None:
         super().__init__()
         self._folder = folder
+        self._parent = os.getppid()
         self._looked_at = 0.0
 
     def is_requested(self) -> bool:
@@ -45,7 +49,7 @@ class JobSwitch(StopSwitch):
         now = time.monotonic()
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
-            self.requested = self.requested or self._folder.is_to_stop()
+            self.requested = self.requested or os.getppid() != self._parent or self._folder.is_to_stop()
         return super().is_requested()
 
 

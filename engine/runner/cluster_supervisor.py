@@ -205,6 +205,8 @@ class ClusterJobs:
         if self._is_over(job, seen) or self._is_lost(job, seen):
             self._take_last(job, folder, seen)
             self._settle(job, self.store.read.runs.one(run.id), seen)
+        elif seen.state is not None and seen.state.state not in ACTIVE:
+            folder.ask_to_stop()  # records still come: the worker has outlived its allocation
         elif run.status == "stopping":
             self._stop(job, run, seen)
         elif _is_over_time(run):

@@ -151,3 +151,11 @@ def test_a_job_that_slurm_refuses_says_why(home: Home, tmp_path: Path, slurm: Sl
         found = lab.wait_for(run_id, "failed")
         assert "invalid partition" in found.cause.lower()
         nothing_is_left(lab)
+
+
+def test_a_worker_without_its_slurmstepd_ends_with_its_allocation(lab: ClusterLab) -> None:
+    run_id = lab.launch("sync_sgd", rounds=100_000)
+    lab.wait_for(run_id, "running")
+    os.kill(worker_of(lab).ppid(), signal.SIGKILL)
+    assert lab.ended(run_id).status in ("lost", "failed")
+    nothing_is_left(lab)

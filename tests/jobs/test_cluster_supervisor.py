@@ -378,3 +378,19 @@ def test_the_word_of_a_state_is_kept_until_it_changes(lab: JobLab) -> None:
     lab.slurm.listed = {name: replace(one, reason="Priority") for name, one in lab.slurm.listed.items()}
     lab.step(POLL_S)
     assert lab.run(run_id).version > version
+
+
+def test_a_worker_that_outlives_its_allocation_is_told_to_stop(lab: JobLab) -> None:
+    run_id = lab.launch()
+    lab.step()
+    file = lab.records(run_id)
+    lab.step(POLL_S)
+    folder = JobFolder(Path(lab.job(run_id).folder))
+    lab.slurm.set("NODE_FAIL")
+    for step in range(20):
+        losses(file, step, step + 1)
+        lab.step(1)
+    assert lab.run(run_id).status == "running" and folder.is_to_stop()
+    file.end("cancelled", "The job was cancelled or reached its time limit on the cluster.", "", None)
+    lab.step(QUIET_S + 1)
+    assert lab.run(run_id).status == "lost" and "lost a node" in lab.run(run_id).cause
