@@ -57,7 +57,15 @@ def ranks(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setenv(fork_server.SPREAD, "over several nodes")
     with meeting_point("127.0.0.1") as meeting:
         yield Ranks(
-            ROLES, ("cpu",) * 3, 1, 0, tmp_path, MemorySink(), nodes=(node,), meeting_point=meeting, interface="lo"
+            ROLES,
+            ("cpu",) * 3,
+            1,
+            0,
+            tmp_path,
+            MemorySink(),
+            "spawn",  # a fork server of earlier tests has left this network
+            nodes=(node,),
+            meeting_point=meeting,
         )
 
 
