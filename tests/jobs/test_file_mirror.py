@@ -16,7 +16,7 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def test_a_log_grows_and_is_copied_anew_once_it_was_shortened(source: Path, tmp_path: Path) -> None:
+def test_a_log_is_copied_as_it_grows_and_whole_once_it_was_shortened(source: Path, tmp_path: Path) -> None:
     log, copy = source / "logs" / "trainer1.log", tmp_path / "copy" / "logs" / "trainer1.log"
     log.write_text("")
     mirror(source, tmp_path / "copy")

@@ -94,7 +94,7 @@ def test_the_list_of_departures_is_followed() -> None:
     assert goodbyes.said.tolist() == [0, 1]
 
 
-def test_the_memory_of_a_trace_is_made_anew() -> None:
+def test_a_trace_gets_memory_of_its_own_node() -> None:
     found = loads(dumps(TraceMemory(), SharedFlags()), SharedFlags())
     assert isinstance(found, TraceMemory) and found.descriptor >= 0
     found.close()

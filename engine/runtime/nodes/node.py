@@ -107,11 +107,6 @@ class Node:
         """By how many seconds the node's monotonic clock is ahead of this one's, by the quickest of the last pings."""
         return min(self._trips)[1] if self._trips else 0.0
 
-    @property
-    def error_s(self) -> float:
-        """Half the quickest round trip: the most by which `ahead_s` is wrong."""
-        return min(self._trips)[0] / 2 if self._trips else 0.0
-
     def share(self, function: Callable[..., None], shared: tuple[Any, ...]) -> None:
         """Send what all ranks get."""
         self._wait_for_clock()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from engine.errors import StoreBusy, StoreFull
 from engine.seeding import SEEDING
-from engine.store.access.quotas import QuotaReader
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.queue.queue import ANY, Bounded
 from engine.store.records import Run, Status
@@ -95,10 +94,6 @@ class ClusterJobReader:
     def is_held(self, run_id: int) -> bool:
         """Return whether a run is on hold, by a person or by its sweep's pause."""
         return self.db.row(f"SELECT 1 FROM runs WHERE id = ? AND NOT ({NOT_HELD})", [run_id]) is not None
-
-    def may_listen(self) -> str:
-        """Return why ranks may not listen on a node's own network; empty if they may."""
-        return QuotaReader(self.db).why_no_listening("host")
 
 
 class ClusterJobCommands:
