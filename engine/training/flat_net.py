@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from engine.data.weights import bind_to, flat_weights
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+ALIGNMENT = 16
+"""Bytes that cuDNN's batch-norm reads at a time; at an address between, it fails with "misaligned address"."""
 
 
 class FlatNet:
@@ -20,6 +22,9 @@ class FlatNet:
     `state` [P + B] holds P weights and B running statistics; `message` [P + B] holds the gradient of the weights and a
     copy of the statistics after the last mini-batch. A net without batch-norm has B = 0. A net on torch's `meta` device
     has no values of its own: they come from `state`, or are 0.
+
+    The net's parameters are views of `state`. So are its running statistics if their memory is aligned; otherwise the
+    net has a copy, which each gradient begins and ends by exchanging with `state`.
     """
 
     def __init__(
@@ -38,15 +43,19 @@ class FlatNet:
         self.weights, self.statistics = self.state[: self.parameters], self.state[self.parameters :]
         self.gradient = self.message[: self.parameters]
         bind_to(net, self.weights, self.gradient)
-        bind_statistics(net, self.statistics)
+        aligned = self.statistics.data_ptr() % ALIGNMENT == 0
+        self._statistics_in_net = self.statistics if aligned else self.statistics.clone()
+        bind_statistics(net, self._statistics_in_net)
         net.train()
 
     def compute_gradient(self, inputs: Tensor, targets: Tensor) -> float:
         """Compute the gradient of one mini-batch into `message` and return its loss (a plain number, NaN included)."""
         self.gradient.zero_()
+        self._statistics_in_net.copy_(self.statistics)
         loss = self.loss(self.module(inputs), targets)
         loss.backward()  # type: ignore[no-untyped-call]
         if len(self.statistics):
+            self.statistics.copy_(self._statistics_in_net)
             self.message[self.parameters :].copy_(self.statistics)
         return loss.item()
 

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -87,7 +87,10 @@ class SlurmError(RuntimeError):
 
 
 class SlurmLab:
-    """A cluster of nodes n1, n2, … on this machine; with `namespaces`, each node in its own network namespace."""
+    """A cluster of nodes n1, n2, … on this machine; with `namespaces`, each node in its own network namespace.
+
+    `gpus` are the device files of the GPUs of each node.
+    """
 
     def __init__(
         self,
@@ -96,6 +99,7 @@ class SlurmLab:
         cores: int = 4,
         *,
         namespaces: NodeNamespaces | None = None,
+        gpus: Sequence[str] = (),
         slurmd_timeout_s: int = 10,
         kill_wait_s: int = 2,
         min_job_age_s: int = 600,
@@ -106,6 +110,7 @@ class SlurmLab:
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": PATH}
         self.pids: dict[str, int] = {}
         self._namespaces = namespaces
+        self._gpus = gpus
         self._limits = {
             "slurmd_timeout_s": slurmd_timeout_s,
             "kill_wait_s": kill_wait_s,
@@ -261,11 +266,15 @@ class SlurmLab:
             **self._limits,
         )
         text += f"CommunicationParameters=NoCtldInAddrAny{'' if self._namespaces else ',NoInAddrAny'}\n"
+        gres = f"Gres=gpu:{len(self._gpus)} " if self._gpus else ""
         for node, its_port in zip(self.nodes, ports, strict=True):
             text += (
                 f"NodeName={node} NodeHostname=localhost NodeAddr={addresses[node]} Port={its_port} "
-                f"CPUs={self.cores} RealMemory=16000 State=UNKNOWN\n"
+                f"CPUs={self.cores} RealMemory=16000 {gres}State=UNKNOWN\n"
             )
+        if self._gpus:
+            text += "GresTypes=gpu\n"
+            (self.folder / "gres.conf").write_text("".join(f"Name=gpu File={file}\n" for file in self._gpus))
         Path(self.environment["SLURM_CONF"]).write_text(text)
         key = self.folder / "munge.key"
         key.touch(mode=0o600)

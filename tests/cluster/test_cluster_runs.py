@@ -153,9 +153,24 @@ def test_a_job_that_slurm_refuses_says_why(home: Home, tmp_path: Path, slurm: Sl
         nothing_is_left(lab)
 
 
-def test_a_worker_without_its_slurmstepd_ends_with_its_allocation(lab: ClusterLab) -> None:
-    run_id = lab.launch("sync_sgd", rounds=100_000)
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_a_run_without_a_slurmstepd_ends_with_its_allocation(lab: ClusterLab, node: str) -> None:
+    """That of the worker on the first node, or of the agent on the second."""
+    run_id = lab.launch("sync_sgd", 2, rounds=100_000)
     lab.wait_for(run_id, "running")
-    os.kill(worker_of(lab).ppid(), signal.SIGKILL)
+    for pid in lab.slurm.steps(node):
+        os.kill(pid, signal.SIGKILL)
     assert lab.ended(run_id).status in ("lost", "failed")
     nothing_is_left(lab)
+
+
+def test_a_job_gets_as_many_gpus_as_its_run_asks_for(home: Home, tmp_path: Path, slurm_installed: None) -> None:
+    """The GPUs are other device files: torch can use none of them, and the run says so."""
+    with (
+        SlurmLab(tmp_path / "slurm", nodes=1, gpus=("/dev/null", "/dev/zero", "/dev/full")) as slurm,
+        ClusterLab(home, slurm, tmp_path / "shared", "gpus = 3") as lab,
+    ):
+        run_id = lab.launch("pipeline", device="cuda")
+        found = lab.ended(run_id)
+        assert (found.demand.gpus, found.gpus) == (2, (0, 1)), (found.cause, lab.events(run_id))
+        assert found.cause.startswith("The run was given an NVIDIA GPU, but torch "), found.cause

@@ -15,8 +15,8 @@ from tests.experiments.pipeline.test_pipeline import Keeping, config_of, in_one_
 from tests.gpu import gpu_functions as functions
 
 pytestmark = [pytest.mark.gpu, pytest.mark.processes]
-TF32 = 1e-2
-"""The share by which gradients may differ: convolutions on a GPU round to 10 bits by default."""
+ROUNDING = 1e-3
+"""The share by which gradients on a GPU and on the CPU may differ, both with float32's 23 bits."""
 
 
 def run(folder: Path, devices: tuple[str, ...], function: Callable[..., None], *given: Any, **changes: Any) -> None:
@@ -82,4 +82,4 @@ def test_gradients_of_two_stages_on_one_gpu_are_those_of_the_net_in_one_piece(mo
     before, gradient = in_one_piece(config)
     method("pipeline")(config, Keeping(ranks, mode))
     after = torch.cat([torch.load(tmp_path / f"{role}.pt", map_location="cpu")[0] for role in config.stage_roles])
-    assert ((before - after) / config.learning_rate - gradient).norm() / gradient.norm() < TF32
+    assert ((before - after) / config.learning_rate - gradient).norm() / gradient.norm() < ROUNDING

@@ -69,6 +69,12 @@ class StageService:
         self.current_work = ""
         """The current work and its start; empty when idle."""
 
+    def __getstate__(self) -> dict[str, object]:
+        """Return nothing: on GPUs torch pickles what a remote reference names, to find its tensors and wait for their
+        streams, but every call here waits itself, and a recorder can't be pickled.
+        """
+        return {}
+
     def until_done(self) -> None:
         """Wait until the master ends the run; raise the failure of a call."""
         while not self._is_done():

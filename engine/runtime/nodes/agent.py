@@ -75,9 +75,12 @@ class NodeAgent:
         self._heard_at = time.monotonic()
         self._traced_at = self._reported_at = 0.0
         self._leaving = False
+        self._parent = os.getppid()
 
     def serve(self) -> None:
-        """Do what the worker asks; no rank is left at the end."""
+        """Do what the worker asks until it leaves or is lost, or the process that Slurm or torchrun watches this agent
+        by is gone; no rank is left at the end.
+        """
         try:
             while not self._leaving:
                 channels = {rank.channel: rank for rank in self._ranks.values() if rank.is_open}
@@ -89,6 +92,9 @@ class NodeAgent:
                 self._send_news()
                 if time.monotonic() - self._heard_at > SILENCE_S:
                     log.error("the worker has been silent for %.0f s: its node or the link is lost", SILENCE_S)
+                    return
+                if os.getppid() != self._parent:
+                    log.error("process %d, which started this agent, is gone, and with it the allocation", self._parent)
                     return
         except (EOFError, OSError) as error:
             log.error("the link to the worker is closed: %s", error)

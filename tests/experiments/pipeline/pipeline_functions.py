@@ -16,7 +16,8 @@ def keep_weights(rank: Rank, monitor: StageMonitor) -> None:
 
 
 def run_and_keep(rank: Rank, mode: str, *given: Any) -> None:
-    """Run a rank of that mode and keep the stage's weights."""
+    """Run a rank of that mode and keep the stage's weights; a GPU's convolutions are as exact as a CPU's for once."""
+    torch.backends.cudnn.allow_tf32 = False
     for each in (torch_pipelining, rpc_stage, gpipe):
         each.log_memory = keep_weights  # type: ignore[attr-defined]
     module: Any = {"rpc": rpc_master, "torch_pipelining": torch_pipelining}.get(mode, gpipe)

@@ -78,6 +78,14 @@ def test_forwards_go_in_order_whichever_thread_comes_first(tmp_path: Path) -> No
     assert torch.equal(norm.running_var, plain.running_var)
 
 
+def test_torch_finds_no_tensor_of_a_stage_to_wait_for(tmp_path: Path) -> None:
+    """With GPUs it pickles the stage that a reference names, to find some; a stage holds what can't be pickled."""
+    config = PipelineConfig.check({"mode": "rpc"})
+    rank = Rank(1, "stage1", 3, torch.device("cpu"), 0, MemoryRecorder(), tmp_path, lambda name: 0.0)
+    stage = StageService(rank, Stage(config, 0, [nn.Linear(2, 2)], rank.device))
+    assert torch._jit_internal._extract_tensors(stage) == []
+
+
 def test_a_forward_that_fails_holds_up_no_other() -> None:
     turns = ForwardTurns(2)
     with pytest.raises(ValueError, match="no"), turns.of(0):
