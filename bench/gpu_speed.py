@@ -47,18 +47,22 @@ def main() -> None:
     """Measure, print and save."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=5)
-    options.add_argument("--only", default="", help="sides whose names begin so")
+    options.add_argument("--only", nargs="+", default=[*SIDES], choices=[*SIDES])
     given = options.parse_args()
-    sides = {name: side for name, side in SIDES.items() if name.startswith(given.only)}
+    rates: dict[str, list[float]] = {name: [] for name in given.only}
     with served_home() as home:
-        rates = alternate(given.rounds, **{name: _measured(home, side) for name, side in sides.items()})
+        for _ in range(given.rounds):
+            for name, found in alternate(1, **{name: _measured(home, SIDES[name]) for name in given.only}).items():
+                rates[name] += found
+            save("gpu_speed", _figures(rates))
+
+
+def _figures(rates: Mapping[str, list[float]]) -> dict[str, Any]:
     ratios = {f"{above} / {below}": (above, below) for above, below in RATIOS if above in rates and below in rates}
-    figures = {
-        "rounds": given.rounds,
+    return {
         "samples_per_second": {name: [round(value) for value in found] for name, found in rates.items()},
         "ratios": {name: ratio(rates[above], rates[below]) for name, (above, below) in ratios.items()},
     }
-    save("gpu_speed", figures)
 
 
 def _measured(home: Home, side: Side) -> Callable[[], float]:

@@ -276,6 +276,7 @@ class SlurmLab:
             text += "GresTypes=gpu\n"
             (self.folder / "gres.conf").write_text("".join(f"Name=gpu File={file}\n" for file in self._gpus))
         Path(self.environment["SLURM_CONF"]).write_text(text)
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # version 2 asks systemd, if it is there
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(128))

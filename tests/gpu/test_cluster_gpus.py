@@ -1,7 +1,7 @@
 """Runs on a cluster's GPUs: a real Slurm gives the GPU, and the ranks of its job compute on it."""
 
-import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from tests.cluster.lab import ClusterLab
 from tests.cluster.slurm import SlurmLab, missing
 
 pytestmark = [pytest.mark.gpu, pytest.mark.cluster, pytest.mark.processes]
-DEVICE = "/dev/nvidia0"
+DEVICE = Path("/dev/nvidia0")
 
 
 @pytest.fixture(scope="module")
@@ -20,11 +20,11 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterLab]:
     """Return a cluster of one node with one GPU, and its runner."""
     if lacking := missing():
         pytest.skip(f"Slurm is not installed: {', '.join(lacking)} not found.")
-    if not os.path.exists(DEVICE):
+    if not DEVICE.exists():
         pytest.skip(f"{DEVICE}, which Slurm is to give to jobs, does not exist.")
     folder = tmp_path_factory.mktemp("gpu-cluster")
     with (
-        SlurmLab(folder / "slurm", nodes=1, gpus=(DEVICE,)) as slurm,
+        SlurmLab(folder / "slurm", nodes=1, gpus=(str(DEVICE),)) as slurm,
         ClusterLab(Home(folder / "home").create(), slurm, folder / "shared", "gpus = 1") as made,
     ):
         yield made
