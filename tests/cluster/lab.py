@@ -34,7 +34,7 @@ class ClusterLab:
             "[lab]",
             f'shared = "{shared}"',
             "cores = 2",
-            "nodes = 2",
+            f"nodes = {len(slurm.nodes) if slurm else 2}",
             "trusted = true",
             *lines,
         )

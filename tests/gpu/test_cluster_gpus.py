@@ -34,7 +34,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterLab]:
     ("name", "settings"),
     [
         ("reference", {"epochs": 2}),
-        ("parameter_server", {"trainers": 1}),
+        ("parameter_server", {"trainers": 1, "batch_update_size": 1}),
         ("sync_sgd", {"trainers": 2, "rounds": 5, "sync": "ddp"}),
         ("hogwild", {"trainers": 2}),
         ("pipeline", {"batches": 5}),
