@@ -8,13 +8,10 @@ recording the delivery), with the same key; it is never lost.
 import asyncio
 import logging
 import random
-import threading
 import traceback
-from types import TracebackType
-from typing import Self
 
 from engine.access.receivers import checked_recipient, checked_webhook
-from engine.errors import ConfigError, EngineError, StoreError
+from engine.errors import ConfigError, StoreError
 from engine.home import Home
 from engine.notices import mail, webhook
 from engine.notices.daemon_thread import apart
@@ -25,17 +22,15 @@ from engine.notices.outcome import DeliveryOutcome
 from engine.notices.public_url import public_url
 from engine.store import ProcessIdentity, Reader, Store
 from engine.store.notices.delivery import Due
+from engine.store.store_thread import StoreThread, Work
 from engine.system.liveness_lock import lives
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.5
 """Polling interval."""
-TROUBLE_S = 5.0
-"""Wait after a store error."""
 FIRST_S, LONGEST_S = 5.0, 4 * 3600.0
 """Wait after the first failed attempt, doubled after each further one up to the maximum."""
-CLOSE_S = 2.0
 
 
 def wait_before_next(attempts: int, asked_s: float = 0.0) -> float:
@@ -46,41 +41,23 @@ def wait_before_next(attempts: int, asked_s: float = 0.0) -> float:
     return max(asked_s, longest * random.uniform(0.6, 1.0))
 
 
+def delivery_thread(home: Home, process: ProcessIdentity) -> StoreThread:
+    """Return the thread that delivers the messages of one home."""
+
+    def begin(store: Store) -> Work:
+        free_dead(store)
+        sender = Delivering(home, process)
+        return lambda: 0.0 if sender.deliver(store) else LOOK_S
+
+    return StoreThread(home, "notices", begin)
+
+
 class Delivering:
-    """Delivers the messages of one home while its context is open."""
+    """Delivers the messages of one home."""
 
     def __init__(self, home: Home, process: ProcessIdentity) -> None:
         self._home = home
         self._lease = lease_of(process)
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="notices", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leaving.set()
-        self._thread.join(CLOSE_S)  # the next runner repeats an unfinished delivery
-
-    def _run(self) -> None:
-        while not self._leaving.is_set():
-            try:
-                with Store.open(self._home) as store:
-                    free_dead(store)
-                    while not self._leaving.wait(0.0 if self.deliver(store) else LOOK_S):
-                        pass
-            except EngineError as trouble:
-                log.warning("notices are delayed: %s", trouble)
-            except Exception as bug:
-                log.error(
-                    "internal error while sending notices, %s:\n%s",
-                    type(bug).__name__,
-                    "".join(traceback.format_tb(bug.__traceback__)),
-                )
-            self._leaving.wait(TROUBLE_S)
 
     def deliver(self, store: Store) -> int:
         """Send due messages, one per channel and several channels concurrently; return the number of attempts."""

@@ -1,11 +1,9 @@
-"""The runner's side of runs on clusters: submit jobs, take their records and files, see to their ends. Torch-free.
+"""The runner's side of runs on clusters: submit due jobs, take their records and files, end their runs. Torch-free.
 
 All state is in the store and with Slurm, so that the next runner continues. A job is over when Slurm says so and its
 file of records has stopped growing; one that Slurm no longer lists is lost only after minutes.
 """
 
-import logging
-import secrets
 import shutil
 import time
 from collections.abc import Mapping
@@ -15,32 +13,31 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from engine import __version__, seeding
 from engine.access.quotas import NONE, Limits, limits
-from engine.cluster.machines import machine_for
 from engine.cluster.targets import Cluster, cluster
-from engine.errors import ConfigError, NoCheckpoint
+from engine.errors import ConfigError
 from engine.home import Home
-from engine.jobs import by_hand, slurm
 from engine.jobs.by_hand import BY_HAND
 from engine.jobs.file_mirror import mirror
-from engine.jobs.job_folder import JobFolder, JobSpec, check_owner
+from engine.jobs.job_folder import JobFolder
 from engine.jobs.record_file import read_records
 from engine.jobs.records import Tail, tail_of
-from engine.jobs.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
+from engine.jobs.slurm import ACTIVE, SlurmUnavailable, name_of
 from engine.jobs.stored_run import StoredRun, apply
 from engine.queue.shares import NOTHING, is_full, left, shares
+from engine.runner.complaints import Complaints
 from engine.runner.run_loss import lose
+from engine.runner.slurm_launcher import JobRefused, SlurmLauncher
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.queue.queue import Bounded
 from engine.store.records import ENDED, Run
+from engine.store.store_thread import StoreThread, Work
 from engine.store.timestamps import seconds_since
-from engine.system.checkpoint_state import take_checkpoint
 
-log = logging.getLogger(__name__)
-
+LOOK_S = 0.5
+"""Interval of looks at jobs and their files."""
 POLL_S = 5.0
 """Interval of squeue."""
 NEW_POLL_S = 1.0
@@ -62,6 +59,21 @@ GONE_S = 15.0
 """Time without a word of squeue after which an ended run's job is gone."""
 MOST_SUBMITTED = 10
 """Jobs that are submitted between two looks at the others."""
+
+
+def cluster_thread(home: Home) -> StoreThread:
+    """Return the thread for clusters: a Slurm or shared folder that does not answer delays no run of this machine."""
+
+    def begin(store: Store) -> Work:
+        jobs = ClusterJobs(home, store)
+
+        def step() -> float:
+            jobs.step()
+            return LOOK_S
+
+        return step
+
+    return StoreThread(home, "runs on clusters", begin)
 
 
 @dataclass
@@ -94,7 +106,11 @@ class ClusterJobs:
     answered: bool = False
     """Whether squeue has answered since this runner began."""
     _seen: dict[str, JobWatch] = field(default_factory=dict)
-    _complaints: dict[str, str] = field(default_factory=dict)
+    launcher: SlurmLauncher = field(init=False)
+    complaints: Complaints = field(default_factory=Complaints)
+
+    def __post_init__(self) -> None:
+        self.launcher = SlurmLauncher(self.home, self.store)
 
     def step(self) -> None:
         """Do all due work once."""
@@ -105,9 +121,9 @@ class ClusterJobs:
             try:
                 self._look_after(job)
             except OSError as error:  # the shared folder does not answer: the next step tries again
-                self._complain(job.cluster, f"The folder of job {job.job_id or slurm.name_of(job)}: {error}")
+                self.complaints.about(job.cluster, f"The folder of job {job.job_id or name_of(job)}: {error}")
             except ConfigError as error:  # a job that is still to be submitted waits for its cluster
-                self._complain(job.cluster, str(error))
+                self.complaints.about(job.cluster, str(error))
         self._submit_due()
 
     def _poll_if_due(self, jobs: list[ClusterJob]) -> None:
@@ -116,25 +132,23 @@ class ClusterJobs:
             return
         self.polled_at = time.monotonic()
         try:
-            found = slurm.states()
+            found = self.launcher.poll(jobs)
         except (SlurmUnavailable, ValueError) as error:
-            self._complain("squeue", str(error))
+            self.complaints.about("squeue", str(error))
             return
-        self._complaints.pop("squeue", None)
+        self.complaints.over("squeue")
         self.answered = True
-        missing = [job for job in jobs if slurm.name_of(job) not in found]
-        past = slurm.states_in_accounting([job.job_id for job in missing if job.job_id])
         listed = []
         for job in jobs:
-            seen, state = self._of(job), found.get(slurm.name_of(job)) or past.get(job.job_id)
-            seen.state = state
-            if state is None:
+            seen = self._of(job)
+            seen.state = found.get(job.token)
+            if seen.state is None:
                 seen.absent_since = seen.absent_since or time.monotonic()
                 continue
             seen.absent_since = None
             if not job.job_id:
-                self.store.cluster_jobs.submitted(job, state.job_id)
-            listed.append((job, state))
+                self.store.cluster_jobs.submitted(job, seen.state.job_id)
+            listed.append((job, seen.state))
         self.store.cluster_jobs.seen(listed)
 
     def _of(self, job: ClusterJob) -> JobWatch:
@@ -196,8 +210,8 @@ class ClusterJobs:
             else:
                 self._end_job(job, seen)
         elif self._is_over(job, seen):
-            words = _last_words(job)
-            self.store.claims.refuse(run.id, f"{_how(job, seen)} before the run began. {_cure(words)}")
+            cure = _cure(self.launcher.failure(job))
+            self.store.claims.refuse(run.id, f"{_how(job, seen)} before the run began. {cure}")
         elif self._is_lost(job, seen):
             self.store.claims.refuse(run.id, f"Slurm no longer knows job {job.job_id}, and its run has not begun.")
 
@@ -234,10 +248,8 @@ class ClusterJobs:
         """Ask the worker to end its run, and end the job at the deadline, or at once with force."""
         if run.stop_kind == "force" or (job.stop_sent_at and seconds_since(job.stop_sent_at) > STOP_DEADLINE_S):
             self._end_job(job, seen)
-        elif not job.stop_sent_at:
-            with suppress(SlurmUnavailable):  # the next step tries again
-                (by_hand if job.job_id == BY_HAND else slurm).ask_to_stop(job)
-                self.store.cluster_jobs.stop_sent(job)
+        elif not job.stop_sent_at and self.launcher.cancel(job):
+            self.store.cluster_jobs.stop_sent(job)
 
     def _see_off(self, job: ClusterJob, run: Run, folder: JobFolder, seen: JobWatch) -> None:
         """After a run's end: see that its job has left Slurm, take the rest of its files, and forget it."""
@@ -267,11 +279,7 @@ class ClusterJobs:
         if time.monotonic() < seen.end_again_at:
             return
         seen.end_again_at = time.monotonic() + POLL_S
-        with suppress(SlurmUnavailable):  # the next step tries again
-            if job.job_id == BY_HAND:
-                by_hand.ask_to_stop(job)
-            else:
-                slurm.end(job)
+        self.launcher.cancel(job, force=True)
 
     def _is_over(self, job: ClusterJob, seen: JobWatch) -> bool:
         """Return whether Slurm says that the job has ended and no record has come for a while."""
@@ -298,10 +306,11 @@ class ClusterJobs:
             try:
                 target = cluster(self.home, name)
             except ConfigError as error:
-                self._complain(name, str(error))
+                self.complaints.about(name, str(error))
                 continue
             while submitted < MOST_SUBMITTED and (run := self._next(target)):
-                self._submit(target, run)
+                if job := self.launcher.reserve(target, run):
+                    self._submit(target, run, job)
                 submitted += 1
 
     def _next(self, target: Cluster) -> Run | None:
@@ -323,17 +332,8 @@ class ClusterJobs:
         try:
             return limits(self.home)
         except ConfigError as error:
-            self._complain("limits", str(error))
+            self.complaints.about("limits", str(error))
             return NONE
-
-    def _submit(self, target: Cluster, run: Run) -> None:
-        token = secrets.token_hex(6)
-        folder = JobFolder(target.jobs / f"run-{run.id}-{token}")
-        if not self.store.cluster_jobs.plan(run.id, target.name, token, str(folder.path)):
-            return
-        job = self.store.read.cluster_jobs.of(run.id)
-        assert job is not None
-        self._hand_in(target, run, job)
 
     def _submit_again(self, job: ClusterJob, seen: JobWatch) -> None:
         """Submit a job whose submission a crash or Slurm's silence has interrupted, once squeue did not list it."""
@@ -344,71 +344,21 @@ class ClusterJobs:
             else:
                 self._end_job(job, seen)
         elif seen.absent_since is not None and time.monotonic() >= seen.submit_again_at:
-            self._hand_in(cluster(self.home, job.cluster), run, job)
+            self._submit(cluster(self.home, job.cluster), run, job)
 
-    def _hand_in(self, target: Cluster, run: Run, job: ClusterJob) -> None:
-        """Write the job's folder and submit it; a run that Slurm refuses fails."""
+    def _submit(self, target: Cluster, run: Run, job: ClusterJob) -> None:
+        """Submit a run's job; the run of a refused one fails."""
         seen = self._of(job)
         seen.absent_since, seen.submit_again_at = None, time.monotonic() + POLL_S
         try:
-            machine_for(self.home, run.terms)  # the cluster may have changed since the launch
-            check_owner(target.jobs)
-            JobFolder(Path(job.folder)).create(self._spec(target, run, JobFolder(Path(job.folder))))
-            if target.by_hand:
-                self.store.cluster_jobs.submitted(job, BY_HAND)
-                self.store.claims.note_wait(run.id, f"type on each host: {by_hand.command(job, run.terms.nodes)}")
-            else:
-                self.store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
+            self.launcher.submit(target, run, job)
         except SlurmUnavailable as error:
-            self._complain(target.name, str(error))
-        except (SlurmRefused, NoCheckpoint, ConfigError) as error:
-            self._give_up(job, run, str(error))
-        except OSError as error:
-            why = f"{error.strerror or error}: {error.filename or job.folder}"
-            self._give_up(job, run, f"The shared folder of cluster {target.name} can't be used: {why}.")
-
-    def _give_up(self, job: ClusterJob, run: Run, cause: str) -> None:
-        self.store.claims.refuse(run.id, cause)
-        with suppress(OSError):
-            shutil.rmtree(job.folder)
-        self._forget(job)
-
-    def _spec(self, target: Cluster, run: Run, folder: JobFolder) -> JobSpec:
-        resumed = self._resumed(run, folder)
-        return JobSpec(
-            version=__version__,
-            run_id=run.id,
-            cluster=target.name,
-            experiment=run.experiment,
-            config=dict(run.config),
-            nodes=run.terms.nodes,
-            cores=run.demand.cores,
-            end_when_hung=run.terms.end_when_hung,
-            data_folder=str(target.data_folder),
-            host_network_refused=self.store.read.quotas.why_no_listening("host"),
-            resumes=resumed is not None,
-            time_before_s=resumed or 0.0,
-            interface=target.interface or "",
-        )
-
-    def _resumed(self, run: Run, folder: JobFolder) -> float | None:
-        """Give the job the checkpoint of the run that this one resumes; return the training time up to it."""
-        if run.parent_id is None or not run.resumes:
-            return None
-        if other_rule := seeding.why_not_resumable(self.store.read.runs.one(run.parent_id).seeding):
-            raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
-        folder.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        taken = take_checkpoint(self.home.run_folder(run.parent_id), folder.run)
-        if taken is None:
-            raise NoCheckpoint(f"The checkpoint of run {run.parent_id}, which this run resumes, no longer exists.")
-        self.store.worker.go_on_from_parent(run.id, step=taken[1].step, time_s=taken[1].time_s)
-        return taken[1].time_s
-
-    def _complain(self, about: str, sentence: str) -> None:
-        """Log a trouble, once until it changes."""
-        if self._complaints.get(about) != sentence:
-            log.warning("%s", sentence)
-        self._complaints[about] = sentence
+            self.complaints.about(target.name, str(error))
+        except JobRefused as error:
+            self.store.claims.refuse(run.id, str(error))
+            with suppress(OSError):
+                shutil.rmtree(job.folder)
+            self._forget(job)
 
 
 def _quiet_s(job: ClusterJob) -> float:
@@ -432,12 +382,6 @@ def _how(job: ClusterJob, seen: JobWatch) -> str:
     }
     where = f" on {seen.state.nodes}" if seen.state and seen.state.nodes else ""
     return f"Job {job.job_id} of {job.cluster}{where} {words.get(state, f'ended as {state}')}"
-
-
-def _last_words(job: ClusterJob) -> str:
-    """Return the end of a job's output."""
-    found = sorted((Path(job.folder) / "slurm").glob("*_log.out"))
-    return found[-1].read_text(errors="replace")[-1500:].strip() if found else ""
 
 
 def _cure(words: str) -> str:

@@ -18,10 +18,10 @@ from engine import __version__
 from engine.access.rules import Program
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import Home
-from engine.notices.delivery import Delivering
+from engine.notices.delivery import delivery_thread
 from engine.notices.public_url import public_url
 from engine.queue.slots import free_cores
-from engine.runner.cluster_thread import ClusterThread
+from engine.runner.cluster_supervisor import cluster_thread
 from engine.runner.disk_meter import Usage
 from engine.runner.duel_scheduler import Referee
 from engine.runner.launcher import Launcher, LocalLauncher
@@ -71,7 +71,7 @@ def serve(home: Home) -> None:
 
 
 def _serve(home: Home, store: Store) -> None:
-    with Delivering(home, me()), ClusterThread(home):
+    with delivery_thread(home, me()), cluster_thread(home):
         launcher = LocalLauncher(home)
         try:
             Runner(home, store, launcher, machine(), schedule=Schedule.from_environment(home)).until_stopped()

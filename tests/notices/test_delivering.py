@@ -16,8 +16,8 @@ import pytest
 
 from engine.home import ROOT, Home
 from engine.notices import delivery
-from engine.notices.delivery import FIRST_S, LONGEST_S, Delivering, wait_before_next
-from engine.store import Demand, Reader, Store
+from engine.notices.delivery import FIRST_S, LONGEST_S, Delivering, delivery_thread, wait_before_next
+from engine.store import Demand, Reader, Store, store_thread
 from engine.store.notices.channels import Channel
 from engine.store.notices.outbox import Sent
 from engine.system.processes import me
@@ -116,12 +116,12 @@ def test_without_a_mail_server_email_waits_and_says_so(home: Home, store: Store)
 def test_one_that_hangs_holds_up_no_other_and_the_thread_ends_when_it_is_told(
     home: Home, store: Store, serve: Callable[..., Receiver], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "CLOSE_S", 0.1)
+    monkeypatch.setattr(store_thread, "CLOSE_S", 0.1)
     go_on = threading.Event()
     slow, quick = serve(hangs(go_on)), serve()
     tell(store, slow)
     tell(store, quick, "grace")
-    with Delivering(home, me()) as sender:
+    with delivery_thread(home, me()) as sender:
         wait_until(lambda: sent(home).state == "arrived", "the quick one got its message")
         with Reader.open(home) as reader:
             assert [(each.state, each.last_error) for each in reader.outbox.sent()] == [
@@ -154,7 +154,7 @@ def test_a_runner_that_is_killed_between_attempts_or_in_one_loses_nothing(
         beat = heartbeat(home)
         wait_until(lambda: heartbeat(home) != beat, "the runner beats on, whatever hangs")
         assert sent(home).waits
-    with Delivering(home, me()):  # the next runner, whoever it is
+    with delivery_thread(home, me()):  # the next runner, whoever it is
         wait_until(lambda: sent(home).state == "arrived", "the message arrives")
     assert [body["id"] for body in receiver.bodies] == [receiver.bodies[0]["id"]] * 3
     assert sent(home).attempts == 3

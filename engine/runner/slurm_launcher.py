@@ -1,0 +1,118 @@
+"""Launching of runs as jobs on clusters: what `LocalLauncher` does with processes of this machine. Torch-free.
+
+Instead of a worker, a job's name is reserved: it is stored before the job is submitted, so the next runner finds it
+after any crash. Jobs that a person starts by hand are told by files instead of Slurm.
+"""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from engine import __version__, seeding
+from engine.cluster.machines import machine_for
+from engine.cluster.targets import Cluster
+from engine.errors import ConfigError, NoCheckpoint, RunnerError
+from engine.home import Home
+from engine.jobs import by_hand, slurm
+from engine.jobs.by_hand import BY_HAND
+from engine.jobs.job_folder import JobFolder, JobSpec, check_owner
+from engine.jobs.slurm import SlurmRefused, SlurmUnavailable
+from engine.store import Store
+from engine.store.queue.cluster_jobs import ClusterJob, JobState
+from engine.store.records import Run
+from engine.system.checkpoint_state import take_checkpoint
+
+
+class JobRefused(RunnerError):
+    """A run can't become a job as it is, and trying again would not help."""
+
+
+class SlurmLauncher:
+    """Submits runs of one home to clusters, and follows and ends their jobs."""
+
+    def __init__(self, home: Home, store: Store) -> None:
+        self._home = home
+        self._store = store
+
+    def reserve(self, target: Cluster, run: Run) -> ClusterJob | None:
+        """Store the name and folder of a run's job before it exists; None if the run is no longer queued."""
+        token = secrets.token_hex(6)
+        folder = target.jobs / f"run-{run.id}-{token}"
+        if not self._store.cluster_jobs.plan(run.id, target.name, token, str(folder)):
+            return None
+        return self._store.read.cluster_jobs.of(run.id)
+
+    def submit(self, target: Cluster, run: Run, job: ClusterJob) -> None:
+        """Write the reserved job's folder and submit it; raises JobRefused, SlurmUnavailable."""
+        folder = JobFolder(Path(job.folder))
+        try:
+            machine_for(self._home, run.terms)  # the cluster may have changed since the launch
+            check_owner(target.jobs)
+            folder.create(self._spec(target, run, folder))
+            if target.by_hand:
+                self._store.cluster_jobs.submitted(job, BY_HAND)
+                self._store.claims.note_wait(run.id, f"type on each host: {by_hand.command(job, run.terms.nodes)}")
+            else:
+                self._store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
+        except (SlurmRefused, NoCheckpoint, ConfigError) as error:
+            raise JobRefused(str(error)) from error
+        except OSError as error:
+            why = f"{error.strerror or error}: {error.filename or job.folder}"
+            raise JobRefused(f"The shared folder of cluster {target.name} can't be used: {why}.") from error
+
+    def poll(self, jobs: Sequence[ClusterJob]) -> Mapping[str, JobState]:
+        """Return the states of the jobs that Slurm or its accounting knows, by token; raises SlurmUnavailable."""
+        listed = slurm.states()
+        missing = [job.job_id for job in jobs if job.job_id and slurm.name_of(job) not in listed]
+        past = slurm.states_in_accounting(missing)
+        found = {job.token: listed.get(slurm.name_of(job)) or past.get(job.job_id) for job in jobs}
+        return {token: state for token, state in found.items() if state}
+
+    def cancel(self, job: ClusterJob, *, force: bool = False) -> bool:
+        """Ask a job's worker to end its run, or with `force` end the job; return whether Slurm took the request."""
+        with suppress(SlurmUnavailable):
+            if job.job_id == BY_HAND:
+                by_hand.ask_to_stop(job)
+            elif force:
+                slurm.end(job)
+            else:
+                slurm.ask_to_stop(job)
+            return True
+        return False
+
+    def failure(self, job: ClusterJob) -> str:
+        """Return the end of a job's output."""
+        found = sorted((Path(job.folder) / "slurm").glob("*_log.out"))
+        return found[-1].read_text(errors="replace")[-1500:].strip() if found else ""
+
+    def _spec(self, target: Cluster, run: Run, folder: JobFolder) -> JobSpec:
+        resumed = self._resumed(run, folder)
+        return JobSpec(
+            version=__version__,
+            run_id=run.id,
+            cluster=target.name,
+            experiment=run.experiment,
+            config=dict(run.config),
+            nodes=run.terms.nodes,
+            cores=run.demand.cores,
+            end_when_hung=run.terms.end_when_hung,
+            data_folder=str(target.data_folder),
+            host_network_refused=self._store.read.quotas.why_no_listening("host"),
+            resumes=resumed is not None,
+            time_before_s=resumed or 0.0,
+            interface=target.interface or "",
+        )
+
+    def _resumed(self, run: Run, folder: JobFolder) -> float | None:
+        """Give the job the checkpoint of the run that this one resumes; return the training time up to it."""
+        if run.parent_id is None or not run.resumes:
+            return None
+        if other_rule := seeding.why_not_resumable(self._store.read.runs.one(run.parent_id).seeding):
+            raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
+        folder.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+        taken = take_checkpoint(self._home.run_folder(run.parent_id), folder.run)
+        if taken is None:
+            raise NoCheckpoint(f"The checkpoint of run {run.parent_id}, which this run resumes, no longer exists.")
+        self._store.worker.go_on_from_parent(run.id, step=taken[1].step, time_s=taken[1].time_s)
+        return taken[1].time_s
