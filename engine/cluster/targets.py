@@ -81,7 +81,7 @@ class Cluster(BaseModel):
     def machine(self) -> Machine:
         """Return a node as a machine, for the demand of a config."""
         gpus = tuple(Gpu(index, "GPU of the cluster", 0) for index in range(self.gpus))
-        return Machine(self.cores, gpus, f"nodes of {self.name}", float(self.memory_gb or 0))
+        return Machine(self.cores, gpus, f"nodes of {self.name}", float(self.memory_gb or 0), cluster=self.name)
 
     @property
     def data_folder(self) -> Path:

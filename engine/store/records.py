@@ -56,7 +56,7 @@ class Demand:
     ranks: int
     threads_per_rank: int
     listens: bool = False
-    """Whether ranks listen on the network; checked when a run is queued, and not stored."""
+    """Whether ranks listen on the network of this machine; checked when a run is queued, and not stored."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ class Machine:
     """Core numbers; empty if unknown."""
     nodes: int = 1
     """Nodes of a cluster that these resources are of."""
+    cluster: str = ""
+    """The cluster's name; empty for this machine."""
 
 
 @cache
@@ -65,13 +67,17 @@ def demand(config: Config, machine: Machine) -> Demand:
         )
     if config.device == "cuda" and not gpus:
         raise DeviceError(
-            "device is 'cuda', but this machine has no usable NVIDIA GPU. Choose device auto or cpu, or repair "
+            f"device is 'cuda', but cluster {machine.cluster} has no GPU (key gpus of clusters.toml). Choose device "
+            "auto or cpu."
+            if machine.cluster
+            else "device is 'cuda', but this machine has no usable NVIDIA GPU. Choose device auto or cpu, or repair "
             "the driver (see the doctor command)."
         )
     if config.device == "mps" and platform.system() != "Darwin":
         raise DeviceError("device is 'mps', which is available only on Apple machines. Choose device auto or cpu.")
     cores = sum(1 if role in config.server_roles else threads for role in config.roles)
-    return Demand(min(cores, machine.cores), gpus, ranks, threads, config.listens(gpus))
+    listens_here = not machine.cluster and config.listens(gpus)  # a node sees to its own network
+    return Demand(min(cores, machine.cores), gpus, ranks, threads, listens_here)
 
 
 def _check_nodes(config: Config, nodes: int) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from engine.cluster.machines import machine_for
 from engine.cluster.targets import cluster, clusters
-from engine.errors import ConfigError, UnknownName
+from engine.errors import ConfigError, DeviceError, UnknownName
 from engine.home import Home
 from engine.launch_options import Terms
 from engine.registry import experiment
@@ -83,3 +83,18 @@ def test_a_run_has_at_least_a_rank_for_each_node(home: Home) -> None:
     config = experiment("sync_sgd").configure("quick")
     with pytest.raises(ConfigError, match="2 ranks, fewer than 4 nodes"):
         demand(config, machine_for(home, Terms(target="lab", nodes=4)))
+
+
+def test_a_cluster_without_gpus_is_named(home: Home) -> None:
+    write_clusters(home, RIGHT)
+    config = experiment("hogwild").configure("quick", {"device": "cuda"})
+    with pytest.raises(DeviceError, match="cluster lab has no GPU"):
+        demand(config, machine_for(home, Terms(target="lab")))
+
+
+def test_the_network_of_this_machine_does_not_matter_to_a_cluster(home: Home) -> None:
+    """The worker on the node refuses a run whose ranks would listen where they must not (engine/jobs/worker.py)."""
+    write_clusters(home, RIGHT)
+    config = experiment("sync_sgd").configure("quick", {"transport": "rpc"})
+    assert demand(config, machine_for(home, Terms())).listens
+    assert not demand(config, machine_for(home, Terms(target="lab"))).listens
