@@ -20,7 +20,7 @@ from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
 from engine.trace.packed import PackedChunk
 
-Ended = Literal["finished", "failed", "cancelled"]
+Ended = Literal["finished", "failed", "cancelled", "lost"]
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"
 
 

@@ -21,6 +21,8 @@ class StoredRun(StoreSink):
     def __init__(self, store: Store, job: ClusterJob) -> None:
         super().__init__(store, job.run_id)
         self._cluster = job.cluster
+        self.lost = ""
+        """Why the worker ended as lost: the runner need not wait for Slurm to notice."""
 
     def begin(self, environment: dict[str, Any], cores: Sequence[int], gpus: Sequence[int], pid: int) -> None:
         detail = f"on {environment.get('host', 'a node')} of {self._cluster}, worker pid {pid}"
@@ -36,6 +38,9 @@ class StoredRun(StoreSink):
 
     def end(self, status: Ended, cause: str, error: str, execution_time_s: float | None) -> None:
         run = self._store.read.runs.one(self._run_id)
+        if status == "lost" and not run.stop_requested_by:
+            self.lost = cause
+            return
         if status == "cancelled" and not run.stop_requested_by:
             return  # by the cluster, which says why: scancel, a time limit, preemption, a lost node
         if run.stop_requested_by and status != "finished":

@@ -30,12 +30,13 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 """Interval of looks for a request to stop in the job's folder."""
+LOST = "The process that started the worker on its node (slurmstepd or torchrun) is gone, and with it the allocation."
 
 
 class JobSwitch(StopSwitch):
     """A stop request: SIGTERM, a file of the job's folder, or the end of the process that Slurm watches the worker by.
 
-    A worker without that process would go on outside of any allocation.
+    Without that process the worker would continue outside of any allocation.
     """
 
     def __init__(self, folder: JobFolder) -> None:
@@ -43,13 +44,17 @@ class JobSwitch(StopSwitch):
         self._folder = folder
         self._parent = os.getppid()
         self._looked_at = 0.0
+        self.lost = ""
+        """Why the job has lost its allocation; empty if it has not."""
 
     def is_requested(self) -> bool:
         """Return whether to stop."""
         now = time.monotonic()
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
-            self.requested = self.requested or os.getppid() != self._parent or self._folder.is_to_stop()
+            if not self.requested and os.getppid() != self._parent:
+                self.lost = LOST
+            self.requested = self.requested or bool(self.lost) or self._folder.is_to_stop()
         return super().is_requested()
 
 
@@ -86,11 +91,12 @@ def execute_job(path: str) -> None:
         lambda: (folder.run / RESUMED if spec.resumes else None, spec.time_before_s),
         partial(further_nodes, folder, spec.nodes - 1, spec.interface) if spec.nodes > 1 else None,
     )
-    status, cause, error = execution.outcome(_stopped)
+    stopped = partial(_stopped, switch)
+    status, cause, error = execution.outcome(stopped)
     if status == "failed" and switch.requested:
-        status, cause, error = _stopped()
+        status, cause, error = stopped()
     close_up_logs(folder.run / "logs")
-    assert status in ("finished", "failed", "cancelled"), status
+    assert status in ("finished", "failed", "cancelled", "lost"), status
     final = status
     patiently(lambda: records.end(final, cause, error, execution.execution_time_s))
     sys.stdout.flush()
@@ -105,5 +111,7 @@ def surroundings(spec: JobSpec) -> dict[str, object]:
     return environment() | {"cluster": spec.cluster, "slurm": told}
 
 
-def _stopped() -> tuple[Status, str, str]:
+def _stopped(switch: JobSwitch) -> tuple[Status, str, str]:
+    if switch.lost:
+        return "lost", switch.lost, ""
     return "cancelled", "The job was cancelled or reached its time limit on the cluster.", ""

@@ -216,7 +216,7 @@ class ClusterJobs:
             self.store.claims.refuse(run.id, f"Slurm no longer knows job {job.job_id}, and its run has not begun.")
 
     def _while_alive(self, job: ClusterJob, run: Run, folder: JobFolder, seen: JobWatch) -> None:
-        if self._is_over(job, seen) or self._is_lost(job, seen):
+        if seen.sink.lost or self._is_over(job, seen) or self._is_lost(job, seen):
             self._take_last(job, folder, seen)
             self._settle(job, self.store.read.runs.one(run.id), seen)
         elif seen.state is not None and seen.state.state not in ACTIVE:
@@ -242,7 +242,8 @@ class ClusterJobs:
             cause = f"Job {job.job_id} was cancelled on the cluster (scancel), not from Parallab."
             self.store.claims.end(run.id, "cancelled", cause)
         else:
-            lose(self.store, run, f"{_how(job, seen)} during the run. Recorded data is kept.")
+            cause = seen.sink.lost or f"{_how(job, seen)} during the run."
+            lose(self.store, run, f"{cause} Recorded data is kept.")
 
     def _stop(self, job: ClusterJob, run: Run, seen: JobWatch) -> None:
         """Ask the worker to end its run, and end the job at the deadline, or at once with force."""
@@ -255,8 +256,8 @@ class ClusterJobs:
         """After a run's end: see that its job has left Slurm, take the rest of its files, and forget it."""
         seen.ended_at = seen.ended_at or time.monotonic()
         if not self._is_gone(job, seen):
-            began = run.begun_at is not None and run.stop_kind != "force"
-            if not began or time.monotonic() - seen.ended_at > END_DEADLINE_S:
+            ends_itself = run.begun_at is not None and run.stop_kind != "force" and not seen.sink.lost
+            if not ends_itself or time.monotonic() - seen.ended_at > END_DEADLINE_S:
                 self._end_job(job, seen)
             return
         if not seen.last:

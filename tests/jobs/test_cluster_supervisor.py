@@ -394,3 +394,34 @@ def test_a_worker_that_outlives_its_allocation_is_told_to_stop(lab: JobLab) -> N
     file.end("cancelled", "The job was cancelled or reached its time limit on the cluster.", "", None)
     lab.step(QUIET_S + 1)
     assert lab.run(run_id).status == "lost" and "lost a node" in lab.run(run_id).cause
+
+
+def test_a_worker_that_lost_its_allocation_ends_its_run_before_slurm_notices(lab: JobLab) -> None:
+    run_id = lab.launch(max_retries=1)
+    lab.step()
+    lab.slurm.set("RUNNING")
+    file = lab.records(run_id)
+    losses(file, 0, 3)
+    file.end("lost", "The process that started the worker is gone.", "", None)
+    lab.step()
+    found = lab.run(run_id)
+    assert found.status == "lost"
+    assert found.cause.startswith(
+        "The process that started the worker is gone. Recorded data is kept. It is tried again"
+    )
+    assert lab.store.read.runs.count() == 2, "it is retried"
+    lab.step()
+    assert lab.slurm.ended == [next(iter(lab.slurm.submitted))], "what Slurm still runs of it is ended"
+    assert lab.values(run_id) == [0.0, 1.0, 2.0]
+
+
+def test_a_run_that_was_to_stop_is_cancelled_even_if_its_allocation_is_lost(lab: JobLab) -> None:
+    run_id = lab.launch()
+    lab.step()
+    lab.slurm.set("RUNNING")
+    file = lab.records(run_id)
+    lab.step(POLL_S)
+    lab.store.runs.cancel(run_id, by="ada")
+    file.end("lost", "The process that started the worker is gone.", "", None)
+    lab.step()
+    assert (lab.run(run_id).status, lab.run(run_id).cause) == ("cancelled", "Cancelled by ada.")
