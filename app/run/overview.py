@@ -50,10 +50,8 @@ def curves(run: Run, reader: Reader) -> None:
     """Show the run's curves, with x-axis and smoothing controls; the address holds both."""
     known = known_experiment(run.experiment)
     offered, usual = axes(run, reader)
-    drawn = [each for each in reader.details.summaries(run.id) if metric(each.metric).live]
-    is_short = not run.active and all(
-        each.count + each.nonfinite <= FEW for each in drawn if metric(each.metric).smooth
-    )
+    smoothed = [each for each in reader.details.summaries(run.id) if _is_smoothed(each.metric)]
+    is_short = not run.active and all(each.count + each.nonfinite <= FEW for each in smoothed)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         x = st.segmented_control(
             "X-axis",
@@ -84,6 +82,12 @@ def curves(run: Run, reader: Reader) -> None:
         )
     clock = asdict(known.update_clock) if known and known.update_clock else None
     components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing)
+
+
+def _is_smoothed(name: str) -> bool:
+    """Return whether a metric's live curves are smoothed; a band has its own running mean."""
+    known = metric(name)
+    return known.live and known.smooth and not known.band
 
 
 def _machine(run: Run, reader: Reader) -> None:
