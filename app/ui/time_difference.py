@@ -38,7 +38,10 @@ def time_difference(
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
         said += f" Disturbed runs ({', '.join(apart[:MOST_NAMED])}{more}) are left out."
     if said and not obstacle and forced and any(run.disturbed for run in runs):
-        said = "The fastest is unknown: fewer than two have undisturbed runs. Measure again for a fair comparison."
+        said = (
+            "The fastest is unknown: fewer than two of those compared have undisturbed runs. Measure again for a fair "
+            "comparison."
+        )
     if said:
         st.markdown(as_text(said))
         page_capture.words([said])

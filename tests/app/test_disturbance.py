@@ -104,7 +104,10 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
     for run_id in at_2(home, sweep_id):
         disturb(home, run_id, 31.4, slower=5.0)
     left = words(view(sweep_id, "Results"))
-    assert "The fastest is unknown: fewer than two have undisturbed runs." in left and "Fastest" not in left
+    assert (
+        "The fastest is unknown: fewer than two of those compared have undisturbed runs." in left
+        and "Fastest" not in left
+    )
     whole = words(view(sweep_id, "Results", disturbed="true"))
     assert "Fastest" in whole and "is unknown" not in whole
 

@@ -111,6 +111,10 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     assert "<b>H</b>" not in shown, "a name is never markup"
 
 
+def test_without_saved_views_home_names_the_pages_that_save_them(home: Home, lab: Lab) -> None:
+    assert "Save view on the Runs or Compare page adds one." in said(opened("home"))
+
+
 def test_load_beyond_the_allocated_cores_is_of_other_programs() -> None:
     assert _cpu(93.0, 0.0).startswith("93 %, by other programs<")
     assert _cpu(93.0, 0.5).startswith("93 %, at least 43 % by other programs<")
