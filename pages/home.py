@@ -79,8 +79,10 @@ def saved(reader: Reader) -> None:
     who = current_user.name()
     found = sorted(reader.views.find(), key=lambda view: view.owner != who)
     if not found:
-        st.caption("No saved views yet. Save view on the Compare page adds one.")
-        st.page_link(widgets.PAGES["compare"], label="Compare runs")
+        st.caption("No saved views yet. Save view on the Runs or Compare page adds one.")
+        with st.container(horizontal=True):
+            st.page_link(widgets.PAGES["runs"], label="Runs", width="content")
+            st.page_link(widgets.PAGES["compare"], label="Compare runs", width="content")
     for view in found[:VIEWS_SHOWN]:
         saved_views.entry(view, with_page=True)
     if found[VIEWS_SHOWN:]:

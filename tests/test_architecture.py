@@ -347,6 +347,7 @@ def test_an_experiment_is_complete_with_presets_and_docs_of_every_field(name: st
     assert not [field for field in sorted(own) if f"`{field}`" not in page]
     for preset in found.presets.values():
         assert preset.sentence.endswith(".")
+        assert not re.search(r"\b(seconds|minutes)\b", preset.sentence), "the estimate says how long it takes"
     assert [found.configure(preset).roles for preset in found.presets]
 
 

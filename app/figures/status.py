@@ -6,6 +6,7 @@ from typing import Literal
 import streamlit as st
 
 from app.ui.html import as_text
+from app.ui.run_state import NO_RUN
 from engine.published import Figure
 from engine.published.judgement import Judgement
 from engine.published.verdict import Verdict
@@ -38,7 +39,7 @@ def badges(found: Figure, judged: Judgement | None, sweeps: Sequence[Sweep]) -> 
     if judged and judged.verdict:
         st.badge(judged.verdict, color=COLOURS[judged.verdict])
     elif not judged:
-        st.badge("not launched yet", color="gray")
+        st.badge(NO_RUN, color="gray")
     elif not active:
         st.badge("no finished runs", color="gray")
     if found.assumed and not (judged and judged.verdict == "set-up assumed"):

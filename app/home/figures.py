@@ -8,6 +8,7 @@ from markupsafe import Markup
 from app.core.base_path import at
 from app.core.caches import VersionedCache
 from app.ui.html import as_cell, entry, joined, link, sweep_link, when
+from app.ui.run_state import NO_RUN
 from engine.published import FIGURES, SIZES, Figure
 from engine.published.judgement import Judgement, best_judgement
 from engine.published.verdict import Verdict
@@ -41,7 +42,7 @@ def _entry(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> Markup:
     judged = _judgement(figure, sweeps, reader)
     called = link(figure.title, f"{at('/figures')}?figure={figure.name}")
     if judged is None or judged.verdict is None:
-        return entry(called, ["no verdict yet" if sweeps else "not launched yet", *_active(sweeps)])
+        return entry(called, ["no verdict yet" if sweeps else NO_RUN, *_active(sweeps)])
     measured = sweep_link(f"sweep {judged.sweep.id}", judged.sweep.id) + f", {judged.size}"
     words = [as_cell(judged.verdict, SHADES[judged.verdict]), measured, f"by {judged.sweep.owner}"]
     return entry(called, [*words, when(judged.sweep.created_at), *_active(sweeps)])

@@ -16,6 +16,8 @@ from engine.system.machine import Machine, machine
 
 LITTLE = 0.05
 """A disk with a smaller free share is shown as nearly full."""
+OTHERS = 0.2
+"""Share of the CPU beyond the allocated cores from which other programs are named."""
 Loads = Mapping[tuple[str, str], float]
 
 
@@ -27,7 +29,7 @@ def machine_html(reader: Reader, home: Home) -> Markup:
     queued = reader.queue.count("")
     pairs = [
         ("Cores allocated", f"{held} of {here.cores}" + bar(held / here.cores, "Cores allocated")),
-        ("CPU", _percent(loads.get(("host", "cpu_percent")), "CPU")),
+        ("CPU", _cpu(loads.get(("host", "cpu_percent")), held / here.cores)),
         ("Memory", _memory(loads.get(("host", "memory_mb")), here.memory_gb, "Memory")),
         *_gpus(here, holders, loads),
         ("Queue", waiting(queued, reader.queue.count_held("")) if queued else "empty"),
@@ -56,8 +58,17 @@ def _gpus(here: Machine, holders: Sequence[Run], loads: Loads) -> list[tuple[str
     return found
 
 
-def _percent(value: float | None, label: str) -> str:
-    return "not sampled" if value is None else f"{value:.0f} %" + bar(value / 100, label)
+def _cpu(percent: float | None, held: float) -> str:
+    """Return the load, with the share that is beyond the allocated cores: at least this is of other programs."""
+    others = (percent or 0.0) / 100 - held
+    note = (f"at least {100 * others:.0f} % " if held else "") + "by other programs" if others >= OTHERS else ""
+    return _percent(percent, "CPU", note)
+
+
+def _percent(value: float | None, label: str, note: str = "") -> str:
+    if value is None:
+        return "not sampled"
+    return ", ".join(filter(None, (f"{value:.0f} %", note))) + bar(value / 100, label)
 
 
 def _memory(used_mb: float | None, whole_gb: float, label: str) -> str:

@@ -9,7 +9,7 @@ from app.core.base_path import at
 from app.core.formatting import absolute, duration
 from app.core.formatting import since as seconds_since
 from app.ui.html import as_cell, entry, joined, link, moment, paragraph, run_link, sweep_link, when
-from app.ui.run_state import cause_of, outcome, status_counts
+from app.ui.run_state import BUDGET_REACHED, cause_of, outcome, status_counts
 from app.ui.widgets import title_of
 from engine.analysis.result import ranked
 from engine.errors import EngineError
@@ -39,11 +39,13 @@ def news_html(reader: Reader, since: str) -> Markup:
     head = (
         f"{total:,} {'run' if total == 1 else 'runs'} ended in the last "
         + _length(since)
-        + f": {_counted(counts, reached)}."
+        + ": "
+        + _counted(counts, reached, since)
+        + "."
     )
     listed = sum(sum(each.statuses.values()) for each in found)
     if total > listed or total > len(found):
-        shown += paragraph(link(f"View all {total:,} runs", _all_since(since)))
+        shown += paragraph(link(f"View all {total:,} runs", _runs(f'ended > "{since}"')))
     return paragraph(head) + shown
 
 
@@ -77,8 +79,17 @@ def _title(name: str) -> str:
         return name
 
 
-def _counted(counts: Mapping[Status, int], reached: int) -> str:
-    return ", ".join(words for _, words in status_counts(counts, reached))
+def _counted(counts: Mapping[Status, int], reached: int, since: str) -> Markup:
+    """Return the numbers of runs by status, each as a link to them; those that reached a budget are cancelled ones."""
+    return joined(
+        (
+            words
+            if words.endswith(BUDGET_REACHED)
+            else link(words, _runs(f'ended > "{since}" and status == "{status}"'))
+            for status, words in status_counts(counts, reached)
+        ),
+        ", ",
+    )
 
 
 def _length(since: str) -> Markup:
@@ -88,7 +99,6 @@ def _length(since: str) -> Markup:
     return moment(words, since, f"since {absolute(since)}")
 
 
-def _all_since(since: str) -> str:
-    """Return the address of all of them in the table of runs."""
-    asked = {"filter": f'ended > "{since}"', "sort": "-ended"}
-    return at(f"/runs?{urlencode(asked)}")
+def _runs(wanted: str) -> str:
+    """Return the address of the table of runs with a filter, those that ended last first."""
+    return at(f"/runs?{urlencode({'filter': wanted, 'sort': '-ended'})}")

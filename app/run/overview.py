@@ -5,12 +5,14 @@ from dataclasses import asdict
 import streamlit as st
 
 from app.charts import plotly_figures
+from app.charts.curve_charts import FEW
 from app.charts.x_axes import AXES, has_passes, usual_axis
 from app.run import live_update
 from app.run.lineage import lineage, what_next
 from app.run.next_steps import next_steps
 from app.ui import components
 from app.ui.html import slot
+from engine.metrics import metric
 from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import Run
@@ -48,6 +50,8 @@ def curves(run: Run, reader: Reader) -> None:
     """Show the run's curves, with x-axis and smoothing controls; the address holds both."""
     known = known_experiment(run.experiment)
     offered, usual = axes(run, reader)
+    smoothed = [each for each in reader.details.summaries(run.id) if _is_smoothed(each.metric)]
+    is_short = not run.active and all(each.count + each.nonfinite <= FEW for each in smoothed)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         x = st.segmented_control(
             "X-axis",
@@ -59,14 +63,31 @@ def curves(run: Run, reader: Reader) -> None:
             bind="query-params",
         )
         help_text = (
-            "Exponential moving average for noisy curves with many points; the raw line stays visible. Sums and "
-            "constants are never smoothed."
+            f"No curve of this run is smoothed: none that is noisy has more than {FEW} points."
+            if is_short
+            else f"Exponential moving average for noisy curves with more than {FEW} points; the raw line stays "
+            "visible. Sums and constants are never smoothed."
         )
         smoothing = st.slider(
-            "Smoothing", 0.0, 0.98, 0.9, 0.02, key="smooth", bind="query-params", width=200, help=help_text
+            "Smoothing",
+            0.0,
+            0.98,
+            0.9,
+            0.02,
+            key="smooth",
+            bind="query-params",
+            width=200,
+            help=help_text,
+            disabled=is_short,
         )
     clock = asdict(known.update_clock) if known and known.update_clock else None
     components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing)
+
+
+def _is_smoothed(name: str) -> bool:
+    """Return whether a metric's live curves are smoothed; a band has its own running mean."""
+    known = metric(name)
+    return known.live and known.smooth and not known.band
 
 
 def _machine(run: Run, reader: Reader) -> None:

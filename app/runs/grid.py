@@ -31,12 +31,14 @@ _grid = st.components.v2.component(
     isolate_styles=False,
 )
 KEY = "runs.table"
-CHARACTER_PX, PADDING_PX = 7.0, 22
-NARROWEST, WIDEST = 7, 34
-"""Limits of a column's width in characters."""
+CHARACTER_PX, PADDING_PX = 6.6, 22
+NARROWEST, WIDEST, AGE = 7, 28, 9
+"""Limits of a column's width in characters, and the length of a relative time."""
+LIMITS = {"Owner": 14}
+"""Lower limits of some columns in characters, by heading."""
 EDGE_PX = 14
 """Space to the right of the last column (static/runs/table.css)."""
-TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 340), (110, 300), 94
+TICK_PX, NAME_PX, STATE_PX, SPARK_PX = 36, (180, 320), (110, 210), 94
 TALLEST = "max(20rem, calc(100vh - 21rem))"
 HEADINGS = {
     "differs": (
@@ -271,10 +273,11 @@ def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:
 
 
 def _width(label: str, cells: Sequence[Any]) -> int:
+    widest = LIMITS.get(label, WIDEST)
     texts = [cell.get("text") if isinstance(cell, dict) else cell for cell in cells if cell is not None]
-    lengths = [len(text) if isinstance(text, str) else 12 for text in texts]
+    lengths = [len(text) if isinstance(text, str) else AGE for text in texts]
     # Sort sign and letters of the heading, which are a little smaller than those of the cells.
-    return round(CHARACTER_PX * min(WIDEST, max([NARROWEST, len(label) + 1, *lengths])) + PADDING_PX)
+    return round(CHARACTER_PX * min(widest, max([NARROWEST, len(label) + 1, *lengths])) + PADDING_PX)
 
 
 def _between(limits: tuple[int, int], lengths: Any) -> int:

@@ -118,16 +118,15 @@ def _key(fold: RunFold) -> str:
 
 
 def _fold_row(fold: RunFold, newest: RunRow, whole: Sweep | StoredDuel) -> TableRow:
-    varied, kind = {}, fold.kind.capitalize()
-    parts = [whole.name]
+    varied, title, kind = {}, whole.name, fold.kind.capitalize()
     if isinstance(whole, Sweep):
         varied = {name: _span(values) for name, values in whole.grid.items()}
-        parts.append(title_of_experiment(whole.experiment))
+        title = whole.name or title_of_experiment(whole.experiment)
     return TableRow(
         *(_key(fold), newest.experiment, {**newest.config, **varied}, fold.run_ids, ()),
         cells={
             "run": f"{kind} {fold.id}",
-            "title": ", ".join(filter(None, parts)),
+            "title": title,
             "differs": _few({name: value for name, value in varied.items() if name != SEED}),
             "owner": whole.owner,
             "launched": moment(newest.created_at),

@@ -21,6 +21,8 @@ STATUS_SIGNS: dict[Status, str] = {
 
 
 BUDGET_REACHED = "budget reached"
+NO_RUN = "not reproduced here yet: no run"
+"""State of a published figure that this lab never launched."""
 
 
 def outcome(run: Run | RunRow) -> tuple[Status, str]:

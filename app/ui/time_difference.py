@@ -21,7 +21,7 @@ def time_difference(
     groups: Mapping[str, Sequence[RunRow]], reader: Reader, *, by_median: bool = False, whole: bool = False
 ) -> Compares:
     """Show which group of complete runs was fastest and what explains it; return what compares. Disturbed runs count
-    only with `whole`, or where fewer than two groups have others.
+    only with `whole`; where fewer than two groups have others, none is named.
     """
     calm = {name: own for name, runs in groups.items() if (own := [run for run in runs if not run.disturbed])}
     forced = not whole and len(calm) < 2 and len(groups) > 1
@@ -37,8 +37,11 @@ def time_difference(
     if said and apart:
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
         said += f" Disturbed runs ({', '.join(apart[:MOST_NAMED])}{more}) are left out."
-    if said and forced and any(run.disturbed for run in runs):
-        said += " Disturbed runs count in it, as fewer than two have others: measure again for a fair comparison."
+    if said and not obstacle and forced and any(run.disturbed for run in runs):
+        said = (
+            "The fastest is unknown: fewer than two of those compared have undisturbed runs. Measure again for a fair "
+            "comparison."
+        )
     if said:
         st.markdown(as_text(said))
         page_capture.words([said])

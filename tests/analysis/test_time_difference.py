@@ -44,6 +44,17 @@ def test_computation_is_given_in_seconds_and_ranks_that_share_it_are_counted() -
     assert why_faster([took("run 2", 4.0), slow]).endswith("each of the slowest 8 s: 4 threads on 2 cores.")
 
 
+def test_waiting_and_communication_are_given_where_they_are_not_the_reason() -> None:
+    fast, slow = took("run 2", 10.0, waited=0.5, communicated=2.0), took("run 1", 20.0, ranks=1)
+    assert why_faster([fast, slow]).endswith(
+        "by 1 rank in the slowest. Waiting and communication took 25 % of the time of the fastest, 0 % of that of the "
+        "slowest."
+    )
+    named = why_faster([took("run 2", 12.0, waited=0.4), took("run 1", 30.0, waited=12.0)])
+    neither = why_faster([took("run 2", 4.0, ranks=1), took("run 1", 8.0, ranks=1)])
+    assert "Waiting and" not in named + neither
+
+
 def test_different_amounts_of_work_come_first_and_then_work_per_second() -> None:
     fast, slow = took("trainers 2", 10.0, work=2_000.0), took("trainers 1", 8.0, ranks=1)
     assert why_faster([fast, slow]) == (

@@ -98,6 +98,20 @@ def test_means_leave_a_disturbed_time_out_and_draw_it_as_a_cross_but_never_an_ac
     assert "1 of 2" not in whole and "was disturbed" not in whole
 
 
+def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_included(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
+    assert "Fastest" in words(view(sweep_id, "Results"))
+    for run_id in at_2(home, sweep_id):
+        disturb(home, run_id, 31.4, slower=5.0)
+    left = words(view(sweep_id, "Results"))
+    assert (
+        "The fastest is unknown: fewer than two of those compared have undisturbed runs." in left
+        and "Fastest" not in left
+    )
+    whole = words(view(sweep_id, "Results", disturbed="true"))
+    assert "Fastest" in whole and "is unknown" not in whole
+
+
 def test_a_law_without_the_disturbed_runs_is_the_quiet_one_within_its_interval(home: Home) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 3, 4, 6]}, 3)
 

@@ -1,14 +1,17 @@
 """The Home page: what it shows of a lab, what is new to whom, what ticks by our route, and where old links lead."""
 
 import math
+import re
 from datetime import UTC, datetime, timedelta
-from urllib.parse import unquote
+from html import unescape
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.core.caches import VersionedCache
 from app.home import figures, summary
+from app.home.machine_load import _cpu
 from app.home.running import main_curve
 from app.home.summary import standing
 from app.ui.html import Slot
@@ -94,7 +97,11 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
         "lost",
         "cancelled",
     }
-    assert "4 runs ended" in found["home-news"] and "1 finished, 1 failed, 1 cancelled, 1 lost" in found["home-news"]
+    counted = re.sub(r"<a [^>]*>|</a>", "", found["home-news"])
+    assert "4 runs ended" in counted and "1 finished, 1 failed, 1 cancelled, 1 lost" in counted
+    (cancelled,) = re.findall(r'<a href="([^"]+)">1 cancelled</a>', found["home-news"])
+    query = dict(parse_qsl(urlsplit(unescape(cancelled)).query))
+    assert ids_of(opened("runs", query)) == [f"run-{lab['cancelled']}"]
     assert "1 queued" in found["home-queue"] and "1 queued" in found["home-machine"]
     assert f'/run?run={lab["queued"]}"' in found["home-queue"] and "waits for" in found["home-queue"]
     assert "93 %" in found["home-machine"] and "2.0 of" in found["home-machine"]
@@ -102,6 +109,16 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     for name in found:
         assert f'<div data-slot="{name}">' in shown
     assert "<b>H</b>" not in shown, "a name is never markup"
+
+
+def test_without_saved_views_home_names_the_pages_that_save_them(home: Home, lab: Lab) -> None:
+    assert "Save view on the Runs or Compare page adds one." in said(opened("home"))
+
+
+def test_load_beyond_the_allocated_cores_is_of_other_programs() -> None:
+    assert _cpu(93.0, 0.0).startswith("93 %, by other programs<")
+    assert _cpu(93.0, 0.5).startswith("93 %, at least 43 % by other programs<")
+    assert "other" not in _cpu(60.0, 0.5) + _cpu(3.0, 0.0) + _cpu(None, 0.0)
 
 
 def test_a_live_run_has_the_curve_of_its_main_metric_and_another_one_before_its_first_test(
@@ -186,13 +203,13 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
     monkeypatch.setattr(
         figures, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure)
     )
-    assert slots(home)["home-published"].count("not launched yet") == 7 and not judged
+    assert slots(home)["home-published"].count("not reproduced here yet: no run") == 7 and not judged
     sweep_id, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
     assert f"running, 0 of {len(runs)} runs ended" in slots(home)["home-published"]
     for run in runs:
         figure_labs.end(home, run, 12 / run.config["splits"] ** 0.4)
     shown = slots(home)["home-published"]
-    assert "not reproduced" in shown and f"/sweep?sweep={sweep_id}" in shown and "reduced" in shown
+    assert ">not reproduced</span>" in shown and f"/sweep?sweep={sweep_id}" in shown and "reduced" in shown
     before = len(judged)
     labs_run = compare.fill(home)[0]
     with Store.open(home) as store:

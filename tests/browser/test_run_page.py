@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from engine.store import Store
 from tests.browser.conftest import Lab
 from tests.browser.places import settle
+from tests.labs import basic
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -49,6 +51,19 @@ def test_status_result_and_actions_stay_in_view_below_the_navigation(
     assert page.evaluate("document.documentElement.scrollWidth") == width
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Keep running")).to_be_visible()
+
+
+def test_all_actions_of_a_queued_run_are_in_view_on_a_phone(lab: Lab, page: Page) -> None:
+    with Store.open(lab.home) as store:
+        run_id = basic.add(store, "Ada")
+        store.queue.hold(run_id, by="Ada")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{lab.address}/run?run={run_id}")
+    cancel = page.get_by_role("button", name="Cancel")
+    cancel.wait_for()
+    settle(page)
+    box: Any = cancel.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
 
 
 def test_the_machines_load_is_folded_and_drawn_once_it_is_opened(lab: Lab, page: Page) -> None:

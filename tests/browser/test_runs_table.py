@@ -42,6 +42,16 @@ def test_ticks_never_move_the_table(lab: Lab, page: Page, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
+def test_the_columns_that_all_runs_have_fit_a_window_of_1440_px(lab: Lab, page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"{lab.address}/runs")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    table, launched = page.locator(".pl-runs"), page.locator(".pl-runs thead th", has_text="Launched")
+    within, last = table.bounding_box(), launched.bounding_box()
+    assert within and last and last["x"] + last["width"] <= within["x"] + within["width"]
+
+
 def test_keys_move_select_unfold_and_compare(lab: Lab, page: Page) -> None:
     page.goto(f"{lab.address}/runs?filter=sweep+%3E+0")
     page.locator(ROWS).first.wait_for()

@@ -26,12 +26,15 @@ MOST_DISTURBED = 0.99
 SAME_COMPUTATION = 0.25
 """Relative difference of the computation of all ranks up to which only their number differs."""
 COMPUTED = "computed"
+WAITED, COMMUNICATED = "waited", "communicated"
+NOTHING = 0.005
+"""Share of a time below which it is not mentioned."""
 ACTIVITIES = {
     COMPUTED: ("compute", "update"),
     "loaded data": ("data",),
     "tested": ("evaluate",),
-    "communicated": ("communicate",),
-    "waited": ("wait", "lock"),
+    COMMUNICATED: ("communicate",),
+    WAITED: ("wait", "lock"),
     "did other things": ("other",),
 }
 """Phases by what their ranks did."""
@@ -211,9 +214,24 @@ def _reason(fast: TimeSpent, slow: TimeSpent, cost: Callable[[TimeSpent], float]
     parts = {word: (theirs[word] - own[word]) / (cost(slow) - cost(fast)) for word in ACTIVITIES}
     first, second = sorted(parts, key=lambda word: -parts[word])[:2]
     if parts[first] < EXPLAINS and not (parts[second] > 0 and parts[first] + parts[second] >= TOGETHER):
-        return f"No recorded phase of their ranks explains the difference.{caution}"
+        return f"No recorded phase of their ranks explains the difference.{_overhead(fast, slow)}{caution}"
     named = (first,) if parts[first] >= EXPLAINS else (first, second)
-    return " ".join(_phrase(word, fast, slow, own[word], theirs[word], unit) for word in named) + caution
+    overhead = "" if {WAITED, COMMUNICATED} & set(named) else _overhead(fast, slow)
+    return " ".join(_phrase(word, fast, slow, own[word], theirs[word], unit) for word in named) + overhead + caution
+
+
+def _overhead(fast: TimeSpent, slow: TimeSpent) -> str:
+    """Return the share of waiting and communication in both, as a sentence; empty if both have none."""
+    shares = [
+        (each.seconds[WAITED] + each.seconds[COMMUNICATED]) / (sum(each.seconds.values()) or 1.0)
+        for each in (fast, slow)
+    ]
+    if max(shares) < NOTHING:
+        return ""
+    return (
+        f" Waiting and communication took {100 * shares[0]:.0f} % of the time of the fastest, "
+        f"{100 * shares[1]:.0f} % of that of the slowest."
+    )
 
 
 def _phrase(word: str, fast: TimeSpent, slow: TimeSpent, own: float, theirs: float, unit: str) -> str:

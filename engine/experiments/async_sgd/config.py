@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"batch_size": 16, "learning_rate": 0.02, "momentum": 0.5, "schedule": "linear"},
         ),
         "quick": Preset(
-            "Two trainers on the bundled digits; finishes in seconds without a network.",
+            "Two trainers make 25 passes over the bundled digits; needs no network.",
             {
                 "dataset": "digits",
                 "trainers": 2,

@@ -240,7 +240,7 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"trainers": 2, "epochs": 5, "learning_rate": 0.02, "momentum": 0.8},
         ),
         "quick": Preset(
-            "Two trainers on the bundled digits; finishes in seconds without a network.",
+            "Two trainers make 30 passes each over the bundled digits; needs no network.",
             _QUICK | {"threads_per_rank": 1},
             expects={"test/accuracy": 95.0},
         ),

@@ -113,7 +113,7 @@ EXPERIMENT = Experiment(
             "The same with a small ResNet, for machines without a GPU.", _RESNET50 | {"model": "small_resnet"}
         ),
         "quick": Preset(
-            "Two trainers on the bundled digits; finishes in seconds without a network.",
+            "Two trainers make 25 passes over the bundled digits; needs no network.",
             {
                 "dataset": "digits",
                 "trainers": 2,

@@ -84,7 +84,7 @@ EXPERIMENT = Experiment(
             _PUBLISHED | {"learning_rate": 0.02, "momentum": 0.8},
         ),
         "quick": Preset(
-            "The bundled digits; finishes in seconds without a network.",
+            "60 passes over the bundled digits; needs no network.",
             {"dataset": "digits", "epochs": 60, "batch_size": 32, "learning_rate": 0.05, "momentum": 0.5},
             expects={"test/accuracy": 95.0},
         ),

@@ -16,6 +16,7 @@ from app.ui.html import number
 from app.ui.interval_text import with_interval
 from engine.analysis.statistics.intervals import Interval
 from engine.home import Home
+from engine.recorder import Point
 from engine.store import Reader, Store
 from engine.store.records import RankRow, Status
 from engine.transfer.run_import import import_path
@@ -49,6 +50,17 @@ def test_many_ranks_have_one_bar_for_each_kind_of_them() -> None:
         "ps: compute 0 %, communicate 0 %, wait 100 %, other 0 %",
         "trainer (9): compute 83 %, communicate 0 %, wait 17 %, other 0 %",
     ]
+
+
+def test_smoothing_is_disabled_where_no_curve_has_enough_points(home: Home, lab: dict[Status, int]) -> None:
+    assert not opened("run", {"run": str(lab["running"])}).slider(key="smooth").disabled
+    run_id = ended(home, "finished", saved=False)
+    short = opened("run", {"run": str(run_id)}).slider(key="smooth")
+    assert short.disabled and "more than 60 points" in short.help
+    with Store.open(home) as store:
+        points = [Point("train/loss", step, 1.0, 0.1 * step, None) for step in range(61)]
+        store.worker.write(run_id, [], run_points=points)
+    assert not opened("run", {"run": str(run_id)}).slider(key="smooth").disabled
 
 
 def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:

@@ -279,7 +279,7 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
     assert ranks == sorted(ranks, reverse=True) and set(ranks) == {0, 1, 2}
     row = found[keys.index(f"sweep-{sweep}")]
     assert row["href"] == f"/sweep?sweep={sweep}"
-    assert row["name"] == f"Sweep {sweep}: bubble, Pipeline parallelism (2 runs)"
+    assert row["name"] == f"Sweep {sweep}: bubble (2 runs)"
     assert [part["text"] for part in row["Status"]["states"]] == ["1 queued", "1 finished"]
     assert row["Settings that differ"].startswith("splits 1, 2") and row["open"] is False
     test = page()
