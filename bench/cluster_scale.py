@@ -35,6 +35,7 @@ def ingest(files: int, records: int, points: int) -> dict[str, float]:
     """Return how fast the runner stores the records of so many files, each record with so many points."""
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as name:
         home = Home(Path(name) / "home").create()
+        (Path(name) / "shared").mkdir()
         home.clusters.write_text(f'[lab]\nshared = "{name}/shared"\ncores = 2\nmax_jobs = 1000\n')
         home.clusters.chmod(0o600)
         config = experiment("reference").configure("quick")

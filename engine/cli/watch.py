@@ -15,6 +15,7 @@ import click
 from engine.cli.answers import duration, number
 from engine.errors import StoreBusy, WrongStatus
 from engine.home import Home
+from engine.queue.cluster_wait import cluster_wait
 from engine.store import Reader, Store
 from engine.store.records import Run
 from engine.system.runner_process import ensure_running
@@ -65,14 +66,18 @@ class RunWatch:
                     return False
                 self.token = token
                 run = reader.runs.one(self.run_id)
-                self._draw(
-                    progress_line(
-                        run, _loss(reader, run), reader.queue.position(run.id) if run.status == "queued" else 0
-                    )
-                )
+                self._draw(self._line(reader, run))
                 return not run.active
         except StoreBusy:
             return False
+
+    def _line(self, reader: Reader, run: Run) -> str:
+        if run.status != "queued":
+            return progress_line(run, _loss(reader, run))
+        ahead = reader.queue.position(run.id)
+        if run.target and ahead is not None:
+            return f"queued, {cluster_wait(run.target, reader.cluster_jobs.of(run.id))}"
+        return progress_line(run, ahead=ahead)
 
     def _interrupt(self, signal_number: int, frame: FrameType | None) -> None:
         self.interrupts += 1

@@ -22,8 +22,9 @@ def machine_for(home: Home, terms: Terms) -> Machine:
         _refuse(f"nodes must be from 1 to {found.nodes} on cluster {found.name}, got {terms.nodes}.")
     if terms.nodes > 1 and not found.trusted:
         _refuse(
-            f"A run on {terms.nodes} nodes sends RPC and weights unencrypted between them, and cluster {found.name} is "
-            "not trusted for that. Choose 1 node, or ask an admin to set trusted = true in clusters.toml."
+            f"Ranks on several nodes talk without authentication, and cluster {found.name} is not trusted for that: "
+            "whoever reaches the nodes' network could run commands as the runner's user. Choose 1 node, or ask an "
+            "admin to set trusted = true in clusters.toml."
         )
     one = found.machine
     return replace(one, cores=one.cores * terms.nodes, gpus=one.gpus * terms.nodes, nodes=terms.nodes)

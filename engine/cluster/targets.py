@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.home import ROOT, Home
@@ -41,17 +41,17 @@ class Cluster(BaseModel):
     account: Word | None = None
     qos: Word | None = None
     constraint: Word | None = None
-    cores: int = Field(ge=1, le=4096)
+    cores: int = Field(ge=1, le=4096, strict=True)
     """CPU cores of a node."""
-    gpus: int = Field(default=0, ge=0, le=64)
+    gpus: int = Field(default=0, ge=0, le=64, strict=True)
     """GPUs of a node."""
-    memory_gb: int | None = Field(default=None, ge=1, le=65_536)
+    memory_gb: int | None = Field(default=None, ge=1, le=65_536, strict=True)
     """Memory that a job asks for on each node; None for the partition's default."""
-    nodes: int = Field(default=1, ge=1, le=1024)
+    nodes: int = Field(default=1, ge=1, le=1024, strict=True)
     """Largest number of nodes of a run."""
-    time_limit_min: int = Field(default=1440, ge=1, le=43_200)
+    time_limit_min: int = Field(default=1440, ge=1, le=43_200, strict=True)
     """Time limit of a job, in minutes."""
-    max_jobs: int = Field(default=20, ge=1, le=1000)
+    max_jobs: int = Field(default=20, ge=1, le=1000, strict=True)
     """Largest number of jobs that wait or run at the same time."""
     checkout: Folder = ROOT
     """This project's code, as the nodes see it."""
@@ -65,11 +65,11 @@ class Cluster(BaseModel):
     """Folder of the data sets; None for `data` in the shared folder."""
     interface: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,15}$")] | None = None
     """Network interface between nodes; None to find it by the route to the first node."""
-    trusted: bool = False
+    trusted: StrictBool = False
     """Whether everyone who can reach the nodes' network may be trusted, as runs over several nodes need."""
-    exclusive: bool = False
+    exclusive: StrictBool = False
     """Whether each job gets whole nodes."""
-    by_hand: bool = False
+    by_hand: StrictBool = False
     """Whether a person starts its jobs with torchrun on each host, without Slurm."""
 
     @property
@@ -115,6 +115,8 @@ def clusters(home: Home) -> dict[str, Cluster]:
 def cluster(home: Home, name: str) -> Cluster:
     """Return one cluster; raises UnknownName, and ConfigError for an invalid file."""
     found = clusters(home)
+    if not found:
+        _refuse(f"Unknown cluster '{name}': {home.clusters} names none. docs/cluster.md shows how to write it.")
     if name not in found:
         raise UnknownName("cluster", name, [*found], field="target")
     return found[name]
@@ -134,8 +136,8 @@ def _checked(path: Path, name: str, table: Any) -> Cluster:
 def _sentence(path: Path, name: str, error: Any) -> str:
     key = ".".join(map(str, error["loc"]))
     if error["type"] == "extra_forbidden":
-        known = ", ".join(field for field in Cluster.model_fields if field != "name")
-        return f"{path}: cluster {name} has the unknown key '{key}'. Known keys: {known}."
+        known = [field for field in Cluster.model_fields if field != "name"]
+        return f"{path}: cluster {name}: {UnknownName('key', key, known)}"
     if error["type"] == "missing":
         return f"{path}: cluster {name} lacks the key '{key}'. docs/cluster.md explains each key."
     if key == "name":

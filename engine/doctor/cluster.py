@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from engine.cluster.targets import Cluster, cluster
 from engine.doctor.finding import Finding
 from engine.doctor.nodes import FileEcho, judge
@@ -19,6 +21,7 @@ from engine.jobs.job_folder import replace_file
 from engine.jobs.probe import POLL_S, QUESTION, NodeAnswer, ProbeQuestion, appears, code_versions
 from engine.jobs.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
 from engine.store.queue.cluster_jobs import JobState
+from engine.system.runner_process import runner_process
 
 COMMANDS = ("sbatch", "srun", "squeue", "scancel")
 SQUEUE_S = 1.0
@@ -47,12 +50,17 @@ def examine_cluster(home: Home, name: str, wait_s: float) -> Iterator[Finding]:
     yield Finding(
         "configuration", "ok", f"{home.clusters}: {most} of {target.cores} cores and {target.gpus} GPUs for a run."
     )
-    checks: tuple[Callable[[], Finding], ...] = (_commands, _squeue, lambda: _shared_folder(target))
+    checks: tuple[Callable[[], Finding | None], ...] = (
+        _commands,
+        _squeue,
+        lambda: _runner(home),
+        lambda: _shared_folder(target),
+    )
     for check in checks:
-        finding = check()
-        yield finding
-        if finding.state == "fail":
-            return
+        if finding := check():
+            yield finding
+            if finding.state == "fail":
+                return
     yield from _on_nodes(target, wait_s)
 
 
@@ -75,13 +83,33 @@ def _squeue() -> Finding:
     except SlurmUnavailable as error:
         cure = "Check with scontrol ping: slurm.conf, munge on this machine, and the way to the controller."
         return Finding("squeue", "fail", f"Slurm does not answer: {error}", cure)
-    return Finding("squeue", "ok", f"Slurm answers; it lists {len(found)} jobs of Parallab.")
+    active = sum(job.state in ACTIVE for job in found.values())
+    return Finding("squeue", "ok", f"Slurm answers; waiting or running jobs of Parallab: {active}.")
+
+
+def _runner(home: Home) -> Finding | None:
+    """Return whether the runner, if there is one, has the same Slurm as this command: it submits the jobs."""
+    process = runner_process(home)
+    try:
+        found = psutil.Process(process.pid).environ() if process else None
+    except psutil.Error:
+        return None
+    if found is None:
+        return None
+    restart = "Restart it from a shell in which squeue works: python -m engine stop, then python -m engine serve."
+    if shutil.which("sbatch", path=found.get("PATH", os.defpath)) is None:
+        return Finding("runner", "fail", "The running runner has no sbatch on its PATH, unlike this shell.", restart)
+    theirs, ours = (each.get("SLURM_CONF") or "the default" for each in (found, os.environ))
+    if theirs != ours:
+        return Finding("runner", "fail", f"SLURM_CONF of the running runner is {theirs}, here it is {ours}.", restart)
+    return Finding("runner", "ok", "The running runner has the same Slurm as this command.")
 
 
 def _shared_folder(target: Cluster) -> Finding:
     trial = target.jobs / f".doctor-{secrets.token_hex(4)}"
     try:
-        trial.mkdir(mode=0o700, parents=True)
+        target.jobs.mkdir(mode=0o700, exist_ok=True)
+        trial.mkdir(mode=0o700)
         trial.rmdir()
     except OSError as error:
         return Finding(
@@ -154,8 +182,8 @@ class _NodeJob:
 
     def last_words(self) -> str:
         found = sorted((self.folder / "slurm").glob("*_log.out"))
-        words = " ".join(found[0].read_text(errors="replace").split()) if found else ""
-        return f" Its output ends: {words[-400:]}" if words else " It has no output."
+        words = found[0].read_text(errors="replace").split() if found else []
+        return f" Its output ends: {' '.join(words[-40:])}" if words else " It has no output."
 
     def end(self) -> None:
         """See that the job has left Slurm, and remove its folder."""

@@ -116,8 +116,10 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def check_owner(jobs: Path) -> None:
-    """Create the folder of the jobs' folders; raises ConfigError if another user could put a job there, OSError."""
-    jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Create the folder of the jobs' folders in the shared folder; raises ConfigError if another user could put a job
+    there, OSError, also if the shared folder is not there: it may not be mounted.
+    """
+    jobs.mkdir(mode=0o700, exist_ok=True)
     about = jobs.lstat()
     if stat.S_ISLNK(about.st_mode) or about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) & 0o022:
         sentence = (

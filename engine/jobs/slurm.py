@@ -34,7 +34,11 @@ ACTIVE = frozenset(
 EXPORTED = "PATH,HOME,USER,LANG,PARALLAB_HANG_S"
 """Variables of the runner that a job gets; others can hold secrets."""
 _FORMAT = "%i|%T|%r|%N|%j"
-_TRANSIENT = ("unable to contact", "timed out", "connection refused", "zero bytes", "temporarily", "communication")
+_TRANSIENT = (
+    *("unable to contact", "timed out", "connection refused", "zero bytes", "temporarily", "communication"),
+    *("unknown host", "resolve_ctls", "no route to host", "network is unreachable", "unable to establish"),
+)
+"""Signs in the words of sbatch that the controller could not be asked, rather than that it refused."""
 
 
 class SlurmRefused(RunnerError):
@@ -86,7 +90,7 @@ def _submit(
         "ntasks_per_node": 1,
         "mem": f"{cluster.memory_gb}GB" if cluster.memory_gb else None,
         **{key: getattr(cluster, key) for key in ("partition", "account", "qos", "constraint")},
-        "setup": [f"module load {module}" for module in cluster.modules] + [f"cd {shlex.quote(str(cluster.checkout))}"],
+        "setup": [f"module load {module}" for module in cluster.modules] + _enter(cluster.checkout),
         "stderr_to_stdout": True,
         "use_srun": False,
         "additional_parameters": {"no-requeue": True, "export": EXPORTED},
@@ -101,6 +105,13 @@ def _submit(
         words = " ".join(str(error).split())[-400:]
         kind = SlurmUnavailable if any(sign in words.lower() for sign in _TRANSIENT) else SlurmRefused
         raise kind(f"Slurm did not accept the job: {words}") from error
+
+
+def _enter(checkout: Path) -> list[str]:
+    """Return the lines of a shell that enter the checkout, or end the job with the reason."""
+    refusal = f"{checkout} on this node is not a checkout of Parallab: see the key checkout of clusters.toml."
+    there = f"cd {shlex.quote(str(checkout))} && [ -f engine/jobs/job.py ]"
+    return [f"{there} || {{ echo {shlex.quote(refusal)}; exit 1; }}"]
 
 
 def states() -> dict[str, JobState]:

@@ -38,8 +38,10 @@ def job_state(run: Run, job: ClusterJob | None) -> JobState | None:
     """Return what is known of a run's job, None if it has none: Slurm's state until its end, then only its id and
     nodes.
     """
-    if job is not None:
+    if job is not None and run.active:
         return JobState(job.job_id, job.state, job.reason, job.nodes)
+    if job is not None:
+        return JobState(job.job_id, "", "", job.nodes)
     slurm = run.environment.get("slurm") if run.target else None
     if not isinstance(slurm, dict):
         return None

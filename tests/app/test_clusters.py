@@ -67,7 +67,7 @@ def test_nodes_are_asked_for_only_where_a_cluster_has_several(home: Home) -> Non
 def test_a_wrong_clusters_file_is_explained_before_the_launch(home: Home) -> None:
     clusters.write(home, colour=1)
     test = form()
-    assert "cluster lab has the unknown key 'colour'" in test.error[0].value.replace("\\", "")
+    assert "cluster lab: Unknown key 'colour'" in test.error[0].value.replace("\\", "")
     assert str(home.path) not in test.error[0].value.replace("\\", "")
     assert "launch.target" not in keys(test) and not test.button(key="launch").disabled
 

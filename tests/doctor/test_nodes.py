@@ -8,11 +8,13 @@ import pytest
 
 from engine.cluster.targets import Cluster
 from engine.doctor import Finding
+from engine.doctor.cluster import _runner as runner_finding
 from engine.doctor.cluster import examine_cluster
 from engine.doctor.nodes import FileEcho, judge
 from engine.errors import UnknownName
 from engine.home import Home
 from engine.jobs.probe import CodeVersions, NodeAnswer, Route, code_versions, interface_of
+from engine.system.processes import me
 
 HERE = CodeVersions(version="1.0", code="abc", python="3.11.7", torch="2.15.0")
 TARGET = Cluster(name="lab", shared=Path("/shared"), cores=4, gpus=1, nodes=2, trusted=True)
@@ -132,3 +134,23 @@ def test_the_check_of_a_cluster_ends_at_the_first_thing_that_a_job_needs(
     ]
     home.clusters.chmod(0o666)
     assert "chmod 600" in next(examine_cluster(home, "lab", 1)).sentence
+
+
+@pytest.mark.parametrize(
+    ("environment", "state"),
+    [({"PATH": "/empty"}, "fail"), ({"SLURM_CONF": "/another"}, "fail"), ({}, "ok")],
+)
+def test_a_runner_with_another_slurm_than_this_shell_is_told(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], state: str
+) -> None:
+    """The runner submits the jobs, whatever this shell can do."""
+    (tmp_path / "sbatch").touch(mode=0o755)
+    here = {"PATH": str(tmp_path), "SLURM_CONF": "/this"}
+    for name, value in here.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("engine.doctor.cluster.runner_process", lambda home: me())
+    monkeypatch.setattr("psutil.Process.environ", lambda process: here | environment)
+    found = runner_finding(home)
+    assert found and found.state == state
+    monkeypatch.setattr("engine.doctor.cluster.runner_process", lambda home: None)
+    assert runner_finding(home) is None

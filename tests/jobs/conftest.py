@@ -138,6 +138,7 @@ def losses(file: RecordFile, first: int, last: int) -> None:
 def lab(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[JobLab]:
     """Give a lab with a cluster of 2 nodes with 4 cores each."""
     write_clusters(home, f'[lab]\nshared = "{tmp_path / "shared"}"\ncores = 4\nnodes = 2\nmax_jobs = 3\n')
+    (tmp_path / "shared").mkdir()
     made = StandInSlurm()
     for name in ("submit", "states", "end", "ask_to_stop"):
         monkeypatch.setattr(slurm, name, getattr(made, name))

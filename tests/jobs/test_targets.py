@@ -16,8 +16,11 @@ RIGHT = '[lab]\nshared = "/shared"\ncores = 8\n'
 
 def test_a_home_without_the_file_has_no_clusters(home: Home) -> None:
     assert clusters(home) == {}
-    with pytest.raises(UnknownName, match="cluster"):
+    with pytest.raises(ConfigError, match=r"Unknown cluster 'lab': .*clusters\.toml names none"):
         cluster(home, "lab")
+    write_clusters(home, RIGHT)
+    with pytest.raises(UnknownName, match="Did you mean 'lab'"):
+        cluster(home, "lap")
 
 
 def test_keys_that_are_not_given_have_their_defaults(home: Home) -> None:
@@ -36,7 +39,7 @@ def test_keys_that_are_not_given_have_their_defaults(home: Home) -> None:
         ('[lab]\nshared = "/s"', "lacks the key 'cores'"),
         ('[lab]\nshared = "s"\ncores = 1', "shared of cluster lab: must be an absolute path; got 's'"),
         ('[lab]\nshared = "/s/../t"\ncores = 1', "must be an absolute path"),
-        (RIGHT + "colour = 1", "unknown key 'colour'"),
+        (RIGHT + "colour = 1", "cluster lab: Unknown key 'colour'"),
         (RIGHT + "nodes = 0", "nodes of cluster lab: should be greater than or equal to 1; got '0'"),
         (RIGHT + 'partition = "a; rm -rf /"', "partition of cluster lab"),
         (RIGHT + 'modules = ["cuda $(id)"]', r"modules\.0 of cluster lab"),
@@ -98,3 +101,17 @@ def test_the_network_of_this_machine_does_not_matter_to_a_cluster(home: Home) ->
     config = experiment("sync_sgd").configure("quick", {"transport": "rpc"})
     assert demand(config, machine_for(home, Terms())).listens
     assert not demand(config, machine_for(home, Terms(target="lab"))).listens
+
+
+def test_values_of_another_type_are_refused(home: Home) -> None:
+    """A word that only looks like a yes must not make a cluster trusted."""
+    for line in ('trusted = "yes"', "trusted = 1", 'nodes = "2"', 'gpus = "1"'):
+        write_clusters(home, RIGHT + line)
+        with pytest.raises(ConfigError, match=f"{line.split()[0]} of cluster lab: should be a valid"):
+            clusters(home)
+
+
+def test_a_misspelt_key_is_shown_right(home: Home) -> None:
+    write_clusters(home, RIGHT + 'partitoin = "low"')
+    with pytest.raises(ConfigError, match="Did you mean 'partition'"):
+        clusters(home)

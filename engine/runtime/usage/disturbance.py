@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 
+import psutil
+
 from engine.recorder import Point
 from engine.system import cpu_use
-from engine.system.processes import me, session_members
 
 SCAN_S = 10.0
 """Seconds between looks at all processes of the machine, for the names of those that took CPU time."""
@@ -57,7 +58,8 @@ class Disturbance:
     cores: Collection[int]
     read: Callable[[Collection[int], Collection[int]], Counters] = read_counters
     scan: Callable[[Collection[int]], Mapping[int, tuple[str, float]]] = cpu_use.programs
-    members: Callable[[], Collection[int]] = lambda: session_members(me())
+    members: Callable[[], Collection[int]] = lambda: [child.pid for child in psutil.Process().children(recursive=True)]
+    """Returns the run's other processes, such as fork servers, which count the time of ranks that have ended."""
     _pids: set[int] = field(default_factory=set)
     _first: Counters | None = None
     _last: Counters | None = None

@@ -1,5 +1,7 @@
 """The CPU time that others take from a run, from counters of the kernel that are made here."""
 
+import subprocess
+import sys
 from collections.abc import Collection, Mapping
 
 import pytest
@@ -109,3 +111,11 @@ def test_a_run_that_never_began_has_no_disturbance() -> None:
     kernel = Kernel()
     found = Disturbance(2, (0, 1), kernel.read, kernel.scan, lambda: ())
     assert (found.sample(), found.percent, found.points(0, 0.0, None), found.programs()) == ({}, None, [], [])
+
+
+@pytest.mark.processes
+def test_children_are_the_runs_own_wherever_their_session_is_led() -> None:
+    """A worker that Slurm has started leads none."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        assert child.pid in Disturbance(1, [0]).members()
+        child.kill()

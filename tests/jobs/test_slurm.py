@@ -1,0 +1,42 @@
+"""What Slurm's commands are given, and what their words mean."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from engine.cluster.targets import Cluster
+from engine.home import ROOT
+from engine.jobs import slurm
+from engine.jobs.slurm import SlurmRefused, SlurmUnavailable
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("Batch job submission failed: Unable to contact slurm controller (connect failure)", SlurmUnavailable),
+        ("resolve_ctls_from_dns_srv: res_nsearch error: Unknown host", SlurmUnavailable),
+        ("Batch job submission failed: Invalid partition name specified", SlurmRefused),
+    ],
+)
+def test_a_controller_that_can_not_be_asked_has_refused_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, kind: type[Exception]
+) -> None:
+    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho 'sbatch: error: {words}' >&2\nexit 1\n")
+    (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "job").mkdir()
+    with pytest.raises(kind, match=words.partition(":")[0]):
+        slurm.submit_probe(Cluster(name="lab", shared=tmp_path, cores=1), "parallab-x", tmp_path / "job", 1)
+
+
+def test_a_job_ends_where_its_checkout_is_none(tmp_path: Path) -> None:
+    for checkout in (tmp_path / "it isn't there", tmp_path):
+        done = subprocess.run(["bash", "-c", "\n".join([*slurm._enter(checkout), "echo began"])], capture_output=True)
+        assert done.returncode == 1
+        assert f"{checkout} on this node is not a checkout of Parallab" in done.stdout.decode()
+    done = subprocess.run(["bash", "-c", "\n".join([*slurm._enter(ROOT), "pwd"])], capture_output=True)
+    assert done.stdout.decode().strip() == str(ROOT)
