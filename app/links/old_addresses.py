@@ -7,7 +7,7 @@ The pages Runs and Results were two: `show` was a group of statuses in one and t
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode
 
-RUNS, RESULTS = "/runs", "/results"
+HOME, RUNS, RESULTS = "/home", "/runs", "/results"
 STATUS_GROUPS = {name: (name,) for name in ("active", "finished", "failed or lost", "cancelled")} | {
     "on or queued": ("active",),
     "all": (),
@@ -25,6 +25,8 @@ GROUP_OF = {
 def current(path: str, query: str) -> str | None:
     """Return the present address of an old one, None for a present address; `path` excludes the base path."""
     pairs = parse_qsl(query, keep_blank_values=True)
+    if path == HOME:  # by the name in the navigation; Streamlit says that this page does not exist
+        return f"/?{query}" if query else "/"
     if path == RUNS:
         found = [pair for name, value in pairs for pair in _of_runs(name, value)]
     elif path == RESULTS:
