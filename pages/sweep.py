@@ -24,6 +24,8 @@ from engine.sweep.repeats import missing
 NEWEST = 50
 EVERY_MS = 2_000
 VIEWS = ("Results", "Scaling", "Where the time went", "Staleness")
+SHOWN = "sweep.shown"
+"""The sweep that this session showed last, in the session's state."""
 wanted = st.query_params.get("sweep", "")
 
 
@@ -43,6 +45,9 @@ def page(sweep_id: int) -> None:
         heading(sweep, runs)
         if duel := reader.duels.of_sweep(sweep_id):
             st.html("Part of " + duel_link(f"duel {duel}", duel) + ".")
+        if st.session_state.get(SHOWN) != sweep_id and "view" not in st.query_params:
+            st.session_state.pop("view", None)  # of the sweep shown before
+        st.session_state[SHOWN] = sweep_id
         with st.container(horizontal=True, vertical_alignment="center"):
             view = st.segmented_control(
                 "View",

@@ -119,7 +119,9 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
         if ticked:
             _act(reader, ids, compared(ticked, grouped=view.grouped))
         else:
-            st.caption(_counted(view, found, tops, values["disturbed"]))
+            st.caption(_counted(view, found, tops, values["disturbed"], reader.runs.count()), width="content")
+            if query.is_narrowed():
+                st.button("Clear filters", on_click=query.clear, type="tertiary")
     with st.container(horizontal=True, vertical_alignment="center"):
         statuses = reader.runs.statuses()
         on_page = list(dict.fromkeys(run_id for row in shown for run_id in row.run_ids))
@@ -238,8 +240,10 @@ def _clone_link(run: RunRow) -> None:
         st.page_link(widgets.PAGES["launch"], label="Clone", query_params=clone_query(run), width="content")
 
 
-def _counted(view: RunsView, found: Found, tops: Mapping[str, TableRow], disturbed: Collection[int]) -> str:
+def _counted(view: RunsView, found: Found, tops: Mapping[str, TableRow], disturbed: Collection[int], of: int) -> str:
     counted = f"{found.runs:,} {'run' if found.runs == 1 else 'runs'}"
+    if query.is_narrowed():
+        counted = f"{found.runs:,} of {of:,} runs"
     if view.grouped:
         counted += f" in {found.total:,} {'config' if found.total == 1 else 'configs'}; mean and sd over finished runs"
     if found.total > len(found.rows):

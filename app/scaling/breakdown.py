@@ -25,7 +25,7 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     """Show the phases of a study's runs."""
     phases = reader.studies.phases_of([timing.run_id for timing in found.timings])
     if not phases:
-        st.write("No phases recorded in finished runs yet." if found.timings else "Bars appear as runs finish.")
+        st.write("No phases recorded in finished runs yet." if found.timings else "No bars: no run has finished.")
         return
     way = st.segmented_control("Bars", (KINDS, EACH), key="bars", default=KINDS, required=True, bind="query-params")
     drawn = bars(found.timings, phases, each_rank=way == EACH)

@@ -237,7 +237,7 @@ def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> N
         assert "a number of ranks or splits; this one varies learning_rate." in words(view(sweep_id, name))
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "Points appear as runs finish." in words(view(sweep_id, "Scaling"))
-    assert "Bars appear as runs finish." in words(view(sweep_id, "Where the time went"))
+    assert "No bars: no run has finished." in words(view(sweep_id, "Where the time went"))
 
 
 # ---- by hand -------------------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
     return (
         Place("launch, a rule broken", f"{form}&set=trainers:99", "trainers must be at most 64"),
         Place("launch, name asked", form, "Several processes train one model", press("Launch", "Your name")),
-        Place("runs, cancel asked", f"/runs?search={running}", "1 run.", cancel_first),
+        Place("runs, cancel asked", f"/runs?search={running}", "1 of ", cancel_first),
         Place("runs, a sweep unfolded", "/runs?filter=sweep+%3E+0", "Select rows", unfold_first),
         Place("run, queued", f"/run?run={queued}", "queued"),
         Place("run, failed", f"/run?run={lab.failed}", "Traceback: boom"),

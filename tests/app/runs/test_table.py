@@ -148,7 +148,7 @@ def test_filters_sorts_and_columns_in_the_address_choose_what_is_shown(home: Hom
     test = page(filter='trainers >= 4 and status == "finished"')
     assert rows(test) == [seeds[4], seeds[3]]
     assert test.text_input(key="filter").value == 'trainers >= 4 and status == "finished"'
-    assert "2 runs." in said(test)
+    assert "2 of 6 runs." in said(test)
     assert rows(page(filter="test/accuracy.best > 0.98")) == [seeds[2]]
     assert "0.98 is interpreted as 98 %" in said(page(filter="test/accuracy.best > 0.98")).replace("\\", "")
     assert rows(page(filter="trainers == 2", by="Bea", of="hogwild")) == [seeds[0]]

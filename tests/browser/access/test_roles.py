@@ -46,7 +46,7 @@ def offers(
     thing for those `owners`.
     """
     for owner in OWNERS:
-        at(page, address, f"/runs?search={lab.running[owner]}", "1 run.")
+        at(page, address, f"/runs?search={lab.running[owner]}", "1 of ")
         page.get_by_role("checkbox", name=f"Select {lab.running[owner]}:", exact=False).check()
         page.get_by_text("1 run selected").wait_for()
         yield f"runs, of {owner}", can_press(page, "runs-cancel"), {"runs-cancel": ("cancel", owner)}
