@@ -213,7 +213,9 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
     monkeypatch.setattr(
         figures, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure)
     )
-    assert slots(home)["home-published"].count("not reproduced here yet: no run") == 7 and not judged
+    assert (
+        slots(home)["home-published"].count("not reproduced here yet: no run with these settings") == 7 and not judged
+    )
     sweep_id, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
     assert f"running, 0 of {len(runs)} runs ended" in slots(home)["home-published"]
     for run in runs:
