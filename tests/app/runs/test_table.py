@@ -344,6 +344,7 @@ def test_several_selected_runs_are_cancelled_after_a_question(
     assert "Cancel 2 runs" in [button.label for button in press(test, "Cancel").button]
     assert {reader.runs.one(run_id).status for run_id in waiting} == {"queued"}
     dialog = AppTest.from_function(_ask, args=([*waiting, seeds[0]],), default_timeout=PATIENCE_S).run()
+    assert "Keep them" in [button.label for button in dialog.button]
     press(dialog, "Cancel 2 runs")
     assert {reader.runs.one(run_id).status for run_id in waiting} == {"cancelled"}
     assert reader.runs.one(seeds[0]).status == "finished", "it had ended meanwhile"
