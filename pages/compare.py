@@ -36,7 +36,9 @@ def page() -> None:
     view = session_state.arrive()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         view, wrong = choice(view)
-        adding, saving, leaving = (st.container(width="content") for _ in range(3))
+        adding, saving, leaving = (
+            st.container(horizontal=True, vertical_alignment="center", width="content") for _ in range(3)
+        )
     told = st.container()
     with reading(lambda: components.pulse(-1)) as reader, page_capture.keeping() as shown:
         with reader.db.snapshot():
@@ -59,7 +61,7 @@ def page() -> None:
         session_state.keep(view)
         if found.runs:
             with saving:
-                save_form("compare", with_query(query_of(view)).partition("?")[2])
+                save_form(reader, "compare", with_query(query_of(view)).partition("?")[2])
             with leaving:
                 view_downloads("compare", _title(found.runs), address(view), shown, found.runs, key="compare")
         saved_views(reader, "compare", expanded=not found.runs)

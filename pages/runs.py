@@ -26,13 +26,13 @@ def listing() -> None:
             st.title("Runs", anchor=False, width="content")
             for name, label in (("sweep", "Sweeps"), ("duel", "Duels")):
                 st.page_link(widgets.PAGES[name], label=label, width="content")
-        saving = st.container(width="content")
+        saving = st.container(horizontal=True, vertical_alignment="center", width="content")
     with reading(lambda: components.pulse(-1)) as reader:
         token = reader.runs.token()
         widgets.runner_banner(reader)
         view = query.choose(reader)
         with saving:
-            save_form("runs", here("").partition("?")[2] or "show=all")
+            save_form(reader, "runs", here("").partition("?")[2] or "show=all")
         if view.matching is None:
             st.caption("Fix the filter to show the table.")
         else:

@@ -11,12 +11,14 @@ from app.scaling.staleness import staleness
 from app.scaling.study import MOST_RUNS, of_runs
 from app.scaling.target import to_a_target
 from app.scaling.view import scaling
+from app.sweep.header import to_scaling
 from app.ui import widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from engine.analysis.scaling.scaling_data import count_fields, differing
 from engine.errors import EngineError
 
+NEWEST = 10
 VIEWS = ("Scaling", "Where the time went", "Staleness")
 
 st.title("Scaling", anchor=False)
@@ -36,13 +38,18 @@ text = st.text_input(
 if not text:
     with reading() as reader:
         has_runs = reader.runs.count() > 0
+        newest, count = reader.sweeps.recent(limit=NEWEST), reader.sweeps.count()
     widgets.empty(
-        "No runs selected. Enter run numbers above, as the Runs page lists them, to see their speed-up here."
+        "No runs selected. Enter run numbers above, as the Runs page lists them, or open a sweep."
         if has_runs
         else "No runs selected. Launch a sweep over the number of ranks to see its speed-up here.",
         "All runs" if has_runs else "Launch a sweep",
         "runs" if has_runs else "launch",
     )
+    if newest:
+        st.header("Latest sweeps", anchor=False)
+        st.html(to_scaling(newest))
+        st.page_link(widgets.PAGES["sweep"], label="All sweeps" if count == 1 else f"All {count:,} sweeps")
     st.stop()
 try:
     ids = read_run_ids(text, MOST_RUNS)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.ui import current_user, dialogs, permissions
 from app.ui.store_access import command, reading
-from app.ui.widgets import close_dialog
+from app.ui.widgets import close_dialog, keep_label
 from engine.errors import WrongStatus
 from engine.store import RunRow, Store
 from engine.store.access.authorization import what
@@ -36,7 +36,8 @@ def ask_cancel_all(run_ids: Sequence[int]) -> None:
         return len(run_ids)
 
     with reading() as reader:
-        left = sum(run.status not in ENDED for run in reader.runs.some(run_ids))
+        statuses = [run.status for run in reader.runs.some(run_ids) if run.status not in ENDED]
+    left = len(statuses)
     if not left:
         close_dialog("The selected runs have ended. There is nothing to cancel.")
         return
@@ -44,5 +45,5 @@ def ask_cancel_all(run_ids: Sequence[int]) -> None:
     st.write(f"{count} will be removed from the queue or stopped. Recorded data is kept.")
     with st.container(horizontal=True):
         done = command(cancel) if st.button(f"Cancel {count}", type="primary", key="runs.cancel-all") else None
-        if done is not None or st.button("Keep running"):
+        if done is not None or st.button(keep_label(statuses, "it" if left == 1 else "them")):
             st.rerun()

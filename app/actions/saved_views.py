@@ -1,12 +1,13 @@
 """Saved views: a named address of a page, shared with the lab. Its owner can rename or delete it."""
 
 from collections.abc import Callable
+from urllib.parse import parse_qs
 
 import streamlit as st
 
 from app.core.base_path import at
 from app.ui import current_user, dialogs, permissions
-from app.ui.html import block, joined, link, quiet, when
+from app.ui.html import as_text, block, joined, link, quiet, when
 from app.ui.store_access import command
 from engine.store import Reader, SavedView, Store
 from engine.store.runs.saved_views import NAME_LENGTH
@@ -14,8 +15,11 @@ from engine.store.runs.saved_views import NAME_LENGTH
 WHY = "Your name is shown on your saved views; only you can rename or delete them. This is asked once."
 
 
-def save_form(page: str, query: str) -> None:
-    """Show the form that saves the view with this query of a page under a name."""
+def save_form(reader: Reader, page: str, query: str) -> None:
+    """Show the names of the saved views with this query of a page, and the form that saves it under a name."""
+    same = [view for view in reader.views.find(page=page) if parse_qs(view.query) == parse_qs(query)]
+    if names := list(dict.fromkeys(view.name for view in same)):
+        st.caption(as_text(f"{'View' if len(names) == 1 else 'Views'}: {', '.join(names)}"), width="content")
     if ordered := st.session_state.pop(f"{page}.ordered", None):
         st.session_state[f"{page}.saves"] = ordered
         if current_user.name() is None:

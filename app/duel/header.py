@@ -136,7 +136,7 @@ def ask_cancel(duel_id: int) -> None:
                 st.error(as_text(told(error)))
             else:
                 st.rerun()
-        if st.button("Keep running"):
+        if st.button(widgets.keep_label(status for part in parts for status in part.statuses)):
             st.rerun()
 
 

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from app.core.base_path import at
 from app.core.formatting import absolute, duration
 from app.core.formatting import since as seconds_since
+from app.links.old_addresses import GROUP_OF
 from app.ui.html import as_cell, entry, joined, link, moment, paragraph, run_link, sweep_link, when
 from app.ui.run_state import BUDGET_REACHED, cause_of, outcome, status_counts
 from app.ui.widgets import title_of
@@ -45,7 +46,7 @@ def news_html(reader: Reader, since: str) -> Markup:
     )
     listed = sum(sum(each.statuses.values()) for each in found)
     if total > listed or total > len(found):
-        shown += paragraph(link(f"View all {total:,} runs", _runs(f'ended > "{since}"')))
+        shown += paragraph(link(f"View all {total:,} runs", _runs(since, sort="-ended")))
     return paragraph(head) + shown
 
 
@@ -83,9 +84,7 @@ def _counted(counts: Mapping[Status, int], reached: int, since: str) -> Markup:
     """Return the numbers of runs by status, each as a link to them; those that reached a budget are cancelled ones."""
     return joined(
         (
-            words
-            if words.endswith(BUDGET_REACHED)
-            else link(words, _runs(f'ended > "{since}" and status == "{status}"'))
+            words if words.endswith(BUDGET_REACHED) else link(words, _runs(since, show=GROUP_OF[status]))
             for status, words in status_counts(counts, reached)
         ),
         ", ",
@@ -99,6 +98,7 @@ def _length(since: str) -> Markup:
     return moment(words, since, f"since {absolute(since)}")
 
 
-def _runs(wanted: str) -> str:
-    """Return the address of the table of runs with a filter, those that ended last first."""
-    return at(f"/runs?{urlencode({'filter': wanted, 'sort': '-ended'})}")
+def _runs(since: str, **asked: str) -> str:
+    """Return the address of the table of runs with those that ended after `since`."""
+    filtered = f'ended > "{since}"'
+    return at(f"/runs?{urlencode(asked | {'filter': filtered})}")

@@ -75,7 +75,7 @@ def retry_button(run: Run) -> None:
     """Show the Retry button, for a cancelled, lost or failed run."""
     if why_not_retriable(run) is not None:
         return
-    words = "Queue a new run with the same settings, from the start."
+    words = f"Queues a new run with the same settings at once, from the start, and opens it. Run {run.id} is kept."
     if st.button("Retry", key=f"retry-{run.id}", **permissions.off(why_not_again(run), help=words)):
         order(Repetition(run.id))
 

@@ -9,7 +9,7 @@ from app.ui import current_user, dialogs, permissions
 from app.ui.config_form import label_of
 from app.ui.html import as_text
 from app.ui.store_access import command, reading, told
-from app.ui.widgets import close_dialog
+from app.ui.widgets import close_dialog, keep_label
 from engine.analysis.sweep_cells import is_warm_up, newest
 from engine.config_values import read_values, value_in_words
 from engine.errors import EngineError
@@ -149,7 +149,7 @@ def ask_cancel(sweep: Sweep) -> None:
         ordered = command(cancel) if st.button("Cancel all runs", type="primary") else None
         if ordered is not None:
             st.rerun()
-        if st.button("Keep running"):
+        if st.button(keep_label(sweep.statuses)):
             st.rerun()
 
 

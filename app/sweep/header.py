@@ -9,8 +9,9 @@ from app.charts.sweep_data import experiment_of
 from app.core.base_path import at
 from app.sweep.actions import actions
 from app.ui import permissions, widgets
-from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, when
+from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, table, when
 from app.ui.run_state import place_in_words, status_counts
+from engine.analysis.scaling.scaling_data import count_fields
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import is_warm_up, measured, newest
 from engine.config_values import value_in_words
@@ -49,10 +50,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ("Owner", sweep.owner),
             *([("Runs on", place_in_words(runs[0]))] if runs and runs[0].target else []),
             ("Launched", when(sweep.created_at)),
-            *(
-                (f"Values of {field}", sweep.draw["over"][field] if sweep.draw else _values(sweep.grid[field]))
-                for field in sweep.fields
-            ),
+            *((f"Values of {field}", _values_of(sweep, field)) for field in sweep.fields),
             ("Seeds", _values(sweep.seeds)),
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
@@ -118,6 +116,22 @@ def entry(sweep: Sweep) -> None:
         st.html(sweep_link(f"{sweep.id}: {name_of(sweep)}", sweep.id) + fact_row(facts))
 
 
+def to_scaling(sweeps: Sequence[Sweep]) -> str:
+    """Return a table of sweeps as HTML; those over a count are linked to their scaling."""
+    rows = []
+    for sweep in sweeps:
+        known, view = experiment_of(sweep), "&view=Scaling" if count_fields().keys() & set(sweep.fields) else ""
+        rows.append(
+            [
+                link(f"{sweep.id}: {name_of(sweep)}", f"{at('/sweep')}?sweep={sweep.id}{view}"),
+                known.title if known else sweep.experiment,
+                "; ".join(f"{field}: {_values_of(sweep, field)}" for field in sweep.fields),
+                f"{sweep.ended} of {sweep.total}",
+            ]
+        )
+    return table(["Sweep", "Experiment", "Varies", "Runs ended"], rows, caption="Latest sweeps")
+
+
 def name_of(sweep: Sweep) -> str:
     """Return the sweep's name, or its experiment and varied fields."""
     return sweep.name or _kind(sweep)
@@ -131,6 +145,10 @@ def _kind(sweep: Sweep) -> str:
 def share_done(runs: list[RunRow]) -> float:
     """Return the fraction of a sweep's work that is done; runs that ended early count as complete."""
     return sum(1.0 if run.status in ENDED else run.progress for run in runs) / max(1, len(runs))
+
+
+def _values_of(sweep: Sweep, field: str) -> str:
+    return str(sweep.draw["over"][field]) if sweep.draw else _values(sweep.grid[field])
 
 
 def _values(values: tuple[object, ...]) -> str:

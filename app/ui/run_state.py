@@ -21,8 +21,8 @@ STATUS_SIGNS: dict[Status, str] = {
 
 
 BUDGET_REACHED = "budget reached"
-NO_RUN = "not reproduced here yet: no run"
-"""State of a published figure that this lab never launched."""
+NO_RUN = "not reproduced here yet: no run with these settings"
+"""State of a published figure that this lab never launched; it may have runs of the experiment with others."""
 
 
 def outcome(run: Run | RunRow) -> tuple[Status, str]:

@@ -1,5 +1,6 @@
 """Parts shared by several pages: status badge, runner banner, facts, empty state, cancel with confirmation."""
 
+from collections.abc import Iterable
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from engine.filter import RUN_FIELDS
 from engine.home import ROOT, Home
 from engine.registry import experiment
 from engine.store import QueuedRun, Reader, Store
-from engine.store.records import ENDED, Run, RunRow, Status
+from engine.store.records import ALIVE, ENDED, Run, RunRow, Status
 from engine.system.liveness_lock import lives
 
 Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
@@ -161,9 +162,14 @@ def ask_cancel(run: Run | RunRow) -> None:
         ordered = command(cancel) if st.button("Kill now" if forced else "Cancel run", type="primary") else None
         if ordered is not None:
             st.rerun()
-        if st.button("Wait" if forced else "Keep running"):
+        if st.button("Wait" if forced else keep_label([run.status])):
             st.rerun()
     components.pulse(token, run_id=run.id, every_ms=CANCEL_MS)
+
+
+def keep_label(statuses: Iterable[Status], them: str = "it") -> str:
+    """Return the label of the button that cancels nothing, by the statuses of what would be cancelled."""
+    return "Keep running" if any(status in ALIVE for status in statuses) else f"Keep {them}"
 
 
 def close_dialog(sentence: str) -> None:

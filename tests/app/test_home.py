@@ -101,6 +101,7 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     assert "4 runs ended" in counted and "1 finished, 1 failed, 1 cancelled, 1 lost" in counted
     (cancelled,) = re.findall(r'<a href="([^"]+)">1 cancelled</a>', found["home-news"])
     query = dict(parse_qsl(urlsplit(unescape(cancelled)).query))
+    assert query["show"] == "cancelled" and "status" not in query["filter"]
     assert ids_of(opened("runs", query)) == [f"run-{lab['cancelled']}"]
     assert "1 queued" in found["home-queue"] and "1 queued" in found["home-machine"]
     assert f'/run?run={lab["queued"]}"' in found["home-queue"] and "waits for" in found["home-queue"]
@@ -109,6 +110,15 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     for name in found:
         assert f'<div data-slot="{name}">' in shown
     assert "<b>H</b>" not in shown, "a name is never markup"
+
+
+def test_the_ended_runs_of_a_sweep_behind_a_count_are_one_row(home: Home, lab: Lab, store: Store) -> None:
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
+    for run in runs:
+        store.runs.cancel(run.id, by="Ada")
+    (cancelled,) = re.findall(r'<a href="([^"]+)">3 cancelled</a>', slots(home)["home-news"])
+    query = dict(parse_qsl(urlsplit(unescape(cancelled)).query))
+    assert ids_of(opened("runs", query)) == [f"sweep-{sweep_id}", f"run-{lab['cancelled']}"]
 
 
 def test_without_saved_views_home_names_the_pages_that_save_them(home: Home, lab: Lab) -> None:
@@ -203,7 +213,9 @@ def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
     monkeypatch.setattr(
         figures, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure)
     )
-    assert slots(home)["home-published"].count("not reproduced here yet: no run") == 7 and not judged
+    assert (
+        slots(home)["home-published"].count("not reproduced here yet: no run with these settings") == 7 and not judged
+    )
     sweep_id, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
     assert f"running, 0 of {len(runs)} runs ended" in slots(home)["home-published"]
     for run in runs:

@@ -300,6 +300,9 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
         "Keep running",
     ]
     assert reader.runs.one(lab["running"]).status == "running"
+    test = opened("run", {"run": str(lab["queued"])})
+    test.button(key=f"cancel-{lab['queued']}").click().run()
+    assert [button.label for button in test.button][-2:] == ["Cancel run", "Keep it"]
     test = opened("run", {"run": str(lab["stopping"])})
     test.button(key=f"cancel-{lab['stopping']}").click().run()
     assert [button.label for button in test.button][-2:] == ["Kill now", "Wait"]

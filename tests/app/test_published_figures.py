@@ -39,7 +39,7 @@ def test_every_figure_is_there_before_anything_was_launched(home: Home) -> None:
     test = opened("figures")
     assert not test.exception
     assert [each.value.replace("\\", "") for each in test.header] == [found.title for found in FIGURES]
-    assert words(test).count("not reproduced here yet: no run") == len(FIGURES)
+    assert words(test).count("not reproduced here yet: no run with these settings") == len(FIGURES)
     assert "no similar run has finished on this machine" in words(test)
     labels = {button.key: button.label for button in test.button}
     assert labels["launch-hogwild/reduced"] == "Launch reduced: 5 runs"

@@ -96,6 +96,22 @@ def view(sweep_id: int, name: str, **query: str) -> AppTest:
     return test
 
 
+def test_without_selected_runs_the_latest_sweeps_lead_to_their_scaling(home: Home) -> None:
+    hogwild(home, {"trainers": [1, 2]}, seeds=2)
+    for _ in range(9):
+        sweeps.pipeline(home, {"mode": ["gpipe", "1f1b"]}, title="by <b>mode</b>")
+    test = opened("scaling")
+    shown = " ".join(str(element.proto.body) for element in test.get("html"))
+    assert shown.count("/sweep?sweep=") == 10
+    assert '<a href="/sweep?sweep=1&amp;view=Scaling">1: Hogwild! over trainers</a>' in shown
+    assert '<a href="/sweep?sweep=10">10: by &lt;b&gt;mode&lt;/b&gt;</a>' in shown
+    assert "trainers: 1, 2" in shown and "4 of 4" in shown and "mode: gpipe, 1f1b" in shown and "0 of 2" in shown
+    sweeps.pipeline(home, {"splits": [1, 2]})
+    test = opened("scaling")
+    assert "/sweep?sweep=1&" not in " ".join(str(element.proto.body) for element in test.get("html"))
+    assert "All 11 sweeps" in [element.proto.label for element in test.get("page_link")]
+
+
 def test_results_and_scaling_give_the_same_throughput(home: Home, reader: Reader) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
     sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)

@@ -99,7 +99,13 @@ def test_sweeps_are_listed_linked_and_cancelled_after_a_question(home: Home, rea
     test = opened("sweep", {"sweep": str(sweep_id)})
     test.button(key=f"cancel-sweep-{sweep_id}").click().run()
     assert "2 of 2 runs have not ended" in words(test)
+    assert labels(test)[-2:] == ["Cancel all runs", "Keep it"]
     assert reader.sweeps.one(sweep_id).statuses == {"queued": 2}
+    sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
+    sweeps.drive(home, runs[0], "running")
+    test = opened("sweep", {"sweep": str(sweep_id)})
+    test.button(key=f"cancel-sweep-{sweep_id}").click().run()
+    assert labels(test)[-2:] == ["Cancel all runs", "Keep running"]
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "Cancel all" in [button.label for button in opened("sweep", {"sweep": str(sweep_id)}).button]
     for run in runs:

@@ -75,7 +75,7 @@ EMPTY = (
     Place("compare, empty", "/compare", "No runs to compare yet."),
     Place("scaling, empty", "/scaling", "No runs selected."),
     Place("duel, empty", "/duel", "No duels yet."),
-    Place("figures, empty", "/figures", "not reproduced here yet: no run"),
+    Place("figures, empty", "/figures", "not reproduced here yet: no run with these settings"),
     Place("museum, empty", "/museum", "Run all exhibits"),
     Place("machine, empty", "/machine", "No leftovers"),
     Place("notifications, empty", "/notifications", "Enter your name"),

@@ -92,6 +92,19 @@ def test_what_can_be_done_about_a_run_that_ended_badly_is_said_until_it_is_done(
     ]
 
 
+def test_retry_says_what_it_will_do_and_opens_the_new_run(home: Home) -> None:
+    run_id = ended(home)
+    test = opened("run", {"run": str(run_id)})
+    button = test.button(key=f"retry-{run_id}")
+    assert button.help == (
+        f"Queues a new run with the same settings at once, from the start, and opens it. Run {run_id} is kept."
+    )
+    test.session_state["person"] = "Bea"
+    shown = links(button.click().run())
+    assert shown[f"retries run {run_id} from the start"] == f"/run?run={run_id}"
+    assert f"retried as run {run_id + 1}" in links(opened("run", {"run": str(run_id)}))
+
+
 def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home: Home) -> None:
     config = experiment("hogwild").configure("quick")
     with Store.open(home) as store:

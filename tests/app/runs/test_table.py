@@ -268,6 +268,15 @@ def ticked(test: AppTest, *places: int) -> AppTest:
     return test.run()
 
 
+def test_an_opened_saved_view_is_named_until_it_is_changed(home: Home, seeds: list[int], store: Store) -> None:
+    store.views.save("Best *Hogwild!*", "runs", "show=finished&of=hogwild", owner="Ada")
+    name = "View: Best *Hogwild!*"
+    assert name in said(page(of="hogwild", show="finished")).replace("\\", "")
+    assert "View:" not in said(page(of="hogwild", show="finished", search="Ada"))
+    store.views.save("The same", "runs", "of=hogwild&show=finished", owner="Bea")
+    assert "Views: Best *Hogwild!*, The same" in said(page(of="hogwild", show="finished")).replace("\\", "")
+
+
 def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, seeds: list[int], store: Store) -> None:
     basic.fill(home)  # one run of each status
     sweep, members = sweeps.pipeline(home, {"splits": [1, 2]}, title="bubble")
@@ -344,6 +353,7 @@ def test_several_selected_runs_are_cancelled_after_a_question(
     assert "Cancel 2 runs" in [button.label for button in press(test, "Cancel").button]
     assert {reader.runs.one(run_id).status for run_id in waiting} == {"queued"}
     dialog = AppTest.from_function(_ask, args=([*waiting, seeds[0]],), default_timeout=PATIENCE_S).run()
+    assert "Keep them" in [button.label for button in dialog.button]
     press(dialog, "Cancel 2 runs")
     assert {reader.runs.one(run_id).status for run_id in waiting} == {"cancelled"}
     assert reader.runs.one(seeds[0]).status == "finished", "it had ended meanwhile"
