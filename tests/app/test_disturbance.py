@@ -52,7 +52,7 @@ def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(hom
         row, calm = run_rows([reader.runs.entry(each) for each in (one, other)])
         facts = grid.RowFacts({}, {}, {})
         assert grid._state(row, facts)["note"] == "disturbed 31 %"
-        assert grid._hover(row, facts).startswith("Disturbed 31 %. Other programs")
+        assert grid._hover(row, facts) == "Other programs took 31 % of its CPU time: its times are not reliable."
         assert grid._state(calm, facts)["note"] == ""
     page = words(view(sweep_id, "Results"))
     assert "disturbed 31 %" in page and f"Run {one} was disturbed" in page
