@@ -78,6 +78,7 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     assert "<td>trainers</td><td>2</td><td>4</td>" in html(test)
     assert "<td>batch_size</td>" not in html(test)
     assert "4 fields are equal in all 2 runs, and hidden." in words(test)
+    assert words(test).count("A dash (–): the run has no such setting; none: it is empty.") == 1
     test.toggle(key=f"{AT}same").set_value(True).run()
     assert "<td>batch_size</td>" in html(test) and "<td>packages.torch</td><td>2.15</td><td>2.15</td>" in html(test)
     assert test.query_params["same"] == "1"
@@ -95,6 +96,7 @@ def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader
         Row("gpus", (["A", "B"], ["A"]), True),
     ]
     shown = differences_table(rows, reader.runs.some(ids[:2]), "Environment")
+    assert all(f">{run_id}: " in shown for run_id in ids[:2])
     assert "<td>stress 0.61, make 1.5</td><td>none</td>" in shown and "<td>A, B</td><td>A</td>" in shown
 
 
