@@ -39,6 +39,12 @@ def known_experiment(name: str) -> "Experiment | None":
     return experiment(name) if name in EXPERIMENTS + UNLISTED else None
 
 
+def experiment_title(name: str) -> str:
+    """Return the title of the experiment of that name; the name itself if unknown."""
+    known = known_experiment(name)
+    return known.title if known else name
+
+
 def experiments() -> "list[Experiment]":
     """Return all experiments in table order."""
     return [experiment(name) for name in EXPERIMENTS]

@@ -23,6 +23,8 @@ from app.ui import components, widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from app.ui.time_difference import complete, time_difference
+from engine.analysis.result import reached_most
+from engine.registry import experiment_title
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 
@@ -92,8 +94,15 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
     if view.tab in ("curves", "scatter"):
         legend(shown)
     if view.tab in ("curves", "bars"):
-        groups = {group.name: group.runs for group in shown.groups} or {f"run {run.id}": (run,) for run in runs}
-        time_difference(complete(groups), reader)
+        titles = {experiment_title(run.experiment) for run in runs}
+        groups = {group.name: group.runs for group in shown.groups} or {
+            experiment_title(run.experiment) if len(titles) == len(runs) else f"run {run.id}": (run,) for run in runs
+        }
+        ended = {name: own for name, own in complete(groups).items() if own}
+        if said := reached_most(ended):
+            st.markdown(as_text(said))
+            page_capture.words([said])
+        time_difference(ended, reader)
     if view.tab == "curves":
         view = curves(reader, shown, view)
     elif view.tab == "differences":

@@ -35,6 +35,7 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
             if rows
             else "Nothing recorded"
         )
-        st.caption(f"{said}{'' if same or not equal else ', and hidden'}.")
+        signs = " A dash (–): the run has no such setting; none: it is empty." if shown else ""
+        st.caption(f"{said}{'' if same or not equal else ', and hidden'}.{signs}")
         page_capture.words([f"{title}: {said}."])
     return replace(view, same=same)

@@ -12,6 +12,7 @@ from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.analysis.differences import MISSING, Row
 from engine.config_values import told, value_in_words
+from engine.registry import experiment_title
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
@@ -37,13 +38,13 @@ def runs_table(runs: Sequence[RunRow], groups: Mapping[int, str]) -> str:
 def differences_table(rows: Sequence[Row], runs: Sequence[RunRow], caption: str) -> str:
     """Return a row for each field and a column for each run."""
     body = [[row.name, *(_value(value) for value in row.values)] for row in rows]
-    return table(["Field", *(f"Run {run.id}" for run in runs)], body, caption=caption)
+    return table(["Field", *_heads(runs)], body, caption=caption)
 
 
 def differences_frame(rows: Sequence[Row], runs: Sequence[RunRow]) -> Table:
     """Return the differences as plain values; None if a run has no such field."""
     values = [[row.name, *(None if value is MISSING else value for value in row.values)] for row in rows]
-    return Table(("field", *(f"run {run.id}" for run in runs)), values)
+    return Table(("field", *_heads(runs)), values)
 
 
 def values_frame(
@@ -51,6 +52,10 @@ def values_frame(
 ) -> pd.DataFrame:
     """Return one row per run with the data of a single-value chart."""
     return pd.DataFrame({"run": [run.id for run in runs], "name": [names[run.id] for run in runs], **columns})
+
+
+def _heads(runs: Sequence[RunRow]) -> list[str]:
+    return [f"{run.id}: {experiment_title(run.experiment)}" for run in runs]
 
 
 def _value(value: object) -> str:

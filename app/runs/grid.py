@@ -215,8 +215,10 @@ def _note(run: RunRow, facts: RowFacts) -> str:
 def _hover(row: TableRow, facts: RowFacts) -> str:
     if not row.run or row.fold:
         return ""
-    note = _note(row.run, facts)
-    return f"{note[:1].upper()}{note[1:]}. {DISTURBED}" if row.run.status == "finished" and row.run.disturbed else note
+    if row.run.status == "finished" and row.run.disturbed:
+        share = in_words(row.run.disturbance or 0.0)
+        return f"Other programs took {share} of its CPU time: its times are not reliable."
+    return _note(row.run, facts)
 
 
 def _of(name: str, columns: Mapping[str, Column]) -> Column | None:

@@ -15,7 +15,7 @@ from app.ui.widgets import FILTER_EXAMPLE, FILTER_HELP
 from engine.errors import EngineError
 from engine.filter import Both, Comparison, Field, Filter, Node, SortOrder
 from engine.filter.syntax import LONGEST
-from engine.registry import EXPERIMENTS
+from engine.registry import EXPERIMENTS, experiment_title
 from engine.store import Reader
 from engine.store.records import ALIVE, Status
 
@@ -127,6 +127,7 @@ def clear() -> None:
         st.session_state[name] = "" if name in ("search", "filter") else [EVERY] if name == "show" else []
     for name in SWITCHES:
         st.session_state[name] = False
+    address.keep("of", ())
 
 
 def _all_or_some() -> None:
@@ -146,20 +147,24 @@ def sort_by_heading() -> None:
 
 def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:
     """Return the selected experiments and owners, the person's own name for My runs, and whether a star is required."""
+    address.take("of", ())
     # In a visit's first script run the address has the choices, and the widgets don't exist yet.
     count = sum(bool(st.session_state.get(name) or st.query_params.get(name)) for name in ("of", "by", *SWITCHES))
     with st.popover(f"Filters ({count})" if count else "Filters", key="filters"):
-        of = st.multiselect("Experiment", _experiments(reader), key="of", bind="query-params", placeholder="all")
+        of = st.multiselect(
+            "Experiment",
+            list(dict.fromkeys([*EXPERIMENTS, *reader.runs.experiments(), *st.session_state["of"]])),
+            key="of",
+            format_func=experiment_title,
+            on_change=address.keep,
+            args=("of", ()),
+            placeholder="all",
+        )
         by = st.multiselect("Owner", reader.runs.owners(), key="by", bind="query-params", placeholder="everyone")
         me = current_user.name()
         mine = st.toggle("My runs", key="mine", bind="query-params", disabled=me is None)
         starred = st.toggle("Starred", key="starred", bind="query-params")
     return of, by, [me] if mine and me else [], starred
-
-
-def _experiments(reader: Reader) -> list[str]:
-    """Return the experiments to choose from: registered ones, then those of imported runs and older versions."""
-    return [*EXPERIMENTS, *(name for name in reader.runs.experiments() if name not in EXPERIMENTS)]
 
 
 def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:

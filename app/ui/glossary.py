@@ -12,8 +12,8 @@ TERMS = {
     "confidence interval": "The range that contains the true mean with a given probability, here 95 %. It needs at "
     "least 3 seeds.",
     "disturbance": "The share of the CPU time of a run's cores that other programs, or the host of a virtual machine, "
-    "took while its ranks worked. Above 5 % (an admin can set another share) a run is disturbed: its times tell of the "
-    "machine, not of the strategy.",
+    "took while its ranks worked. Above 5 % (an admin can set another share) a run is disturbed: its times are not "
+    "reliable.",
     "duel": "A comparison of strategies with equal budgets, initial weights and seeds, and learning rates tuned on the "
     "same grid.",
     "efficiency": "The speed-up divided by the number of processes. It is 100 % if twice as many processes are "

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from app.core.formatting import duration
 from engine.analysis.disturbance import named
 from engine.launch_options import Terms
-from engine.registry import known_experiment
+from engine.registry import experiment_title
 from engine.store.records import Run, RunRow, Status, reached_budget
 
 STATUS_SIGNS: dict[Status, str] = {
@@ -58,9 +58,8 @@ def place_in_words(at: Run | RunRow | Terms) -> str:
 
 def tab_title(run: RunRow) -> str:
     """Return the title of a run's browser tab, such as `62 % · Run 46 · Hogwild!`."""
-    known = known_experiment(run.experiment)
     how_far = f"{run.progress:.0%}".replace("%", " %") if run.status == "running" else run.status
-    return f"{how_far} · Run {run.id} · {known.title if known else run.experiment}"
+    return f"{how_far} · Run {run.id} · {experiment_title(run.experiment)}"
 
 
 DISTURBED = (

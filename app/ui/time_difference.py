@@ -18,12 +18,13 @@ def complete(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
 
 
 def time_difference(
-    groups: Mapping[str, Sequence[RunRow]], reader: Reader, *, by_median: bool = False, whole: bool = False
+    groups: Mapping[str, Sequence[RunRow]], reader: Reader, *, by_median: bool = False, whole: bool | None = None
 ) -> Compares:
     """Show which group of complete runs was fastest and what explains it; return what compares. Disturbed runs count
-    only with `whole`; where fewer than two groups have others, none is named.
+    only with `whole`, None on a page without that choice; where fewer than two groups have others, none is named.
     """
     calm = {name: own for name, runs in groups.items() if (own := [run for run in runs if not run.disturbed])}
+    advice = "Measure again." if whole is None else "Measure again, or include disturbed runs."
     forced = not whole and len(calm) < 2 and len(groups) > 1
     whole = whole or forced
     counted = groups if whole else calm
@@ -38,10 +39,7 @@ def time_difference(
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
         said += f" Disturbed runs ({', '.join(apart[:MOST_NAMED])}{more}) are left out."
     if said and not obstacle and forced and any(run.disturbed for run in runs):
-        said = (
-            "The fastest is unknown: fewer than two of those compared have undisturbed runs. Measure again for a fair "
-            "comparison."
-        )
+        said = f"Speed can't be compared: other programs disturbed the runs. {advice}"
     if said:
         st.markdown(as_text(said))
         page_capture.words([said])

@@ -18,7 +18,7 @@ from engine.access.quotas import disturbed_above
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS
 from engine.home import ROOT, Home
-from engine.registry import experiment
+from engine.registry import experiment_title
 from engine.store import QueuedRun, Reader, Store
 from engine.store.records import ALIVE, ENDED, Run, RunRow, Status
 from engine.system.liveness_lock import lives
@@ -66,11 +66,7 @@ def show_facts(pairs: list[tuple[str, str]]) -> None:
 
 def title_of(run: Run | RunRow | QueuedRun) -> str:
     """Return the title of a run in lists: its name with experiment and preset, or only these."""
-    try:
-        kind = experiment(run.experiment).title
-    except EngineError:
-        kind = run.experiment
-    kind = f"{kind}, {run.preset}" if run.preset else kind
+    kind = experiment_title(run.experiment) + (f", {run.preset}" if run.preset else "")
     return f"{run.name} ({kind})" if run.name else kind
 
 

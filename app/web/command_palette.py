@@ -98,10 +98,15 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
         if _has_all(words, f"{view.name} {view.owner}")
     ][:MOST_OTHERS]
     yield from [
-        PaletteItem("Glossary", term, meaning, f"#term={quote(term)}")
-        for term, meaning in TERMS.items()
-        if _has_all(words, term)
+        PaletteItem("Glossary", term, meaning, f"#term={quote(term)}") for term, meaning in _terms(words).items()
     ][:MOST_OTHERS]
+
+
+def _terms(words: Sequence[str]) -> dict[str, str]:
+    """Return the terms with matching names; without any, those with matching definitions."""
+    return {term: meaning for term, meaning in TERMS.items() if _has_all(words, term)} or {
+        term: meaning for term, meaning in TERMS.items() if _has_all(words, meaning)
+    }
 
 
 def _has_all(words: Sequence[str], text: str) -> bool:

@@ -1,9 +1,11 @@
 """The result of a run: the value by which its experiment ranks runs, with its statistic. Torch-free."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
+from engine.analysis.disturbance import depends_on_time
 from engine.experiment.result import Result
 from engine.metrics import metric
 from engine.registry import known_experiment
@@ -43,3 +45,33 @@ def ranked(run: RunRow) -> Ranked | None:
     result = known.result
     value = (run.mean if result.of == "mean" else run.last).get(result.metric)
     return None if value is None else Ranked(result, value)
+
+
+def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
+    """Return which group reached the best result, as a sentence; empty unless all have results of one task that are to
+    be high and do not depend on time. The result of a group is the mean over its runs.
+    """
+    found = {name: [(run, result) for run in runs if (result := ranked(run))] for name, runs in groups.items()}
+    every = [each for own in found.values() for each in own]
+    tasks = {(result.result.of, *(str(run.config.get(name)) for name in result.result.task)) for run, result in every}
+    metrics = {result.result.metric for _, result in every}
+    if len(found) < 2 or not all(found.values()) or len(tasks) > 1 or len(metrics) > 1:
+        return ""
+    known = metric(metrics.pop())
+    if known.better != "max" or depends_on_time(known.name):
+        return ""
+    means = {name: Ranked(own[0][1].result, fmean(each.value for _, each in own)) for name, own in found.items()}
+    best, *_, worst = sorted(means, key=lambda name: -means[name].value)
+    label, average = known.label.lower(), " on average" if len(every) > len(found) else ""
+    high, low = means[best].short, means[worst].short
+    if high == low:
+        return f"All reached {high} {label}{average}."
+    lowest, highest = (f(r.value for _, r in found[name]) for f, name in ((min, best), (max, worst)))
+    overlap = " Their runs overlap." if average and lowest <= highest else ""
+    if len(means) == 2:
+        return f"{_upper(best)} reached {high} {label}{average}, {worst} {low}.{overlap}"
+    return f"{_upper(best)} reached the highest {label}{average}, {high}; {worst} the lowest, {low}.{overlap}"
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -41,7 +41,9 @@ def test_computation_is_given_in_seconds_and_ranks_that_share_it_are_counted() -
     )
     assert "(4 ranks) computed 4 s, each of the slowest (1 rank) 8 s" in why_faster([took("run 2", 4.0, ranks=4), one])
     slow = replace(took("run 3", 8.0), crowded="4 threads on 2 cores")
-    assert why_faster([took("run 2", 4.0), slow]).endswith("each of the slowest 8 s: 4 threads on 2 cores.")
+    shared = "Oversubscribed: run 3 (4 threads on 2 cores); these timings are not valid for speed-up."
+    assert why_faster([took("run 2", 4.0), slow]).endswith(f"each of the slowest 8 s. {shared}")
+    assert why_faster([took("run 2", 7.9), slow]) == f"All took about as long: 7.9 s to 8 s. {shared}"
 
 
 def test_waiting_and_communication_are_given_where_they_are_not_the_reason() -> None:

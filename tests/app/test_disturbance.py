@@ -52,7 +52,7 @@ def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(hom
         row, calm = run_rows([reader.runs.entry(each) for each in (one, other)])
         facts = grid.RowFacts({}, {}, {})
         assert grid._state(row, facts)["note"] == "disturbed 31 %"
-        assert grid._hover(row, facts).startswith("Disturbed 31 %. Other programs")
+        assert grid._hover(row, facts) == "Other programs took 31 % of its CPU time: its times are not reliable."
         assert grid._state(calm, facts)["note"] == ""
     page = words(view(sweep_id, "Results"))
     assert "disturbed 31 %" in page and f"Run {one} was disturbed" in page
@@ -105,11 +105,13 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
         disturb(home, run_id, 31.4, slower=5.0)
     left = words(view(sweep_id, "Results"))
     assert (
-        "The fastest is unknown: fewer than two of those compared have undisturbed runs." in left
+        "Speed can't be compared: other programs disturbed the runs. Measure again, or include disturbed runs." in left
         and "Fastest" not in left
     )
+    compared = words(opened("compare", {"runs": "1-4", "group": "trainers"}))
+    assert "other programs disturbed the runs. Measure again." in compared and "Fastest" not in compared
     whole = words(view(sweep_id, "Results", disturbed="true"))
-    assert "Fastest" in whole and "is unknown" not in whole
+    assert "Fastest" in whole and "can't be compared" not in whole
 
 
 def test_a_law_without_the_disturbed_runs_is_the_quiet_one_within_its_interval(home: Home) -> None:

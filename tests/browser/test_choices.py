@@ -38,7 +38,7 @@ DRAWN = f"""() => {{
 REDRAW = f"() => Promise.all({CHARTS}.map((plot) => window.Plotly.redraw(plot))).then(() => {{}})"
 OFFERED = f"""() => {CHARTS}.flatMap((plot) => [
   ...[...plot.querySelectorAll('.modebar-btn')].map((button) => button.dataset.title ?? button.getAttribute('aria-label') ?? '')
-    .filter((title) => !/^(Save|Zoom|Pan|Reset|Download|Log y-axis|Dashes and markers|Full screen|Present)/.test(title)),
+    .filter((title) => !/^(Save|Zoom|Pan|Reset|Download|Log y-axis|Dashes and markers|Present)/.test(title)),
   ...(plot._context.showSendToCloud || plot._context.plotlyServerURL ? ['an upload, by its config'] : []),
 ]).filter((offer, at, all) => all.indexOf(offer) === at)"""  # noqa: E501
 """Returns every button that neither saves nor changes how the chart is shown, and whether the config would let plotly

@@ -20,7 +20,7 @@ function roomForEnds(node, traces, theme, layout) {
   return { ...layout, margin: { ...MARGIN, ...layout.margin, r } };
 }
 
-const labelSize = (node) => (node.enlarged === "present" ? 20 : 11);
+const labelSize = (node) => (node.presented ? 20 : 11);
 
 function plainText(text) {
   return new DOMParser().parseFromString(text, "text/html").body.textContent;

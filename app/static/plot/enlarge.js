@@ -1,14 +1,13 @@
-// Full screen and present mode: the box of a chart, with its title, fills the screen or the window until Escape.
+// Present mode: the box of a chart, with its title, fills the window until Escape.
 
 const BOXES = ".pl-panel, .pl-card, section";
 
-function toggleEnlarged(node, mode) {
-  return node.enlarged === mode ? node.shrink() : enlarge(node, mode);
+function togglePresent(node) {
+  return node.shrink ? node.shrink() : enlarge(node);
 }
 
 // In the browser's top layer, so that nothing of the page covers it and the chart's node stays where it is.
-async function enlarge(node, mode) {
-  await node.shrink?.();
+async function enlarge(node) {
   const box = node.closest(BOXES);
   const of = document.createElement("p"); // what the page is about, such as its run
   of.textContent = document.querySelector("h1")?.textContent ?? "";
@@ -16,22 +15,17 @@ async function enlarge(node, mode) {
   const added = [of];
   if (!box.querySelector("h2, h3")) added.push(Object.assign(document.createElement("h2"), { textContent: node.getAttribute("aria-label") }));
   box.prepend(...added);
-  box.classList.add("pl-enlarged");
-  box.classList.toggle("pl-present", mode === "present");
-  node.enlarged = mode;
-  const inWindow = mode === "present" || !(await box.requestFullscreen?.().then(() => true, () => false));
-  if (inWindow) {
-    box.setAttribute("popover", "manual");
-    box.showPopover();
-  }
+  box.classList.add("pl-present");
+  node.presented = true;
+  box.setAttribute("popover", "manual");
+  box.showPopover();
   const leave = new AbortController();
   node.shrink = async () => {
     node.shrink = undefined;
     leave.abort();
-    node.enlarged = undefined;
-    if (!inWindow && document.fullscreenElement === box) await document.exitFullscreen();
-    if (inWindow) box.removeAttribute("popover");
-    box.classList.remove("pl-enlarged", "pl-present");
+    node.presented = false;
+    box.removeAttribute("popover");
+    box.classList.remove("pl-present");
     added.forEach((each) => each.remove());
     if (node.isConnected) await redraw(node);
   };
@@ -41,6 +35,5 @@ async function enlarge(node, mode) {
     node.shrink?.();
   };
   document.addEventListener("keydown", escape, { capture: true, signal: leave.signal });
-  document.addEventListener("fullscreenchange", () => !inWindow && document.fullscreenElement !== box && node.shrink?.(), { signal: leave.signal });
   await redraw(node);
 }

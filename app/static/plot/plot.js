@@ -21,7 +21,7 @@ async function drawPlot(node, name, traces, theme, layout) {
   const view = applyLog(node, scaled.traces, scaled.layout);
   const shown = applySize(node, applyDashes(node, view.traces), tickLog(view.traces, view.layout));
   const roomy = roomForEnds(node, shown.traces, theme, applyHover(node, shown.traces, shown.layout));
-  await window.Plotly.react(node, shown.traces, themedLayout(theme, roomy, node.enlarged === "present" ? PRESENT.font : 12), PLOT_CONFIG);
+  await window.Plotly.react(node, shown.traces, themedLayout(theme, roomy, node.presented ? PRESENT.font : 12), PLOT_CONFIG);
   followHover(node);
   labelEnds(node, theme);
   updateToolbar(node);

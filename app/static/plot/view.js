@@ -1,4 +1,4 @@
-// How the reader chose to see a chart: with a log y-axis, with dashes, or enlarged. Remembered in the page while it is open.
+// How the reader chose to see a chart: with a log y-axis, with dashes, or presented. Remembered in the page while it is open.
 
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "star"];
@@ -90,15 +90,15 @@ function toggleDashes(node) {
   return redraw(node);
 }
 
-// An enlarged chart fills its box; a presented one also has text and lines for a projector.
+// A presented chart fills its box, with text and lines for a projector.
 function applySize(node, traces, layout) {
-  if (!node.enlarged) return { traces, layout };
+  if (!node.presented) return { traces, layout };
   const names = new Set(traces.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name));
-  const filled = { ...layout, height: node.clientHeight, showlegend: layout.showlegend === false ? names.size > 1 : layout.showlegend };
-  if (node.enlarged !== "present") return { traces, layout: filled };
+  const filled = { height: node.clientHeight, showlegend: layout.showlegend === false ? names.size > 1 : layout.showlegend };
   return {
     traces: traces.map(thicken),
     layout: {
+      ...layout,
       ...filled,
       margin: { l: 80, r: 30, t: 16, b: 80 },
       annotations: layout.annotations?.map((note) => ({ ...note, font: { ...note.font, size: PRESENT.font * 0.8 } })),

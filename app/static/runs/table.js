@@ -47,7 +47,7 @@ function states({ states: parts, note }) {
     if (share !== null) badge.style.setProperty("--pl-share", `${share * 100}%`);
     return badge;
   });
-  return note ? [...badges, make("span", { class: "pl-why" }, note)] : badges;
+  return note ? [...badges, make("span", { class: `pl-why${note.startsWith("disturbed") ? " pl-explained" : ""}` }, note)] : badges;
 }
 
 export default function ({ data, parentElement, setStateValue, setTriggerValue }) {

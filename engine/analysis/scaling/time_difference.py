@@ -9,6 +9,7 @@ from statistics import fmean, median
 from typing import Literal
 
 from engine.access.quotas import DISTURBED_ABOVE_PERCENT
+from engine.analysis.disturbance import MOST_NAMED
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.scaling.breakdown import SERVE, PhasesOf
 from engine.filter.times import duration
@@ -147,10 +148,14 @@ def why_faster(found: Sequence[TimeSpent]) -> str:
     """Return which was fastest and what explains it, as one to three sentences; empty with less than two.
 
     Different amounts of work are named first; then work per second is compared. The fastest is compared with the
-    slowest.
+    slowest. Last come the oversubscribed ones.
     """
     if len(found) < 2:
         return ""
+    shared = [f"{each.name} ({each.crowded})" for each in found if each.crowded]
+    more = f" and {len(shared) - MOST_NAMED} more" if len(shared) > MOST_NAMED else ""
+    named = f"{', '.join(shared[:MOST_NAMED])}{more}"
+    caution = f" Oversubscribed: {named}; these timings are not valid for speed-up." if shared else ""
     if is_work_unequal(found):
         amounts = [amount for each in found for amount in each.work]
         unit = found[0].unit
@@ -158,8 +163,8 @@ def why_faster(found: Sequence[TimeSpent]) -> str:
             f"The runs did different amounts of work ({min(amounts):,.0f} to {max(amounts):,.0f} {unit}), so their "
             "times alone do not compare. "
         )
-        return lead + _compared(found, lambda each: each.time_s / each.amount, unit)
-    return _compared(found, lambda each: each.time_s, "")
+        return lead + _compared(found, lambda each: each.time_s / each.amount, unit) + caution
+    return _compared(found, lambda each: each.time_s, "") + caution
 
 
 def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], unit: str) -> str:
@@ -245,11 +250,10 @@ def _phrase(word: str, fast: TimeSpent, slow: TimeSpent, own: float, theirs: flo
         both = f"{100 * shares[0]:.0f} % of the time, those of the slowest {100 * shares[1]:.0f} %"
         return f"Ranks of the fastest {word} {both}."
     each, size = (f"Per 1,000 {unit} of the run, each", 1_000) if unit else ("Each", 1)
-    why = f": {slow.crowded}" if computed and slow.crowded and not fast.crowded else ""
     counts = [f" ({_ranks(one)})" if apart else "" for one in (fast, slow)]
     return (
         f"{each} rank of the fastest{counts[0]} {word} {_s(own * size)}, each of the slowest{counts[1]} "
-        f"{_s(theirs * size)}{why}."
+        f"{_s(theirs * size)}."
     )
 
 

@@ -1,6 +1,8 @@
 """The Compare page: what it shows, what its address holds, and what it says of what is not there."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -10,9 +12,11 @@ from app.compare.selection import LONGEST_NAME, _shortened, names
 from app.compare.tables import differences_table
 from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
 from engine.analysis.differences import Row
+from engine.analysis.result import reached_most
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Reader, Store
+from engine.store.records import RunRow
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
 from tests.labs import compare
@@ -78,6 +82,7 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     assert "<td>trainers</td><td>2</td><td>4</td>" in html(test)
     assert "<td>batch_size</td>" not in html(test)
     assert "4 fields are equal in all 2 runs, and hidden." in words(test)
+    assert words(test).count("A dash (–): the run has no such setting; none: it is empty.") == 1
     test.toggle(key=f"{AT}same").set_value(True).run()
     assert "<td>batch_size</td>" in html(test) and "<td>packages.torch</td><td>2.15</td><td>2.15</td>" in html(test)
     assert test.query_params["same"] == "1"
@@ -95,6 +100,7 @@ def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader
         Row("gpus", (["A", "B"], ["A"]), True),
     ]
     shown = differences_table(rows, reader.runs.some(ids[:2]), "Environment")
+    assert all(f">{run_id}: " in shown for run_id in ids[:2])
     assert "<td>stress 0.61, make 1.5</td><td>none</td>" in shown and "<td>A, B</td><td>A</td>" in shown
 
 
@@ -397,6 +403,31 @@ def test_why_the_fastest_run_was_faster_is_said_first(home: Home, store: Store) 
     said = f"Fastest: run {ids[0]} (12 s); slowest: run {ids[1]} (30 s). Ranks of the fastest waited 3 % of the time"
     assert said in words(opened_at(runs=ids_text(ids)))
     assert said not in words(opened_at(runs=ids_text(ids), tab="differences"))
+
+
+def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int], reader: Reader) -> None:
+    first, second = reader.runs.some(ids[:2])
+
+    def result(run: RunRow, value: float, **changes: Any) -> RunRow:
+        return replace(run, last={**run.last, ACCURACY: value}, **changes)
+
+    low, high = result(first, 97.22), result(second, 98.33, experiment="reference")
+    assert reached_most({"Hogwild!": [low], "Reference": [high]}) == (
+        "Reference reached 98.33 % test accuracy, Hogwild! 97.22 %."
+    )
+    assert reached_most({"run 1": [low], "run 2": [high], "run 3": [result(first, 98.0)]}) == (
+        "Run 2 reached the highest test accuracy, 98.33 %; run 1 the lowest, 97.22 %."
+    )
+    assert reached_most({"a": [low, result(first, 97.24)], "b": [high]}) == (
+        "B reached 98.33 % test accuracy on average, a 97.23 %."
+    )
+    assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith("a 97.86 %. Their runs overlap.")
+    assert reached_most({"run 1": [low], "run 3": [low]}) == "All reached 97.22 % test accuracy."
+    other = result(first, 50.0, config=first.config | {"dataset": "other"})
+    for not_alike in (other, replace(first, last={}), result(first, 1.0, experiment="batched_reinforce")):
+        assert reached_most({"a": [low], "b": [not_alike]}) == ""
+    shown = words(opened_at(runs="1,4"))
+    assert 0 < shown.index(" reached ") < shown.index("Fastest: ")
 
 
 def test_a_note_for_several_charts_is_said_once_and_smoothing_stays_visible(home: Home, ids: list[int]) -> None:

@@ -29,7 +29,7 @@ from engine.filter import RUN_FIELDS, Names
 from engine.home import Home
 from engine.notices.notice import notice_of
 from engine.recorder import Point
-from engine.registry import EXPERIMENTS, experiment
+from engine.registry import EXPERIMENTS, experiment, experiment_title
 from engine.store import Demand, RankBatch, Reader, RunRow, Store
 from engine.store.notices.delivery import Due
 from engine.store.records import Status
@@ -478,7 +478,9 @@ def test_runs_not_of_ours_can_be_chosen_and_the_rows_shown_leave_as_a_report(
     other = finished(store, 2, 0, 50.0, experiment="imported")
     test = page(of="imported")
     assert rows(test) == [other]
-    assert test.multiselect(key="of").options == [*EXPERIMENTS, "imported"]
+    assert test.multiselect(key="of").options == [*map(experiment_title, EXPERIMENTS), "imported"]
+    test.multiselect(key="of").set_value(["Hogwild!"]).run()
+    assert test.query_params["of"] == "hogwild" and test.multiselect(key="of").value == ["hogwild"]
     assert row_makers.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
     assert row_makers.spans(range(0, 100, 2)).endswith("20, 22, … (50 in total)")
 

@@ -76,6 +76,7 @@ def test_sweeps_and_duels_are_found_by_number_name_and_owner(home: Home) -> None
 def test_terms_and_what_a_page_is_about_are_found_too(home: Home) -> None:
     assert items("staleness")["Glossary"] == {"staleness": "#term=staleness"}
     assert items("micro batch")["Glossary"] == {"micro-batch": "#term=micro-batch"}
+    assert items("disturbed")["Glossary"] == {"disturbance": "#term=disturbance"}
     assert items("fault museum")["Pages"] == {"Museum": "/museum"}
 
 
