@@ -24,8 +24,7 @@ from engine.sweep.repeats import missing
 NEWEST = 50
 EVERY_MS = 2_000
 VIEWS = ("Results", "Scaling", "Where the time went", "Staleness")
-SHOWN = "sweep.shown"
-"""The sweep that this session showed last, in the session's state."""
+SHOWN = "sweep.shown"  # the sweep that this session showed last
 wanted = st.query_params.get("sweep", "")
 
 

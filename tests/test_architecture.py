@@ -467,3 +467,11 @@ def test_no_module_or_chart_is_of_the_wrong_kind() -> None:
         "plot.js"
     ]
     assert "showSendToCloud: false" in texts["plot.js"]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "pages").glob("*.py")), ids=lambda path: path.stem)
+def test_a_page_shows_no_string_of_its_source(path: Path) -> None:
+    """Streamlit writes the value of an expression that stands alone onto the page, all but the docstring."""
+    _, *rest = ast.parse(path.read_text()).body
+    alone = [each.value for each in rest if isinstance(each, ast.Expr)]
+    assert not [each.value for each in alone if isinstance(each, ast.Constant)]
