@@ -10,11 +10,12 @@ from app.compare.tables import differences_frame, differences_table
 from app.links.compare import CompareView
 from app.report import page_capture
 from engine.analysis import differences as apart
+from engine.analysis.differences import MISSING
 from engine.store import Reader
 
 
 def differences(reader: Reader, found: Compared, view: CompareView) -> CompareView:
-    """Show the config and environment fields in which the runs differ."""
+    """Show the config and environment fields in which the runs differ, first those that all of them have."""
     same = st.toggle("Show equal fields", key=key_of("same", view.same))
     environments = reader.multi_run.environments([run.id for run in found.runs])
     without = [
@@ -25,7 +26,7 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
         ("Environment", apart.rows(without)),
     ):
         st.header(title, anchor=False)
-        shown = [row for row in rows if row.differs or same]
+        shown = sorted((row for row in rows if row.differs or same), key=lambda row: MISSING in row.values)
         equal = sum(not row.differs for row in rows)
         if shown:
             st.html(differences_table(shown, found.runs, f"{title} of the runs"))

@@ -37,7 +37,7 @@ def choice(view: CompareView) -> tuple[CompareView, list[str]]:
 
 def chooser(reader: Reader, view: CompareView, key: str) -> None:
     """Show the newest runs with recorded values for selection; the button adds the selected ones to the comparison."""
-    newest = [run for run in reader.runs.find(statuses=BEGUN, limit=NEWEST) if run.last]
+    newest = _listed(reader, key)
     if not newest:
         st.write("No run has recorded values yet.")
         return
@@ -71,6 +71,16 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
     ):
         show(replace(view, runs=tuple(ids[-10 * MOST_RUNS :])))
         st.rerun()
+
+
+def _listed(reader: Reader, key: str) -> list[RunRow]:
+    """Return the newest runs with recorded values; those listed before while some are ticked, since ticks are rows."""
+    before: list[int] = st.session_state.get(f"{key}.listed", [])
+    if before and (state := st.session_state.get(key)) and state.selection.rows:
+        return reader.runs.some(before)
+    newest = [run for run in reader.runs.find(statuses=BEGUN, limit=NEWEST) if run.last]
+    st.session_state[f"{key}.listed"] = [run.id for run in newest]
+    return newest
 
 
 def unknown(view: CompareView, runs: Sequence[RunRow]) -> list[str]:
