@@ -7,8 +7,9 @@ import streamlit as st
 from app.core.formatting import now, size
 from app.core.machine_token import is_silent
 from app.machine.charts import HEIGHT_PX, SHOWN, hour, kinds
+from app.machine.other_programs import others
 from app.ui import components, widgets
-from app.ui.html import bar, run_link, stacked, table, when
+from app.ui.html import as_text, bar, run_link, stacked, table, when
 from app.ui.run_state import waiting
 from engine.home import Home
 from engine.store import Reader
@@ -48,6 +49,9 @@ def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> No
         )
     st.html(bar(held / here.cores, "Cores allocated"))
     st.html(table(["Slot", "State", "Allocated to", "Load"], rows, caption="Slots and their allocation"))
+    if busiest := others.busiest(holders):
+        named = ", ".join(f"{name} {cores:.1f}" for name, cores in busiest)
+        st.caption(as_text(f"Busiest programs outside of runs, in cores: {named}."))
     if not here.gpus:
         st.caption("No GPU found.")
     if total := reader.queue.count(""):

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.core.formatting import now, size
 from app.machine.charts import hour, kinds
+from app.machine.other_programs import OtherPrograms
 from engine.home import Home
 from engine.store import Demand, MachineSample, NewRun, ProcessIdentity, Reader, Store
 from engine.store.records import Status
@@ -255,3 +256,31 @@ def test_many_of_a_kind_are_counted(home: Home) -> None:
             home.run_folder(number).mkdir(parents=True)
             os.utime(home.run_folder(number), (HOUR_AGO, HOUR_AGO))
     assert "10 more folders" in html(opened("machine"))
+
+
+def test_the_busiest_programs_outside_of_runs_are_named(
+    home: Home, machine: None, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two looks one used 3 s of 2, one 1 s and one too little; one has just begun."""
+    looks = [
+        {1: ("make <b>", 10.0), 2: ("make <b>", 0.0), 3: ("chromium", 4.0), 4: ("cron", 1.0)},
+        {1: ("make <b>", 12.0), 2: ("make <b>", 1.0), 3: ("chromium", 5.0), 4: ("cron", 1.1), 5: ("new", 90.0)},
+    ]
+    at = iter((100.0, 100.0, 102.0, 102.0, 103.0))
+    made = OtherPrograms()
+    monkeypatch.setattr("app.machine.other_programs.cpu_use.programs", lambda but: looks.pop(0))
+    monkeypatch.setattr("app.machine.other_programs.time.monotonic", lambda: next(at))
+    assert not made.busiest([]), "the first look only counts"
+    assert made.busiest([]) == [("make <b>", 1.5), ("chromium", 0.5)]
+    assert made.busiest([]) == [("make <b>", 1.5), ("chromium", 0.5)], "within 2 s all viewers get the same answer"
+    monkeypatch.undo()
+    monkeypatch.setattr("app.machine.panels.others", Busy())
+    test = opened("machine")
+    assert "Busiest programs outside of runs, in cores: make <b> 1.5, chromium 1.0." in said(test).replace("\\", "")
+
+
+class Busy:
+    """Stands for two busy programs."""
+
+    def busiest(self, holders: object) -> list[tuple[str, float]]:
+        return [("make <b>", 1.5), ("chromium", 1.0)]

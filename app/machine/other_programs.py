@@ -1,0 +1,55 @@
+"""Programs outside of all runs that use this machine's CPU now."""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nlargest
+from threading import Lock
+
+from engine.store.records import Run
+from engine.system import cpu_use
+from engine.system.processes import session_members
+
+AT_LEAST_S, AT_MOST_S = 2.0, 120.0
+"""Between two looks; an older look tells nothing of now."""
+NAMED, LEAST_CORES = 3, 0.1
+"""Most programs that are named, and the fewest cores that one must use."""
+
+
+@dataclass
+class OtherPrograms:
+    """What other programs used between the last two looks, for all viewers of this console."""
+
+    _seen: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    _seen_at: float = float("-inf")
+    _busiest: Sequence[tuple[str, float]] = ()
+    _lock: Lock = field(default_factory=Lock)
+
+    def busiest(self, holders: Sequence[Run]) -> Sequence[tuple[str, float]]:
+        """Return the names of the busiest programs outside of these runs, and how many cores each uses."""
+        with self._lock:
+            passed = time.monotonic() - self._seen_at
+            if passed >= AT_LEAST_S:
+                now = cpu_use.programs(_pids(holders))
+                self._busiest = _difference(self._seen, now, passed) if passed <= AT_MOST_S else ()
+                self._seen, self._seen_at = now, time.monotonic()
+            return self._busiest
+
+
+def _pids(holders: Sequence[Run]) -> Collection[int]:
+    return {pid for run in holders if run.worker for pid in session_members(run.worker)}
+
+
+def _difference(
+    before: Mapping[int, tuple[str, float]], now: Mapping[int, tuple[str, float]], seconds: float
+) -> Sequence[tuple[str, float]]:
+    used: dict[str, float] = defaultdict(float)
+    for pid, (name, cpu_s) in now.items():
+        if pid in before:
+            used[name] += max(0.0, cpu_s - before[pid][1]) / seconds
+    found = [(name, cores) for name, cores in used.items() if cores >= LEAST_CORES]
+    return nlargest(NAMED, found, key=lambda each: each[1])
+
+
+others = OtherPrograms()
