@@ -23,6 +23,7 @@ function updateToolbar(node) {
     const button = node.querySelector(`.modebar-btn[data-title="${title}"]`);
     if (!button) continue;
     button.setAttribute("aria-pressed", Boolean(isOn));
+    if (button.firstElementChild?.matches("span")) button.firstElementChild.textContent = isOn ? "Close" : "Present";
     button.hidden = (title === "Log y-axis" && !node.canLog) || (title === "Dashes and markers" && linesOf(node.drawn.traces).length < 2);
   }
 }

@@ -88,7 +88,10 @@ def test_a_presented_figure_names_its_lines_and_ends_by_the_same_button(lab: Lab
     assert shown["fills"] and shown["legend"]
     expect(page.get_by_role("heading", name="Test accuracy by passes, 5 runs")).to_be_visible()
     expect(page.locator(".pl-of")).to_have_text("Compare")
+    way_out = plot.locator('.modebar-btn[data-title^="Present"]')
+    expect(way_out).to_have_text("Close")
     page.keyboard.press("Escape")
+    expect(way_out).to_have_text("Present")
     wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
     expect(page.get_by_role("heading", name="Test accuracy by passes, 5 runs")).to_have_count(0)
     press(plot, "Present")
