@@ -2,7 +2,7 @@
 network namespaces: what is lost, doubled, or left behind.
 
 Each run's points in the store are compared with those in its file of records, of which a second name is kept, and with
-an undisturbed run's. As root: python -m bench.cluster_kills [--kills 200] [--seed 1] [--one-host]
+an undisturbed run's. As root: python -m bench.cluster_kills [--kills 200] [--seed 1] [--one-host] [--only slurmd]
 """
 
 import argparse
@@ -41,6 +41,7 @@ class Trial:
     namespaces: NodeNamespaces | None
     kept: Path
     random: random.Random
+    only: tuple[str, ...] = tuple(VICTIMS)
     truth: Curve = field(default_factory=dict)
     kills: Counter[str] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
@@ -62,7 +63,9 @@ class Trial:
         """Kill something at a random moment and see what becomes of it."""
         if not self.run_id:
             self.begin()
-        victims = {name: often for name, often in VICTIMS.items() if name != "link" or self.namespaces}
+        victims = {
+            name: often for name, often in VICTIMS.items() if name in self.only and (name != "link" or self.namespaces)
+        }
         victim = self.random.choices([*victims], [*victims.values()])[0]
         time.sleep(self.random.uniform(0, 2))
         self.kills[victim] += 1
@@ -150,6 +153,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--minutes", type=float, default=600)
     options.add_argument("--one-host", action="store_true", help="Nodes of one network, whose links are not cut.")
+    options.add_argument("--only", nargs="+", default=[*VICTIMS], choices=[*VICTIMS])
     asked = options.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="parallab-bench-") as name,
@@ -162,7 +166,7 @@ def main() -> None:
             SlurmLab(folder / "slurm", namespaces=namespaces) as slurm,
             ClusterLab(Home(folder / "home").create(), slurm, folder / "shared") as lab,
         ):
-            trial = Trial(lab, slurm, namespaces, folder / "kept", random.Random(asked.seed))
+            trial = Trial(lab, slurm, namespaces, folder / "kept", random.Random(asked.seed), tuple(asked.only))
             deadline = time.monotonic() + 60 * asked.minutes
             while trial.kills.total() < asked.kills and time.monotonic() < deadline:
                 trial.kill_one()
@@ -178,7 +182,7 @@ def main() -> None:
                 },
                 "folders_left": len(list((folder / "shared" / "parallab-jobs").iterdir())) - bool(trial.run_id),
             }
-    save("cluster_kills", result)
+    save("cluster_kills" if len(asked.only) == len(VICTIMS) else f"cluster_kills_{'_'.join(asked.only)}", result)
 
 
 if __name__ == "__main__":
