@@ -17,6 +17,9 @@ from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import Run
 
+SMOOTHING = 0.9
+"""Usual smoothing of curves."""
+
 
 def overview(run: Run, reader: Reader) -> None:
     """Show what a reader of the run wants first."""
@@ -47,7 +50,9 @@ def axes(run: Run, reader: Reader) -> tuple[list[str], str]:
 
 
 def curves(run: Run, reader: Reader) -> None:
-    """Show the run's curves, with x-axis and smoothing controls; the address holds both."""
+    """Show the run's curves, with x-axis and smoothing controls; the address holds both. An ended run whose curves are
+    all too short to be smoothed has no control for it.
+    """
     known = known_experiment(run.experiment)
     offered, usual = axes(run, reader)
     smoothed = [each for each in reader.details.summaries(run.id) if _is_smoothed(each.metric)]
@@ -62,24 +67,20 @@ def curves(run: Run, reader: Reader) -> None:
             format_func=lambda name: AXES[name],
             bind="query-params",
         )
-        help_text = (
-            f"No curve of this run is smoothed: none that is noisy has more than {FEW} points."
-            if is_short
-            else f"Exponential moving average for noisy curves with more than {FEW} points; the raw line stays "
-            "visible. Sums and constants are never smoothed."
-        )
-        smoothing = st.slider(
-            "Smoothing",
-            0.0,
-            0.98,
-            0.9,
-            0.02,
-            key="smooth",
-            bind="query-params",
-            width=200,
-            help=help_text,
-            disabled=is_short,
-        )
+        smoothing = SMOOTHING
+        if not is_short:
+            smoothing = st.slider(
+                "Smoothing",
+                0.0,
+                0.98,
+                SMOOTHING,
+                0.02,
+                key="smooth",
+                bind="query-params",
+                width=200,
+                help=f"Exponential moving average for noisy curves with more than {FEW} points; the raw line stays "
+                "visible. Sums and constants are never smoothed.",
+            )
     clock = asdict(known.update_clock) if known and known.update_clock else None
     components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing)
 
