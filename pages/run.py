@@ -15,7 +15,7 @@ from app.ui.store_access import reading
 carry_out_waiting()
 wanted = st.query_params.get("run", "")
 if st.query_params.get("section") == live_update.MACHINE:  # addresses of earlier versions
-    st.session_state["machine"], st.query_params["machine"] = True, "true"
+    st.session_state["machine"] = True  # its address follows: Streamlit refuses to set that of a bound widget
 if (x := st.query_params.get("x", "").lower()) in AXES:
     st.session_state["axis"] = x
 
