@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.store import Store
+from engine.store import Demand, Store
 from tests.browser.conftest import Lab
-from tests.browser.places import settle
+from tests.browser.places import Place, arrive, settle
 from tests.labs import basic
 from tests.waiting import wait_until
 
@@ -103,3 +103,15 @@ def test_next_steps_lead_to_the_filled_form_and_keep_the_axis_of_the_comparison(
         page.get_by_role("link", name=label).click()
         expect(page.get_by_text(seen).or_(page.get_by_label(seen)).first).to_be_visible()
         page.wait_for_url(address)
+
+
+def test_an_old_address_of_the_machines_load_opens_from_another_runs_page(lab: Lab, page: Page) -> None:
+    """Streamlit refuses to set an address's part that is bound to a control of the page before."""
+    with Store.open(lab.home) as store:
+        other = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    page.goto(f"{lab.address}/run?run={lab.running}")
+    page.get_by_role("heading", name=f"Run {lab.running}:").wait_for()
+    settle(page)
+    arrive(page, Place("machine", f"/run?run={other}&section=Machine", f"Run {other}:"))
+    expect(page.get_by_role("heading", name=f"Run {other}:")).to_be_visible()
+    expect(page.get_by_text("StreamlitAPIException")).to_have_count(0)
