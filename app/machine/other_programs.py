@@ -12,14 +12,14 @@ from engine.system import cpu_use
 from engine.system.processes import session_members
 
 AT_LEAST_S, AT_MOST_S = 2.0, 120.0
-"""Between two looks; an older look tells nothing of now."""
+"""Limits of the interval between two samples; after a longer one nothing is shown until the next."""
 NAMED, LEAST_CORES = 3, 0.1
 """Most programs that are named, and the fewest cores that one must use."""
 
 
 @dataclass
 class OtherPrograms:
-    """What other programs used between the last two looks, for all viewers of this console."""
+    """CPU use of other programs between the last two samples, shared by all viewers of this console."""
 
     _seen: Mapping[int, tuple[str, float]] = field(default_factory=dict)
     _seen_at: float = float("-inf")

@@ -1,7 +1,7 @@
 """Launching of runs as jobs on clusters: what `LocalLauncher` does with processes of this machine. Torch-free.
 
 Instead of a worker, a job's name is reserved: it is stored before the job is submitted, so the next runner finds it
-after any crash. Jobs that a person starts by hand are told by files instead of Slurm.
+after any crash. A job that a person starts by hand is stopped by a file in its folder.
 """
 
 import secrets
