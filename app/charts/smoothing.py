@@ -11,18 +11,25 @@ def weight(name: str, asked: float) -> float:
     return asked if metric(name).smooth else 0.0
 
 
+FULL = 200
+"""Points from which a requested smoothing counts in full; a shorter curve is smoothed less, or it would lag visibly."""
+
+
 def smoothed(values: Floats, weight: float) -> Floats:
     """Return the bias-corrected exponential moving average, as in smooth.js: within the range of the values so far;
     gaps are kept.
     """
+    weight **= max(1.0, FULL / max(1, (~np.isnan(values)).sum()))
     found = np.empty(values.shape)
-    mean, norm = np.nan, 0.0
+    mean, norm = 0.0, 0.0
     for place, value in enumerate(values.tolist()):
         if value != value:
             found[place] = np.nan
             continue
         norm = norm * weight + (1 - weight)
-        mean = value if mean != mean else mean + (value - mean) * ((1 - weight) / norm)
+        share = (1 - weight) / norm
+        # From the nearer end, so that rounding leaves it between the two
+        mean = mean + (value - mean) * share if share < 0.5 else value - (value - mean) * (1 - share)
         found[place] = mean
     return found
 

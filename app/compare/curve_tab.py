@@ -193,8 +193,8 @@ def _axes(view: CompareView, usual: str, metrics: Sequence[str]) -> CompareView:
         key=key_of("smooth", view.smooth),
         step=0.02,
         width=180,
-        help="Exponential moving average for noisy curves with many points; the raw line stays visible. Sums and "
-        "constants are never smoothed.",
+        help="Exponential moving average for noisy curves with many points; the raw line stays visible. Short "
+        "curves are smoothed less, sums and constants never.",
     )
     return replace(view, smooth=smooth)
 

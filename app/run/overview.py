@@ -79,7 +79,7 @@ def curves(run: Run, reader: Reader) -> None:
                 bind="query-params",
                 width=200,
                 help=f"Exponential moving average for noisy curves with more than {FEW} points; the raw line stays "
-                "visible. Sums and constants are never smoothed.",
+                "visible. Short curves are smoothed less, sums and constants never.",
             )
     clock = asdict(known.update_clock) if known and known.update_clock else None
     components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing)

@@ -1,13 +1,18 @@
 // Smoothing of long, noisy curves.
 
+const FULL = 200; // points from which a requested smoothing counts in full; a shorter curve is smoothed less, or it would lag visibly
+
 // Bias-corrected exponential moving average over points. It stays within the range of the values so far; gaps are kept.
-function smoothed(values, weight) {
-  let mean = null;
+function smoothed(values, requested) {
+  const count = values.filter((value) => value !== null).length;
+  const weight = requested ** Math.max(1, FULL / Math.max(1, count));
+  let mean = 0;
   let norm = 0;
   return values.map((value) => {
     if (value === null) return null;
     norm = norm * weight + (1 - weight);
-    mean = mean === null ? value : mean + (value - mean) * ((1 - weight) / norm);
+    const share = (1 - weight) / norm;
+    mean = share < 0.5 ? mean + (value - mean) * share : value - (value - mean) * (1 - share); // from the nearer end, so that rounding leaves it between the two
     return mean;
   });
 }

@@ -66,9 +66,16 @@ def test_smoothing_leaves_the_raw_line_faint_and_short_curves_sums_and_constants
     assert [
         weight(name, 0.9) for name in ("train/loss", "anything/else", "perf/exchanged", "charts/running_length")
     ] == [0.9, 0.9, 0, 0]
-    found = smoothed(np.array([4.0, NAN, 4.0, 8.0]), 0.5)
-    assert found[0] == 4.0 and np.isnan(found[1]) and found[2] == pytest.approx(4.0) and 4 < found[3] < 8
+    found = smoothed(np.array([4.0, NAN] * 200 + [8.0]), 0.5)
+    assert found[0] == 4.0 and np.isnan(found[1]) and found[2] == pytest.approx(4.0) and found[-1] == pytest.approx(6.0)
     assert smoothed(np.array([1.0, 3.0]), 0.0).tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("size", [61, 100, 200])
+def test_a_short_curve_is_smoothed_less_so_that_it_lags_by_at_most_a_twentieth_of_its_points(size: int) -> None:
+    ramp = np.arange(float(size))
+    assert 0 < (ramp - smoothed(ramp, 0.9)).max() <= size / 20
+    assert smoothed((-1.0) ** ramp, 0.9).std() < 0.5
 
 
 def group(members: int) -> GroupLine:

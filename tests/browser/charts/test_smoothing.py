@@ -20,7 +20,7 @@ SMOOTH = f"""([values, weight]) => {{
 
 @settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    some.lists(some.none() | some.floats(-1e6, 1e6), min_size=1, max_size=150),
+    some.lists(some.none() | some.floats(-1e6, 1e6), min_size=1, max_size=260),
     some.sampled_from([0.02, 0.5, 0.9, 0.98]),
 )
 def test_both_pages_smooth_alike_and_within_the_values_so_far(
