@@ -101,9 +101,11 @@ def grid_of(
     facts: RowFacts,
     *,
     sort: tuple[str, bool] | None,
-    may_sort: bool,
+    view: str,
 ) -> dict[str, Any]:
-    """Return the table as plain data; `sort` is the field and direction it is sorted by."""
+    """Return the table as plain data; `sort` is the field and direction it is sorted by. While `view` (and what is
+    unfolded) stays the same, rows keep their places under a moving pointer.
+    """
     by_name = {column.written: column for column in columns}
     names = list(dict.fromkeys(name for row in cells for name in row if name in HEADINGS or _of(name, by_name)))
     names.sort(key=lambda name: not name.startswith(FIRST))  # beside the result, in view on a small screen
@@ -149,12 +151,12 @@ def grid_of(
         body.append(_row(row, said))
     for place, head in enumerate(heads):
         head.setdefault("width", _width(head["label"], [row["cells"][place] for row in body]))
-        head["sort"] = head.get("sort") if may_sort else None
     heads[-1]["width"] += EDGE_PX
     return {
         "columns": heads,
         "rows": body,
         "sort": {"key": sort[0], "descending": sort[1]} if sort else None,
+        "view": " ".join([view, *opened()]),
         "height": TALLEST,
         "label": "Runs: name, status, result, settings and metrics of each",
     }

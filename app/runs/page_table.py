@@ -11,6 +11,7 @@ from app.actions.annotations import baseline_beside, mark_selected
 from app.actions.cancel_runs import cancel_selected
 from app.actions.queue_actions import in_short
 from app.export.downloads import download
+from app.export.view_downloads import here
 from app.links import compare
 from app.links.compare import query_of
 from app.links.launch import clone_query
@@ -108,7 +109,7 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
         view.columns,
         _facts(reader, shown, waits),
         sort=(view.order.field.written, view.order.descending) if view.order else None,
-        may_sort=True,
+        view=here(""),
     )
     # Fixed height (console.css): if the table moved, the next click would select another row.
     actions = st.container(horizontal=True, vertical_alignment="center", gap="small", key="runs-actions")

@@ -12,6 +12,12 @@ from tests.labs import basic
 
 pytestmark = pytest.mark.browser
 ROWS = ".pl-runs tbody tr[data-key]"
+STILL = """() => {
+  const still = performance.now();
+  window.now = performance.now;
+  performance.now = () => still;
+}"""
+"""Stops the page's clock, so that the pointer never rests long enough for rows to move."""
 
 
 def keys(page: Page) -> list[str]:
@@ -174,3 +180,23 @@ def test_a_new_run_appears_and_keeps_the_ticks_on_their_rows(lab: Lab, page: Pag
     with Store.open(lab.home) as store:
         store.runs.cancel(new, by="Ada")
     expect(row).to_contain_text("cancelled")
+
+
+def test_rows_keep_their_places_under_a_moving_pointer(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/runs?fold=false")
+    page.locator(ROWS).first.wait_for()
+    settle(page)
+    with Store.open(lab.home) as store:
+        old = basic.add(store, "Ada")
+    row = page.locator(f'tr[data-key="run-{old}"]')
+    expect(row).to_contain_text("queued")
+    before = keys(page)
+    page.evaluate(STILL)
+    page.locator(ROWS).nth(1).hover()
+    with Store.open(lab.home) as store:
+        new = basic.add(store, "Ada")
+        store.runs.cancel(old, by="Ada")
+    expect(row).to_contain_text("cancelled")
+    assert keys(page) == before
+    page.evaluate("() => { performance.now = window.now; }")
+    expect(page.locator(f'tr[data-key="run-{new}"]')).to_contain_text("queued")

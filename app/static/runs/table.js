@@ -5,6 +5,7 @@ const ROW_PX = 33;
 const BEYOND = 12; // rows drawn above and below the visible ones
 const NAME_SHARE = 0.5; // of the table's width at most: the name stays in view on a phone, and so must something beside it
 const SEND_MS = 120; // ticks in quick succession are sent together
+const AIM_MS = 1500; // rows keep their places so long after the pointer moved over them: a click hits the row that was aimed at
 const SPARK = { width: 72, height: 20, edge: 2 };
 
 function make(name, attributes = {}, children = []) {
@@ -59,14 +60,14 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
 
 function start(parent) {
   const root = parent.querySelector(".pl-runs");
-  const table = { data: null, ticked: new Set(), here: null, anchor: null, sending: null, isHeld: false };
+  const table = { data: null, rows: [], shown: null, ticked: new Set(), here: null, anchor: null, sending: null, isHeld: false, aimed: -Infinity, later: null };
   const head = make("thead");
   const body = make("tbody");
   const widths = make("colgroup");
   const grid = make("table", {}, [widths, head, body]);
   root.append(grid);
 
-  const rows = () => table.data.rows;
+  const rows = () => table.rows;
   const send = () => {
     clearTimeout(table.sending);
     table.sending = setTimeout(() => {
@@ -147,7 +148,22 @@ function start(parent) {
     if (focused) body.querySelector(`tr[data-key="${CSS.escape(focused)}"] ${kind}`)?.focus({ preventScroll: true });
   }
 
+  // New and moved rows wait until the pointer rests; what the rows say is always new.
+  function place() {
+    const { rows: found, columns, view } = table.data;
+    const shape = JSON.stringify([view, columns.map(({ label }) => label)]);
+    const left = table.aimed + AIM_MS - performance.now();
+    clearTimeout(table.later);
+    if (shape === table.shown && left > 0) {
+      const known = new Map(found.map((row) => [row.key, row]));
+      table.rows = table.rows.map((row) => known.get(row.key) ?? row);
+      table.later = setTimeout(table.take, left);
+    } else table.rows = found;
+    table.shown = shape;
+  }
+
   table.take = () => {
+    place();
     const keys = new Set(rows().map(({ key }) => key));
     for (const key of table.ticked) if (!keys.has(key)) table.ticked.delete(key);
     if (!keys.has(table.here)) table.here = null;
@@ -231,6 +247,7 @@ function start(parent) {
     table.here = row.dataset.key;
     if (event.target.closest(".pl-fold")) fold(row.dataset.key);
   });
+  for (const event of ["pointermove", "pointerdown"]) body.addEventListener(event, () => (table.aimed = performance.now()), { passive: true });
   window.addEventListener("resize", drawBody);
   root.addEventListener("scroll", () => {
     if (table.drawn && Math.abs(Math.floor(root.scrollTop / ROW_PX) - BEYOND - table.drawn[0]) >= BEYOND / 2) drawBody();
@@ -240,6 +257,7 @@ function start(parent) {
     window.removeEventListener("popstate", postponeTicks, true);
     window.removeEventListener("resize", drawBody);
     clearTimeout(table.sending);
+    clearTimeout(table.later);
     grid.remove();
     delete parent.runs;
   };
