@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.actions.saved_views import carry_out_waiting, save_form, saved_views
+from app.actions.saved_views import carry_out_waiting, saved_views, view_menu
 from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
 from app.compare.difference_tab import differences
@@ -63,10 +63,11 @@ def page() -> None:
         session_state.keep(view)
         if found.runs:
             with saving:
-                save_form(reader, "compare", with_query(query_of(view)).partition("?")[2])
+                view_menu(reader, "compare", with_query(query_of(view)).partition("?")[2])
             with leaving:
                 view_downloads("compare", _title(found.runs), address(view), shown, found.runs, key="compare")
-        saved_views(reader, "compare", expanded=not found.runs)
+        else:
+            saved_views(reader, "compare")
     for sentence in (*session_state.complaints(), *wrong, *found.sentences):
         told.warning(as_text(sentence))
     if found.runs:

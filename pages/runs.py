@@ -5,7 +5,7 @@ import time
 import streamlit as st
 
 from app.actions.queue_actions import waits
-from app.actions.saved_views import carry_out_waiting, save_form, saved_views
+from app.actions.saved_views import carry_out_waiting, view_menu
 from app.export.view_downloads import here
 from app.runs import page_table, query
 from app.runs.import_dialog import import_button
@@ -32,7 +32,7 @@ def listing() -> None:
         widgets.runner_banner(reader)
         view = query.choose(reader)
         with saving:
-            save_form(reader, "runs", here("").partition("?")[2] or "show=all")
+            view_menu(reader, "runs", here("").partition("?")[2] or "show=all", "results")
         if view.matching is None:
             st.caption("Fix the filter to show the table.")
         else:
@@ -44,7 +44,6 @@ def listing() -> None:
                 page_table.nothing(reader, view)
                 import_button()
             show_queue(waiting, reader.queue.count(), reader.queue.count_held())
-        saved_views(reader, "runs", "results")
         is_active = bool(reader.runs.count(statuses=query.GROUPS["active"]))
     took_ms = 1_000 * (time.monotonic() - began)
     every_ms = round(max(SOONEST_MS if is_active else 2.5 * SOONEST_MS, PER_SECOND * took_ms))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from urllib.parse import parse_qs
 
 import streamlit as st
+from markupsafe import Markup
 
 from app.core.base_path import at
 from app.ui import current_user, dialogs, permissions
@@ -15,11 +16,16 @@ from engine.store.runs.saved_views import NAME_LENGTH
 WHY = "Your name is shown on your saved views; only you can rename or delete them. This is asked once."
 
 
-def save_form(reader: Reader, page: str, query: str) -> None:
-    """Show the names of the saved views with this query of a page, and the form that saves it under a name."""
-    same = [view for view in reader.views.find(page=page) if parse_qs(view.query) == parse_qs(query)]
-    if names := list(dict.fromkeys(view.name for view in same)):
-        st.caption(as_text(f"{'View' if len(names) == 1 else 'Views'}: {', '.join(names)}"), width="content")
+def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:
+    """Show the menu of the saved views of a page and of `earlier` pages that it replaced, named after the open one, and
+    the form that saves the page's query under a name.
+    """
+    found = _of(reader, page, *earlier)
+    if found:
+        names = list(dict.fromkeys(view.name for view in found if parse_qs(view.query) == parse_qs(query)))
+        opened = f"{'View' if len(names) == 1 else 'Views'}: {', '.join(names)}"
+        with st.popover(as_text(opened) if names else f"Saved views ({len(found)})", key=f"{page}.views"):
+            st.html(joined(map(_line, found)))
     if ordered := st.session_state.pop(f"{page}.ordered", None):
         st.session_state[f"{page}.saves"] = ordered
         if current_user.name() is None:
@@ -54,25 +60,27 @@ def carry_out_waiting(page: str) -> None:
         st.toast("View saved. Everyone in the lab can open it from Home and from this page.")
 
 
-def saved_views(reader: Reader, *pages: str, expanded: bool = False) -> None:
-    """List the lab's saved views of some pages with their links."""
-    found = [view for page in pages for view in reader.views.find(page=page)]
-    if not found:
-        return
-    with st.expander(f"Saved views ({len(found)})", expanded=expanded):
-        for view in found:
-            entry(view)
+def saved_views(reader: Reader, page: str) -> None:
+    """List the lab's saved views of a page, each with its link; its owner may rename or delete it."""
+    if found := _of(reader, page):
+        st.subheader("Saved views", anchor=False)
+    for view in found:
+        entry(view)
+
+
+def _of(reader: Reader, *pages: str) -> list[SavedView]:
+    return [view for page in pages for view in reader.views.find(page=page)]
+
+
+def _line(view: SavedView, page: str = "") -> Markup:
+    whose = quiet(f"{page}by {view.owner}, " + when(view.saved_at))
+    return block("pl-said", joined([link(view.name, at(f"/{view.page}?{view.query}")), whose], " "))
 
 
 def entry(view: SavedView, *, with_page: bool = False) -> None:
     """Show one view, with the name of its page if `with_page`."""
-    page = f"{view.page.capitalize()}, " if with_page else ""
-    whose = quiet(f"{page}by {view.owner}, " + when(view.saved_at))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.html(
-            block("pl-said", joined([link(view.name, at(f"/{view.page}?{view.query}")), whose], " ")),
-            width="stretch",
-        )
+        st.html(_line(view, f"{view.page.capitalize()}, " if with_page else ""), width="stretch")
         if is_to_change(view):
             _change(view)
 

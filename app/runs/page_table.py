@@ -77,7 +77,7 @@ def baselines(reader: Reader, view: RunsView, shown: Sequence[TableRow]) -> tupl
     if view.baseline is not None:
         runs = reader.runs.some([view.baseline])
         if not runs:
-            return {}, f"Baseline run {view.baseline} doesn't exist. Enter another run number under View."
+            return {}, f"Baseline run {view.baseline} doesn't exist. Enter another run number under Display."
         pinned = dict.fromkeys(there, runs[0])
     else:
         pinned = {name: run for name, run in reader.runs.pinned().items() if name in there}
@@ -196,12 +196,12 @@ def nothing(reader: Reader, view: RunsView) -> None:
         if away:
             st.write(
                 f"{away:,} {'matching run is' if away == 1 else 'matching runs are'} archived. Turn on Archived runs "
-                f"under View to show {'it' if away == 1 else 'them'}."
+                f"under Display to show {'it' if away == 1 else 'them'}."
             )
         elif query.is_narrowed():
             st.write("No matching runs. Remove a condition or clear all filters.")
         else:
-            st.write("All runs are archived. Turn on Archived runs under View to show them.")
+            st.write("All runs are archived. Turn on Archived runs under Display to show them.")
         if query.is_narrowed():
             st.button("Clear filters", on_click=query.clear)
 

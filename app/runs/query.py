@@ -87,7 +87,12 @@ def choose(reader: Reader) -> RunsView:
         columns, sentences = _columns(reader)
         order, wrong, more = _more(reader, columns)
         text = st.text_input(
-            "Filter", key="filter", placeholder=FILTER_EXAMPLE, help=FILTER_HELP, max_chars=LONGEST, bind="query-params"
+            "Filter expression",
+            key="filter",
+            placeholder=FILTER_EXAMPLE,
+            help=FILTER_HELP,
+            max_chars=LONGEST,
+            bind="query-params",
         )
     matching, problem = _filter(reader, text)
     if problem:
@@ -199,7 +204,7 @@ def _columns(reader: Reader) -> tuple[list[Column], list[str]]:
 
 @dataclass(frozen=True)
 class _MoreChoices:
-    """The choices of the View popover, and messages about wrong ones."""
+    """The choices of the Display popover, and messages about wrong ones."""
 
     grouped: bool
     folds: bool
@@ -210,7 +215,7 @@ class _MoreChoices:
 
 
 def _more(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, list[str], _MoreChoices]:
-    with st.popover("View", key="more"):
+    with st.popover("Display", key="more"):
         order, wrong = _order(reader, columns)
         grouped = st.toggle(
             "Group by seed",
@@ -238,7 +243,7 @@ def _more(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, 
         archived = st.toggle("Archived runs", key="archived", bind="query-params")
     is_valid = is_run_id(baseline)
     sentences = (
-        [f"Baseline must be a run number, such as 12; got '{baseline}'. Enter one under View, or leave it empty."]
+        [f"Baseline must be a run number, such as 12; got '{baseline}'. Enter one under Display, or leave it empty."]
         if baseline and not is_valid
         else []
     )

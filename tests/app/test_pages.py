@@ -39,6 +39,11 @@ def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
     return test.run()
 
 
+def popovers(test: AppTest) -> list[str]:
+    """Return the labels of all popovers on the page."""
+    return [each.proto.popover.label.replace("\\", "") for each in test.get("popover")]
+
+
 def said(test: AppTest) -> str:
     """Return all plain words on the page."""
     kinds = (

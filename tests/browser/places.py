@@ -125,7 +125,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         Place("run, marks", run, "How old do gradients get?", press("Marks", "Pin as baseline")),
         Place("runs, grouped", "/runs?group=true", "configs"),
         Place("runs, wrong filter", "/runs?filter=trainers+%3E", "Fix the filter"),
-        *(Place(f"runs, {name}", "/runs", "Select rows", press(name)) for name in ("Columns", "Filters", "View")),
+        *(Place(f"runs, {name}", "/runs", "Select rows", press(name)) for name in ("Columns", "Filters", "Display")),
         Place("compare, no run", "/compare", "No runs selected."),
         *(Place(f"compare, {tab}", f"{compare}&tab={tab}", "12 compared runs") for tab in TABS),
         Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),

@@ -17,7 +17,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Reader, Store
 from engine.store.records import RunRow
-from tests.app.test_pages import opened, said
+from tests.app.test_pages import opened, popovers, said
 from tests.app.test_sweeps import html
 from tests.labs import compare
 from tests.labs.compare import ACCURACY, LOSS
@@ -209,7 +209,7 @@ def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids
     test.button(key="compare.save").click().run()
     (view,) = reader.views.find()
     assert (view.name, view.owner, view.query) == ("Speed <b> by trainers", "Ada", "runs=1-5&group=trainers&v=2")
-    assert "View: Speed <b> by trainers" in words(opened_at(runs="1-5", group="trainers")).replace("\\", "")
+    assert "View: Speed <b> by trainers" in popovers(opened_at(runs="1-5", group="trainers"))
     other = opened_at()
     assert '<a href="/compare?runs=1-5&amp;group=trainers&amp;v=2">Speed &lt;b&gt; by trainers</a>' in html(other)
     other.session_state[f"view.change.{view.id}"] = True

@@ -35,7 +35,7 @@ from engine.store.notices.delivery import Due
 from engine.store.records import Status
 from engine.system.processes import me
 from tests.app.runs.drawn_table import rows_of, table_of, tick
-from tests.app.test_pages import opened, said
+from tests.app.test_pages import opened, popovers, said
 from tests.labs import basic, sweeps
 from tests.labs import duel as duels
 from tests.stand_in import worker
@@ -128,7 +128,7 @@ def page(**query: Any) -> AppTest:
 @pytest.mark.parametrize("written", ["inf", "-inf", "nan", "1e999", "1.5", "-1", "twelve"])
 def test_a_baseline_in_the_address_that_is_no_runs_number_is_said_and_left_out(seeds: list[int], written: str) -> None:
     test = page(baseline=written)
-    assert f"Baseline must be a run number, such as 12; got '{written}'. Enter one under View" in said(test).replace(
+    assert f"Baseline must be a run number, such as 12; got '{written}'. Enter one under Display" in said(test).replace(
         "\\", ""
     )
 
@@ -270,11 +270,10 @@ def ticked(test: AppTest, *places: int) -> AppTest:
 
 def test_an_opened_saved_view_is_named_until_it_is_changed(home: Home, seeds: list[int], store: Store) -> None:
     store.views.save("Best *Hogwild!*", "runs", "show=finished&of=hogwild", owner="Ada")
-    name = "View: Best *Hogwild!*"
-    assert name in said(page(of="hogwild", show="finished")).replace("\\", "")
-    assert "View:" not in said(page(of="hogwild", show="finished", search="Ada"))
-    store.views.save("The same", "runs", "of=hogwild&show=finished", owner="Bea")
-    assert "Views: Best *Hogwild!*, The same" in said(page(of="hogwild", show="finished")).replace("\\", "")
+    assert "View: Best *Hogwild!*" in popovers(page(of="hogwild", show="finished"))
+    assert "Saved views (1)" in popovers(page(of="hogwild", show="finished", search="Ada"))
+    store.views.save("The same", "results", "of=hogwild&show=finished", owner="Bea")
+    assert "Views: Best *Hogwild!*, The same" in popovers(page(of="hogwild", show="finished"))
 
 
 def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, seeds: list[int], store: Store) -> None:
@@ -323,7 +322,7 @@ def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
     with Store.open(home) as store:
         store.annotations.star([seeds[1]], by="Ada")
     assert rows(page(starred="true")) == [seeds[1]]
-    assert "Filters (1)" in [each.proto.popover.label for each in page(starred="true").get("popover")]
+    assert "Filters (1)" in popovers(page(starred="true"))
     first = rows_of(page(sort="created"))[0]
     assert (first["key"], first["Result"]) == (
         f"run-{seeds[0]}",
