@@ -251,7 +251,7 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
             for series in losses
         ]
         assert of_run == [series.values for series in losses]
-        assert "The ranks of hogwild, reference" in text
+        assert "The ranks of Hogwild!, Reference" in text
     else:
         assert len(rows[TABS[tab]]) > 1
     if tab == "differences":

@@ -196,7 +196,7 @@ def test_parallel_lines_are_shaded_by_the_last_number() -> None:
     figure, shades = number_charts.parallel(dots, ["trainers", "mode", "test/accuracy.last"])
     assert shades == [{"share": 0.0}, {"share": 1.0}, {"share": 0.5}]
     assert [list(trace.y) for trace in figure.data] == [[0, 0.5, 0], [0.5, 0.5, 0.5], [1, 0.5, 1]]
-    assert list(figure.layout.xaxis.ticktext) == ["trainers", "mode", "Test accuracy<br>last (%)"]
+    assert list(figure.layout.xaxis.ticktext) == ["Trainers", "Mode", "Test accuracy<br>last (%)"]
 
 
 @pytest.mark.parametrize(
