@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from engine.config_values import value_in_words
 from engine.metrics import metric
 
 BAR_PX, FRAME_PX, SCATTER_PX, PARALLEL_PX = 30, 90, 420, 440
+LINE = 36
+"""Letters in a line of a bar's name, which leave room for the bars on a phone."""
 MOST_TICKS = 12
 """Maximum number of categories labelled on a parallel axis; with more, only the first and last are labelled."""
 
@@ -100,6 +103,8 @@ def bars(
         "type": "category",
         "categoryorder": "array",
         "categoryarray": [escape(bar.name) for bar in found],
+        "tickvals": [escape(bar.name) for bar in found],
+        "ticktext": ["<br>".join(map(escape, wrap(bar.name, LINE))) for bar in found],
     }
     title = label(number).removesuffix(f" ({known.unit})")
     along = {"title": {"text": title, "standoff": 6}, "type": "log" if log else "linear"}

@@ -11,7 +11,7 @@ from engine.store import Reader
 from engine.store.records import RunRow
 
 MOST_RUNS = 30
-LONGEST_NAME, MOST_NAMED = 46, 4
+LONGEST_NAME, MOST_NAMED = 60, 4
 
 
 @dataclass(frozen=True)

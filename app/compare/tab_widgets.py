@@ -84,7 +84,7 @@ def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
     apart = [name for name in field_names(runs, that_differ=True) if name != "seed"]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         known = [*apart, *(name for name in fields if name not in apart)]
-        view = several_of(view, "group", "Group by", known, _field_choice, placeholder="No grouping", width=340)
+        view = several_of(view, "group", "Group by", known, _field_choice, placeholder="No grouping", width=480)
         if view.group:
             view = one_of(view, "stat", "Statistic", list(STATISTICS), lambda name: STATISTICS[name], width=200)
             view = one_of(view, "band", "Band", list(BANDS), lambda name: BANDS[name], width=220)
