@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from engine.config_values import value_in_words
 from engine.metrics import metric
 
 BAR_PX, FRAME_PX, SCATTER_PX, PARALLEL_PX = 30, 90, 420, 440
-LINE = 36
-"""Letters in a line of a bar's name, which leave room for the bars on a phone."""
+LINE = 46
+"""Letters of a bar's name beyond which it has two lines, which leaves room for the bars on a phone."""
 MOST_TICKS = 12
 """Maximum number of categories labelled on a parallel axis; with more, only the first and last are labelled."""
 
@@ -104,7 +103,7 @@ def bars(
         "categoryorder": "array",
         "categoryarray": [escape(bar.name) for bar in found],
         "tickvals": [escape(bar.name) for bar in found],
-        "ticktext": ["<br>".join(map(escape, wrap(bar.name, LINE))) for bar in found],
+        "ticktext": [_on_two_lines(bar.name) for bar in found],
     }
     title = label(number).removesuffix(f" ({known.unit})")
     along = {"title": {"text": title, "standoff": 6}, "type": "log" if log else "linear"}
@@ -247,6 +246,15 @@ def _note(at: int, height: float, text: str) -> dict[str, Any]:
         "yshift": 9,
         "font": {"size": 11},
     }
+
+
+def _on_two_lines(name: str) -> str:
+    """Return the name of a bar, a long one on two lines: divided at the comma nearest to its middle."""
+    commas = [at for at in range(len(name)) if name.startswith(", ", at)]
+    if len(name) <= LINE or not commas:
+        return escape(name)
+    middle = min(commas, key=lambda at: abs(2 * at - len(name)))
+    return f"{escape(name[: middle + 1])}<br>{escape(name[middle + 2 :])}"
 
 
 def _wrapped(text: str) -> str:

@@ -185,6 +185,10 @@ def test_times_are_bars_from_0_and_accuracies_dots_each_with_its_band_and_a_mark
     assert (one.x, one.error_x.array, one.error_x.arrayminus) == ((3.0,), (1.0,), (1.0,))
     assert (marks.x, marks.customdata, other.error_x.array) == ((2.0, 4.0), (1, 2), None)
     assert one.y == ("a &lt;b&gt;",)
+    long = "Batch-updating parameter server, trainers 2, <b>"
+    axis = number_charts.bars([bar({1: 2.0}), bar({2: 3.0}, long)], number, "mean", "ci")[0].layout.yaxis
+    assert axis.ticktext == ("a &lt;b&gt;", "Batch-updating parameter server,<br>trainers 2, &lt;b&gt;")
+    assert axis.tickvals == axis.categoryarray
     assert (len(colours), height > 100) == (3, True)
 
 
