@@ -20,7 +20,8 @@ from bench.first_loss import CHROMIUM, chromium, console
 from bench.measuring import save
 from bench.pages import filled
 from engine.home import Home
-from tests.browser.places import GO, SETTLED, SWALLOWED_MS, settle
+from engine.store import Reader
+from tests.browser.places import GO, SETTLED, SWALLOWED_MS, Place, settle
 
 TIMED = f"""async ([path, seen]) => {{
   const settled = {SETTLED};
@@ -54,7 +55,10 @@ def main() -> None:
     with nullcontext(asked.home) if asked.home else tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         home = Home(Path(folder)).create()
         os.environ["PARALLAB_HOME"] = str(home.path)
-        places = [place for place in filled(home, asked.runs, asked.points) if place.seen]
+        places = [place for place in filled(home, asked.runs, asked.points) if place.seen and place.name != "run"]
+        with Reader.open(home) as reader:
+            newest = reader.runs.find(limit=1)[0].id
+        places.append(Place("run", f"/run?run={newest}", f"Run {newest}"))
         with console(home) as address, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium(), args=CHROMIUM)
             page = browser.new_page(viewport={"width": 1440, "height": 900})

@@ -1,4 +1,6 @@
-"""Parse and format setting values as a person writes them: `1, 2, 4, 8`, `1..10`, `gpipe, 1f1b`, `none`. Torch-free."""
+"""Titles of settings, and their values parsed and formatted as a person writes them: `1, 2, 4, 8`, `1..10`, `none`.
+Torch-free.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +12,9 @@ from engine.errors import ConfigError, Problem, UnknownName
 MOST_RUNS = 500
 """Maximum number of runs in a sweep, and of values in a range."""
 SMALL_COUNT = 16
+SPELLED_OUT = {"envs": "environments", "gae": "GAE", "cpu": "CPU", "gpus": "GPUs"}
+UNITS = {"s": "s", "ms": "ms", "gb": "GB"}
+"""Units that end the names of fields."""
 _RANGE = re.compile(r"(-?\d+)\s*\.\.\s*(-?\d+)")
 
 
@@ -44,6 +49,14 @@ def usual_values(config: type[Config], field: str, base: Mapping[str, Any]) -> s
     else:
         tried = (value,) if value else ()
     return ", ".join(value_in_words(each) for each in tried if _allows(config, {**base, field: each}))
+
+
+def field_title(name: str) -> str:
+    """Return the title of a config or environment field: `Batch size`, `Timeout (s)`, `Packages: torch`."""
+    outer, _, inner = name.partition(".")
+    *words, last = (SPELLED_OUT.get(word, word) for word in outer.split("_"))
+    title = " ".join([*words, f"({UNITS[last]})" if words and last in UNITS else last])
+    return f"{title[:1].upper()}{title[1:]}{': ' if inner else ''}{inner}"
 
 
 def told(values: Mapping[str, Any]) -> str:

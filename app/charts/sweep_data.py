@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from app.charts.pipeline_batches import stage_work_of
 from engine.analysis.disturbance import depends_on_time
+from engine.analysis.run_values import field_in_words
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
-from engine.config_values import value_in_words
 from engine.errors import EngineError
 from engine.experiment.definition import Experiment
 from engine.experiment.ideal_lines import Baseline, Reference, Scaling
@@ -142,10 +142,7 @@ def line_name(sweep: Sweep, line: Sequence[object]) -> str:
     stage1`; empty if there are none.
     """
     fields = sweep.fields[1:]
-    return ", ".join(
-        value if isinstance(value, str) else f"{field} {value_in_words(value)}"
-        for field, value in zip_longest(fields, line, fillvalue="")
-    )
+    return ", ".join(field_in_words(field, value) for field, value in zip_longest(fields, line, fillvalue=""))
 
 
 def is_numeric(values: Sequence[object]) -> bool:
@@ -169,7 +166,7 @@ def references(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader) 
     wanted = {key_of(sweep, run)[1:] for run in runs}
     if len(found) == len(wanted):
         return found, ""
-    start = f"{scaling.field} {value_in_words(scaling.start)}"
+    start = field_in_words(scaling.field, scaling.start)
     cure = (
         f"available once a run with {start} has finished."
         if scaling.start in sweep.grid[scaling.field]

@@ -21,6 +21,7 @@ from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import metric_names
 from engine.metrics import metric
+from engine.registry import experiment_title
 from engine.store import Reader
 from engine.store.records import RunRow
 
@@ -91,7 +92,7 @@ def curve_names(runs: Sequence[RunRow]) -> list[str]:
 def shared(runs: Sequence[RunRow], metrics: Sequence[str], view: CompareView) -> list[str]:
     """Return notes about runs that have little in common."""
     said = []
-    kinds = sorted({run.experiment for run in runs})
+    kinds = sorted({experiment_title(run.experiment) for run in runs})
     if len(kinds) > 1 and view.x == "step":
         said.append(
             f"The ranks of {', '.join(kinds)} count steps of different work. Use passes, updates or time as x-axis "

@@ -30,7 +30,11 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
         equal = sum(not row.differs for row in rows)
         if shown:
             st.html(differences_table(shown, found.runs, f"{title} of the runs"))
-            page_capture.table(f"{title} of the runs", differences_frame(shown, found.runs))
+            page_capture.table(
+                f"{title} of the runs",
+                differences_frame(shown, found.runs),
+                heading=lambda name: f"{name[:1].upper()}{name[1:]}",
+            )
         said = (
             f"{equal} {'field is' if equal == 1 else 'fields are'} equal in all {len(found.runs)} runs"
             if rows

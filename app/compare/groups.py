@@ -9,10 +9,9 @@ import numpy as np
 
 from app.charts.curve_charts import GroupLine, possible
 from app.charts.curve_data import Within, group_line
-from engine.analysis.run_values import SEEDING, field
+from engine.analysis.run_values import SEEDING, field, field_in_words
 from engine.analysis.statistics.bands import FEWEST_IN_BAND, Spread
 from engine.analysis.statistics.confidence import FEWEST, Statistic
-from engine.config_values import value_in_words
 from engine.store import Reader
 from engine.store.records import RunRow
 
@@ -118,7 +117,4 @@ def missing_bands(groups: Sequence[ComparedGroup], spread: str) -> str:
 
 
 def _name(fields: Sequence[str], key: Sequence[object]) -> str:
-    return ", ".join(
-        value if isinstance(value, str) and value else f"{name} {value_in_words(value)}"
-        for name, value in zip(fields, key, strict=True)
-    )
+    return ", ".join(map(field_in_words, fields, key))

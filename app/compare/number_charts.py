@@ -18,6 +18,8 @@ from engine.config_values import value_in_words
 from engine.metrics import metric
 
 BAR_PX, FRAME_PX, SCATTER_PX, PARALLEL_PX = 30, 90, 420, 440
+LINE = 46
+"""Letters of a bar's name beyond which it has two lines, which leaves room for the bars on a phone."""
 MOST_TICKS = 12
 """Maximum number of categories labelled on a parallel axis; with more, only the first and last are labelled."""
 
@@ -100,6 +102,8 @@ def bars(
         "type": "category",
         "categoryorder": "array",
         "categoryarray": [escape(bar.name) for bar in found],
+        "tickvals": [escape(bar.name) for bar in found],
+        "ticktext": [_on_two_lines(bar.name) for bar in found],
     }
     title = label(number).removesuffix(f" ({known.unit})")
     along = {"title": {"text": title, "standoff": 6}, "type": "log" if log else "linear"}
@@ -242,6 +246,15 @@ def _note(at: int, height: float, text: str) -> dict[str, Any]:
         "yshift": 9,
         "font": {"size": 11},
     }
+
+
+def _on_two_lines(name: str) -> str:
+    """Return the name of a bar, a long one on two lines: divided at the comma nearest to its middle."""
+    commas = [at for at in range(len(name)) if name.startswith(", ", at)]
+    if len(name) <= LINE or not commas:
+        return escape(name)
+    middle = min(commas, key=lambda at: abs(2 * at - len(name)))
+    return f"{escape(name[: middle + 1])}<br>{escape(name[middle + 2 :])}"
 
 
 def _wrapped(text: str) -> str:

@@ -16,7 +16,7 @@ from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.disturbance import left_out
-from engine.analysis.run_values import Value, field_names, is_timed, label, number, value
+from engine.analysis.run_values import Value, field_names, is_timed, label, number, shown, value
 from engine.analysis.run_values import names as number_names
 from engine.store.records import RunRow
 
@@ -149,7 +149,7 @@ def _dots(found: Compared, chosen: Sequence[str]) -> list[number_charts.Dot]:
         number_charts.Dot(
             run.id,
             found.names[run.id],
-            [value(run, name) for name in chosen],
+            [shown(run, name) for name in chosen],
             group_of.get(run.id, found.looks[run.id]),
         )
         for run in found.runs
@@ -167,4 +167,4 @@ def numeric_names(runs: Sequence[RunRow]) -> list[str]:
 
 
 def _values(found: Compared, chosen: Sequence[str]) -> pd.DataFrame:
-    return values_frame(found.runs, found.names, {name: [value(run, name) for run in found.runs] for name in chosen})
+    return values_frame(found.runs, found.names, {name: [shown(run, name) for run in found.runs] for name in chosen})

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 from app.links.compare import CompareView, ids_text
 from app.ui.widgets import title_of
-from engine.analysis.run_values import SEEDING, field, field_names, most_telling_first
-from engine.config_values import value_in_words
+from engine.analysis.run_values import SEEDING, field, field_in_words, field_names, most_telling_first
 from engine.errors import EngineError
 from engine.store import Reader
 from engine.store.records import RunRow
 
 MOST_RUNS = 30
-LONGEST_NAME, MOST_NAMED = 46, 4
+LONGEST_NAME, MOST_NAMED = 60, 4
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def _fewest(runs: Sequence[RunRow], apart: Sequence[str]) -> Sequence[str]:
 
 def _differences(run: RunRow, apart: Sequence[str]) -> str:
     said = [(name, value) for name in apart if (value := field(run, name)) is not None]
-    return ", ".join(value if isinstance(value, str) else f"{name} {value_in_words(value)}" for name, value in said)
+    return ", ".join(field_in_words(name, value) for name, value in said)
 
 
 def _shortened(texts: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
+from app.charts.curve_charts import AXES
 from app.charts.line_styles import Look, look, looks
 from app.compare.groups import BANDS, STATISTICS, ComparedGroup, groups_of
 from app.compare.selection import names
@@ -15,7 +16,7 @@ from app.links.compare import TABS, CompareView
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
-from engine.analysis.run_values import field_names
+from engine.analysis.run_values import field_names, label
 from engine.store.records import RunRow
 
 MOST_NAMED = 6
@@ -63,10 +64,18 @@ def table_of(name: str, frame: Callable[[], pd.DataFrame], title: str = "") -> N
     """Show a chart's data as a table with CSV download, created when opened. A table with its own title replaces its
     chart's data in reports.
     """
-    page_capture.table(title or "Values of the runs", frame, charted=bool(title))
+    captured = title or "Values of the runs"
+    page_capture.table(captured, frame, charted=bool(title), heading=_heading)
     with st.expander("Table", key=f"compare.table.{name}", on_change="rerun") as fold:
         if fold.open:
-            st.dataframe(frame(), hide_index=True, height=320, alt=f"Data of the chart {name}")
+            data = frame()
+            headings = {str(column): _heading(str(column)) for column in data}
+            st.dataframe(data, column_config=headings, hide_index=True, height=320, alt=captured)
+
+
+def _heading(column: str) -> str:
+    """Return the heading of a column; files keep its name."""
+    return AXES.get(column) or (label(column) if len(column) > 1 else column)
 
 
 def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
@@ -75,11 +84,16 @@ def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
     apart = [name for name in field_names(runs, that_differ=True) if name != "seed"]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         known = [*apart, *(name for name in fields if name not in apart)]
-        view = several_of(view, "group", "Group by", known, str, placeholder="No grouping", width=340)
+        view = several_of(view, "group", "Group by", known, _field_choice, placeholder="No grouping", width=480)
         if view.group:
             view = one_of(view, "stat", "Statistic", list(STATISTICS), lambda name: STATISTICS[name], width=200)
             view = one_of(view, "band", "Band", list(BANDS), lambda name: BANDS[name], width=220)
     return view
+
+
+def _field_choice(name: str) -> str:
+    """Return a field by its title, and its name in filters and addresses where that differs."""
+    return label(name) if label(name).lower() == name else f"{label(name)} · {name}"
 
 
 def view_facts(view: CompareView) -> list[tuple[str, str]]:
@@ -88,7 +102,7 @@ def view_facts(view: CompareView) -> list[tuple[str, str]]:
     return [
         ("View", TABS[view.tab]),
         ("Filter", view.filter),
-        ("Grouped by", ", ".join(view.group)),
+        ("Grouped by", ", ".join(map(label, view.group))),
         ("Statistic", STATISTICS[view.stat] if grouped else ""),
         ("Band", BANDS[view.band] if grouped else ""),
         ("Smoothing", f"{view.smooth:g}" if view.tab == "curves" and not grouped else ""),

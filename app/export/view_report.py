@@ -11,7 +11,7 @@ from app.report.page_capture import Noted
 from app.ui.widgets import title_of
 from engine.analysis import differences as apart
 from engine.analysis.differences import MISSING, Row
-from engine.config_values import value_in_words
+from engine.config_values import field_title, value_in_words
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import RunRow
@@ -19,6 +19,7 @@ from engine.transfer.tables import Table
 
 Environments = Mapping[int, Mapping[str, Any]]
 Again = Callable[[Environments], Iterable[str]]
+HEADINGS = ("Run", "Title", "Owner", "Status", "Execution (s)", "Start-up (s)", "Launched")
 RUNS = ("run", "what", "owner", "status", "execution_time_s", "startup_time_s", "launched")
 
 
@@ -48,7 +49,7 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
     if not seen.runs:
         return
     yield Heading("Runs")
-    yield Grid("The runs", runs_table(seen.runs, settings=False))
+    yield Grid("The runs", runs_table(seen.runs, settings=False), HEADINGS)
     yield from _compared("Settings", {run.id: run.config for run in seen.runs})
     known = {
         run_id: {name: value for name, value in held.items() if name != "boot_id"}
@@ -90,11 +91,12 @@ def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part
         yield Grid(
             f"{what} that differ",
             Table.of(columns, [(run_id, *_values(differing, place)) for place, run_id in enumerate(held)]),
+            tuple(map(field_title, columns)),
         )
     if alike := [row for row in rows if not row.differs]:
         yield FactList(
             f"{what} shared by all {len(held)} runs" if len(held) > 1 else what,
-            [(row.name, _words(row.values[0])) for row in alike],
+            [(field_title(row.name), _words(row.values[0])) for row in alike],
         )
 
 

@@ -40,6 +40,8 @@ class Grid:
 
     title: str
     table: Table
+    headings: tuple[str, ...] = ()
+    """Those of the columns, if other than their names, which the saved file has."""
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,8 @@ def _part(part: Part, number: int) -> Markup:
             return _PARAGRAPH(text)
         case Chart():
             return _chart(part, number)
-        case Grid(title, table):
-            return _grid(title, table, number)
+        case Grid(title, table, headings):
+            return _grid(title, table, headings or table.columns, number)
         case FactList(title, pairs):
             return _FACT_LIST(title, pairs)
         case Legend(entries):
@@ -93,7 +93,7 @@ def _chart(part: Chart, number: int) -> Markup:
     return _CHART(part.title, part.caption, part.height, number, _data(data))
 
 
-def _grid(title: str, table: Table, number: int) -> Markup:
+def _grid(title: str, table: Table, headings: Sequence[str], number: int) -> Markup:
     left_out = (
         f"First {MOST_ROWS} of {len(table.rows):,} rows. The saved file contains all rows."
         if len(table.rows) > MOST_ROWS
@@ -101,7 +101,7 @@ def _grid(title: str, table: Table, number: int) -> Markup:
     )
     cells = [[_cell(value) for value in row] for row in table.rows[:MOST_ROWS]]
     data = {"name": title, "rows": [list(table.columns), *([plain(value) for value in row] for row in table.rows)]}
-    return _GRID(title, table.columns, cells, left_out, number, _data(data))
+    return _GRID(title, headings, cells, left_out, number, _data(data))
 
 
 def _cell(value: Any) -> ReportCell:

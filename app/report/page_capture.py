@@ -25,6 +25,7 @@ class _Rows:
     title: str
     make: Make
     charted: bool
+    heading: Callable[[str], str]
 
     def made(self) -> Table:
         found = self.make()
@@ -54,10 +55,15 @@ class Noted:
     def parts(self) -> list[Part]:
         """Return the report's parts, without tables that a chart already contains."""
         return [
-            Grid(each.title, each.made()) if isinstance(each, _Rows) else each
+            _grid(each) if isinstance(each, _Rows) else each
             for each in self._held
             if not (isinstance(each, _Rows) and each.charted)
         ]
+
+
+def _grid(rows: _Rows) -> Grid:
+    found = rows.made()
+    return Grid(rows.title, found, tuple(map(rows.heading, found.columns)))
 
 
 _here: ContextVar[Noted | None] = ContextVar("noting", default=None)
@@ -84,9 +90,17 @@ def chart(title: str, figure: PlainFigure, *, height: int, colours: Sequence[int
     _hold(Chart(title[:1].upper() + title[1:], figure, colours=tuple(colours), height=height))
 
 
-def table(title: str, made: Make | Table | pd.DataFrame, *, charted: bool = False) -> None:
-    """Record a table that is shown or can be expanded."""
-    _hold(_Rows(title, (lambda: made) if isinstance(made, Table | pd.DataFrame) else made, charted))
+def table(
+    title: str,
+    made: Make | Table | pd.DataFrame,
+    *,
+    charted: bool = False,
+    heading: Callable[[str], str] = str,
+) -> None:
+    """Record a table that is shown or can be expanded; `heading` returns the heading of a column in reports, and files
+    keep its name.
+    """
+    _hold(_Rows(title, (lambda: made) if isinstance(made, Table | pd.DataFrame) else made, charted, heading))
 
 
 def words(sentences: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from app.scaling.staleness_tables import runs_frame, sizes_frame
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, run_link, table
 from app.ui.interval_text import EXPLAINED, with_interval
+from engine.analysis.run_values import field_in_words
 from engine.analysis.scaling.staleness import (
     HISTOGRAM,
     SIZES,
@@ -25,7 +26,6 @@ from engine.analysis.scaling.staleness import (
 )
 from engine.analysis.scaling.targets import choices
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
-from engine.config_values import value_in_words
 from engine.metrics import metric
 from engine.registry import experiments
 from engine.store import Reader
@@ -93,10 +93,7 @@ def _result(names: Sequence[str]) -> str:
 
 
 def _title(fields: Sequence[str], line: Sequence[object]) -> str:
-    return ", ".join(
-        value if isinstance(value, str) else f"{name} {value_in_words(value)}"
-        for name, value in zip(fields, line, strict=True)
-    )
+    return ", ".join(map(field_in_words, fields, line))
 
 
 def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], key: str) -> None:

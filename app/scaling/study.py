@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from engine.analysis.run_values import field_in_words
 from engine.analysis.scaling.scaling_data import Study, axis_of, differing, study
-from engine.config_values import value_in_words
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 
@@ -53,7 +53,4 @@ def of_runs(
 
 def line_title(found: Study, line: Sequence[object]) -> str:
     """Return the name of a line: `batched`, or `lock true`; empty if there is only one line."""
-    return ", ".join(
-        value if isinstance(value, str) else f"{name} {value_in_words(value)}"
-        for name, value in zip(found.lines, line, strict=True)
-    )
+    return ", ".join(map(field_in_words, found.lines, line))

@@ -13,13 +13,11 @@ from pydantic.fields import FieldInfo
 
 from app.ui.html import as_text
 from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, may_be_empty, unit_of
+from engine.config_values import field_title
 from engine.errors import ConfigError
 from engine.experiment.definition import Experiment
 
 Problems = dict[str, str]
-LONGEST_SYMBOL = 2
-"""Units up to this many letters are symbols such as s and ms, which end a field's name."""
-SPELLED_OUT = {"envs": "environments", "gae": "GAE"}
 FEW = 4
 """Up to this many choices are shown as buttons; more as a list."""
 
@@ -77,14 +75,10 @@ def form(experiment: Experiment, problems: Problems) -> None:
 
 def label_of(name: str, field: FieldInfo) -> str:
     """Return a field's name as a label, with its unit unless the name says it: `Timeout (s)`, `Batch steps`."""
-    unit = unit_of(field)
-    if len(unit) <= LONGEST_SYMBOL:
-        name = name.removesuffix(f"_{unit}")
-    words = [SPELLED_OUT.get(word, word) for word in name.split("_")]
-    label = " ".join(words)
-    label = label[:1].upper() + label[1:]
-    noun = unit.split(" ")[-1]
-    return f"{label} ({unit})" if unit and noun not in words and noun.removesuffix("s") not in words else label
+    title, unit = field_title(name), unit_of(field)
+    words, noun = title.lower().split(), unit.split(" ")[-1]
+    said = {noun, noun.removesuffix("s"), f"({unit})"}
+    return title if not unit or said & {*words} else f"{title} ({unit})"
 
 
 def help_of(field: FieldInfo) -> str:

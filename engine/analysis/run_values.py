@@ -1,6 +1,7 @@
 """The value of a run for a name: a config field (`trainers`), or a statistic of a metric (`test/accuracy.best`).
 
-Names are those of configs and metrics, not labels, so that links survive changes of labels. Torch-free.
+Names are those of configs and metrics, not labels, so that links survive changes of labels; `label` and
+`field_in_words` return what pages show. Torch-free.
 """
 
 import math
@@ -8,16 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 from engine.analysis.disturbance import depends_on_time
+from engine.config_values import field_title, value_in_words
 from engine.launch_options import HERE
 from engine.metrics import metric
+from engine.registry import experiment_title
 from engine.store.records import RunRow
 
 Way = Literal["last", "best", "mean"]
 WAYS: tuple[Way, ...] = get_args(Way)
 SEEDING = "seeding"
 TARGET = "target"
-ABOUT = ("experiment", "preset", "owner", TARGET, SEEDING)
+EXPERIMENT = "experiment"
+ABOUT = (EXPERIMENT, "preset", "owner", TARGET, SEEDING)
 """Fields of a run besides its config."""
+TITLES = {TARGET: "Runs on"}
 _LEAST = ("seed", SEEDING, TARGET, "preset", "owner", "threads_per_rank", "device", "start_method")
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
@@ -51,6 +56,23 @@ def field(run: RunRow, name: str) -> Value:
         return run.target or HERE
     found = run.config.get(name, getattr(run, name) if name in ABOUT else None)
     return found if isinstance(found, int | float | str | None) else str(found)
+
+
+def shown(run: RunRow, name: str) -> Value:
+    """Return a run's value for a name as pages show it: an experiment by its title."""
+    found = value(run, name)
+    return experiment_title(str(found)) if name == EXPERIMENT else found
+
+
+def field_in_words(name: str, held: object) -> str:
+    """Return a field's value as part of a label: a number with the field's title and unit (`batch size 32`,
+    `timeout 60 s`), text alone, an experiment by its title.
+    """
+    if isinstance(held, str) and held:
+        return experiment_title(held) if name == EXPERIMENT else held
+    title, _, unit = label(name).removesuffix(")").partition(" (")
+    title = title if title[1:2].isupper() else title[:1].lower() + title[1:]
+    return " ".join(filter(None, (title, value_in_words(held), unit if isinstance(held, int | float) else "")))
 
 
 def number(run: RunRow, name: str) -> float | None:
@@ -108,10 +130,10 @@ def is_timed(name: str) -> bool:
 
 
 def label(name: str) -> str:
-    """Return the chart label of a name."""
+    """Return the label of a name: `Test accuracy, best (%)`, `Batch size`."""
     found = split(name)
     if found is None:
-        return name
+        return TITLES.get(name) or field_title(name)
     known = metric(found[0])
     unit = f" ({known.unit})" if known.unit else ""
     return f"{known.label}{unit}" if not known.live else f"{known.label}, {found[1]}{unit}"

@@ -5,7 +5,18 @@ from typing import Any
 import pytest
 
 from engine.analysis.differences import MISSING, rows
-from engine.analysis.run_values import field_names, label, metric_names, most_telling_first, names, number, split, value
+from engine.analysis.run_values import (
+    field_in_words,
+    field_names,
+    label,
+    metric_names,
+    most_telling_first,
+    names,
+    number,
+    split,
+    value,
+)
+from engine.config_values import field_title
 from engine.store.records import RunRow
 
 
@@ -66,7 +77,7 @@ def test_values_names_and_labels_are_those_of_metrics_ways_and_fields_in_their_o
     assert [label(name) for name in ("test/accuracy.best", "perf/peak_memory.last", "trainers")] == [
         "Test accuracy, best (%)",
         "Peak memory (MB)",
-        "trainers",
+        "Trainers",
     ]
     one = run(last={"train/entropy": 1.0, "test/accuracy": 2.0, "perf/peak_memory": 3.0, "train/loss": 4.0})
     assert metric_names([one]) == ["test/accuracy", "train/loss", "train/entropy", "perf/peak_memory"]
@@ -77,6 +88,38 @@ def test_values_names_and_labels_are_those_of_metrics_ways_and_fields_in_their_o
     )
     assert found.index("perf/execution_time_s.last") < found.index("trainers")
     assert "perf/startup_time_s.last" not in found
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "words"),
+    [
+        ("batch_size", 32, "batch size 32"),
+        ("timeout_s", 60.0, "timeout 60 s"),
+        ("gae_lambda", 0.95, "GAE lambda 0.95"),
+        ("threads_per_rank", None, "threads per rank none"),
+        ("lock", True, "lock true"),
+        ("transport", "gloo", "gloo"),
+        ("experiment", "async_sgd", "Asynchronous SGD"),
+        ("experiment", "unknown", "unknown"),
+    ],
+)
+def test_a_field_with_its_value_is_part_of_a_label(name: str, held: object, words: str) -> None:
+    assert field_in_words(name, held) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("batch_size", "Batch size"),
+        ("slow_sleep_ms", "Slow sleep (ms)"),
+        ("memory_gb", "Memory (GB)"),
+        ("envs_per_observer", "Environments per observer"),
+        ("cpu", "CPU"),
+        ("packages.scikit-learn", "Packages: scikit-learn"),
+    ],
+)
+def test_a_field_has_a_title(name: str, title: str) -> None:
+    assert field_title(name) == title
 
 
 def test_fields_differ_by_value_kind_order_and_being_there() -> None:

@@ -241,6 +241,7 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
     assert [row[0] for row in rows["The runs"][1:]] == [1, 2, 3, 4, 5, 6] and "trainers" in rows[
         "Settings that differ"
     ][0]
+    assert '<th scope="col">Trainers</th>' in text and "Batch size" in text
     charts = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
     assert len(charts) == {"curves": 2, "differences": 0}.get(tab, 1)
     if tab == "curves":
@@ -251,10 +252,13 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
             for series in losses
         ]
         assert of_run == [series.values for series in losses]
-        assert "The ranks of hogwild, reference" in text
+        assert "The ranks of Hogwild!, Reference" in text
     else:
         assert len(rows[TABS[tab]]) > 1
     if tab == "differences":
+        assert '<th scope="col">Title</th>' in text
+        assert rows["Config of the runs"][0][:2] == ["title", "field"]
+        assert ["Trainers", "trainers"] in [row[:2] for row in rows["Config of the runs"]]
         numbers = (
             shown(test, "Config of the runs", "Environment of the runs")
             if rows.get("Environment of the runs")

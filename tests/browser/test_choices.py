@@ -126,7 +126,7 @@ def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Seq
     )
     compare = f"/compare?runs={lab.runs}"
     along = [pick("X-axis", name, every=True) for name in ("Time", "Updates", "Step", "Passes")]
-    grouped = [pick("Group by", "trainers", every=True), pick("Statistic", "Median"), pick("Band", "min to max")]
+    grouped = [pick("Group by", "Trainers", every=True), pick("Statistic", "Median"), pick("Band", "min to max")]
     yield Place("compare", compare, "12 compared runs"), [*along, toggle("Log x-axis"), *grouped]
     yield (
         Place("compare of many points", f"/compare?runs={curves}&metrics=train/loss", loss),
@@ -134,13 +134,13 @@ def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Seq
     )
     yield (
         Place("compare, bars", f"{compare}&tab=bars", "12 compared runs"),
-        [pick("Value", "seed"), pick("Group by", "trainers")],
+        [pick("Value", "Seed"), pick("Group by", "Trainers")],
     )
     yield (
         Place("compare, scatter", f"{compare}&tab=scatter", "12 compared runs"),
         [pick("X-axis", "Training loss, last"), pick("Y-axis", "Execution time (s)")],
     )
-    yield Place("compare, parallel", f"{compare}&tab=parallel", "12 compared runs"), [pick("Colour by", "seed")]
+    yield Place("compare, parallel", f"{compare}&tab=parallel", "12 compared runs"), [pick("Colour by", "Seed")]
     measures = [radio(name) for name in ("Efficiency", "Throughput", "Execution time")]
     yield Place("scaling", f"/scaling?runs={lab.runs}", "Fitted laws"), [*measures, target(95)]
     yield (

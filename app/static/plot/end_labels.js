@@ -2,7 +2,7 @@
 
 const MOST_LABELS = 8;
 const LEAST_WIDTH = 420; // px of a chart
-const LABEL_SHARE = 0.24; // of a chart's width, at most
+const LABEL_SHARE = 0.32; // of a chart's width, at most
 
 function namedLines(traces) {
   const named = linesOf(traces);

@@ -192,6 +192,10 @@ def test_times_are_bars_from_0_and_accuracies_dots_each_with_its_band_and_a_mark
     assert (one.x, one.error_x.array, one.error_x.arrayminus) == ((3.0,), (1.0,), (1.0,))
     assert (marks.x, marks.customdata, other.error_x.array) == ((2.0, 4.0), (1, 2), None)
     assert one.y == ("a &lt;b&gt;",)
+    long = "Batch-updating parameter server, trainers 2, <b>"
+    axis = number_charts.bars([bar({1: 2.0}), bar({2: 3.0}, long)], number, "mean", "ci")[0].layout.yaxis
+    assert axis.ticktext == ("a &lt;b&gt;", "Batch-updating parameter server,<br>trainers 2, &lt;b&gt;")
+    assert axis.tickvals == axis.categoryarray
     assert (len(colours), height > 100) == (3, True)
 
 
@@ -203,7 +207,7 @@ def test_parallel_lines_are_shaded_by_the_last_number() -> None:
     figure, shades = number_charts.parallel(dots, ["trainers", "mode", "test/accuracy.last"])
     assert shades == [{"share": 0.0}, {"share": 1.0}, {"share": 0.5}]
     assert [list(trace.y) for trace in figure.data] == [[0, 0.5, 0], [0.5, 0.5, 0.5], [1, 0.5, 1]]
-    assert list(figure.layout.xaxis.ticktext) == ["trainers", "mode", "Test accuracy<br>last (%)"]
+    assert list(figure.layout.xaxis.ticktext) == ["Trainers", "Mode", "Test accuracy<br>last (%)"]
 
 
 @pytest.mark.parametrize(

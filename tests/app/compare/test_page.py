@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.compare import session_state
+from app.compare.groups import groups_of
 from app.compare.selection import LONGEST_NAME, _shortened, names
 from app.compare.tables import differences_table
 from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
@@ -79,12 +80,12 @@ def test_runs_are_offered_chosen_by_hand_and_by_filter_and_their_differences_sho
     assert "No runs match the filter 'owner == \"nobody\"'." in words(test)
     assert [f'<a href="/run?run={run_id}"' in html(test) for run_id in ids] == [False] * 5 + [True]
     test = opened_at(runs="1,4", tab="differences")
-    assert "<td>trainers</td><td>2</td><td>4</td>" in html(test)
-    assert "<td>batch_size</td>" not in html(test)
+    assert "<td>Trainers</td><td>2</td><td>4</td>" in html(test)
+    assert "<td>Batch size</td>" not in html(test)
     assert "4 fields are equal in all 2 runs, and hidden." in words(test)
     assert words(test).count("A dash (–): the run has no such setting; none: it is empty.") == 1
     test.toggle(key=f"{AT}same").set_value(True).run()
-    assert "<td>batch_size</td>" in html(test) and "<td>packages.torch</td><td>2.15</td><td>2.15</td>" in html(test)
+    assert "<td>Batch size</td>" in html(test) and "<td>Packages: torch</td><td>2.15</td><td>2.15</td>" in html(test)
     assert test.query_params["same"] == "1"
     assert "No band for trainers none: one run each. A band needs at least two" in words(
         opened_at(runs="1-6", group="trainers")
@@ -152,7 +153,7 @@ def test_more_than_30_runs_are_cut_to_30_with_a_sentence(home: Home, store: Stor
 def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_named(
     home: Home, ids: list[int]
 ) -> None:
-    assert "The ranks of hogwild, reference count steps of different work" in words(opened_at(runs="1,6", x="step"))
+    assert "The ranks of Hogwild!, Reference count steps of different work" in words(opened_at(runs="1,6", x="step"))
     assert "steps of different work" not in words(opened_at(runs="1,6"))
     assert "steps of different work" not in words(opened_at(runs="1,2", x="step"))
     with Store.open(home) as store:
@@ -259,8 +260,14 @@ def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart
     [
         (["trainers 1", "trainers 2"], ["trainers 1", "trainers 2"]),
         (
-            ["A long name of a duel, judging: Hogwild!, seed 0", "A long name of a duel, judging: Reference, seed 0"],
-            ["…ng name of a duel, judging: Hogwild!, seed 0", "…ng name of a duel, judging: Reference, seed 0"],
+            [
+                "A long name of a duel of our whole lab, judging: Hogwild!, seed 0",
+                "A long name of a duel of our whole lab, judging: Reference, seed 0",
+            ],
+            [
+                "…name of a duel of our whole lab, judging: Hogwild!, seed 0",
+                "…name of a duel of our whole lab, judging: Reference, seed 0",
+            ],
         ),
         ([f"{word} runs of the same long experiment on our machine" for word in ("Fast", "Slow")], None),
         ([f"{word}{'x' * 80}{word}" for word in ("Fast", "Slow")], None),
@@ -271,6 +278,34 @@ def test_a_name_is_cut_where_all_are_equal(texts: list[str], short: list[str] | 
     found = _shortened(texts)
     assert len(set(found)) == len(set(texts)) and max(map(len, found)) <= LONGEST_NAME
     assert short is None or found == short
+
+
+def test_labels_have_titles_and_the_choice_of_groups_the_names_of_fields_too(
+    home: Home, store: Store, reader: Reader
+) -> None:
+    ids = [
+        compare.add(store, steps=5, learning_rate=0.1),
+        compare.add(store, steps=5, learning_rate=0.2),
+        compare.add(store, "reference", steps=5, learning_rate=0.2),
+    ]
+    runs = reader.runs.some(ids)
+    assert [*names(runs[:2]).values()] == [f"{ids[0]}: learning rate 0.1", f"{ids[1]}: learning rate 0.2"]
+    assert [name.partition(",")[0] for name in names(runs).values()] == ["1: Hogwild!", "2: Hogwild!", "3: Reference"]
+    assert [group.name for group in groups_of(runs, ["experiment", "learning_rate"])] == [
+        "Hogwild!, learning rate 0.1",
+        "Hogwild!, learning rate 0.2",
+        "Reference, learning rate 0.2",
+    ]
+    shown = opened_at(
+        runs=ids_text(ids), group="learning_rate", tab="scatter", number="experiment", against="learning_rate"
+    )
+    options = shown.multiselect(key=f"{AT}group").options
+    assert {"Experiment", "Learning rate · learning_rate", "Runs on · target"} <= {*options}
+    assert {"Experiment", "Learning rate", "Runs on"} <= {*shown.selectbox(key=f"{AT}number").options}
+    shown.session_state["compare.table.scatter"] = True
+    table = shown.run().dataframe[0]
+    assert table.value["experiment"].tolist() == ["Hogwild!", "Hogwild!", "Reference"]
+    assert "Learning rate" in table.proto.columns and shown.query_params["group"] == "learning_rate"
 
 
 def test_a_name_has_no_more_settings_than_tell_the_runs_apart(home: Home, store: Store) -> None:

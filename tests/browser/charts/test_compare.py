@@ -36,7 +36,7 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, pag
     expect(page.get_by_role("link", name=f"{lab.compared[0]}: trainers 2, seed 0")).to_be_visible()
 
     page.get_by_label("Group by").click()
-    page.get_by_role("option", name="trainers", exact=True).click()
+    page.get_by_role("option", name="Trainers", exact=True).click()
     page.wait_for_url(f"**/compare?runs={runs}&group=trainers&v=2")
     page.keyboard.press("Escape")
     expect(page.get_by_text("trainers 2 (n=3)", exact=True).first).to_be_visible()
