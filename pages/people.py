@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.links import address
 from app.people import account, table
 from app.people.add_form import adding
 from app.people.audit_log import audit_log
@@ -25,8 +26,15 @@ with reading() as reader:
         reader.people.everyone(),
         Known(reader.ownership.holdings(), table.disk(reader), reader.ownership.last_seen()),
     )
+address.take("view", VIEWS[0], VIEWS)
 view = st.segmented_control(
-    "View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params", label_visibility="collapsed"
+    "View",
+    VIEWS,
+    key="view",
+    required=True,
+    on_change=address.keep,
+    args=("view", VIEWS[0]),
+    label_visibility="collapsed",
 )
 if view == VIEWS[1]:
     audit_log(everyone)

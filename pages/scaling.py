@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.export.view_downloads import here, view_downloads
+from app.links import address
 from app.links.compare import ids_text
 from app.links.run_ids import read_run_ids
 from app.report import page_capture
@@ -28,11 +29,13 @@ st.text(
 )
 with reading() as reader:
     widgets.runner_banner(reader)
+address.take("runs", "")
 text = st.text_input(
     "Runs",
     key="runs",
     placeholder="12, 15-18",
-    bind="query-params",
+    on_change=address.keep,
+    args=("runs", ""),
     help="Run numbers (comma-separated) and ranges, such as 12, 15-18.",
 )
 if not text:
@@ -85,7 +88,10 @@ with reading() as reader:
             if others
             else None
         )
-        view = st.segmented_control("View", VIEWS, key="view", default=VIEWS[0], required=True, bind="query-params")
+        address.take("view", VIEWS[0], VIEWS)
+        view = st.segmented_control(
+            "View", VIEWS, key="view", required=True, on_change=address.keep, args=("view", VIEWS[0])
+        )
         leaving = st.container(width="content")
     is_disturbed = any(run.disturbed for run in finished)
     whole = is_disturbed and view != VIEWS[2] and widgets.include_disturbed()

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.core.base_path import at
+from app.links import address
 from app.report import page_capture
 from app.scaling.breakdown import where_time_went
 from app.scaling.staleness import staleness
@@ -24,7 +25,6 @@ from engine.sweep.repeats import missing
 NEWEST = 50
 EVERY_MS = 2_000
 VIEWS = ("Results", "Scaling", "Where the time went", "Staleness")
-SHOWN = "sweep.shown"  # the sweep that this session showed last
 wanted = st.query_params.get("sweep", "")
 
 
@@ -44,18 +44,19 @@ def page(sweep_id: int) -> None:
         heading(sweep, runs)
         if duel := reader.duels.of_sweep(sweep_id):
             st.html("Part of " + duel_link(f"duel {duel}", duel) + ".")
-        if st.session_state.get(SHOWN) != sweep_id and "view" not in st.query_params:
-            st.session_state.pop("view", None)  # of the sweep shown before
-        st.session_state[SHOWN] = sweep_id
+        address.take("view", VIEWS[0], VIEWS)
         with st.container(horizontal=True, vertical_alignment="center"):
-            view = st.segmented_control(
-                "View",
-                VIEWS,
-                key="view",
-                default=VIEWS[0],
-                required=True,
-                bind="query-params",
-                label_visibility="collapsed",
+            view = (
+                st.segmented_control(
+                    "View",
+                    VIEWS,
+                    key="view",
+                    required=True,
+                    on_change=address.keep,
+                    args=("view", VIEWS[0]),
+                    label_visibility="collapsed",
+                )
+                or VIEWS[0]
             )
             leaving = st.container(width="content")
         every = runs

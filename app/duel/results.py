@@ -4,6 +4,7 @@ import streamlit as st
 
 from app.charts.curve_tables import groups_frame
 from app.duel import charts, tables
+from app.links import address
 from app.ui import components
 from app.ui.html import as_text
 from app.ui.store_access import told
@@ -45,14 +46,15 @@ def show_judged(found: DuelOutcome) -> None:
     against: str = kind
     if kind != charts.SECONDS:
         choices = (kind, charts.SECONDS)
+        address.take("against", kind, choices)
         against = (
             st.segmented_control(
                 "X-axis",
                 choices,
                 key="against",
-                default=kind,
                 required=True,
-                bind="query-params",
+                on_change=address.keep,
+                args=("against", kind),
                 label_visibility="collapsed",
             )
             or kind

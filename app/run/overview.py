@@ -7,6 +7,7 @@ import streamlit as st
 from app.charts import plotly_figures
 from app.charts.curve_charts import FEW
 from app.charts.x_axes import AXES, has_passes, usual_axis
+from app.links import address
 from app.run import live_update
 from app.run.lineage import lineage, what_next
 from app.run.next_steps import next_steps
@@ -17,8 +18,8 @@ from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import Run
 
-SMOOTHING = 0.9
-"""Usual smoothing of curves."""
+SMOOTHING, MOST = 0.9, 0.98
+"""Usual and greatest smoothing of curves."""
 
 
 def overview(run: Run, reader: Reader) -> None:
@@ -69,14 +70,16 @@ def curves(run: Run, reader: Reader) -> None:
         )
         smoothing = SMOOTHING
         if not is_short:
+            address.take("smooth", SMOOTHING)
+            st.session_state["smooth"] = min(MOST, max(0.0, st.session_state["smooth"]))
             smoothing = st.slider(
                 "Smoothing",
                 0.0,
-                0.98,
-                SMOOTHING,
-                0.02,
+                MOST,
+                step=0.02,
                 key="smooth",
-                bind="query-params",
+                on_change=address.keep,
+                args=("smooth", SMOOTHING),
                 width=200,
                 help=f"Exponential moving average for noisy curves with more than {FEW} points; the raw line stays "
                 "visible. Short curves are smoothed less, sums and constants never.",

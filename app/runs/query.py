@@ -6,8 +6,9 @@ from typing import Any
 
 import streamlit as st
 
+from app.links import address
 from app.links.run_ids import is_run_id
-from app.runs import address, columns, grid
+from app.runs import columns, grid
 from app.runs.columns import Column
 from app.ui import current_user
 from app.ui.html import as_text
@@ -86,13 +87,15 @@ def choose(reader: Reader) -> RunsView:
         of, by, mine, starred = _filters(reader)
         columns, sentences = _columns(reader)
         order, wrong, more = _more(reader, columns)
+        address.take("filter", "")
         text = st.text_input(
             "Filter expression",
             key="filter",
             placeholder=FILTER_EXAMPLE,
             help=FILTER_HELP,
             max_chars=LONGEST,
-            bind="query-params",
+            on_change=address.keep,
+            args=("filter", ""),
         )
     matching, problem = _filter(reader, text)
     if problem:
@@ -133,6 +136,7 @@ def clear() -> None:
     for name in SWITCHES:
         st.session_state[name] = False
     address.keep("of", ())
+    address.keep("filter", "")
 
 
 def _all_or_some() -> None:
@@ -217,10 +221,12 @@ class _MoreChoices:
 def _more(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, list[str], _MoreChoices]:
     with st.popover("Display", key="more"):
         order, wrong = _order(reader, columns)
+        address.take("group", False)
         grouped = st.toggle(
             "Group by seed",
             key="group",
-            bind="query-params",
+            on_change=address.keep,
+            args=("group", False),
             help="One row per config: mean and sd over finished runs that differ only in seed.",
         )
         folds = st.toggle(

@@ -22,6 +22,7 @@ from app.charts.sweep_data import (
     statistic_of,
     with_whole_rates,
 )
+from app.links import address
 from app.report import page_capture
 from app.ui import components
 from app.ui.config_form import label_of
@@ -45,10 +46,19 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     `with_disturbed`.
     """
     choices = metric_choices(runs)
-    default = choices.index(default_metric(choices, compares))
-    name = (
-        st.selectbox("Metric", choices, default, key="number", format_func=_label, bind="query-params", width=320)
-        or choices[default]
+    default = default_metric(choices, compares)
+    by_label = {_label(choice): choice for choice in choices}
+    if written := by_label.get(st.query_params.get("number", "")):
+        st.query_params["number"] = written  # links of earlier versions have the label
+    address.take("number", default, choices)
+    name = st.selectbox(
+        "Metric",
+        choices,
+        key="number",
+        format_func=_label,
+        on_change=address.keep,
+        args=("number", default),
+        width=320,
     )
     by_rank = name in _rank_metrics(sweep)
     rated = with_whole_rates(runs, name, reader)

@@ -1,13 +1,15 @@
 """The table of runs, with mouse and keyboard, as a person uses it."""
 
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
+from app.links.compare import ids_text
 from engine.store import Reader, Store
 from tests.browser.conftest import Lab
-from tests.browser.places import settle
+from tests.browser.places import Place, go, settle
 from tests.labs import basic
 
 pytestmark = pytest.mark.browser
@@ -200,3 +202,23 @@ def test_rows_keep_their_places_under_a_moving_pointer(lab: Lab, page: Page) -> 
     assert keys(page) == before
     page.evaluate("() => { performance.now = window.now; }")
     expect(page.locator(f'tr[data-key="run-{new}"]')).to_contain_text("queued")
+
+
+@pytest.mark.parametrize(
+    ("left", "opened"),
+    [
+        ("/runs?group=true&filter=seed+%3E+-1", "/compare?runs={runs}&group=trainers&v=2"),
+        ("/scaling?runs={runs}", "/compare?runs={runs}&x=time&v=2"),
+        ("/scaling?runs={runs}&view=Staleness", "/compare?runs={runs}&v=2"),
+        ("/run?run={run}&smooth=0.5", "/compare?runs={runs}&smooth=0.5&v=2"),
+    ],
+)
+def test_a_link_keeps_what_it_asks_for_where_the_page_left_has_the_same_names(
+    lab: Lab, page: Page, left: str, opened: str
+) -> None:
+    names = {"runs": ids_text(lab.compared), "run": lab.compared[0]}
+    page.goto(lab.address + left.format(**names))
+    page.locator("h1").wait_for()
+    go(page, lab.address, Place("compare", opened.format(**names), "compared runs"))
+    wanted, found = (parse_qs(urlsplit(url).query) for url in (opened.format(**names), page.url))
+    assert {name: found.get(name) for name in wanted} == wanted

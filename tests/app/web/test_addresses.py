@@ -1,0 +1,88 @@
+"""Names in addresses: Streamlit's binding must not take one that another page has (app/links/address.py)."""
+
+import ast
+from dataclasses import fields
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.links.compare import CompareView
+from app.links.launch import ASKED
+from engine.home import ROOT
+
+
+def names(called: str) -> dict[str, list[str]]:
+    """Return the constant names in addresses by file: widgets that Streamlit binds, or those that `address.take`
+    keeps.
+    """
+    found: dict[str, list[str]] = {}
+    for path in (*(ROOT / "app").rglob("*.py"), *(ROOT / "pages").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            options = {each.arg: each.value for each in node.keywords}
+            value = options.get("key") if called == "bind" and "bind" in options else None
+            if called == "take" and isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "address.take":
+                value = node.args[0]
+            if isinstance(value, ast.Constant):
+                found.setdefault(str(path.relative_to(ROOT)), []).append(value.value)
+    return found
+
+
+def test_no_name_that_streamlit_binds_is_another_pages_name() -> None:
+    bound = [name for found in names("bind").values() for name in found]
+    kept = {name for found in names("take").values() for name in found}
+    assert len(bound) > 15 and {"group", "runs", "view"} <= kept
+    assert not set(bound) & (kept | {field.name for field in fields(CompareView)} | set(ASKED))
+    assert len(bound) == len(set(bound)), "two pages bind one name"
+
+
+SCRIPT = """
+import streamlit as st
+from app.links import address
+usual, known = st.session_state["case"]
+address.take("it", usual, known)
+if isinstance(usual, bool):
+    st.toggle("it", key="it", on_change=address.keep, args=("it", usual))
+elif isinstance(usual, tuple):
+    st.multiselect("it", ["a", "b"], key="it", on_change=address.keep, args=("it", usual))
+elif isinstance(usual, float):
+    st.number_input("it", key="it", on_change=address.keep, args=("it", usual))
+else:
+    st.selectbox("it", known, key="it", on_change=address.keep, args=("it", usual))
+"""
+
+
+@pytest.mark.parametrize(
+    ("usual", "known", "written", "read", "wrong"),
+    [
+        (False, None, "true", True, ["yes"]),
+        (0.9, None, "0.5", 0.5, ["much"]),
+        ("a", ["a", "b"], "b", "b", ["c"]),
+        (("a",), None, ["b", "a"], ["b", "a"], []),
+    ],
+)
+def test_a_kept_value_is_read_from_the_address_written_after_a_change_and_absent_where_usual(
+    usual: Any, known: Any, written: str | list[str], read: Any, wrong: list[str]
+) -> None:
+    def opened(value: str | list[str] | None) -> AppTest:
+        test = AppTest.from_string(SCRIPT)
+        test.session_state["case"] = (usual, known)
+        if value is not None:
+            test.query_params["it"] = value
+        return test.run()
+
+    plain = list(usual) if isinstance(usual, tuple) else usual
+    assert opened(None).session_state["it"] == plain
+    test = opened(written)
+    assert not test.exception and test.session_state["it"] == read
+    for value in wrong:
+        assert opened(value).session_state["it"] == plain
+    (widget,) = [*test.toggle, *test.number_input, *test.selectbox, *test.multiselect]
+    widget.set_value(plain).run()
+    assert "it" not in test.query_params and test.session_state["it"] == plain
+    widget.set_value(read).run()
+    assert test.query_params["it"] == written
+    del test.query_params["it"]  # another link to the same page, with the usual value
+    assert test.run().session_state["it"] == plain
