@@ -32,15 +32,15 @@ def launch(
     once: LaunchKey | None = None,
 ) -> int:
     """Queue a run of experiment `name` and return its id; `parent_id` is the run to resume, or without `resumes`, to
-    repeat.
+    repeat. A preset whose settings were changed is not recorded as the run's preset.
 
     A repeated idempotency key `once` launches nothing and returns the existing run.
 
     Raises UnknownName, ConfigError, DeviceError if it can't run on this machine, StoreBusy.
     """
     found = experiment(name)
-    if preset:
-        found.preset(preset)
+    if preset and found.configure(preset) != config:
+        preset = None
     owner = owner_of(owner)
     asked = demand(config, machine_for(home, terms))
     settings, title = config.model_dump(mode="json"), title if parent_id else checked_name(title)

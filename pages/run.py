@@ -6,6 +6,7 @@ from app.actions.submit import carry_out_waiting
 from app.charts.x_axes import AXES
 from app.run import live_update
 from app.run.header import heading
+from app.run.overview import UNFOLDED
 from app.run.sections import SECTIONS, tabs
 from app.ui import components, widgets
 from app.ui.html import run_link
@@ -15,7 +16,7 @@ from app.ui.store_access import reading
 carry_out_waiting()
 wanted = st.query_params.get("run", "")
 if st.query_params.get("section") == live_update.MACHINE:  # addresses of earlier versions
-    st.session_state["machine"] = True  # its address follows: Streamlit refuses to set that of a bound widget
+    st.session_state[UNFOLDED] = wanted
 if (x := st.query_params.get("x", "").lower()) in AXES:
     st.session_state["axis"] = x
 

@@ -8,7 +8,7 @@ from app.report import page_capture
 from app.scaling.breakdown import where_time_went
 from app.scaling.staleness import staleness
 from app.scaling.study import of_sweep
-from app.scaling.target import to_a_target
+from app.scaling.target import to_a_target, usual_goal
 from app.scaling.view import scaling
 from app.sweep.chart import results
 from app.sweep.export import download_button, sweep_facts
@@ -19,6 +19,7 @@ from app.ui.html import breadcrumb, duel_link, link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 from app.ui.time_difference import complete, time_difference
+from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.sweep_cells import by_cell, measured
 from engine.sweep.repeats import missing
 
@@ -68,7 +69,14 @@ def page(sweep_id: int) -> None:
             page_capture.facts("Sweep", sweep_facts(sweep, runs))
             if view == VIEWS[0]:
                 groups = complete(by_cell(sweep, runs))
-                compares = time_difference(groups, reader, by_median=sweep.timing is not None, whole=whole)
+                statistic: Statistic = "mean" if sweep.timing is None else "median"
+                compares = time_difference(
+                    groups,
+                    reader,
+                    by_median=sweep.timing is not None,
+                    whole=whole,
+                    goal=lambda counted: usual_goal(counted, runs, reader, statistic),
+                )
                 results(sweep, runs, reader, compares, with_disturbed=whole)
             elif view == VIEWS[3]:
                 staleness(runs, reader, str(sweep_id), sweep.fields)

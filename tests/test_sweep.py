@@ -161,6 +161,17 @@ def test_a_launch_queues_every_run_with_its_own_demand_and_name(home: Home) -> N
     HogwildConfig.check(runs[0].config)
 
 
+def test_a_preset_with_changed_settings_is_not_recorded(home: Home) -> None:
+    found = experiment("hogwild")
+    for changes, preset in (({}, "quick"), ({"learning_rate": 0.02}, None)):
+        config = found.configure("quick", changes)
+        run_id = launch(home, "hogwild", config, owner="Ada", preset="quick")
+        base = {**found.preset("quick").settings, **changes}
+        sweep_id = launch_sweep(home, "hogwild", base, {"trainers": [1, 2]}, 2, owner="Ada", preset="quick")
+        with Reader.open(home) as reader:
+            assert {run.preset for run in [reader.runs.one(run_id), *reader.sweeps.runs(sweep_id)]} == {preset}
+
+
 def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(home: Home) -> None:
     settings = experiment("hogwild").preset("quick").settings
     config, longest = experiment("hogwild").config.check(settings), "x" * 199 + "y"

@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.core.current_load import slowed_by_others
 from app.core.formatting import duration
 from app.ui import current_user, permissions
 from app.ui.html import as_text
@@ -28,10 +29,13 @@ def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, as
             priority=asked.priority,
             oversubscribe=asked.oversubscribe,
         )
+        slowed = slowed_by_others(reader)
     starts = start_in_words(found.starts_in_s) or "unknown"
     show_facts([("Estimated duration", takes(found.takes)), ("Estimated start", starts)])
     if found.reason:
         st.caption(as_text(f"If launched now, it {found.reason}."))
+    if slowed:
+        st.caption(slowed)
 
 
 def takes(found: Estimate | None) -> str:

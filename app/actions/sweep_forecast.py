@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
+from app.core.current_load import slowed_by_others
 from app.core.formatting import duration
 from app.ui import current_user
 from app.ui.html import as_text, number
@@ -40,7 +41,9 @@ def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | N
         took = "" if most.idle_s is None else f", about {duration(most.idle_s)} and {hours(most)}"
         shown.append(("With all repeats", f"{len(planned.cells) + len(repeats):,} runs{took}"))
     show_facts(shown)
-    for sentence in caveats(found):
+    with reading() as reader:
+        slowed = slowed_by_others(reader)
+    for sentence in filter(None, [*caveats(found), slowed]):
         st.caption(as_text(sentence))
 
 

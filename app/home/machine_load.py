@@ -1,24 +1,21 @@
 """The current load of the machine, as HTML for the Home page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from app.core.formatting import since, size
-from app.core.machine_token import SILENT_S
+from app.core.current_load import OTHERS, Loads, fresh, share_of_others
+from app.core.formatting import size
 from app.ui.html import bar, block, facts, joined, run_link
 from app.ui.run_state import waiting
 from engine.home import Home
-from engine.store import MachineSample, Reader
+from engine.store import Reader
 from engine.store.records import Run
 from engine.system.disk_space import storage
 from engine.system.machine import Machine, machine
 
 LITTLE = 0.05
 """A disk with a smaller free share is shown as nearly full."""
-OTHERS = 0.2
-"""Share of the CPU beyond the allocated cores from which other programs are named."""
-Loads = Mapping[tuple[str, str], float]
 
 
 def machine_html(reader: Reader, home: Home) -> Markup:
@@ -38,11 +35,6 @@ def machine_html(reader: Reader, home: Home) -> Markup:
     return block("pl-load", facts(pairs))
 
 
-def fresh(samples: Sequence[MachineSample]) -> Loads:
-    """Return the values of recent samples by source and name."""
-    return {(sample.source, sample.name): sample.value for sample in samples if (since(sample.at) or 0.0) < SILENT_S}
-
-
 def _gpus(here: Machine, holders: Sequence[Run], loads: Loads) -> list[tuple[str, str]]:
     found = []
     for gpu in here.gpus:
@@ -60,7 +52,7 @@ def _gpus(here: Machine, holders: Sequence[Run], loads: Loads) -> list[tuple[str
 
 def _cpu(percent: float | None, held: float) -> str:
     """Return the load, with the share that is beyond the allocated cores: at least this is of other programs."""
-    others = (percent or 0.0) / 100 - held
+    others = share_of_others(percent, held)
     note = (f"at least {100 * others:.0f} % " if held else "") + "by other programs" if others >= OTHERS else ""
     return _percent(percent, "CPU", note)
 

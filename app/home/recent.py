@@ -99,6 +99,9 @@ def _length(since: str) -> Markup:
 
 
 def _runs(since: str, **asked: str) -> str:
-    """Return the address of the table of runs with those that ended after `since`."""
-    filtered = f'ended > "{since}"'
+    """Return the address of the table of runs with those that ended after `since`, rounded to a minute before it."""
+    hours, minutes = divmod(int(seconds_since(since) or 0.0) // 60 + 1, 60)
+    parts = ((hours // 24, "d"), (hours % 24, "h"), (minutes, "min"))
+    ago = " ".join(f"{count} {unit}" for count, unit in parts if count)
+    filtered = f'ended > "{ago} ago"'
     return at(f"/runs?{urlencode(asked | {'filter': filtered})}")

@@ -106,8 +106,14 @@ def launchpad(
                 )
             if draft is None and "" in problems:
                 st.error(as_text(problems[""]))
-        label = f"Launch {sweep_forecast.count_of(draft.plan, draft.timing)}" if draft and draft.plan else "Launch"
-        if action.button(label, type="primary", disabled=not ready, width="stretch", key="launch"):
+        # No number of runs: a press right after typing a value launches that value, which the label can't show yet.
+        if action.button(
+            "Launch" if draft is None else "Launch sweep",
+            type="primary",
+            disabled=not ready,
+            width="stretch",
+            key="launch",
+        ):
             _launch(found, preset, config, values, draft, title, asked)
         _footer(found, preset, values, asked)
 

@@ -7,7 +7,7 @@ import streamlit as st
 from app.actions.submit import Repetition, Resumption, order
 from app.core.formatting import duration
 from app.ui import current_user, permissions
-from app.ui.html import as_text, fact_row, joined, run_link
+from app.ui.html import as_text, fact_row, run_link
 from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import why_not_resumable, why_not_retriable
@@ -24,21 +24,26 @@ LONG_CHAIN = 2
 def lineage(run: Run, reader: Reader) -> None:
     """Link the run to its parent and to the runs that resume or retry it; show nothing if there are none.
 
-    A longer chain is listed completely, from its first run to its last.
+    A longer chain is listed instead, from its first run to its last.
     """
     before = _before(run, reader)
-    said = [run_link(before, run.parent_id) if run.parent_id else f"{before}, which was deleted"] if before else []
-    said += [run_link(f"resumed as run {run_id}", run_id) for run_id in reader.runs.resumed_as(run.id)]
-    said += [run_link(f"retried as run {run_id}", run_id) for run_id in reader.runs.retried_as(run.id)]
-    if not said:
-        return
-    if len(chain := reader.runs.chain(run.id)) > LONG_CHAIN:
-        links = (
-            f"run {each} (this one)" if each == run.id else run_link(f"run {each} ({status})", each)
+    names = {run.parent_id: before} if before and run.parent_id else {}
+    names |= {each: f"resumed as run {each}" for each in reader.runs.resumed_as(run.id)}
+    names |= {each: f"retried as run {each}" for each in reader.runs.retried_as(run.id)}
+    chain = reader.runs.chain(run.id)
+    if len(chain) > LONG_CHAIN:
+        said = [
+            f"run {each} (this one)"
+            if each == run.id
+            else run_link(f"{names.get(each, f'run {each}')} ({status})", each)
             for each, status in chain
-        )
-        said.append("lineage: " + joined(links))
-    st.html(fact_row(said))
+        ]
+    else:
+        said = [run_link(words, each) for each, words in names.items()]
+    if before and not run.parent_id:
+        said.insert(0, f"{before}, which was deleted")
+    if said:
+        st.html(fact_row(said))
 
 
 def _before(run: Run, reader: Reader) -> str:

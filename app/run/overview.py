@@ -20,6 +20,7 @@ from engine.store.records import Run
 
 SMOOTHING, MOST = 0.9, 0.98
 """Usual and greatest smoothing of curves."""
+UNFOLDED = "machine.unfolded"  # the run that an address of an earlier version opened with its machine's load
 
 
 def overview(run: Run, reader: Reader) -> None:
@@ -98,7 +99,11 @@ def _machine(run: Run, reader: Reader) -> None:
     """Show the load of the machine during the run, folded; drawn only while it is open."""
     if not reader.details.has_machine_samples(run.id):
         return
-    with st.expander("Machine", key="machine", on_change="rerun", bind="query-params", type="compact") as fold:
+    # By its default: from a link inside the console, Streamlit resets a bound widget that the address does not have.
+    unfolded = st.session_state.get(UNFOLDED) == str(run.id)
+    with st.expander(
+        "Machine", unfolded, key="machine", on_change="rerun", bind="query-params", type="compact"
+    ) as fold:
         if not fold.open:
             return
         drawn = live_update.machine(run, reader)

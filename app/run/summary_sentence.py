@@ -30,7 +30,9 @@ def summary_sentence(
         return ""
     known = metric(result.result.metric)
     value = " ".join(filter(None, (known.label, number(result.value, unit=known.unit), known.unit)))
-    took = f" in {duration(run.execution_time_s)}" if run.execution_time_s is not None else " so far"
+    took = (
+        f" in {duration(run.execution_time_s)}" if run.execution_time_s is not None else " so far" if run.active else ""
+    )
     parts = [value + took, _waiting(run, phases, ranks), _staleness(summaries)]
     return "; ".join(filter(None, parts)) + "."
 

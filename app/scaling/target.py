@@ -16,7 +16,19 @@ from app.ui import components
 from app.ui.html import as_text, nowrap, table
 from app.ui.interval_text import EXPLAINED, with_interval
 from engine.analysis.scaling.scaling_data import Study, words_of
-from engine.analysis.scaling.targets import TargetReached, choices, split_in_words, to_target, usual_target, way
+from engine.analysis.scaling.speedup import sizes
+from engine.analysis.scaling.targets import (
+    Goal,
+    TargetReached,
+    choices,
+    split_in_words,
+    to_goal,
+    to_target,
+    usual_target,
+    way,
+    words_of_target,
+)
+from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.update_clock import updates_at
 from engine.metrics import metric
 from engine.store import Reader
@@ -70,6 +82,9 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
     sentences = []
     for line in found.line_keys():
         said = split_in_words([each for each in reached if each.line == line], words_of(found.field)[0], unit)
+        said += _before_fastest(
+            found, [each for each in reached if each.line == line], words_of_target(name, target), unit
+        )
         if said:
             title = line_title(found, line)
             sentences.append(f"{title}: {said}" if title else said)
@@ -87,6 +102,21 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
     st.caption(
         f"For each run time = {unit}s × seconds per {unit}; the columns are {found.statistic}s over runs. "
         f"{intervals}A configuration can be faster by needing fewer {unit}s, or less time for each. {counted}"
+    )
+
+
+def usual_goal(
+    groups: Mapping[str, Sequence[RunRow]], runs: Sequence[RunRow], reader: Reader, statistic: Statistic
+) -> Goal | None:
+    """Return how groups reached the target that the section offers for all runs of the page; None without one."""
+    name = next(iter(choices(runs)), "")
+    target = usual_target(runs, name) if name else None
+    if target is None:
+        return None
+    own = [run for each in groups.values() for run in each]
+    when, unit = in_updates(own, reader.studies.reached([run.id for run in own], name, target, way(name)), reader)
+    return to_goal(
+        name, target, unit, {title: [run.id for run in each] for title, each in groups.items()}, when, statistic
     )
 
 
@@ -131,6 +161,16 @@ def _charts(found: Study, reached: Sequence[TargetReached], key: str, unit: str)
                 height=HEIGHT_PX,
                 colours=colours,
             )
+
+
+def _before_fastest(found: Study, reached: Sequence[TargetReached], words: str, unit: str) -> str:
+    """Return which size reached a target before the one of most work per second, as a sentence after another."""
+    if not reached:
+        return ""
+    plural, singular = words_of(found.field)
+    best = max(sizes(found.of(reached[0].line), statistic=found.statistic), key=lambda size: size.per_second.mean)
+    named = {each.count: f"{each.count} {singular if each.count == 1 else plural}" for each in reached}
+    return Goal(words, unit, {named[each.count]: each for each in reached}).before(named.get(best.count, ""))
 
 
 def _table(found: Study, reached: Sequence[TargetReached], unit: str) -> str:

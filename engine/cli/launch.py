@@ -80,7 +80,8 @@ def run_command(
     home = Home.find()
     run_id = _launch(home, experiment_name, preset, owner, **asked)
     if not as_json:
-        click.echo(f"Run {run_id}: {experiment_name}{f', preset {preset}' if preset else ''}, by {owner}.")
+        known = f", preset {preset}" if preset and not asked["settings"] else ""
+        click.echo(f"Run {run_id}: {experiment_name}{known}, by {owner}.")
     tell_ignored_settings(home)
     ended = RunWatch(home, run_id, owner).until_ended()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:

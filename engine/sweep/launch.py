@@ -40,12 +40,12 @@ def launch_sweep(
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
     After `stop_after` failed cells the queued runs are cancelled; `figure` names the published figure that it
-    reproduces. With `timing` it is exclusive, begins with a warm-up run, and the runner adds runs of each combination
-    to the `seeds` ones until its median time is known. Raises what `plan` raises, DeviceError for a run that could
-    never run here, StoreBusy if the store is locked.
+    reproduces. A preset of which other settings than the varied ones were changed is not recorded. With `timing` it
+    is exclusive, begins with a warm-up run, and the runner adds runs of each combination to the `seeds` ones until
+    its median time is known. Raises what `plan` raises, DeviceError for a run that could never run here, StoreBusy
+    if the store is locked.
     """
-    if preset:
-        experiment(name).preset(preset)
+    usual = experiment(name).configure(preset)
     owner, title = owner_of(owner), checked_name(title)
     if stop_after is not None and stop_after < 1:
         raise ConfigError(
@@ -58,6 +58,9 @@ def launch_sweep(
         )
     exclusive = exclusive or timing is not None
     planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
+    fixed = planned.cells[0].config.model_dump(exclude={*planned.grid})
+    if fixed != usual.model_dump(exclude={*planned.grid}):
+        preset = None
     if timing:
         timing.checked(fewest=seeds)
     runs = new_runs(planned.cells, title, machine_for(home, terms))

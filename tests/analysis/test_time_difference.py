@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.analysis.scaling.targets import Goal, to_goal
 from engine.analysis.scaling.time_difference import ACTIVITIES, TimeSpent, not_comparable, time_spent, why_faster
 from tests.analysis.test_speedup import AROUND, run
 
@@ -113,3 +114,43 @@ def test_runs_are_read_without_servers_and_those_of_another_task_do_not_compare(
 def test_those_about_as_fast_as_the_fastest_are_named() -> None:
     said = why_faster([took("run 1", 10.0), took("run 2", 5.0), took("run 3", 5.2)])
     assert said.startswith("Fastest: run 2 (5 s); slowest: run 1 (10 s). Within 5 % of the fastest: run 3. ")
+
+
+def at_goal(**times: tuple[float, float]) -> Goal:
+    """Return a goal that names reached with so many updates in so many seconds."""
+    names = [name.replace("_", " ") for name in times]
+    when = dict(enumerate(times.values()))
+    return to_goal("test/accuracy", 90.0, "update", {name: [place] for place, name in enumerate(names)}, when)
+
+
+def test_one_that_does_most_work_per_second_and_is_first_at_the_target_is_named_once() -> None:
+    found = [took("trainers 4", 4.0, ranks=4), took("trainers 1", 8.0, ranks=1)]
+    said = why_faster(found, at_goal(trainers_4=(100, 2.0), trainers_1=(100, 5.0)))
+    assert said.startswith(
+        "Fastest by samples per second: trainers 4 (250), also first at test accuracy 90 % (2 s); slowest: trainers 1"
+    )
+    assert "First at" not in said
+
+
+def test_another_one_first_at_the_target_is_named_with_what_the_fastest_needed_more() -> None:
+    found = [took("trainers 4", 4.0, ranks=4), took("trainers 1", 8.0, ranks=1)]
+    said = why_faster(found, at_goal(trainers_4=(300, 3.0), trainers_1=(100, 2.0)))
+    assert said.startswith("Fastest by samples per second: trainers 4 (250); slowest: trainers 1 (125). ")
+    assert said.endswith(
+        " First at test accuracy 90 %: trainers 1 (2 s), before trainers 4 (3 s), which needed 3 times as many "
+        "updates, each taking 0.5 times as long."
+    )
+    near = why_faster(found, at_goal(trainers_4=(300, 2.05), trainers_1=(100, 2.0)))
+    assert near.endswith("trainers 1 (2 s), without a clear difference from trainers 4 (2.05 s).")
+
+
+def test_only_configurations_of_which_all_runs_reached_the_target_are_named_first() -> None:
+    found = [took("trainers 4", 4.0, ranks=4), took("trainers 1", 8.0, ranks=1)]
+    groups = {"trainers 4": [1], "trainers 1": [2, 3]}
+    some = to_goal("test/accuracy", 90.0, "update", groups, {1: (100, 3.0), 2: (100, 2.0)})
+    assert why_faster(found, some) == why_faster(found)
+    alike = [took("trainers 4", 8.1, ranks=4), took("trainers 1", 8.0, ranks=1)]
+    said = why_faster(alike, at_goal(trainers_4=(300, 6.0), trainers_1=(100, 2.0)))
+    assert said.startswith(
+        "All did about as much per second: 123 to 125 samples. First at test accuracy 90 %: trainers 1"
+    )

@@ -101,7 +101,7 @@ def test_a_lab_is_shown_with_what_is_on_what_ended_who_is_ahead_and_how_busy_the
     assert "4 runs ended" in counted and "1 finished, 1 failed, 1 cancelled, 1 lost" in counted
     (cancelled,) = re.findall(r'<a href="([^"]+)">1 cancelled</a>', found["home-news"])
     query = dict(parse_qsl(urlsplit(unescape(cancelled)).query))
-    assert query["show"] == "cancelled" and "status" not in query["filter"]
+    assert query["show"] == "cancelled" and re.fullmatch(r'ended > "(\d+ (d|h|min) ?)+ago"', query["filter"])
     assert ids_of(opened("runs", query)) == [f"run-{lab['cancelled']}"]
     assert "1 queued" in found["home-queue"] and "1 queued" in found["home-machine"]
     assert f'/run?run={lab["queued"]}"' in found["home-queue"] and "waits for" in found["home-queue"]

@@ -1,5 +1,6 @@
 """The queue in the console: why a run waits, the order, what can be done about it, and what a launch would meet."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from app.ui import config_form
 from engine.access.quotas import Limits, set_limits
 from engine.commands.catalogue import add_environment, remove
 from engine.home import Home
-from engine.store import Demand, ProcessIdentity, Reader, Store
+from engine.store import Demand, MachineSample, ProcessIdentity, Reader, Store
 from engine.store.records import Status
 from engine.system.machine import machine
 from engine.system.processes import me
@@ -39,6 +40,19 @@ def test_a_waiting_run_says_why_on_its_page_and_in_the_list(home: Home, lab: dic
     states = {row["key"]: row["Status"] for row in rows_of(listed)}
     assert f"run {lab['starting']} holds" in states[f"run-{lab['queued']}"]["note"]
     assert any(expander.label == "Queue: 1 queued" for expander in listed.expander)
+
+
+def test_the_estimates_before_a_launch_name_the_load_by_other_programs(home: Home) -> None:
+    cores = machine().cores
+    for percent, named in ((70.0, True), (5.0, False)):
+        with Store.open(home) as store:
+            at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            store.machine.add([MachineSample(at, "host", "cpu_percent", percent)])
+        sentence = f"Other programs use {0.7 * cores:.1f} of {cores} cores: it may take longer."
+        test = form()
+        assert (sentence in words(test)) is named
+        test.toggle(key="sweep.on.hogwild").set_value(True)
+        assert (sentence in words(test.run())) is named
 
 
 def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(

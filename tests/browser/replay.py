@@ -2,7 +2,7 @@
 open page follows.
 """
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from engine.store import Reader
 from engine.store.records import RunRow
@@ -25,7 +25,13 @@ def launch_sweep(page: Page, address: str, settings: str, values: str, runs: int
     page.goto(f"{address}/launch?experiment=hogwild&preset=quick{settings}")
     page.get_by_text("Run a sweep", exact=True).click()
     page.get_by_role("textbox", name="Values of trainers").fill(values)
-    return launch(page, f"Launch {runs} runs", to="sweep")
+    return launch_shown_sweep(page, runs)
+
+
+def launch_shown_sweep(page: Page, runs: int) -> int:
+    """Launch the sweep of the open form once it shows this number of runs, and return its id."""
+    expect(page.get_by_text(f"{runs} runs: ")).to_be_visible()
+    return launch(page, "Launch sweep", to="sweep")
 
 
 def runs_of(lab: Lab, sweep: int) -> list[RunRow]:

@@ -115,3 +115,5 @@ def test_an_old_address_of_the_machines_load_opens_from_another_runs_page(lab: L
     arrive(page, Place("machine", f"/run?run={other}&section=Machine", f"Run {other}:"))
     expect(page.get_by_role("heading", name=f"Run {other}:")).to_be_visible()
     expect(page.get_by_text("StreamlitAPIException")).to_have_count(0)
+    arrive(page, Place("machine", f"/run?run={lab.running}&section=Machine", f"Run {lab.running}:"))
+    expect(page.locator("details[open] > summary", has_text="Machine")).to_be_visible()

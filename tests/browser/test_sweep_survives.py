@@ -10,6 +10,7 @@ from engine.store import Reader, Sweep
 from engine.system.runner_process import runner_process
 from engine.upkeep.leftovers import leftovers
 from tests.browser.conftest import Console
+from tests.browser.replay import launch_shown_sweep
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(2_400)]
@@ -22,10 +23,7 @@ def test_a_sweep_of_20_runs_survives_a_kill_of_console_and_runner_half_way(conso
     page.get_by_role("textbox", name="Values of trainers").fill("1, 2")
     page.get_by_role("spinbutton", name="Seeds", exact=True).fill("10")
     page.get_by_role("spinbutton", name="Seeds", exact=True).press("Enter")
-    page.get_by_role("button", name="Launch 20 runs", exact=True).click()
-    page.get_by_role("textbox", name="Your name").fill("Ada")
-    page.get_by_role("button", name="Save and launch").click()
-    page.wait_for_url("**/sweep?sweep=1")
+    assert launch_shown_sweep(page, 20) == 1
     expect(page.locator("a.pl-cell")).to_have_count(20)
     wait_until(
         lambda: sweep(console).ended >= 8 and "running" in sweep(console).statuses,

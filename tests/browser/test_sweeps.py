@@ -17,7 +17,7 @@ from engine.store.records import ENDED, RunRow
 from engine.sweep.launch import launch_sweep as queue_sweep
 from engine.system.machine import machine
 from tests.browser.conftest import Console, Lab
-from tests.browser.replay import launch, launch_sweep, runs_of
+from tests.browser.replay import launch_shown_sweep, launch_sweep, runs_of
 from tests.labs import basic
 from tests.labs.small import finish
 from tests.waiting import PATIENCE_S, wait_until
@@ -93,7 +93,7 @@ def test_a_pipelines_splits_are_swept_and_drawn_beside_what_would_be_ideal(conso
     page.goto(f"{console.address}/launch?experiment=pipeline&preset=quick&set=batches:3")
     page.get_by_text("Run a sweep", exact=True).click()
     page.get_by_role("textbox", name="Values of splits").fill("1, 2, 4")
-    launch(page, "Launch 3 runs", to="sweep")
+    launch_shown_sweep(page, 3)
     expect(page.locator("a.pl-cell.pl-finished")).to_have_count(3, timeout=RUNS_MS)
     page.wait_for_function(POINTS, arg=3)
     drawn = page.locator(".pl-figure").evaluate("plot => plot.data.map(trace => trace.name)")

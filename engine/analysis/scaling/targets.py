@@ -7,8 +7,12 @@ from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.statistics.intervals import Interval, mean_interval
 from engine.analysis.tuning import Better, easier
+from engine.filter.times import duration
 from engine.metrics import metric
 from engine.store.records import RunRow
+
+ALIKE = 0.05
+"""Relative difference of times or amounts of work up to which they count as equal; also that of shares of a time."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,60 @@ class TargetReached:
     update_s: Interval | None = None
     """Seconds per update."""
     time_s: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A target, and how configurations, by name, reached it."""
+
+    words: str
+    """Such as `test accuracy 90 %`."""
+    unit: str
+    """What is counted until then: update or step."""
+    reached: Mapping[str, TargetReached]
+
+    def time(self, name: str) -> Interval | None:
+        """Return the time until all runs of a configuration had reached it; None if some did not."""
+        found = self.reached.get(name)
+        return found.time_s if found and found.reached == found.runs else None
+
+    def first(self) -> str:
+        """Return which configuration reached it first, by mean or median time; empty with less than two."""
+        return next(iter(self._order()), "")
+
+    def last(self) -> str:
+        """Return which configuration reached it last; empty with less than two."""
+        return next(reversed(self._order()), "")
+
+    def _order(self) -> list[str]:
+        times = {name: known.mean for name in self.reached if (known := self.time(name))}
+        return sorted(times, key=lambda name: times[name]) if len(times) > 1 else []
+
+    def also(self, fastest: str) -> str:
+        """Return that the configuration that does most work per second also reached it first, if so."""
+        time = self.time(fastest)
+        return f", also first at {self.words} ({time_text(time.mean)})" if time and self.first() == fastest else ""
+
+    def before(self, name: str) -> str:
+        """Return which configuration was first, and what another one needed compared with it, as a sentence after
+        another; empty if they are the same, or one of them is unknown.
+        """
+        first = self.first()
+        own, other = self.time(first), self.time(name)
+        if first == name or not own or not other:
+            return ""
+        lead, time = f" First at {self.words}: {first} ({time_text(own.mean)})", time_text(other.mean)
+        if other.mean <= (1 + ALIKE) * own.mean or (min(own.count, other.count) > 1 and other.low <= own.high):
+            return f"{lead}, without a clear difference from {name} ({time})."
+        updates = [interval.mean for each in (first, name) if (interval := self.reached[each].updates)]
+        if len(updates) < 2 or not min(updates):
+            return f"{lead}, before {name} ({time})."
+        # Not the ratio of the mean seconds per update: with it the factors would not multiply to the whole.
+        more, longer = updates[1] / updates[0], other.mean / own.mean
+        return (
+            f"{lead}, before {name} ({time}), which needed {more:.2g} times as many {self.unit}s, each taking "
+            f"{longer / more:.2g} times as long."
+        )
 
 
 def choices(runs: Sequence[RunRow]) -> list[str]:
@@ -81,6 +139,28 @@ def _of(
     return TargetReached(line, count, len(ids), len(found), updates, each_s, times)
 
 
+def to_goal(
+    name: str,
+    target: float,
+    unit: str,
+    groups: Mapping[str, Sequence[int]],
+    reached: Mapping[int, tuple[float, float]],
+    statistic: Statistic = "mean",
+) -> Goal:
+    """Return how groups of runs, by id, reached a target."""
+    found = {
+        title: _of((), 0, ids, [reached[run_id] for run_id in ids if run_id in reached], statistic)
+        for title, ids in groups.items()
+    }
+    return Goal(words_of_target(name, target), unit, found)
+
+
+def words_of_target(name: str, target: float) -> str:
+    """Return a target such as `test accuracy 90 %`."""
+    known = metric(name)
+    return f"{known.label[:1].lower()}{known.label[1:]} {target:.4g} {known.unit}".strip()
+
+
 def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> str:
     """Return a comparison of the largest and the smallest count that reached the target, as a sentence; empty without
     two counts. `unit` is update or step.
@@ -102,3 +182,8 @@ def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> 
     short = [f"{each.count} ({each.reached} of {each.runs})" for each in (first, last) if each.reached < each.runs]
     missing = f" Only runs that reached it count: {', '.join(short)}." if short else ""
     return f"{last.count} {plural} take {time} the time to target of {first.count}: {more}.{missing}"
+
+
+def time_text(time_s: float) -> str:
+    """Return a time in words, with milliseconds below one second."""
+    return f"{time_s:.3g} s" if 1 <= time_s < 100 else duration(time_s) if time_s >= 100 else f"{time_s * 1e3:.3g} ms"

@@ -12,15 +12,13 @@ from engine.access.quotas import DISTURBED_ABOVE_PERCENT
 from engine.analysis.disturbance import MOST_NAMED
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.scaling.breakdown import SERVE, PhasesOf
-from engine.filter.times import duration
+from engine.analysis.scaling.targets import ALIKE, Goal, time_text
 from engine.registry import server_roles
 from engine.store import Surroundings
 from engine.store.records import RunRow
 
 Compares = Literal["time", "rate", "neither"]
 """What can be compared between runs: their times; after unequal amounts of work, only the work per second."""
-ALIKE = 0.05
-"""Relative difference of times or amounts of work up to which they count as equal; also that of shares of a time."""
 EXPLAINS, TOGETHER = 0.5, 0.7
 """Part of a difference in time that one activity, or two together, must account for to explain it."""
 MOST_DISTURBED = 0.99
@@ -144,11 +142,11 @@ def is_work_unequal(found: Sequence[TimeSpent]) -> bool:
     return min(amounts, default=0.0) > 0 and max(amounts) > (1 + ALIKE) * min(amounts)
 
 
-def why_faster(found: Sequence[TimeSpent]) -> str:
-    """Return which was fastest and what explains it, as one to three sentences; empty with less than two.
+def why_faster(found: Sequence[TimeSpent], goal: Goal | None = None) -> str:
+    """Return which was fastest and what explains it, as some sentences; empty with less than two.
 
-    Different amounts of work are named first; then work per second is compared. The fastest is compared with the
-    slowest. Last come the oversubscribed ones.
+    Different amounts of work are named first; then, and with a goal, work per second is compared. The fastest is
+    compared with the slowest, and with the first at the goal. Last come the oversubscribed ones.
     """
     if len(found) < 2:
         return ""
@@ -163,32 +161,38 @@ def why_faster(found: Sequence[TimeSpent]) -> str:
             f"The runs did different amounts of work ({min(amounts):,.0f} to {max(amounts):,.0f} {unit}), so their "
             "times alone do not compare. "
         )
-        return lead + _compared(found, lambda each: each.time_s / each.amount, unit) + caution
-    return _compared(found, lambda each: each.time_s, "") + caution
+        return lead + _compared(found, lambda each: each.time_s / each.amount, unit, goal) + caution
+    if goal and goal.first() and all(amount > 0 for each in found for amount in each.work):
+        return _compared(found, lambda each: each.time_s / each.amount, found[0].unit, goal) + caution
+    return _compared(found, lambda each: each.time_s, "", None) + caution
 
 
-def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], unit: str) -> str:
-    """Return the comparison of the lowest and highest time, or time per unit of work."""
+def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], unit: str, goal: Goal | None) -> str:
+    """Return the comparison of the lowest and highest time, or time per unit of work, and which reached the goal
+    first.
+    """
     fast, slow = min(found, key=cost), max(found, key=cost)
+    first = goal.before(goal.last()) if goal else ""
     if cost(slow) <= (1 + ALIKE) * cost(fast):
         return (
-            f"All did about as much per second: {_span(_rate(slow), _rate(fast))} {unit}."
+            f"All did about as much per second: {_span(_rate(slow), _rate(fast))} {unit}.{first}"
             if unit
-            else f"All took about as long: {_span(_s(fast.time_s), _s(slow.time_s))}."
+            else f"All took about as long: {_span(time_text(fast.time_s), time_text(slow.time_s))}."
         )
     if len(fast.times_s) > 1 and len(slow.times_s) > 1 and _overlap(fast, slow, unit):
         return (
             f"No clear difference{' per second' if unit else ''}: the runs of {fast.name} and {slow.name}, the fastest "
-            "and the slowest on average, overlap."
+            f"and the slowest on average, overlap.{first}"
         )
+    also = goal.also(fast.name) if goal else ""
     said = (
-        f"Fastest by {unit} per second: {fast.name} ({_rate(fast)}); slowest: {slow.name} ({_rate(slow)})."
+        f"Fastest by {unit} per second: {fast.name} ({_rate(fast)}){also}; slowest: {slow.name} ({_rate(slow)})."
         if unit
-        else f"Fastest: {fast.name} ({_s(fast.time_s)}); slowest: {slow.name} ({_s(slow.time_s)})."
+        else f"Fastest: {fast.name} ({time_text(fast.time_s)}); slowest: {slow.name} ({time_text(slow.time_s)})."
     )
     near = [each.name for each in found if each is not fast and cost(each) <= (1 + ALIKE) * cost(fast)]
     alike = f" Within {100 * ALIKE:.0f} % of the fastest: {', '.join(near)}." if near else ""
-    return f"{said}{alike} {_reason(fast, slow, cost, unit)}"
+    return f"{said}{alike} {_reason(fast, slow, cost, unit)}{goal.before(fast.name) if goal else ''}"
 
 
 def _overlap(fast: TimeSpent, slow: TimeSpent, unit: str) -> bool:
@@ -252,8 +256,8 @@ def _phrase(word: str, fast: TimeSpent, slow: TimeSpent, own: float, theirs: flo
     each, size = (f"Per 1,000 {unit} of the run, each", 1_000) if unit else ("Each", 1)
     counts = [f" ({_ranks(one)})" if apart else "" for one in (fast, slow)]
     return (
-        f"{each} rank of the fastest{counts[0]} {word} {_s(own * size)}, each of the slowest{counts[1]} "
-        f"{_s(theirs * size)}."
+        f"{each} rank of the fastest{counts[0]} {word} {time_text(own * size)}, each of the slowest{counts[1]} "
+        f"{time_text(theirs * size)}."
     )
 
 
@@ -268,10 +272,3 @@ def _ranks(each: TimeSpent) -> str:
 def _rate(each: TimeSpent) -> str:
     rate = each.amount / each.time_s
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
-
-
-def _s(seconds: float) -> str:
-    """Return a time in words, with milliseconds below one second."""
-    return (
-        f"{seconds:.3g} s" if 1 <= seconds < 100 else duration(seconds) if seconds >= 100 else f"{seconds * 1e3:.3g} ms"
-    )

@@ -163,3 +163,13 @@ def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(home: 
     test.session_state["person"] = "Bea"
     test.run()
     assert (reader.runs.count(), reader.runs.one(run_id + 1).owner) == (2, "Bea")
+
+
+def test_each_run_of_a_chain_is_listed_once_with_how_it_follows(home: Home) -> None:
+    first = ended(home)
+    second = retry(home, first, owner="Bea")
+    with Store.open(home) as store:
+        store.runs.cancel(second, by="Bea")
+    third = retry(home, second, owner="Bea")
+    shown = [words for words, address in links(opened("run", {"run": str(second)})).items() if "run?run=" in address]
+    assert shown == [f"retries run {first} from the start (cancelled)", f"retried as run {third} (queued)"]

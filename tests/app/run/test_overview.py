@@ -11,6 +11,7 @@ from app.run import live_update
 from app.run.next_steps import steps
 from app.run.overview import axes
 from app.run.summary_html import rank_strip
+from app.run.summary_sentence import summary_sentence
 from app.ui import current_user
 from app.ui.html import number
 from app.ui.interval_text import with_interval
@@ -63,6 +64,13 @@ def test_an_ended_run_without_a_curve_to_smooth_has_no_smoothing(home: Home, lab
         points = [Point("train/loss", step, 1.0, 0.1 * step, None) for step in range(61)]
         store.worker.write(run_id, [], run_points=points)
     assert has_smoothing(run_id)
+
+
+def test_the_result_of_a_run_is_so_far_only_while_the_run_goes_on(home: Home, lab: dict[Status, int]) -> None:
+    with Reader.open(home) as reader:
+        run, entry = reader.runs.one(lab["running"]), reader.runs.entry(lab["running"])
+    assert " so far" in summary_sentence(run, entry, [], {}, [])
+    assert " so far" not in summary_sentence(replace(run, status="cancelled"), entry, [], {}, [])
 
 
 def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:

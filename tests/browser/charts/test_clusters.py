@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 from engine.access.quotas import Limits, set_limits
 from engine.home import Home
 from tests.browser.conftest import Console
-from tests.browser.replay import launch
+from tests.browser.replay import launch_shown_sweep
 from tests.cluster.conftest import shared_slurm, slurm, slurm_installed
 from tests.cluster.slurm import SlurmLab
 from tests.labs import clusters
@@ -33,7 +33,7 @@ def test_a_sweep_is_launched_on_a_cluster_and_its_curve_seen(
         page.get_by_role("radio", name="lab", exact=True).click()
         page.get_by_text("Run a sweep", exact=True).click()
         page.get_by_role("textbox", name="Values of trainers").fill("1, 2")
-        sweep = launch(page, "Launch 2 runs", to="sweep")
+        sweep = launch_shown_sweep(page, 2)
         expect(page.get_by_text("Runs on", exact=True)).to_be_visible()
         expect(page.locator("a.pl-cell.pl-finished")).to_have_count(2, timeout=RUNS_MS)  # nobody touched the page
         page.wait_for_function(POINTS)
