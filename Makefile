@@ -1,7 +1,7 @@
 # `make` lists the commands. Works with Python 3.11 or newer: make run PYTHON=python3.12
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run stop test test-quick test-long test-gpu test-cluster test-stress fault-matrix tour check format bench lock licences try-image clean
+.PHONY: help install install-dev run stop test test-quick test-long test-gpu test-cluster test-stress fault-matrix tour check format bench lock licences plotly try-image clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -66,6 +66,9 @@ bench: install-dev ## List the benchmarks and their commands
 
 lock: install-dev ## Write the lock files from requirements.txt (UPGRADE=1: upgrade every package)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m deploy.lock
+
+plotly: install-dev ## Build plotly.js with the traces that the console draws (needs npm)
+	@$(BIN)/python -m deploy.plotly_bundle
 
 licences: install-dev ## Write docs/licences.md; fail for a licence that is not accepted
 	@$(BIN)/python -m deploy.licences

@@ -1,5 +1,5 @@
 """How long a click inside the console takes in a browser: until the next page is drawn whole, and until its first chart
-is.
+is; also the first chart of a browser with an empty cache.
 
 The lab of bench/pages.py: 10,000 runs with 2.2 million points, and a small lab on top. One tab of one Chromium goes
 from page to page as by the console's links; the first round fills the caches and does not count. A page is whole when
@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from statistics import median, quantiles
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from bench.first_loss import CHROMIUM, chromium, console
 from bench.measuring import save
@@ -38,6 +38,10 @@ TIMED = f"""async ([path, seen]) => {{
     if (now > {SWALLOWED_MS}) return null;
   }}
 }}"""
+FIRST = """(function look() {
+  if (document.querySelector('.pl-figure')?._fullData) window.drawnAt = performance.now();
+  else requestAnimationFrame(look);
+})()"""
 PAUSE_MS = 700
 """A person looks at a page before the next click."""
 
@@ -74,6 +78,8 @@ def main() -> None:
                             chart.setdefault(place.name, []).append(took["chart"])
                     page.wait_for_timeout(PAUSE_MS)
                 print(".", end="", flush=True)
+            compared = next(place.path for place in places if place.name == "compare")
+            cold = [cold_chart_ms(browser, address + compared) for _ in range(asked.rounds)]
             browser.close()
     save(
         "navigation",
@@ -84,8 +90,21 @@ def main() -> None:
             "first_chart_ms": {name: round(median(values)) for name, values in chart.items()},
             "whole_p95_ms": _p95(whole),
             "first_chart_p95_ms": _p95(chart),
+            "first_chart_of_a_new_browser_ms": [round(each) for each in cold],
         },
     )
+
+
+def cold_chart_ms(browser: Browser, address: str) -> float:
+    """Return the milliseconds from the navigation of a browser with an empty cache to the first chart."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    page.add_init_script(FIRST)
+    page.goto(address)
+    page.wait_for_function("() => window.drawnAt", timeout=60_000)
+    found = float(page.evaluate("window.drawnAt"))
+    context.close()
+    return found
 
 
 def _p95(found: dict[str, list[float]]) -> int:

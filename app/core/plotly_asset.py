@@ -1,11 +1,12 @@
-"""plotly.js from the plotly package, at an address with its version, and our scripts that draw with it."""
+"""plotly.js with the traces that the console draws, at an address of its content, and our scripts that draw with it."""
 
-from importlib.metadata import version
-from importlib.resources import files
-from pathlib import Path
+from hashlib import sha256
 
-PLOTLY = Path(str(files("plotly") / "package_data" / "plotly.min.js"))
-PLOTLY_URL = f"/vendor/plotly-{version('plotly')}.min.js"
+from app.core.static_files import STATIC
+
+PLOTLY = STATIC / "vendor" / "plotly.min.js"
+"""Built by deploy/plotly_bundle.py."""
+PLOTLY_URL = f"/vendor/plotly-{sha256(PLOTLY.read_bytes()).hexdigest()[:12]}.min.js"
 PLOT_SCRIPTS = (
     "plot/plotly.js",
     "plot/plot.js",

@@ -24,19 +24,19 @@ def take(key: str, usual: Usual, known: Collection[Any] | None = None) -> None:
         value = st.session_state[key]
     else:
         value = _read([each for each in there if each], usual) if there else _plain(usual)
-    st.session_state[_seen(key)] = there
     st.session_state[key] = value if known is None or value in known else usual
+    keep(key, usual)
 
 
 def keep(key: str, usual: Usual) -> None:
-    """Write the widget's value into the address, after it has changed."""
+    """Write the widget's value into the address, after it has changed; the usual one is left out."""
     value: Any = st.session_state[key]
+    written = str(value).lower() if isinstance(value, bool | float) else value or ""
     if value == _plain(usual):
-        st.query_params.pop(key, None)
-    elif isinstance(value, bool | float):
-        st.query_params[key] = str(value).lower()
-    else:
-        st.query_params[key] = value or ""
+        if key in st.query_params:
+            del st.query_params[key]
+    elif st.query_params.get_all(key) != ([written] if isinstance(written, str) else written):
+        st.query_params[key] = written
     st.session_state[_seen(key)] = st.query_params.get_all(key)
 
 

@@ -6,13 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import plotly.graph_objects as go
 import pytest
 from packaging.requirements import Requirement
+from plotly.offline import get_plotlyjs_version
 
+from app.core.plotly_asset import PLOTLY
 from deploy.audit import weaknesses
 from deploy.install import LOCKS, lock_of, pinned, without_gpus
 from deploy.licences import PAGE, Licence
 from deploy.lock import TRIED
+from deploy.plotly_bundle import TRACES
 from engine.home import ROOT
 
 PLAIN = lock_of((3, 11), "Linux", "x86_64", dev=False)
@@ -113,3 +117,15 @@ def test_a_report_of_weaknesses_is_told_and_anything_else_is_no_report() -> None
     ]
     with pytest.raises(ValueError, match="Expecting value"):
         weaknesses("could not connect")
+
+
+def test_the_bundle_of_plotly_has_the_packages_version_and_every_trace_that_the_code_adds() -> None:
+    head = PLOTLY.read_text().partition("\n")[0]
+    found = re.fullmatch(r"/\* plotly\.js v(\d+)\.[\d.]+ \(([a-z, ]+)\), MIT licence, Plotly, Inc\. \*/", head)
+    assert found and found[1] == get_plotlyjs_version().partition(".")[0]
+    traces = found[2].split(", ")
+    assert traces == ["scatter", *TRACES]
+    code = "\n".join(path.read_text() for path in (ROOT / "app").rglob("*.py"))
+    added = set(re.findall(r"\.add_([a-z]+)\(", code)) | set(re.findall(r"\bgo\.([A-Z][a-z]+)\(", code))
+    known = {name.removeprefix("add_") for name in dir(go.Figure) if name.startswith("add_")}
+    assert {name.lower() for name in added} & known <= {*traces, "annotation", "vline", "vrect", "hline", "hrect"}
