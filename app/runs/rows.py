@@ -8,8 +8,7 @@ from app.actions.annotations import marks
 from app.core.formatting import moment
 from app.runs.columns import Column
 from app.ui.widgets import title_of
-from engine.analysis.run_values import most_telling_first
-from engine.config_values import told
+from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.store import Reader, RunRow, StoredDuel, Sweep
@@ -118,7 +117,8 @@ def _key(fold: RunFold) -> str:
 
 
 def _fold_row(fold: RunFold, newest: RunRow, whole: Sweep | StoredDuel) -> TableRow:
-    varied, title, kind = {}, whole.name, fold.kind.capitalize()
+    varied: dict[str, Any] = {}
+    title, kind = whole.name, fold.kind.capitalize()
     if isinstance(whole, Sweep):
         varied = {name: _span(values) for name, values in whole.grid.items()}
         title = whole.name or title_of_experiment(whole.experiment)
@@ -127,7 +127,7 @@ def _fold_row(fold: RunFold, newest: RunRow, whole: Sweep | StoredDuel) -> Table
         cells={
             "run": f"{kind} {fold.id}",
             "title": title,
-            "differs": _few({name: value for name, value in varied.items() if name != SEED}),
+            "differs": _few([f"{lower_title(name)} {value}" for name, value in varied.items() if name != SEED]),
             "owner": whole.owner,
             "launched": moment(newest.created_at),
             "marks": "",
@@ -150,7 +150,10 @@ def differing(rows: Sequence[TableRow]) -> list[str]:
         one: most_telling_first(name for name, values in fields.items() if len(values) > 1 and name != "seed")
         for one, fields in seen.items()
     }
-    return [_few({name: row.config.get(name) for name in vary.get((row.parent, row.experiment), ())}) for row in rows]
+    return [
+        _few([field_in_words(name, row.config.get(name)) for name in vary.get((row.parent, row.experiment), ())])
+        for row in rows
+    ]
 
 
 def title_of_experiment(name: str) -> str:
@@ -182,9 +185,8 @@ def _span(values: Sequence[Any]) -> Any:
     return f"{values[0]} … {values[-1]} ({len(values)} values)"
 
 
-def _few(values: Mapping[str, Any]) -> str:
-    names = list(values)[:MOST_DIFFERING]
-    return told({name: values[name] for name in names}) + (", …" if len(values) > MOST_DIFFERING else "")
+def _few(settings: Sequence[str]) -> str:
+    return ", ".join(settings[:MOST_DIFFERING]) + (", …" if len(settings) > MOST_DIFFERING else "")
 
 
 def _cells(run: RunRow) -> dict[str, Any]:

@@ -289,7 +289,7 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
     assert row["href"] == f"/sweep?sweep={sweep}"
     assert row["name"] == f"Sweep {sweep}: bubble (2 runs)"
     assert [part["text"] for part in row["Status"]["states"]] == ["1 queued", "1 finished"]
-    assert row["Settings that differ"].startswith("splits 1, 2") and row["open"] is False
+    assert row["Settings that differ"] == "splits 1, 2" and row["open"] is False
     test = page()
     test.session_state[grid.KEY] = {"open": [f"sweep-{sweep}"]}
     unfolded = rows_of(test.run())
@@ -565,6 +565,20 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(ho
     assert "Test accuracy 90.00 % last; best 90.00" in plain(
         tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
     )
+
+
+def test_settings_are_shown_by_their_titles_and_saved_by_their_names(home: Home) -> None:
+    sweep, _ = sweeps.pipeline(home, {"batch_size": [16, 32], "mode": ["gpipe", "1f1b"]})
+    written = ["batch_size", "timeout_s"]
+    (fold,) = rows_of(page(columns=written))
+    assert fold["key"] == f"sweep-{sweep}"
+    assert fold["Settings that differ"] == "batch size 16, 32, mode gpipe, 1f1b"
+    found = rows_of(page(columns=written, fold="false"))
+    assert [row["Settings that differ"] for row in found[::-1]] == [
+        f"{mode}, batch size {size}" for size in (16, 32) for mode in ("gpipe", "1f1b")
+    ]
+    assert found[-1]["Batch size"] == "16" and "Timeout (s)" in found[-1]
+    assert list(last.cells[0])[-3:-1] == written, "a download names its columns as the filter does"
 
 
 def test_columns_and_orders_are_chosen_by_labels_and_kept_in_the_address_as_written(
