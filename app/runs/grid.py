@@ -169,7 +169,7 @@ def _row(row: TableRow, cells: list[Any]) -> dict[str, Any]:
         "key": row.key,
         "name": _name(row),
         "href": None if kind == "group" else at(f"/{kind}?{kind}={number}"),
-        "title": _name(row),
+        "title": f"{row.run.id}: {row.cells['title']}" if row.run and row.is_child else _name(row),
         "open": row.key in opened() if row.fold else None,
         "child": row.is_child,
         "marks": ["★" if mark == "star" else mark for mark in marks],

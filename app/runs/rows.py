@@ -1,7 +1,7 @@
 """The rows of the table of runs: one per run, per config over its seeds, or per sweep or duel."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.actions.annotations import marks
@@ -59,16 +59,14 @@ class TableRow:
         return [found[run_id] for run_id in self.counted if run_id in found and run_id not in but]
 
 
-def run_rows(runs: Iterable[RunRow], *, parent: str = "", named: str = "") -> list[TableRow]:
-    """Return a row for each run; below the row `parent` of a sweep or duel, whose name `named` is left out."""
+def run_rows(runs: Iterable[RunRow]) -> list[TableRow]:
+    """Return a row for each run."""
     return [
         TableRow(
             *(f"run-{run.id}", run.experiment, {"seeding": run.seeding, **run.config}, (run.id,), (run.id,)),
             cells=_cells(run),
             run=run,
             statuses={run.status: 1},
-            parent=parent,
-            called=run.name.removeprefix(f"{named}: ") if parent else "",
         )
         for run in runs
     ]
@@ -108,8 +106,22 @@ def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -
         whole = sweeps[fold.id] if fold.kind == "sweep" else reader.duels.one(fold.id)
         found.append(_fold_row(fold, members[0], whole))
         if (fold.kind, fold.id) in unfolded:
-            found += run_rows(members, parent=_key(fold), named=whole.name)
+            found += [
+                replace(row, parent=_key(fold), called=_rest_of_name(run.name, fold, whole.name))
+                for row, run in zip(run_rows(members), members, strict=True)
+            ]
     return found
+
+
+def _rest_of_name(name: str, fold: RunFold, whole: str) -> str:
+    """Return the name of a run without the name of its sweep, which may be cut, or of its duel; only the tuning runs of
+    a duel keep their stage.
+    """
+    if fold.kind == "duel":
+        return name.removeprefix(f"Duel {fold.id}, ").removeprefix("judging: ")
+    head, _, rest = name.rpartition(": ")
+    is_named_so = head == whole or (head.endswith("…") and whole.startswith(head[:-1]))
+    return rest if is_named_so else name
 
 
 def _key(fold: RunFold) -> str:

@@ -301,11 +301,26 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
         (f"{run.id}: splits {run.config['splits']}, seed {run.config['seed']}", f"splits {run.config['splits']}")
         for run in reversed(members)
     ]
+    assert unfolded[below]["title"] == f"{members[1].id}: bubble: splits 2, seed 0 (Pipeline parallelism, quick)"
     ticked_fold = tick(page(), f"sweep-{sweep}")
     assert "2 runs selected" in said(ticked_fold)
     assert compare_link(ticked_fold)["runs"] == [f"{members[0].id},{members[1].id}"]
     flat = {row["key"] for row in rows_of(page(sort="-created"))}
     assert {f"run-{run.id}" for run in members} < flat and f"sweep-{sweep}" not in flat
+
+
+def test_a_run_below_its_fold_leaves_out_the_name_of_the_fold(home: Home) -> None:
+    long = "Does the bubble shrink: an experiment on our machine with many words " * 4
+    sweep, _ = sweeps.pipeline(home, {"splits": [1, 2]}, title=long[:200])
+    duel = duels.whole(home, amount=8).stored.id
+    test = page()
+    test.session_state[grid.KEY] = {"open": [f"sweep-{sweep}", f"duel-{duel}"]}
+    names = [row["name"].partition(": ")[2] for row in rows_of(test.run()) if row["child"]]
+    titles = [row["title"] for row in rows_of(test) if row["child"]]
+    assert "splits 2, seed 0" in names and any("…: splits 2, seed 0 (" in title for title in titles)
+    assert "Hogwild!, learning rate 0.1, seed 0" in names
+    assert "tuning: Hogwild!, learning rate 0.1, seed 100000" in names
+    assert any(f": Duel {duel}, judging: Hogwild!, learning rate 0.1, seed 0 (" in title for title in titles)
 
 
 def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
