@@ -8,12 +8,17 @@ from app.actions.annotations import marks
 from app.core.formatting import moment
 from app.runs.columns import Column
 from app.ui.widgets import title_of
+from engine.analysis.result import Ranked
 from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
+from engine.duel.spec import from_json
 from engine.errors import EngineError
-from engine.registry import experiment
+from engine.experiment.result import Result
+from engine.metrics import metric
+from engine.registry import experiment, known_experiment
 from engine.store import Reader, RunRow, StoredDuel, Sweep
 from engine.store.records import ENDED, Status
 from engine.store.runs.config_groups import RunGroup
+from engine.store.runs.leaderboard import BestRun
 from engine.store.sweeps.folds import RunFold
 from engine.store.sweeps.sweeps import SEED
 
@@ -48,6 +53,8 @@ class TableRow:
     """The key of the sweep's or duel's row that it is shown below."""
     called: str = ""
     """Its name below that row; empty for its title."""
+    best: tuple[int, Ranked] | None = None
+    """The best of its finished runs, with the result; None if their results do not compare."""
 
     @property
     def is_child(self) -> bool:
@@ -95,6 +102,7 @@ def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -
     ]
     runs = {run.id: run for run in reader.runs.some(wanted)}
     sweeps = {sweep.id: sweep for sweep in reader.sweeps.some([fold.id for fold in folds if fold.kind == "sweep"])}
+    finished: dict[str, tuple[RunFold, set[str]]] = {}
     found: list[TableRow] = []
     for fold in folds:
         members = [runs[each] for each in fold.run_ids[:MOST_OPEN] if each in runs]
@@ -105,12 +113,46 @@ def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -
             continue
         whole = sweeps[fold.id] if fold.kind == "sweep" else reader.duels.one(fold.id)
         found.append(_fold_row(fold, members[0], whole))
+        if fold.statuses.get("finished"):
+            finished[_key(fold)] = fold, _experiments_of(whole)
         if (fold.kind, fold.id) in unfolded:
             found += [
                 replace(row, parent=_key(fold), called=_rest_of_name(run.name, fold, whole.name))
                 for row, run in zip(run_rows(members), members, strict=True)
             ]
-    return found
+    bests = _bests(reader, finished)
+    return [replace(row, best=bests.get(row.key)) for row in found]
+
+
+def _experiments_of(whole: Sweep | StoredDuel) -> set[str]:
+    return (
+        {whole.experiment} if isinstance(whole, Sweep) else {one.experiment for one in from_json(whole.plan).strategies}
+    )
+
+
+def _bests(reader: Reader, folds: Mapping[str, tuple[RunFold, set[str]]]) -> dict[str, tuple[int, Ranked]]:
+    """Return the best finished run of each fold (with its experiments) whose runs have results of one metric and task;
+    a query for each experiment.
+    """
+    found: dict[str, list[tuple[BestRun, Result]]] = {}
+    for name in sorted({name for _, names in folds.values() for name in names}):
+        if not (known := known_experiment(name)):
+            continue
+        keys = [key for key, (_, names) in folds.items() if name in names]
+        bests = reader.leaderboard.best_of([folds[key][0].run_ids for key in keys], name, known.result)
+        for place, own in bests.items():
+            found.setdefault(keys[place], []).append((own, known.result))
+    return {key: best for key, several in found.items() if (best := _best(several))}
+
+
+def _best(bests: Sequence[tuple[BestRun, Result]]) -> tuple[int, Ranked] | None:
+    """Return the best of the best runs of each experiment; None if their metrics or tasks differ."""
+    rankings = {(result.metric, result.of, best.task) for best, result in bests}
+    if len(rankings) > 1 or any(best.task is None for best, _ in bests):
+        return None
+    sign = -1 if metric(bests[0][1].metric).better == "min" else 1
+    best, result = max(bests, key=lambda each: sign * each[0].value)
+    return best.run_id, Ranked(result, best.value)
 
 
 def _rest_of_name(name: str, fold: RunFold, whole: str) -> str:

@@ -33,10 +33,11 @@ from engine.registry import EXPERIMENTS, experiment, experiment_title
 from engine.store import Demand, RankBatch, Reader, RunRow, Store
 from engine.store.notices.delivery import Due
 from engine.store.records import Status
+from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from tests.app.runs.drawn_table import rows_of, table_of, tick
 from tests.app.test_pages import opened, popovers, said
-from tests.labs import basic, sweeps
+from tests.labs import basic, small, sweeps
 from tests.labs import duel as duels
 from tests.stand_in import worker
 from tests.waiting import PATIENCE_S
@@ -321,6 +322,36 @@ def test_a_run_below_its_fold_leaves_out_the_name_of_the_fold(home: Home) -> Non
     assert "Hogwild!, learning rate 0.1, seed 0" in names
     assert "tuning: Hogwild!, learning rate 0.1, seed 100000" in names
     assert any(f": Duel {duel}, judging: Hogwild!, learning rate 0.1, seed 0 (" in title for title in titles)
+
+
+def test_a_fold_shows_the_best_result_of_its_finished_runs(home: Home) -> None:
+    quick = experiment("hogwild").preset("quick").settings
+    sweep = launch_sweep(home, "hogwild", quick, {"trainers": [1, 2, 4]}, owner="Ada")
+    tasks = launch_sweep(home, "hogwild", quick, {"dataset": ["digits", "synthetic"]}, owner="Ada")
+    with Reader.open(home) as reader:
+        members, of_tasks = reader.sweeps.runs(sweep), reader.sweeps.runs(tasks)
+    for run in (*members[:2], *of_tasks):
+        small.finish(home, run, work=5_000, time_s=2.0)
+    found = duels.whole(home, amount=8)
+    duel = found.stored.id
+    results = {row["key"]: row["Result"] for row in rows_of(page())}
+    with Reader.open(home) as reader:
+        rates = {run.id: each for run in reader.runs.some([run.id for run in members]) if (each := ranked(run))}
+        accuracies = {run.id: each for own in reader.duels.runs(duel).values() for run in own if (each := ranked(run))}
+    assert len(rates) == 2
+    for key, own, count in (
+        (f"sweep-{sweep}", rates, "2 of 3"),
+        (f"duel-{duel}", accuracies, f"{len(accuracies)} of "),
+    ):
+        shown = results[key]
+        best = max(each.value for each in own.values())
+        run_id = int(shown["hover"].removeprefix("Run ").partition(":")[0])
+        assert own[run_id].value == best
+        assert shown["text"] == f"best {own[run_id].short}"
+        assert shown["hover"].startswith(f"Run {run_id}: {own[run_id].words}; {count}")
+    assert results[f"sweep-{tasks}"] is None, "results of two tasks do not compare"
+    (narrowed,) = [row for row in rows_of(page(filter="trainers == 1")) if row["key"] == f"sweep-{sweep}"]
+    assert narrowed["Result"]["hover"].startswith(f"Run {members[0].id}: ")
 
 
 def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
