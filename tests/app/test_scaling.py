@@ -250,7 +250,7 @@ def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> N
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
     for name in ("Scaling", "Where the time went"):
-        assert "a number of ranks or splits; this one varies learning_rate." in words(view(sweep_id, name))
+        assert "a number of ranks or splits; this one varies learning rate." in words(view(sweep_id, name))
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "Points appear as runs finish." in words(view(sweep_id, "Scaling"))
     assert "No bars: no run has finished." in words(view(sweep_id, "Where the time went"))
