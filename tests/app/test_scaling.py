@@ -280,8 +280,9 @@ def test_mixed_experiments_are_not_fitted(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
     _, runs = sweeps.pipeline(home, {"splits": [1]})
     sweeps.drive(home, runs[0])
-    assert "No fitted law. The runs belong to 2 experiments (hogwild, pipeline). Select runs of one" in words(
-        chosen("1..4", lines="")
+    assert (
+        "No fitted law. The runs belong to 2 experiments (Hogwild!, Pipeline parallelism). Select runs of one"
+        in words(chosen("1..4", lines=""))
     )
 
 
