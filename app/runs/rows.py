@@ -54,7 +54,7 @@ class TableRow:
     called: str = ""
     """Its name below that row; empty for its title."""
     best: tuple[int, Ranked] | None = None
-    """The best of its finished runs, with the result; None if their results do not compare."""
+    """The best of its finished runs (of a duel: evaluation runs), with the result; None if these do not compare."""
 
     @property
     def is_child(self) -> bool:

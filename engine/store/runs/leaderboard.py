@@ -33,6 +33,7 @@ WITH found AS MATERIALIZED (
         (SELECT {number} FROM metrics WHERE metrics.run_id = runs.id AND metrics.name = ?) AS value
     FROM json_each(?) AS lists, json_each(lists.value) AS member CROSS JOIN runs ON runs.id = member.value
     WHERE runs.status = 'finished' AND runs.experiment = ?
+        AND NOT EXISTS (SELECT 1 FROM duel_sweeps WHERE duel_sweeps.sweep_id = runs.sweep_id AND stage = 'tuning')
 )
 SELECT list, id, {best}(value) AS value, task, count(DISTINCT task) AS tasks FROM found WHERE value IS NOT NULL
 GROUP BY list
@@ -102,8 +103,8 @@ class LeaderboardReader:
         return found
 
     def best_of(self, lists: Sequence[Sequence[int]], experiment: str, result: Result) -> dict[int, BestRun]:
-        """Return the best finished run of an experiment among each list of runs, by the place of the list; lists
-        without results are excluded.
+        """Return the best finished run of an experiment among each list of runs, by the place of the list, without the
+        tuning runs of duels; lists without results are excluded.
         """
         task, values = _task(result)
         best = "min" if metric(result.metric).better == "min" else "max"

@@ -337,11 +337,12 @@ def test_a_fold_shows_the_best_result_of_its_finished_runs(home: Home) -> None:
     results = {row["key"]: row["Result"] for row in rows_of(page())}
     with Reader.open(home) as reader:
         rates = {run.id: each for run in reader.runs.some([run.id for run in members]) if (each := ranked(run))}
-        accuracies = {run.id: each for own in reader.duels.runs(duel).values() for run in own if (each := ranked(run))}
+        judged = [each.run.id for each in found.of("judging") if each.run]
+        accuracies = {run.id: each for run in reader.runs.some(judged) if (each := ranked(run))}
     assert len(rates) == 2
     for key, own, count in (
         (f"sweep-{sweep}", rates, "2 of 3"),
-        (f"duel-{duel}", accuracies, f"{len(accuracies)} of "),
+        (f"duel-{duel}", accuracies, "16 of 16 runs"),
     ):
         shown = results[key]
         best = max(each.value for each in own.values())
