@@ -7,6 +7,7 @@ from app.core.base_path import at
 from app.ui import current_user, dialogs, permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, duel_link, fact_row, link, when
 from app.ui.store_access import reading, told
+from engine.analysis.run_values import lower_title
 from engine.duel.evidence import DuelEvidence
 from engine.duel.launch import cancel_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words
@@ -60,7 +61,7 @@ def heading(found: DuelOutcome) -> DeltaGenerator:
                 f"Progress of duel {stored.id}",
             )
         )
-    shared = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in duel.shared.items() if value is not None)
+    shared = ", ".join(f"{lower_title(name)} {value}" for name, value in duel.shared.items() if value is not None)
     widgets.show_facts(
         [
             ("Budget per run", amount_in_words(duel.budget.kind, duel.budget.amount)),

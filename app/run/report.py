@@ -18,10 +18,11 @@ from app.ui import current_user
 from app.ui.run_state import cause_of, outcome
 from app.ui.widgets import title_of
 from engine.analysis.result import ranked
+from engine.config_values import field_title
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
-from engine.registry import experiment
+from engine.registry import experiment, experiment_title
 from engine.store import Reader
 from engine.store.curve_records import Series
 from engine.store.records import Run
@@ -56,10 +57,11 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
             colours=plotly_figures.phase_colours(names),
             height=plotly_figures.phases_height(len(seconds)),
         )
-    yield Grid("Settings", settings_of(run))
+    settings = settings_of(run)
+    yield Grid("Settings", settings, tuple(name.capitalize() for name in settings.columns))
     yield FactList(
         "Environment",
-        [(name.replace("_", " "), _words(value)) for name, value in run.environment.items() if name != "boot_id"],
+        [(field_title(name), _words(value)) for name, value in run.environment.items() if name != "boot_id"],
     )
     yield Grid(
         "Events",
@@ -122,7 +124,7 @@ def _curve_chart(name: str, found: Sequence[Series], roles: dict[int, str]) -> C
 def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
     origin, result = reader.origins.of(run.id), ranked(reader.runs.entry(run.id))
     found = [
-        ("Experiment", run.experiment),
+        ("Experiment", experiment_title(run.experiment)),
         ("Preset", run.preset or ""),
         ("Owner", run.owner),
         ("Launched", absolute(run.created_at)),
@@ -147,14 +149,15 @@ def _summaries(run: Run, reader: Reader) -> Table:
 
 
 def settings_of(run: Run) -> Table:
-    """Return the run's config as a table, with a description of each setting if its experiment is known."""
+    """Return the run's config as a table, with title and name of each setting, and a description if it is known."""
     try:
         fields: dict[str, Any] = dict(experiment(run.experiment).config.model_fields)
     except EngineError:
         fields = {}
     said = {name: (field.description or "") for name, field in fields.items()}
     return Table(
-        ("setting", "value", "what it means"), [(name, value, said.get(name, "")) for name, value in run.config.items()]
+        ("title", "setting", "value", "what it means"),
+        [(field_title(name), name, value, said.get(name, "")) for name, value in run.config.items()],
     )
 
 

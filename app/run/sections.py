@@ -13,9 +13,11 @@ from app.run.histograms import histograms
 from app.run.overview import overview
 from app.run.pipeline_section import pipeline
 from app.ui import components, current_user, permissions
+from app.ui.config_form import label_of
 from app.ui.html import as_text, caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
 from engine.config import empty_means
+from engine.config_values import field_title
 from engine.errors import EngineError
 from engine.hang.collectives import last_collectives
 from engine.hang.stacks import last_stacks
@@ -124,7 +126,7 @@ def settings_table(run: Run) -> str:
         shown = (empty_means(fields[name]) if name in fields else "automatic") if value is None else str(value)
         rows.append(
             [
-                name,
+                label_of(name, fields[name]) if name in fields else field_title(name),
                 strong(shown) if changed else shown,
                 (fields[name].description or "") if name in fields else "",
             ]
@@ -137,7 +139,7 @@ def environment(run: Run, reader: Reader) -> None:
     if not run.environment:
         st.write("Recorded when a worker starts the run.")
         return
-    rows = [[name.replace("_", " "), _value(value)] for name, value in run.environment.items() if name != "boot_id"]
+    rows = [[field_title(name), _value(value)] for name, value in run.environment.items() if name != "boot_id"]
     st.html(table(["Property", "Value"], rows, caption="Run environment"))
 
 

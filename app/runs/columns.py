@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from engine.access.quotas import disturbed_above
 from engine.analysis.disturbance import depends_on_time
+from engine.config_values import field_title
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.metrics import metric
@@ -54,7 +55,9 @@ class Column:
     def label(self) -> str:
         """The column heading."""
         if self.field.source != "metric":
-            name = LABELS.get(self.field.name, self.field.name if self.is_setting else self.field.name.capitalize())
+            if self.is_setting:
+                return field_title(self.field.name)
+            name = LABELS.get(self.field.name, self.field.name.capitalize())
             return f"{name} (s)" if self.field.kind == "seconds" else name
         known = metric(self.field.name)
         unit = f" ({known.unit})" if known.unit else ""
@@ -116,7 +119,7 @@ def named(written: str) -> str:
         column = read_column(written, Names.usual())
     except FilterError:
         return written
-    label = column.field.name.replace("_", " ").capitalize() if column.is_setting else column.label
+    label = column.label
     return label if label.lower() == written else f"{label}{APART_BY}{written}"
 
 

@@ -34,7 +34,7 @@ KEY = "runs.table"
 CHARACTER_PX, PADDING_PX = 6.6, 22
 NARROWEST, WIDEST, AGE = 7, 28, 9
 """Limits of a column's width in characters, and the length of a relative time."""
-LIMITS = {"Owner": 14}
+LIMITS = {"Owner": 14, "Settings that differ": 24}
 """Lower limits of some columns in characters, by heading."""
 EDGE_PX = 14
 """Space to the right of the last column (static/runs/table.css)."""
@@ -134,9 +134,9 @@ def grid_of(
         )
     if has_sparks:
         heads.append({"kind": "spark", "label": "Trend", "help": "Course of the result", "width": SPARK_PX})
-    results = [facts.results.get(row.run.id) if row.run and not row.fold else None for row in rows]
+    results = [_result(row, facts) for row in rows]
     if any(results):
-        heads.append(_result_heading({each.result for each in results if each}))
+        heads.append(_result_heading({ranked.result for _, ranked in filter(None, results)}))
     heads += [_heading(name, by_name, [row.get(name) for row in cells]) for name in names]
     body = []
     for row, values, state, result in zip(rows, cells, states, results, strict=True):
@@ -146,7 +146,7 @@ def grid_of(
         if has_sparks:
             said.append(list(facts.sparklines.get(row.run.id, ())) if row.run and not row.fold else None)
         if any(results):
-            said.append({"text": result.short, "hover": result.words} if result else None)
+            said.append(result[0] if result else None)
         said += [_cell(name, values.get(name), by_name) for name in names]
         body.append(_row(row, said))
     for place, head in enumerate(heads):
@@ -169,7 +169,7 @@ def _row(row: TableRow, cells: list[Any]) -> dict[str, Any]:
         "key": row.key,
         "name": _name(row),
         "href": None if kind == "group" else at(f"/{kind}?{kind}={number}"),
-        "title": _name(row),
+        "title": f"{row.run.id}: {row.cells['title']}" if row.run and row.is_child else _name(row),
         "open": row.key in opened() if row.fold else None,
         "child": row.is_child,
         "marks": ["★" if mark == "star" else mark for mark in marks],
@@ -186,6 +186,16 @@ def _name(row: TableRow) -> str:
     if not row.run:
         return title
     return f"{row.run.id}: {row.called or title}"
+
+
+def _result(row: TableRow, facts: RowFacts) -> tuple[dict[str, str], Ranked] | None:
+    """Return the cell of the result, and the result: of a run, or the best of a sweep or duel."""
+    if row.fold and row.best:
+        run_id, best = row.best
+        hover = f"Run {run_id}: {best.words}; {row.statuses['finished']:,} of {len(row.run_ids):,} runs finished"
+        return {"text": f"best {best.short}", "hover": hover}, best
+    ranked = facts.results.get(row.run.id) if row.run and not row.fold else None
+    return ({"text": ranked.short, "hover": ranked.words}, ranked) if ranked else None
 
 
 def _state(row: TableRow, facts: RowFacts) -> dict[str, Any]:

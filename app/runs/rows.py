@@ -1,20 +1,24 @@
 """The rows of the table of runs: one per run, per config over its seeds, or per sweep or duel."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.actions.annotations import marks
 from app.core.formatting import moment
 from app.runs.columns import Column
 from app.ui.widgets import title_of
-from engine.analysis.run_values import most_telling_first
-from engine.config_values import told
+from engine.analysis.result import Ranked
+from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
+from engine.duel.spec import from_json
 from engine.errors import EngineError
-from engine.registry import experiment
+from engine.experiment.result import Result
+from engine.metrics import metric
+from engine.registry import experiment, known_experiment
 from engine.store import Reader, RunRow, StoredDuel, Sweep
 from engine.store.records import ENDED, Status
 from engine.store.runs.config_groups import RunGroup
+from engine.store.runs.leaderboard import BestRun
 from engine.store.sweeps.folds import RunFold
 from engine.store.sweeps.sweeps import SEED
 
@@ -49,6 +53,8 @@ class TableRow:
     """The key of the sweep's or duel's row that it is shown below."""
     called: str = ""
     """Its name below that row; empty for its title."""
+    best: tuple[int, Ranked] | None = None
+    """The best of its finished runs (of a duel: evaluation runs), with the result; None if these do not compare."""
 
     @property
     def is_child(self) -> bool:
@@ -60,16 +66,14 @@ class TableRow:
         return [found[run_id] for run_id in self.counted if run_id in found and run_id not in but]
 
 
-def run_rows(runs: Iterable[RunRow], *, parent: str = "", named: str = "") -> list[TableRow]:
-    """Return a row for each run; below the row `parent` of a sweep or duel, whose name `named` is left out."""
+def run_rows(runs: Iterable[RunRow]) -> list[TableRow]:
+    """Return a row for each run."""
     return [
         TableRow(
             *(f"run-{run.id}", run.experiment, {"seeding": run.seeding, **run.config}, (run.id,), (run.id,)),
             cells=_cells(run),
             run=run,
             statuses={run.status: 1},
-            parent=parent,
-            called=run.name.removeprefix(f"{named}: ") if parent else "",
         )
         for run in runs
     ]
@@ -98,6 +102,7 @@ def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -
     ]
     runs = {run.id: run for run in reader.runs.some(wanted)}
     sweeps = {sweep.id: sweep for sweep in reader.sweeps.some([fold.id for fold in folds if fold.kind == "sweep"])}
+    finished: dict[str, tuple[RunFold, set[str]]] = {}
     found: list[TableRow] = []
     for fold in folds:
         members = [runs[each] for each in fold.run_ids[:MOST_OPEN] if each in runs]
@@ -108,9 +113,57 @@ def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -
             continue
         whole = sweeps[fold.id] if fold.kind == "sweep" else reader.duels.one(fold.id)
         found.append(_fold_row(fold, members[0], whole))
+        if fold.statuses.get("finished"):
+            finished[_key(fold)] = fold, _experiments_of(whole)
         if (fold.kind, fold.id) in unfolded:
-            found += run_rows(members, parent=_key(fold), named=whole.name)
-    return found
+            found += [
+                replace(row, parent=_key(fold), called=_rest_of_name(run.name, fold, whole.name))
+                for row, run in zip(run_rows(members), members, strict=True)
+            ]
+    bests = _bests(reader, finished)
+    return [replace(row, best=bests.get(row.key)) for row in found]
+
+
+def _experiments_of(whole: Sweep | StoredDuel) -> set[str]:
+    return (
+        {whole.experiment} if isinstance(whole, Sweep) else {one.experiment for one in from_json(whole.plan).strategies}
+    )
+
+
+def _bests(reader: Reader, folds: Mapping[str, tuple[RunFold, set[str]]]) -> dict[str, tuple[int, Ranked]]:
+    """Return the best finished run of each fold (with its experiments) whose runs have results of one metric and task;
+    a query for each experiment.
+    """
+    found: dict[str, list[tuple[BestRun, Result]]] = {}
+    for name in sorted({name for _, names in folds.values() for name in names}):
+        if not (known := known_experiment(name)):
+            continue
+        keys = [key for key, (_, names) in folds.items() if name in names]
+        bests = reader.leaderboard.best_of([folds[key][0].run_ids for key in keys], name, known.result)
+        for place, own in bests.items():
+            found.setdefault(keys[place], []).append((own, known.result))
+    return {key: best for key, several in found.items() if (best := _best(several))}
+
+
+def _best(bests: Sequence[tuple[BestRun, Result]]) -> tuple[int, Ranked] | None:
+    """Return the best of the best runs of each experiment; None if their metrics or tasks differ."""
+    rankings = {(result.metric, result.of, best.task) for best, result in bests}
+    if len(rankings) > 1 or any(best.task is None for best, _ in bests):
+        return None
+    sign = -1 if metric(bests[0][1].metric).better == "min" else 1
+    best, result = max(bests, key=lambda each: sign * each[0].value)
+    return best.run_id, Ranked(result, best.value)
+
+
+def _rest_of_name(name: str, fold: RunFold, whole: str) -> str:
+    """Return the name of a run without the name of its sweep, which may be cut, or of its duel; only the tuning runs of
+    a duel keep their stage.
+    """
+    if fold.kind == "duel":
+        return name.removeprefix(f"Duel {fold.id}, ").removeprefix("judging: ")
+    head, _, rest = name.rpartition(": ")
+    is_named_so = head == whole or (head.endswith("…") and whole.startswith(head[:-1]))
+    return rest if is_named_so else name
 
 
 def _key(fold: RunFold) -> str:
@@ -118,7 +171,8 @@ def _key(fold: RunFold) -> str:
 
 
 def _fold_row(fold: RunFold, newest: RunRow, whole: Sweep | StoredDuel) -> TableRow:
-    varied, title, kind = {}, whole.name, fold.kind.capitalize()
+    varied: dict[str, Any] = {}
+    title, kind = whole.name, fold.kind.capitalize()
     if isinstance(whole, Sweep):
         varied = {name: _span(values) for name, values in whole.grid.items()}
         title = whole.name or title_of_experiment(whole.experiment)
@@ -127,7 +181,7 @@ def _fold_row(fold: RunFold, newest: RunRow, whole: Sweep | StoredDuel) -> Table
         cells={
             "run": f"{kind} {fold.id}",
             "title": title,
-            "differs": _few({name: value for name, value in varied.items() if name != SEED}),
+            "differs": _few([f"{lower_title(name)} {value}" for name, value in varied.items() if name != SEED]),
             "owner": whole.owner,
             "launched": moment(newest.created_at),
             "marks": "",
@@ -150,7 +204,10 @@ def differing(rows: Sequence[TableRow]) -> list[str]:
         one: most_telling_first(name for name, values in fields.items() if len(values) > 1 and name != "seed")
         for one, fields in seen.items()
     }
-    return [_few({name: row.config.get(name) for name in vary.get((row.parent, row.experiment), ())}) for row in rows]
+    return [
+        _few([field_in_words(name, row.config.get(name)) for name in vary.get((row.parent, row.experiment), ())])
+        for row in rows
+    ]
 
 
 def title_of_experiment(name: str) -> str:
@@ -182,9 +239,8 @@ def _span(values: Sequence[Any]) -> Any:
     return f"{values[0]} … {values[-1]} ({len(values)} values)"
 
 
-def _few(values: Mapping[str, Any]) -> str:
-    names = list(values)[:MOST_DIFFERING]
-    return told({name: values[name] for name in names}) + (", …" if len(values) > MOST_DIFFERING else "")
+def _few(settings: Sequence[str]) -> str:
+    return ", ".join(settings[:MOST_DIFFERING]) + (", …" if len(settings) > MOST_DIFFERING else "")
 
 
 def _cells(run: RunRow) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from engine.analysis.run_values import field_in_words
+from engine.analysis.run_values import field_in_words, lower_title
 from engine.analysis.scaling.scaling_data import Study, axis_of, differing, study
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
@@ -19,8 +19,9 @@ def of_sweep(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_distu
         )
     field = axis_of(sweep.fields)
     if field is None:
+        varied = " and ".join(map(lower_title, sweep.fields))
         return (
-            f"Scaling needs a sweep over a number of ranks or splits; this one varies {' and '.join(sweep.fields)}. "
+            f"Scaling needs a sweep over a number of ranks or splits; this one varies {varied}. "
             "Launch a sweep over such a count."
         )
     return study(

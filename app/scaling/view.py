@@ -12,6 +12,7 @@ from app.scaling.tables import laws_table, sizes_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, stacked, table
 from app.ui.interval_text import EXPLAINED, with_interval
+from engine.analysis.run_values import lower_title
 from engine.analysis.scaling import speedup
 from engine.analysis.scaling.laws import LAWS, SCALABILITY, Fit, best_count, fit, in_words
 from engine.analysis.scaling.scaling_data import Study, TimedRun, at_once, words_of
@@ -38,7 +39,11 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
         or usual
     )
     if measure in MEASURES[:2] and not has_reference:
-        st.caption(as_text(f"{measure} needs a run at {found.field} 1. Throughput and execution time are available."))
+        st.caption(
+            as_text(
+                f"{measure} needs a run at {lower_title(found.field)} 1. Throughput and execution time are available."
+            )
+        )
     else:
         few = {
             name: fits if len(lines) == 1 else [each for each in fits if each.law is SCALABILITY]

@@ -28,6 +28,7 @@ from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
 from engine.analysis.disturbance import left_out
+from engine.analysis.run_values import label, lower_title
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
@@ -37,6 +38,7 @@ from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
+RANK = "rank"
 WHOLE_RATE = "all work of a run divided by its execution time, as under Scaling"
 
 
@@ -75,7 +77,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     components.figure(
         f"sweep-{sweep.id}-{name}",
         picture,
-        alt=f"{metric(name).label} by {sweep.fields[0]}",
+        alt=f"{metric(name).label} by {lower_title(sweep.fields[0])}",
         height=HEIGHT_PX,
         colours=colours,
     )
@@ -93,8 +95,9 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     if not groups:
         return
     rows = _rows(sweep, every, groups, name, lines, by_rank)
-    st.html(_table(rows, name, len(sweep.fields) + by_rank))
-    page_capture.table(metric(name).label, rows)
+    titles = {field: label(field) for field in sweep.fields} | {RANK: "Rank"}
+    st.html(_table(rows, [titles.get(column, column) for column in rows.columns], name, len(sweep.fields) + by_rank))
+    page_capture.table(metric(name).label, rows, heading=lambda column: titles.get(column, column))
 
 
 def _captions(
@@ -124,7 +127,7 @@ def what_is_drawn(groups: Sequence[Group], *, by_median: bool) -> str:
     )
 
 
-def _table(found: Table, name: str, keys: int) -> str:
+def _table(found: Table, headings: Sequence[str], name: str, keys: int) -> str:
     """Return the rows as HTML; the first `keys` columns identify them, followed by the number of finished runs and the
     measured values.
     """
@@ -136,7 +139,7 @@ def _table(found: Table, name: str, keys: int) -> str:
         ]
         for row in found.rows
     ]
-    return table(found.columns, rows, caption=f"{metric(name).label} of the sweep")
+    return table(headings, rows, caption=f"{metric(name).label} of the sweep")
 
 
 def _rows(
@@ -152,7 +155,7 @@ def _rows(
     words = (*spread, *(label.capitalize() for label in labels))
     headers = [
         *sweep.fields,
-        *(["rank"] if by_rank else []),
+        *([RANK] if by_rank else []),
         "Runs counted",
         *(f"{word} ({unit})" if unit else word for word in words),
     ]

@@ -10,6 +10,7 @@ from app.export.view_report import Environments
 from app.report.page_capture import Noted
 from app.sweep.header import name_of
 from app.ui.run_state import status_counts
+from engine.analysis.run_values import lower_title
 from engine.analysis.seedings import mixture
 from engine.config_values import value_in_words
 from engine.store import Sweep
@@ -25,7 +26,7 @@ def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         ("Launched", absolute(sweep.created_at)),
         *(
             (
-                f"Values of {field}",
+                f"Values of {lower_title(field)}",
                 str(sweep.draw["over"][field]) if sweep.draw else ", ".join(map(value_in_words, sweep.grid[field])),
             )
             for field in sweep.fields

@@ -11,6 +11,7 @@ from app.sweep.actions import actions
 from app.ui import permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, table, when
 from app.ui.run_state import place_in_words, status_counts
+from engine.analysis.run_values import lower_title
 from engine.analysis.scaling.scaling_data import count_fields
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import is_warm_up, measured, newest
@@ -50,7 +51,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ("Owner", sweep.owner),
             *([("Runs on", place_in_words(runs[0]))] if runs and runs[0].target else []),
             ("Launched", when(sweep.created_at)),
-            *((f"Values of {field}", _values_of(sweep, field)) for field in sweep.fields),
+            *((f"Values of {lower_title(field)}", _values_of(sweep, field)) for field in sweep.fields),
             ("Seeds", _values(sweep.seeds)),
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
@@ -125,7 +126,7 @@ def to_scaling(sweeps: Sequence[Sweep]) -> str:
             [
                 link(f"{sweep.id}: {name_of(sweep)}", f"{at('/sweep')}?sweep={sweep.id}{view}"),
                 known.title if known else sweep.experiment,
-                "; ".join(f"{field}: {_values_of(sweep, field)}" for field in sweep.fields),
+                "; ".join(f"{lower_title(field)}: {_values_of(sweep, field)}" for field in sweep.fields),
                 f"{sweep.ended} of {sweep.total}",
             ]
         )
@@ -139,7 +140,7 @@ def name_of(sweep: Sweep) -> str:
 
 def _kind(sweep: Sweep) -> str:
     known = experiment_of(sweep)
-    return f"{known.title if known else sweep.experiment} over {' and '.join(sweep.fields)}"
+    return f"{known.title if known else sweep.experiment} over {' and '.join(map(lower_title, sweep.fields))}"
 
 
 def share_done(runs: list[RunRow]) -> float:

@@ -10,8 +10,9 @@ from app.core.formatting import duration
 from app.ui.html import cell_link, nowrap, number, table
 from app.ui.run_state import STATUS_SIGNS, cause_of, outcome
 from engine.analysis.disturbance import in_words
+from engine.analysis.run_values import fields_in_words, label
 from engine.analysis.sweep_cells import cell_of, tries
-from engine.config_values import told, value_in_words
+from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -35,12 +36,12 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     corner = "" if len(down) > 1 or len(across) > 1 else "run"
     rows = [
         [
-            nowrap(told(row)),
+            nowrap(fields_in_words(row)),
             *(_cell(cells.get(cell_of(sweep, row | column), [])) for column in across),
         ]
         for row in down
     ]
-    return table([corner, *(told(column) for column in across)], rows, caption=CAPTION, even=True)
+    return table([corner, *map(fields_in_words, across)], rows, caption=CAPTION, even=True)
 
 
 def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
@@ -52,7 +53,9 @@ def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
         ]
         for chosen in dict.fromkeys(key[:-1] for key in cells)
     ]
-    return table([*sweep.fields, *(f"seed {seed}" for seed in sweep.seeds)], rows, caption=CAPTION, even=True)
+    return table(
+        [*map(label, sweep.fields), *(f"seed {seed}" for seed in sweep.seeds)], rows, caption=CAPTION, even=True
+    )
 
 
 def _cell(tried: Sequence[RunRow]) -> str:

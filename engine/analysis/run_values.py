@@ -70,9 +70,21 @@ def field_in_words(name: str, held: object) -> str:
     """
     if isinstance(held, str) and held:
         return experiment_title(held) if name == EXPERIMENT else held
-    title, _, unit = label(name).removesuffix(")").partition(" (")
-    title = title if title[1:2].isupper() else title[:1].lower() + title[1:]
-    return " ".join(filter(None, (title, value_in_words(held), unit if isinstance(held, int | float) else "")))
+    _, _, unit = label(name).removesuffix(")").partition(" (")
+    return " ".join(
+        filter(None, (lower_title(name), value_in_words(held), unit if isinstance(held, int | float) else ""))
+    )
+
+
+def fields_in_words(values: Mapping[str, object]) -> str:
+    """Return the values of fields as a label, such as `batch size 32, gpipe`."""
+    return ", ".join(field_in_words(name, held) for name, held in values.items())
+
+
+def lower_title(name: str) -> str:
+    """Return a field's title as it is within a sentence, without its unit: `batch size`, `GAE lambda`."""
+    title, _, _ = label(name).partition(" (")
+    return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
 def number(run: RunRow, name: str) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.config_values import told
+from engine.analysis.run_values import fields_in_words
 from engine.store import Sweep
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -38,7 +38,7 @@ def by_cell(sweep: Sweep, runs: Sequence[RunRow]) -> dict[str, list[RunRow]]:
     """Return the runs of each combination of values by its name, such as `trainers 2`."""
     found: dict[str, list[RunRow]] = {}
     for run in runs:
-        found.setdefault(told({name: run.config.get(name) for name in sweep.fields}), []).append(run)
+        found.setdefault(fields_in_words({name: run.config.get(name) for name in sweep.fields}), []).append(run)
     return found
 
 

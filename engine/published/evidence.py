@@ -6,12 +6,13 @@ from itertools import product
 from typing import Any
 
 from engine.analysis.hardware import unlike
+from engine.analysis.run_values import fields_in_words, label
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import tries
-from engine.config_values import told, value_in_words
+from engine.config_values import value_in_words
 from engine.published.figure import EXECUTION, PASSES, WHOLE, Figure, Size
 from engine.published.readings import FigureReading, Readings
-from engine.registry import experiment
+from engine.registry import experiment, experiment_title
 from engine.store import Surroundings, Sweep, Tested
 from engine.store.records import ENDED, RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -163,7 +164,8 @@ def _obstacles(
     figure: Figure, size: Size, sweep: Sweep, runs: Sequence[RunRow], around: Mapping[int, Surroundings]
 ) -> Iterable[str]:
     if sweep.experiment != figure.experiment:
-        yield (f"The sweep runs {sweep.experiment}, but the figure needs {figure.experiment}. Launch the figure again.")
+        its, needed = experiment_title(sweep.experiment), experiment_title(figure.experiment)
+        yield f"The sweep runs {its}, but the figure needs {needed}. Launch the figure again."
         return
     wanted = (
         experiment(figure.experiment)
@@ -178,7 +180,7 @@ def _obstacles(
             if name not in varied and name in run.config and run.config[name] != value
         }
         for other, run_id in others.items():
-            yield (f"{name} must be {value_in_words(value)}; run {run_id} has {other}. Launch the figure again.")
+            yield (f"{label(name)} must be {value_in_words(value)}; run {run_id} has {other}. Launch the figure again.")
     if mixed := mixture(runs):
         yield f"{mixed} Launch the figure again."
     if figure.timed and (difference := unlike([around[run.id] for run in runs if run.id in around])):
@@ -190,5 +192,5 @@ def _count(some: Sequence[object], all_: Sequence[object]) -> str:
 
 
 def _named(keys: Sequence[tuple[Any, ...]], names: Sequence[str]) -> str:
-    shown = "; ".join(told(dict(zip(names, key, strict=True))) for key in keys[:MOST_NAMED])
+    shown = "; ".join(fields_in_words(dict(zip(names, key, strict=True))) for key in keys[:MOST_NAMED])
     return f"{shown} and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else shown

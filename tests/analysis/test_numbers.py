@@ -8,6 +8,7 @@ from engine.analysis.differences import MISSING, rows
 from engine.analysis.run_values import (
     field_in_words,
     field_names,
+    fields_in_words,
     label,
     metric_names,
     most_telling_first,
@@ -105,6 +106,7 @@ def test_values_names_and_labels_are_those_of_metrics_ways_and_fields_in_their_o
 )
 def test_a_field_with_its_value_is_part_of_a_label(name: str, held: object, words: str) -> None:
     assert field_in_words(name, held) == words
+    assert fields_in_words({"trainers": 2, name: held}) == f"trainers 2, {words}"
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_disturbed_runs_are_apart_and_named_unless_they_are_asked_for() -> None:
         (
             [run(1, trainers=1), run(2, trainers=2, experiment="sync_sgd")],
             {1: AROUND, 2: AROUND},
-            "belong to 2 experiments (hogwild, sync_sgd)",
+            "belong to 2 experiments (Hogwild!, Synchronous parallel SGD)",
         ),
         (
             [run(1, trainers=1, epochs=1), run(2, trainers=2, epochs=5)],

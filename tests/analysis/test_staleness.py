@@ -112,7 +112,7 @@ def test_unlike_settings_experiments_rules_and_missing_staleness_are_said() -> N
     assert "The runs also differ in momentum" in " ".join(cautions(rows, found, ()))
     assert "momentum" not in " ".join(cautions(rows, found, ("momentum",)))
     rows[1] = replace(rows[1], experiment="hogwild")
-    assert "belong to 2 experiments (async_sgd, hogwild)" in " ".join(cautions(rows, found, ()))
+    assert "belong to 2 experiments (Asynchronous SGD, Hogwild!)" in " ".join(cautions(rows, found, ()))
     rows = [run(1, 2, 95.0), replace(run(2, 2, 95.0), seeding=1)]
     found = [made(each.id, 2, 1.0, 95.0) for each in rows]
     assert "different seeding rules (seeding 1: run 2; seeding 2: run 1)" in " ".join(cautions(rows, found, ()))

@@ -110,7 +110,7 @@ def test_deleted_runs_and_mixed_settings_are_told(home: Home) -> None:
         )
     shown = words(page("pipeline_as_run"))
     assert "not comparable" in shown
-    assert f"learning_rate must be 0.05; run {runs[3].id} has 0.5." in shown
+    assert f"Learning rate must be 0.05; run {runs[3].id} has 0.5." in shown
 
 
 def test_times_of_two_machines_are_not_comparable_and_accuracies_are(home: Home, reader: Reader) -> None:

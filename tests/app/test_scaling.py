@@ -250,7 +250,7 @@ def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> N
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
     for name in ("Scaling", "Where the time went"):
-        assert "a number of ranks or splits; this one varies learning_rate." in words(view(sweep_id, name))
+        assert "a number of ranks or splits; this one varies learning rate." in words(view(sweep_id, name))
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "Points appear as runs finish." in words(view(sweep_id, "Scaling"))
     assert "No bars: no run has finished." in words(view(sweep_id, "Where the time went"))
@@ -280,8 +280,9 @@ def test_mixed_experiments_are_not_fitted(home: Home) -> None:
     hogwild(home, {"trainers": [1, 2, 4]}, seeds=1)
     _, runs = sweeps.pipeline(home, {"splits": [1]})
     sweeps.drive(home, runs[0])
-    assert "No fitted law. The runs belong to 2 experiments (hogwild, pipeline). Select runs of one" in words(
-        chosen("1..4", lines="")
+    assert (
+        "No fitted law. The runs belong to 2 experiments (Hogwild!, Pipeline parallelism). Select runs of one"
+        in words(chosen("1..4", lines=""))
     )
 
 

@@ -611,7 +611,13 @@ def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader
         drive_plainly(home, run.id)
     test = opened("sweep", {"sweep": str(sweep_id)})
     assert not test.exception
-    assert "threads_per_rank none" in html(test)
+    shown = html(test)
+    assert "Reference over threads per rank and dataset" in words(test)
+    assert ">threads per rank none</th>" in shown and "digits, seed 0" in shown
+    assert '<th scope="col">Threads per rank</th><th scope="col">Dataset</th><th scope="col">Runs counted</th>' in shown
+    assert "Values of threads per rank" in shown and "threads_per_rank" not in shown
+    listed = html(opened("sweep"))
+    assert "Reference over threads per rank and dataset" in listed
     figure, _, _ = drawn(home, sweep_id)
     assert (figure.layout.xaxis.type, list(named(figure)["digits"].x)) == ("category", ["none", "1"])
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from engine.analysis.disturbance import left_out
 from engine.analysis.hardware import crowded, unlike
+from engine.analysis.run_values import lower_title
 from engine.analysis.seedings import mixture
 from engine.analysis.statistics.confidence import Statistic
 from engine.config_values import value_in_words
-from engine.registry import experiments, known_experiment
+from engine.registry import experiment_title, experiments, known_experiment
 from engine.store import Surroundings
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -126,7 +127,7 @@ def count_fields() -> dict[str, str]:
 
 def words_of(field: str) -> tuple[str, str]:
     """Return a count's plural and singular words."""
-    return "threads per rank" if field == THREADS else field, count_fields().get(field, field)
+    return "threads per rank" if field == THREADS else lower_title(field), count_fields().get(field, lower_title(field))
 
 
 def at_once(runs: Sequence[RunRow], field: str) -> int | None:
@@ -161,12 +162,13 @@ def _obstacles(runs: Sequence[RunRow], known: Sequence[Surroundings], grouped: s
     experiments = sorted({run.experiment for run in runs})
     if len(experiments) > 1:
         yield (
-            f"The runs belong to {len(experiments)} experiments ({', '.join(experiments)}). Select runs of one "
-            "experiment."
+            f"The runs belong to {len(experiments)} experiments ({', '.join(map(experiment_title, experiments))}). "
+            "Select runs of one experiment."
         )
     elif others := [name for name in differing(runs) if name not in grouped]:
         values = "; ".join(
-            f"{name} {', '.join(sorted({value_in_words(run.config.get(name)) for run in runs}))}" for name in others[:3]
+            f"{lower_title(name)} {', '.join(sorted({value_in_words(run.config.get(name)) for run in runs}))}"
+            for name in others[:3]
         )
         yield f"The runs also differ in {values}. Select runs with equal settings, or group by that setting."
     if mixed := mixture(runs):

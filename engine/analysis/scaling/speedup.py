@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import fmean, median, variance
 
+from engine.analysis.run_values import lower_title
 from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.statistics.confidence import FEWEST, LEVEL, Statistic, student
 from engine.analysis.statistics.intervals import Interval, mean_interval
@@ -55,8 +56,8 @@ def why_no_fit(timings: Sequence[TimedRun], field: str) -> str:
     counts = _counts(timings)
     if REFERENCE not in counts:
         return (
-            f"No reference point: speed-up needs a finished run with {field} {REFERENCE}. Add it with Extend on the "
-            "sweep's page."
+            f"No reference point: speed-up needs a finished run with {lower_title(field)} {REFERENCE}. Add it with "
+            "Extend on the sweep's page."
         )
     if len(counts) < 3:
         return (

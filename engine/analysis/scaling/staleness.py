@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Literal
 
+from engine.analysis.run_values import lower_title
 from engine.analysis.scaling.scaling_data import differing
 from engine.analysis.seedings import mixture
 from engine.analysis.statistics.confidence import student
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
 from engine.analysis.statistics.intervals import Interval, mean_interval, slope
 from engine.metrics import metric
+from engine.registry import experiment_title
 from engine.store.records import RunRow
 
 HISTOGRAM = "staleness"
@@ -209,13 +211,13 @@ def cautions(runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str
     experiments = sorted({run.experiment for run in there})
     if len(experiments) > 1:
         said.append(
-            f"The runs belong to {len(experiments)} experiments ({', '.join(experiments)}), so they differ in more "
-            "than staleness. Select runs of one experiment."
+            f"The runs belong to {len(experiments)} experiments ({', '.join(map(experiment_title, experiments))}), so "
+            "they differ in more than staleness. Select runs of one experiment."
         )
     elif others := [name for name in differing(there) if name not in (*SIZES, *lines)]:
         said.append(
-            f"The runs also differ in {' and '.join(others[:4])}, which may explain the association. Select runs with "
-            "equal settings, or group by that setting."
+            f"The runs also differ in {' and '.join(map(lower_title, others[:4]))}, which may explain the association. "
+            "Select runs with equal settings, or group by that setting."
         )
     if stale and all(size.runs == 1 for size in sizes(stale)):
         said.append("Variation between seeds is unknown: every size is one run. Add seeds.")

@@ -1,8 +1,9 @@
-"""The best finished run of an experiment on each of its tasks, with the other seeds of the same config. Reads only
-summary rows.
+"""The best finished run of an experiment on each of its tasks, with the other seeds of the same config, and of given
+runs. Reads only summary rows.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from engine.experiment.result import Result
 from engine.filter.tree import Field
 from engine.metrics import metric
 from engine.store.connection import Connection
-from engine.store.runs.metric_sql import number_of
+from engine.store.runs.metric_sql import OF, number_of
 
 _BESTS = """
 WITH found AS MATERIALIZED (
@@ -26,6 +27,18 @@ SELECT ranked.task, ranked.id, ranked.value, runs.owner, runs.preset, runs.name,
      WHERE other.rest = ranked.rest AND other.value IS NOT NULL) AS others
 FROM ranked JOIN runs ON runs.id = ranked.id WHERE ranked.place = 1 ORDER BY ranked.task
 """
+_BEST_OF = """
+WITH found AS MATERIALIZED (
+    SELECT lists.key AS list, runs.id, {task} AS task,
+        (SELECT {number} FROM metrics WHERE metrics.run_id = runs.id AND metrics.name = ?) AS value
+    FROM json_each(?) AS lists, json_each(lists.value) AS member CROSS JOIN runs ON runs.id = member.value
+    WHERE runs.status = 'finished' AND runs.experiment = ?
+        AND NOT EXISTS (SELECT 1 FROM duel_sweeps WHERE duel_sweeps.sweep_id = runs.sweep_id AND stage = 'tuning')
+)
+SELECT list, id, {best}(value) AS value, task, count(DISTINCT task) AS tasks FROM found WHERE value IS NOT NULL
+GROUP BY list
+"""
+"""SQLite takes the bare columns from the row of the extreme."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,16 @@ class LeaderboardEntry:
     """Number of finished seeds of the same config with the same seeding rule, including its own."""
     mean: float
     """Mean over these runs."""
+
+
+@dataclass(frozen=True)
+class BestRun:
+    """The best run of a list."""
+
+    run_id: int
+    value: float
+    task: tuple[Any, ...] | None
+    """Values of the settings that define the task; None if the list has runs of several tasks, or nothing to learn."""
 
 
 class LeaderboardReader:
@@ -77,6 +100,20 @@ class LeaderboardReader:
                         mean,
                     )
                 )
+        return found
+
+    def best_of(self, lists: Sequence[Sequence[int]], experiment: str, result: Result) -> dict[int, BestRun]:
+        """Return the best finished run of an experiment among each list of runs, by the place of the list, without the
+        tuning runs of duels; lists without results are excluded.
+        """
+        task, values = _task(result)
+        best = "min" if metric(result.metric).better == "min" else "max"
+        sql = _BEST_OF.format(task=task, number=OF[result.of], best=best)
+        found = {}
+        for row in self.db.rows(sql, [*values, result.metric, json.dumps(lists), experiment]):
+            tasks = tuple(json.loads(row["task"]))
+            compares = row["tasks"] == 1 and not set(result.nothing_to_learn) & set(tasks)
+            found[row["list"]] = BestRun(row["id"], row["value"], tasks if compares else None)
         return found
 
 

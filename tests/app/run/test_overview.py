@@ -1,5 +1,6 @@
 """The first tab of a run's page: what its ranks do, what the header says, and what an imported run came from."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 from app.run import live_update
 from app.run.next_steps import steps
 from app.run.overview import axes
+from app.run.report import run_report
 from app.run.summary_html import rank_strip
 from app.run.summary_sentence import summary_sentence
 from app.ui import current_user
@@ -80,6 +82,23 @@ def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab
         assert '<div data-slot="result"><small>Test accuracy</small> <strong>95.50 %</strong></div>' in shown
         assert ("What ranks do" in shown) == (section == "Overview")
     assert live_update.standing(home, lab["queued"], "Overview").slots["result"] == ""
+
+
+def test_settings_and_environment_have_titles_also_in_the_report(home: Home, lab: dict[Status, int]) -> None:
+    with Store.open(home) as store, store.db.change() as connection:
+        about = json.dumps({"memory_gb": 64, "git_commit": "abc", "cpu": "Xeon"})
+        connection.execute("UPDATE runs SET environment = ? WHERE id = ?", [about, lab["finished"]])
+    shown = {
+        section: " ".join(
+            str(element.proto.body)
+            for element in opened("run", {"run": str(lab["finished"]), "section": section}).get("html")
+        )
+        for section in ("Config", "Environment")
+    }
+    assert ">Batch size" in shown["Config"] and ">batch_size" not in shown["Config"]
+    assert all(f">{title}<" in shown["Environment"] for title in ("Memory (GB)", "Git commit", "CPU"))
+    page = run_report(lab["finished"], "Ada").decode()
+    assert "Memory (GB)" in page and ">Batch size<" in page and ">batch_size<" in page and ">Hogwild!<" in page
 
 
 def test_a_live_update_of_an_imported_run_keeps_what_it_came_from(home: Home, tmp_path: Path) -> None:

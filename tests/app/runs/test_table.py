@@ -33,10 +33,11 @@ from engine.registry import EXPERIMENTS, experiment, experiment_title
 from engine.store import Demand, RankBatch, Reader, RunRow, Store
 from engine.store.notices.delivery import Due
 from engine.store.records import Status
+from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from tests.app.runs.drawn_table import rows_of, table_of, tick
 from tests.app.test_pages import opened, popovers, said
-from tests.labs import basic, sweeps
+from tests.labs import basic, small, sweeps
 from tests.labs import duel as duels
 from tests.stand_in import worker
 from tests.waiting import PATIENCE_S
@@ -289,7 +290,7 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
     assert row["href"] == f"/sweep?sweep={sweep}"
     assert row["name"] == f"Sweep {sweep}: bubble (2 runs)"
     assert [part["text"] for part in row["Status"]["states"]] == ["1 queued", "1 finished"]
-    assert row["Settings that differ"].startswith("splits 1, 2") and row["open"] is False
+    assert row["Settings that differ"] == "splits 1, 2" and row["open"] is False
     test = page()
     test.session_state[grid.KEY] = {"open": [f"sweep-{sweep}"]}
     unfolded = rows_of(test.run())
@@ -301,11 +302,57 @@ def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, se
         (f"{run.id}: splits {run.config['splits']}, seed {run.config['seed']}", f"splits {run.config['splits']}")
         for run in reversed(members)
     ]
+    assert unfolded[below]["title"] == f"{members[1].id}: bubble: splits 2, seed 0 (Pipeline parallelism, quick)"
     ticked_fold = tick(page(), f"sweep-{sweep}")
     assert "2 runs selected" in said(ticked_fold)
     assert compare_link(ticked_fold)["runs"] == [f"{members[0].id},{members[1].id}"]
     flat = {row["key"] for row in rows_of(page(sort="-created"))}
     assert {f"run-{run.id}" for run in members} < flat and f"sweep-{sweep}" not in flat
+
+
+def test_a_run_below_its_fold_leaves_out_the_name_of_the_fold(home: Home) -> None:
+    long = "Does the bubble shrink: an experiment on our machine with many words " * 4
+    sweep, _ = sweeps.pipeline(home, {"splits": [1, 2]}, title=long[:200])
+    duel = duels.whole(home, amount=8).stored.id
+    test = page()
+    test.session_state[grid.KEY] = {"open": [f"sweep-{sweep}", f"duel-{duel}"]}
+    names = [row["name"].partition(": ")[2] for row in rows_of(test.run()) if row["child"]]
+    titles = [row["title"] for row in rows_of(test) if row["child"]]
+    assert "splits 2, seed 0" in names and any("…: splits 2, seed 0 (" in title for title in titles)
+    assert "Hogwild!, learning rate 0.1, seed 0" in names
+    assert "tuning: Hogwild!, learning rate 0.1, seed 100000" in names
+    assert any(f": Duel {duel}, judging: Hogwild!, learning rate 0.1, seed 0 (" in title for title in titles)
+
+
+def test_a_fold_shows_the_best_result_of_its_finished_runs(home: Home) -> None:
+    quick = experiment("hogwild").preset("quick").settings
+    sweep = launch_sweep(home, "hogwild", quick, {"trainers": [1, 2, 4]}, owner="Ada")
+    tasks = launch_sweep(home, "hogwild", quick, {"dataset": ["digits", "synthetic"]}, owner="Ada")
+    with Reader.open(home) as reader:
+        members, of_tasks = reader.sweeps.runs(sweep), reader.sweeps.runs(tasks)
+    for run in (*members[:2], *of_tasks):
+        small.finish(home, run, work=5_000, time_s=2.0)
+    found = duels.whole(home, amount=8)
+    duel = found.stored.id
+    results = {row["key"]: row["Result"] for row in rows_of(page())}
+    with Reader.open(home) as reader:
+        rates = {run.id: each for run in reader.runs.some([run.id for run in members]) if (each := ranked(run))}
+        judged = [each.run.id for each in found.of("judging") if each.run]
+        accuracies = {run.id: each for run in reader.runs.some(judged) if (each := ranked(run))}
+    assert len(rates) == 2
+    for key, own, count in (
+        (f"sweep-{sweep}", rates, "2 of 3"),
+        (f"duel-{duel}", accuracies, "16 of 16 runs"),
+    ):
+        shown = results[key]
+        best = max(each.value for each in own.values())
+        run_id = int(shown["hover"].removeprefix("Run ").partition(":")[0])
+        assert own[run_id].value == best
+        assert shown["text"] == f"best {own[run_id].short}"
+        assert shown["hover"].startswith(f"Run {run_id}: {own[run_id].words}; {count}")
+    assert results[f"sweep-{tasks}"] is None, "results of two tasks do not compare"
+    (narrowed,) = [row for row in rows_of(page(filter="trainers == 1")) if row["key"] == f"sweep-{sweep}"]
+    assert narrowed["Result"]["hover"].startswith(f"Run {members[0].id}: ")
 
 
 def test_a_group_of_statuses_chooses_runs_and_a_result_has_its_course(
@@ -565,6 +612,20 @@ def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(ho
     assert "Test accuracy 90.00 % last; best 90.00" in plain(
         tiles(reader.details.summaries(run.id), reader.runs.entry(run.id))
     )
+
+
+def test_settings_are_shown_by_their_titles_and_saved_by_their_names(home: Home) -> None:
+    sweep, _ = sweeps.pipeline(home, {"batch_size": [16, 32], "mode": ["gpipe", "1f1b"]})
+    written = ["batch_size", "timeout_s"]
+    (fold,) = rows_of(page(columns=written))
+    assert fold["key"] == f"sweep-{sweep}"
+    assert fold["Settings that differ"] == "batch size 16, 32, mode gpipe, 1f1b"
+    found = rows_of(page(columns=written, fold="false"))
+    assert [row["Settings that differ"] for row in found[::-1]] == [
+        f"{mode}, batch size {size}" for size in (16, 32) for mode in ("gpipe", "1f1b")
+    ]
+    assert found[-1]["Batch size"] == "16" and "Timeout (s)" in found[-1]
+    assert list(last.cells[0])[-3:-1] == written, "a download names its columns as the filter does"
 
 
 def test_columns_and_orders_are_chosen_by_labels_and_kept_in_the_address_as_written(

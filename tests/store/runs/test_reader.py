@@ -267,6 +267,15 @@ def test_the_best_is_the_least_where_less_is_better_and_every_experiment_has_a_r
 ) -> None:
     ids = [finish(store, {"seed": seed}, value, name="test/loss") for seed, value in ((0, 3.0), (1, 2.0), (2, 2.0))]
     assert [best.run_id for best in reader.leaderboard.bests("hogwild", Result("test/loss"))] == [ids[1]]
+    other = finish(store, {"seed": 0, "dataset": "digits"}, 4.0, name="test/loss")
+    lists = ([ids[0]], [], [ids[0], ids[1]], [ids[0], other])
+    found_of = reader.leaderboard.best_of(lists, "hogwild", Result("test/loss"))
+    assert {at: (best.run_id, best.value) for at, best in found_of.items()} == {
+        0: (ids[0], 3.0),
+        2: (ids[1], 2.0),
+        3: (ids[0], 3.0),
+    }
+    assert [best.task for best in found_of.values()] == [(None,), (None,), None]
     for name in EXPERIMENTS:
         found = experiment(name)
         assert METRICS[found.result.metric].better in ("max", "min")
