@@ -118,7 +118,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         Place("runs, cancel asked", f"/runs?search={running}", "1 of ", cancel_first),
         Place("runs, a sweep unfolded", "/runs?filter=sweep+%3E+0", "Select rows", unfold_first),
         Place("run, queued", f"/run?run={queued}", "queued"),
-        Place("run, failed", f"/run?run={lab.failed}", "Traceback: boom"),
+        Place("run, failed", f"/run?run={lab.failed}", "RuntimeError: boom"),
         *(Place(f"run, {section}", f"{run}&section={section}", "How old do gradients get?") for section in sections),
         Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Max speed-up here"),
         Place("run, Timeline", f"/run?run={lab.pipeline}&section=Timeline", "In this stretch"),
