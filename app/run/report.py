@@ -64,7 +64,7 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
     yield Grid(
         "Events",
         Table(
-            ("when", "what", "who", "detail"),
+            ("time", "event", "by", "detail"),
             [(event.at, event.kind, event.who, event.detail) for event in reader.details.events(run.id)],
         ),
     )
@@ -154,7 +154,7 @@ def settings_of(run: Run) -> Table:
         fields = {}
     said = {name: (field.description or "") for name, field in fields.items()}
     return Table(
-        ("setting", "value", "what it means"), [(name, value, said.get(name, "")) for name, value in run.config.items()]
+        ("setting", "value", "description"), [(name, value, said.get(name, "")) for name, value in run.config.items()]
     )
 
 

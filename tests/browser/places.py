@@ -128,7 +128,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         *(Place(f"runs, {name}", "/runs", "Select rows", press(name)) for name in ("Columns", "Filters", "Display")),
         Place("compare, no run", "/compare", "No runs selected."),
         *(Place(f"compare, {tab}", f"{compare}&tab={tab}", "12 compared runs") for tab in TABS),
-        Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),
+        Place("time breakdown", f"/scaling?runs={lab.runs}&view=Time+breakdown", "Each bar is the mean"),
         Place("duel, form", "/duel", "Estimate"),
         Place("figures", "/figures", "Published figures"),
         Place("museum", "/museum", "Run all exhibits"),

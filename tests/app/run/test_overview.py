@@ -70,7 +70,7 @@ def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab
         test = opened("run", {"run": str(lab["finished"]), "section": section})
         shown = " ".join(str(element.proto.body) for element in test.get("html"))
         assert '<div data-slot="result"><small>Test accuracy</small> <strong>95.50 %</strong></div>' in shown
-        assert ("What ranks do" in shown) == (section == "Overview")
+        assert ("Rank activity" in shown) == (section == "Overview")
     assert live_update.standing(home, lab["queued"], "Overview").slots["result"] == ""
 
 
