@@ -130,7 +130,7 @@ def states(lab: Lab, running: int, queued: int) -> tuple[Place, ...]:
         *(Place(f"compare, {tab}", f"{compare}&tab={tab}", "12 compared runs") for tab in TABS),
         Place("time breakdown", f"/scaling?runs={lab.runs}&view=Time+breakdown", "Each bar is the mean"),
         Place("duel, form", "/duel", "Estimate"),
-        Place("figures", "/figures", "Published figures"),
+        Place("figures", "/figures", "Published results"),
         Place("museum", "/museum", "Run all exhibits"),
         Place("sweeps", "/sweep", "Does Hogwild! pay"),
         Place("sweep, extend", f"/sweep?sweep={lab.sweep}", "Runs counted", press("Extend")),
