@@ -6,7 +6,7 @@ import streamlit as st
 from markupsafe import Markup
 
 from app.actions.annotations import baseline_beside, marks, marks_of
-from app.actions.queue_actions import queue_actions, waits, why
+from app.actions.queue_actions import queue_actions, why_queued
 from app.core.base_path import at
 from app.export.downloads import download
 from app.run import summary_html
@@ -54,7 +54,7 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                         help=as_text(disturbed_help(run)),
                     )
                 if run.status == "queued":
-                    st.text(_waits_for(run, reader), width="stretch")
+                    st.text(why_queued(run, reader), width="stretch")
                 else:
                     st.html(slot("cause", summary_html.cause(run, entry, reader)), width="stretch")
                 st.html(slot("result", summary_html.result(entry)), width="content")
@@ -110,13 +110,6 @@ def _job(run: Run, reader: Reader) -> str:
     """Return the job of a run on a cluster, in words."""
     job = job_state(run, reader.cluster_jobs.of(run.id))
     return f"{f'Job {job.job_id}' if job and job.job_id else 'A job'} of Slurm on cluster {run.target}."
-
-
-def _waits_for(run: Run, reader: Reader) -> str:
-    """Return why a queued run is waiting, as a sentence."""
-    if run.is_held:
-        return f"Waiting: sweep {run.sweep_id} is paused."
-    return why(run, waits(reader).get(run.id), reader)
 
 
 def _downloads(run: Run) -> None:

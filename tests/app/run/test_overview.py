@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from app.run import live_update
 from app.run.next_steps import steps
@@ -63,6 +64,19 @@ def test_an_ended_run_without_a_curve_to_smooth_has_no_smoothing(home: Home, lab
         points = [Point("train/loss", step, 1.0, 0.1 * step, None) for step in range(61)]
         store.worker.write(run_id, [], run_points=points)
     assert has_smoothing(run_id)
+
+
+def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home, lab: dict[Status, int]) -> None:
+    def controls(test: AppTest) -> list[str]:
+        return [
+            each.label for each in (*test.slider, *test.get("button_group")) if each.label in ("X-axis", "Smoothing")
+        ]
+
+    assert len(controls(opened("run", {"run": str(lab["running"])}))) == 2
+    test = opened("run", {"run": str(lab["queued"])})
+    assert not test.exception and not controls(test)
+    (line,) = [text.value for text in test.text if text.value.startswith("Curves appear here after the start. ")]
+    assert line.partition("start. ")[2] in [text.value for text in test.text], "the reason of the header"
 
 
 def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:
