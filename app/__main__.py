@@ -15,11 +15,11 @@ from engine.errors import EngineError
 from engine.home import ROOT
 
 
-@click.command("app", help="Serve the console. What no option says, the environment does: see docs/deployment.md.")
-@click.option("--port", type=click.IntRange(1, 65_535), help=f"Where to listen; default: {PORT}, or 8501.")
+@click.command("app", help="Serve the console. Options override environment variables: see docs/deployment.md.")
+@click.option("--port", type=click.IntRange(1, 65_535), help=f"Port of the server; default: {PORT}, or 8501.")
 @click.option(
     "--address",
-    help=f"What to listen on; default: {ADDRESS}, or 127.0.0.1. Beyond loopback only in a lab with accounts.",
+    help=f"Address of the server; default: {ADDRESS}, or 127.0.0.1. Other than loopback requires accounts.",
 )
 def serve(port: int | None, address: str | None) -> None:
     """Check, then become the server; exit code 2 where the console may not be served as it was asked, 1 where its port

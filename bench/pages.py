@@ -57,7 +57,7 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
         Place("runs, grouped", "/runs?group=true", ""),
         *(
             Place(f"scaling, {view}", f"/scaling?runs={lab.runs}&view={view.replace(' ', '+')}", "")
-            for view in ("Where the time went", "Staleness")
+            for view in ("Time breakdown", "Staleness")
         ),
     )
     return (*the_pages(lab, lab.stale), *many)

@@ -21,7 +21,7 @@ if wanted.isdecimal() and len(wanted) < 18:
 elif wanted:
     invalid_link("duel", wanted)
 else:
-    st.title("Duel", anchor=False)
+    st.title("Duels", anchor=False)
     st.text(
         "Compare strategies on one budget, with the same initial weights and seeds and learning rates tuned on the "
         "same grid."

@@ -19,7 +19,7 @@ if known:
     st.set_page_config(page_title=f"{known[0].title} · Parallab")
     st.html(breadcrumb([link("Figures", at("/figures"))], known[0].title))
 else:
-    st.title("Published figures", anchor=False)
+    st.title("Figures", anchor=False)
 with reading() as reader:
     widgets.runner_banner(reader)
 if wanted and not known:

@@ -67,7 +67,7 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
             with st.container(border=True):
                 st.header("Machine", anchor=False)
                 st.html(slots["home-machine"])
-                st.page_link(widgets.PAGES["machine"], label="Who uses the cores", width="content")
+                st.page_link(widgets.PAGES["machine"], label="CPU usage", width="content")
                 st.header("Saved views", anchor=False)
                 saved(reader)
             with st.container(border=True):

@@ -27,7 +27,7 @@ if alone:
     st.set_page_config(page_title=f"{alone.title} · Parallab")
     st.html(breadcrumb([link("Museum", at("/museum"))], alone.title))
 else:
-    st.title("Fault museum", anchor=False)
+    st.title("Museum", anchor=False)
     if wanted:
         st.warning(f"No exhibit has this name. Choose from: {', '.join(sign.name for sign in SIGNS)}.")
     st.text(

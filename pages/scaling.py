@@ -20,7 +20,7 @@ from engine.analysis.scaling.scaling_data import count_fields, differing
 from engine.errors import EngineError
 
 NEWEST = 10
-VIEWS = ("Scaling", "Where the time went", "Staleness")
+VIEWS = ("Scaling", "Time breakdown", "Staleness")
 
 st.title("Scaling", anchor=False)
 st.text(

@@ -25,7 +25,7 @@ from engine.sweep.repeats import missing
 
 NEWEST = 50
 EVERY_MS = 2_000
-VIEWS = ("Results", "Scaling", "Where the time went", "Staleness")
+VIEWS = ("Results", "Scaling", "Time breakdown", "Staleness")
 wanted = st.query_params.get("sweep", "")
 
 

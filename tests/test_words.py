@@ -63,11 +63,29 @@ EVERYWHERE = {
     r"told last": "reported accuracy",
     r"furthest off": "largest error",
     r"\banew\b": "again",
+    r"what no option says": "options override environment variables",
+    r"who uses the cores": "CPU usage",
+    r"what ranks do": "rank activity",
+    r"what the published code (does|got wrong)": "published code, or its faults",
+    r"what to (expect|look for)": "expected results",
+    r"until within": "precision (± %)",
+    r"\byou hold\b": "quota",
     r"\breckon": "compute",
     r"\blest\b": "so that … not",
 }
 """In code, docs and templates, whatever the case of its letters."""
 IN_LABELS = {
+    r"^on now$": "running",
+    r"^and also\b": "second parameter",
+    r"^where to listen": "port, address",
+    r"^what to listen": "port, address",
+    r"beyond loopback only": "other than loopback requires accounts",
+    r"^tell (a|one)\b": "get a",
+    r"not asked": "not requested",
+    r"not told": "did not report",
+    r"^what it means": "description",
+    r"^how to avoid": "prevention",
+    r"^(?-i:Who|What|Where) [^.?]{0,40}$": "a label is a noun",
     r"the first few": "default metrics",
     r"shut(s|ting)? out": "disable account",
     r"gives out": "capacity",
@@ -87,8 +105,8 @@ IN_LABELS = {
 """In texts that a person meets: strings of the code that are no docstrings."""
 
 
-STORED = {"nobody", "shut out", "a password that nobody has"}
-"""Names that stores and logs of earlier versions hold."""
+STORED = {"nobody", "shut out", "a password that nobody has", "Where the time went"}
+"""Names that stores, logs and addresses of earlier versions hold."""
 SHIPPED = re.compile(r"engine/store/schema/\w+_tables\.py|docs/schema\.md")
 """Migrations, which never change once shipped, and the page that is generated from them."""
 

@@ -77,6 +77,13 @@ def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
     return " ".join(sentences)
 
 
+def why_queued(run: Run, reader: Reader) -> str:
+    """Return why a queued run is waiting, as a sentence."""
+    if run.is_held:
+        return f"Waiting: sweep {run.sweep_id} is paused."
+    return why(run, waits(reader).get(run.id), reader)
+
+
 def in_short(run: RunRow, wait: Wait | None, reader: Reader) -> str:
     """Return why a run waits and its estimated start, in a few words; of a run far back only its position."""
     if wait is None:

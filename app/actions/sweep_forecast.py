@@ -164,8 +164,8 @@ def _source(found: Outlay) -> str:
     if found.assumed_s is None:
         return "Estimated from similar runs on this machine."
     others = "each of the others" if found.like else "each"
-    basis = (
-        f"the median of the {_runs(found.near)} that differ only in the varied settings" if found.near else "their mean"
+    basis = {0: "their mean", 1: "the time of the run that differs only in the varied settings"}.get(
+        found.near, f"the median of the {found.near:,} runs that differ only in the varied settings"
     )
     have = (
         f"{found.like} of {found.runs} runs {'has' if found.like == 1 else 'have'} similar ones"
@@ -180,7 +180,3 @@ def _end(in_s: float | None) -> str:
     if in_s is None:
         return ""
     return f"in about {in_s:.0f} s" if in_s < 90 else f"at about {clock(in_s)} (in {duration(in_s)})"
-
-
-def _runs(count: int) -> str:
-    return "run" if count == 1 else f"{count:,} runs"

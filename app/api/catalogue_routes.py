@@ -78,7 +78,7 @@ def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
     return SweepList(sweeps=shown, next=shown[-1].id if len(found) > asked.limit else None)
 
 
-@router.get("/sweeps/{sweep_id}", summary="Tell one sweep", responses={404: told("Unknown sweep.")})
+@router.get("/sweeps/{sweep_id}", summary="Get a sweep", responses={404: told("Unknown sweep.")})
 def sweep(sweep_id: Annotated[int, Path(ge=1, le=MOST_ID, description="The sweep's number."), DIGITS]) -> SweepInFull:
     """Return one sweep and the ids of its runs."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():

@@ -37,7 +37,7 @@ class QueueAsked(Asked):
     limit: int = Field(100, ge=1, le=MOST, description="Maximum number of queued runs.")
 
 
-@router.get("/me", summary="Say who asks")
+@router.get("/me", summary="Get the signed-in user")
 def me(request: Request) -> Me:
     """Return the person of the token or session, and their permissions."""
     found = visitor(request)
@@ -52,7 +52,7 @@ def me(request: Request) -> Me:
     )
 
 
-@router.get("/queue", summary="List what waits")
+@router.get("/queue", summary="List queued runs")
 def queue(asked: Annotated[QueueAsked, Query()]) -> QueueTold:
     """Return the queued runs in starting order, with the reason for waiting and the estimated start of each."""
     home = Home.find()

@@ -94,7 +94,7 @@ def run(run_id: RunId) -> RunInFull:
         return in_full(reader, run_id)
 
 
-@router.get("/runs/{run_id}/ranks", summary="See what each rank is doing", responses={404: told("Unknown run.")})
+@router.get("/runs/{run_id}/ranks", summary="Get the state of each rank", responses={404: told("Unknown run.")})
 def ranks(run_id: RunId) -> HealthTold:
     """Return what each rank of a run is doing, whom it waits for, and the verdict on whether one stands still."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():

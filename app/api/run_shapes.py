@@ -131,7 +131,7 @@ class RankDoing(Shape):
     waits_for: list[str] = Field(description="Roles that it waits for.")
     since_s: Number = Field(description="Seconds without progress.")
     works: bool = Field(description="Whether it has used the CPU since, outside of a wait.")
-    place: str = Field(description="Where it is in the code; empty if it was not asked.")
+    place: str = Field(description="Source position; empty if not requested.")
 
 
 class VerdictTold(Shape):
@@ -140,7 +140,7 @@ class VerdictTold(Shape):
     state: VerdictState = Field(description="HUNG: no rank makes progress; STALLED: one does not.")
     rank: str = Field(description="Role of the rank that is the cause; empty if none is.")
     cause: str = Field(description="Such as stopped, dead, deadlock or stuck.")
-    sentence: str = Field(description="What is wrong, in words.")
+    sentence: str = Field(description="Description of the problem.")
 
 
 class HealthTold(Shape):

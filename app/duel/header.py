@@ -39,7 +39,7 @@ def heading(found: DuelOutcome) -> DeltaGenerator:
     """Show the header and the actions; return the container for the downloads."""
     evidence, stored, duel = found.evidence, found.evidence.stored, found.evidence.duel
     st.set_page_config(page_title=title_of(found))
-    st.html(breadcrumb([link("Duels", at("/duel"))], f"Duel {stored.id}"))
+    st.html(breadcrumb([link("Runs", at("/runs")), link("Duels", at("/duel"))], f"Duel {stored.id}"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(as_text(title_of(found)), anchor=False, width="stretch")
         with st.popover("Link", help="Permalink to this page."):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from statistics import fmean, stdev
 
+from app.core.formatting import size
 from app.ui.html import cell_link, joined, nowrap, number, run_link, strong, table
 from app.ui.interval_text import ends_in_words
 from app.ui.run_state import STATUS_SIGNS
@@ -162,7 +163,7 @@ def facts_table(facts: Sequence[StrategyFacts]) -> str:
             each.momentum,
             f"{each.samples:,}",
             number(each.updates),
-            "none" if each.bytes is None else nowrap(f"{number(each.bytes / 1e6, 3)} MB"),
+            "none" if each.bytes is None else nowrap(size(round(each.bytes))),
             nowrap(each.length),
             f"every {'pass' if each.tested_every == 1 else f'{each.tested_every:.3g} passes'}, {each.tests}",
         ]

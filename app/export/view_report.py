@@ -20,7 +20,7 @@ from engine.transfer.tables import Table
 Environments = Mapping[int, Mapping[str, Any]]
 Again = Callable[[Environments], Iterable[str]]
 HEADINGS = ("Run", "Title", "Owner", "Status", "Execution (s)", "Start-up (s)", "Launched")
-RUNS = ("run", "what", "owner", "status", "execution_time_s", "startup_time_s", "launched")
+RUNS = ("run", "title", "owner", "status", "execution_time_s", "startup_time_s", "launched")
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,9 @@ def heading(found: Experiment) -> None:
 
 
 def ready_sweeps() -> None:
-    """Offer sweeps that answer common questions."""
+    """Offer sweeps that answer common questions, unless a link or a clone brought the form."""
+    if st.session_state.get(_FORM_ALONE):
+        return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Ready-made sweeps", width="content")
         for one in experiments():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.core.formatting import duration
+from app.core.formatting import duration, size
 from app.ui import current_user
 from app.ui.html import as_text, table
 from app.ui.store_access import reading
@@ -48,7 +48,7 @@ def in_words(mine: Limits, held: Held) -> str:
         _of(held.running, mine.max_running_per_person, "running"),
         _of(held.cores, mine.max_cores_per_person, "cores"),
         _of(held.gpus, mine.max_gpus_per_person, "GPUs"),
-        "" if mine.max_disk_gb is None else f"{held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB of disk",
+        "" if mine.max_disk_gb is None else f"{_disk(held, mine)} of disk",
     ]
     used = ", ".join(filter(None, parts))
     longest = "" if mine.max_run_time_s is None else f"Time limit per run: {duration(mine.max_run_time_s)}."
@@ -79,7 +79,6 @@ def everyone(reader: Reader) -> None:
 
 
 def _row(held: Held, mine: Limits) -> list[str]:
-    disk = f"{held.disk_bytes / GB:,.3g}" + ("" if mine.max_disk_gb is None else f" of {mine.max_disk_gb:,g}")
     return [
         held.person,
         _cell(held.running, mine.max_running_per_person),
@@ -87,8 +86,13 @@ def _row(held: Held, mine: Limits) -> list[str]:
         _cell(held.cores, mine.max_cores_per_person),
         _cell(held.gpus, mine.max_gpus_per_person),
         "none" if mine.max_run_time_s is None else duration(mine.max_run_time_s),
-        f"{disk} GB",
+        _disk(held, mine),
     ]
+
+
+def _disk(held: Held, mine: Limits) -> str:
+    most = mine.max_disk_gb
+    return size(held.disk_bytes) if most is None else f"{size(held.disk_bytes)} of {size(int(most * GB))}"
 
 
 def _cell(held: int, most: int | None) -> str:

@@ -123,7 +123,7 @@ def _timing(found: Experiment) -> tuple[int, Timing]:
         found, "Repeats, at most", "most", usual.most, "Runs per combination after which it is left as it is."
     )
     within = st.number_input(
-        "Until within ± %",
+        "Precision (± %)",
         value=100 * usual.within,
         key=f"sweep.within.{found.name}",
         help="A combination is done when the 95 % interval of its median time lies within this distance of the median.",

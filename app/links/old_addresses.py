@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode
 
 HOME, RUNS, RESULTS = "/home", "/runs", "/results"
+VIEWED = ("/scaling", "/sweep")
+VIEWS = {"Where the time went": "Time breakdown"}
+"""Views of these pages by an earlier name."""
 STATUS_GROUPS = {name: (name,) for name in ("active", "finished", "failed or lost", "cancelled")} | {
     "on or queued": ("active",),
     "all": (),
@@ -37,6 +40,9 @@ def current(path: str, query: str) -> str | None:
         ]
         if found and not any(name in ("sort", "group") for name, _ in pairs):
             found.append(("fold", "false"))  # it had one row per run
+    elif path in VIEWED:
+        found = [(name, VIEWS.get(value, value) if name == "view" else value) for name, value in pairs]
+        return f"{path}?{urlencode(found)}" if found != pairs else None
     else:
         return None
     found = list(dict.fromkeys(found))

@@ -60,7 +60,7 @@ def _card(exhibit: HangExhibit, run: RunRow | None) -> None:
         _button(exhibit, "wrong", "Run again" if run else "Run exhibit", disabled=is_active)
         _button(exhibit, "right", "Run without the fault")
     with st.expander("Details"):
-        st.html(labelled("How to avoid it", marked(exhibit.right)))
+        st.html(labelled("Prevention", marked(exhibit.right)))
         if run:
             st.html(quiet(run_link(f"Run {run.id}", run.id) + f" by {run.owner}, " + when(run.created_at)))
 

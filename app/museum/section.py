@@ -66,10 +66,10 @@ def _picture(sign: Sign, visit: Visit, way: Way) -> None:
 
 
 def _words(sign: Sign, visit: Visit | None, way: Way) -> None:
-    label, words = ("What the published code does", sign.wrong) if way == "wrong" else ("Correct behaviour", sign.right)
+    label, words = ("Published code", sign.wrong) if way == "wrong" else ("Correct behaviour", sign.right)
     st.html(labelled(label, marked(words)))
     if not visit:
-        st.html(labelled("What to look for", marked(sign.seen)))
+        st.html(labelled("Expected result", marked(sign.seen)))
         return
     st.html(numbers(sign, visit.outcomes, way))
     if way == "wrong" and (error := visit.outcomes["wrong"].error):

@@ -8,6 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from app.core.formatting import size
 from engine.analysis.pipeline.spans import BatchSpans
 from engine.recorder import Span
 
@@ -127,8 +128,6 @@ def _hover(batch: BatchSpans, span: Span, start_ns: int) -> str:
     what = f"{span.name} of micro-batch {number}" if span.name != "update" else span.name
     if span.name in ("send", "receive"):
         preposition = "to" if span.name == "send" else "from"
-        what += (
-            f" {preposition} {span.peer}, {span.bytes / 1e6:,.3g} MB" if span.peer else f", {span.bytes / 1e6:,.3g} MB"
-        )
+        what += (f" {preposition} {span.peer}" if span.peer else "") + f", {size(span.bytes)}"
     start, end = ((at - start_ns) / 1e6 for at in (span.t0_ns, span.t1_ns))
     return f"<b>stage{span.stage + 1}</b> {what}<br>{start:,.3f} to {end:,.3f} ms, {end - start:,.3f} ms"

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 
 import streamlit as st
+from markupsafe import Markup
 
 from app.actions.annotations import baseline_beside, marks, marks_of
-from app.actions.queue_actions import queue_actions, waits, why
+from app.actions.queue_actions import queue_actions, why_queued
 from app.core.base_path import at
 from app.export.downloads import download
 from app.run import summary_html
 from app.run.lineage import resume_button, retry_button
 from app.run.report import run_report, settings_of
 from app.ui import current_user, permissions, widgets
-from app.ui.html import as_text, breadcrumb, link, slot, sweep_link
+from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
 from app.ui.run_state import disturbed_help, place_in_words, tab_title
 from engine.analysis.disturbance import in_words
 from engine.home import Home
@@ -31,8 +32,7 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
     holds.
     """
     st.set_page_config(page_title=tab_title(entry))
-    sweep = [sweep_link(f"Sweep {run.sweep_id}", run.sweep_id)] if run.sweep_id else []
-    st.html(breadcrumb([link("Runs", at("/runs")), *sweep], f"Run {run.id}"))
+    st.html(breadcrumb([link("Runs", at("/runs")), *_part_of(run, reader)], f"Run {run.id}"))
     with st.container(key="run-header", gap="small"):
         with st.container(key="run-state", gap="small"):
             with st.container(key="run-title", horizontal=True, vertical_alignment="center", gap="small"):
@@ -54,7 +54,7 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                         help=as_text(disturbed_help(run)),
                     )
                 if run.status == "queued":
-                    st.text(_waits_for(run, reader), width="stretch")
+                    st.text(why_queued(run, reader), width="stretch")
                 else:
                     st.html(slot("cause", summary_html.cause(run, entry, reader)), width="stretch")
                 st.html(slot("result", summary_html.result(entry)), width="content")
@@ -73,6 +73,14 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
     permissions.say_whose(f"Run {run.id}", run.owner)
     _announce_end(run, entry, reader)
     return chosen or tabs[0]
+
+
+def _part_of(run: Run, reader: Reader) -> list[Markup]:
+    """Return a link to the run's duel, else to its sweep; none if it was launched alone."""
+    if not run.sweep_id:
+        return []
+    duel = reader.duels.of_sweep(run.sweep_id)
+    return [duel_link(f"Duel {duel}", duel) if duel else sweep_link(f"Sweep {run.sweep_id}", run.sweep_id)]
 
 
 def _announce_end(run: Run, entry: RunRow, reader: Reader) -> None:
@@ -102,13 +110,6 @@ def _job(run: Run, reader: Reader) -> str:
     """Return the job of a run on a cluster, in words."""
     job = job_state(run, reader.cluster_jobs.of(run.id))
     return f"{f'Job {job.job_id}' if job and job.job_id else 'A job'} of Slurm on cluster {run.target}."
-
-
-def _waits_for(run: Run, reader: Reader) -> str:
-    """Return why a queued run is waiting, as a sentence."""
-    if run.is_held:
-        return f"Waiting: sweep {run.sweep_id} is paused."
-    return why(run, waits(reader).get(run.id), reader)
 
 
 def _downloads(run: Run) -> None:

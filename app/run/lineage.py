@@ -8,11 +8,10 @@ from app.actions.submit import Repetition, Resumption, order
 from app.core.formatting import duration
 from app.ui import current_user, permissions
 from app.ui.html import as_text, fact_row, run_link
-from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import why_not_resumable, why_not_retriable
 from engine.launch_options import PRIORITIES
-from engine.registry import experiment
+from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import RESUMES, RETRIES, Run
 from engine.system.checkpoint_state import last_checkpoint
@@ -58,13 +57,7 @@ def _before(run: Run, reader: Reader) -> str:
 
 def resume_button(run: Run) -> None:
     """Show the Resume button, for a run that ended early and whose experiment saves checkpoints."""
-    if run.active or run.status == "finished":
-        return
-    try:
-        keeps = experiment(run.experiment).resumable
-    except EngineError:
-        return
-    if not keeps:
+    if run.active or run.status == "finished" or not _keeps_checkpoints(run):
         return
     refusal = why_not_resumable(Home.find(), run)
     why_not = why_not_again(run) or (str(refusal) if refusal else None)
@@ -92,8 +85,8 @@ def why_not_again(run: Run) -> str | None:
 
 
 def what_next(run: Run, reader: Reader) -> None:
-    """Explain what the buttons do for a cancelled, lost or failed run; nothing if another run already resumes or
-    retries it.
+    """Explain what the buttons do for a cancelled, lost or failed run, and why Resume is disabled; nothing if another
+    run already resumes or retries it.
     """
     if (
         why_not_retriable(run) is not None
@@ -103,8 +96,9 @@ def what_next(run: Run, reader: Reader) -> None:
     ):
         return
     said = ["Retry starts over with the same settings."]
-    if (found := _resume_point(run)) is not None:
-        said.insert(0, f"Resume continues from {found}.")
+    if _keeps_checkpoints(run):
+        refusal = why_not_resumable(Home.find(), run)
+        said.insert(0, str(refusal) if refusal else f"Resume continues from {_resume_point(run)}.")
     limit = (
         f" Both keep the time limit of {duration(run.terms.max_run_time_s)}; clone the run to change it."
         if run.stop_kind == "time limit"
@@ -113,19 +107,18 @@ def what_next(run: Run, reader: Reader) -> None:
     st.caption(as_text(f"{' '.join(said)} Clone lets you change the settings first.{limit}"))
 
 
-def _resume_point(run: Run) -> str | None:
-    """Return the step that a resumed run would continue from; None if the run can't be resumed."""
-    try:
-        if why_not_resumable(Home.find(), run) is not None:
-            return None
-    except EngineError:
-        return None
+def _keeps_checkpoints(run: Run) -> bool:
+    known = known_experiment(run.experiment)
+    return known is not None and known.resumable
+
+
+def _resume_point(run: Run) -> str:
+    """Return the step that a resumed run would continue from."""
     found = last_checkpoint(Home.find().run_folder(run.id))
-    return f"step {found.step:,}" if found else None
+    return f"step {found.step:,}" if found else "the last checkpoint"
 
 
 def _resume_help(run: Run) -> str:
     return (
-        f"Queue a new run that continues from {_resume_point(run) or 'the last checkpoint'} with the same settings "
-        "and keeps the curves so far."
+        f"Queue a new run that continues from {_resume_point(run)} with the same settings and keeps the curves so far."
     )

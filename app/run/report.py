@@ -66,7 +66,7 @@ def _parts(run: Run, reader: Reader) -> Iterator[Part]:
     yield Grid(
         "Events",
         Table(
-            ("when", "what", "who", "detail"),
+            ("time", "event", "by", "detail"),
             [(event.at, event.kind, event.who, event.detail) for event in reader.details.events(run.id)],
         ),
     )
@@ -156,7 +156,7 @@ def settings_of(run: Run) -> Table:
         fields = {}
     said = {name: (field.description or "") for name, field in fields.items()}
     return Table(
-        ("title", "setting", "value", "what it means"),
+        ("title", "setting", "value", "description"),
         [(field_title(name), name, value, said.get(name, "")) for name, value in run.config.items()],
     )
 

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
+from app.actions.queue_actions import why_queued
 from app.run import live_update, summary_html
 from app.run.histograms import histograms
+from app.run.lineage import lineage
 from app.run.overview import overview
 from app.run.pipeline_section import pipeline
 from app.ui import components, current_user, permissions
@@ -29,6 +31,16 @@ from engine.store.records import Run
 
 RECORDED_S = 5.0
 """Seconds of operations that a click stores."""
+
+
+def first(run: Run, reader: Reader) -> None:
+    """Show the overview; of a queued run without values why it waits, and its facts."""
+    if run.status != "queued" or reader.details.summaries(run.id):
+        overview(run, reader)
+        return
+    lineage(run, reader)
+    st.text(f"Curves appear here after the start. {why_queued(run, reader)}")
+    st.html(slot("facts", live_update.overview(run, reader)["facts"]))
 
 
 def ranks(run: Run, reader: Reader) -> None:
@@ -213,7 +225,7 @@ def _value(value: object) -> str:
 
 
 SECTIONS = {
-    "Overview": overview,
+    "Overview": first,
     "Ranks": ranks,
     "Timeline": timeline,
     "Pipeline": pipeline,

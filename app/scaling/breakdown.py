@@ -52,7 +52,7 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
         st.markdown(as_text(sentence))
     page_capture.words([means, *sentences])
     st.html(_table(found, drawn))
-    page_capture.table("Where the time went", lambda: time_table(found, drawn))
+    page_capture.table("Time breakdown", lambda: time_table(found, drawn))
 
 
 def stacked(found: Study, drawn: Sequence[PhaseBar]) -> tuple[go.Figure, list[int]]:
@@ -149,4 +149,4 @@ def _table(found: Study, drawn: Sequence[PhaseBar]) -> str:
                 served,
             ]
         )
-    return table(headers, rows, caption="Where the time went")
+    return table(headers, rows, caption="Time breakdown")

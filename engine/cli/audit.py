@@ -36,4 +36,4 @@ def audit_command(who: str | None, command: str | None, refused: bool, limit: in
             )
             for each in found
         ]
-        click.echo(table(("WHEN", "WHO", "AS", "COMMAND", "TO", "WHAT"), rows))
+        click.echo(table(("TIME", "PERSON", "ROLE", "COMMAND", "TARGET", "DETAILS"), rows))

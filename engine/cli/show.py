@@ -208,7 +208,7 @@ def _ranks(ranks: Sequence[RankRow], phases: Mapping[int, Mapping[str, float]]) 
 def _events(events: Sequence[Event]) -> str:
     return (
         table(
-            ("WHEN", "WHAT", "WHO", "DETAIL"),
+            ("TIME", "EVENT", "BY", "DETAIL"),
             [(moment(event.at), event.kind, event.who, event.detail) for event in events],
         )
         if events

@@ -79,7 +79,7 @@ def _told(read: Callable[[], LinkAddress | None]) -> LinkAddress:
     deadline = time.monotonic() + CONNECT_S
     while (found := read()) is None:
         if time.monotonic() > deadline:
-            raise RunFailed(f"The worker on the first node has not told its address within {CONNECT_S:.0f} s.")
+            raise RunFailed(f"The worker on the first node did not report its address within {CONNECT_S:.0f} s.")
         time.sleep(0.2)
     return found
 

@@ -23,7 +23,7 @@ class Sign:
     source: str
     """Where the code was published."""
     wrong: str
-    """What the published code does."""
+    """Behaviour of the published code."""
     right: str
     """The correct version, and the engine's."""
     seen: str

@@ -84,8 +84,7 @@ class ServerClient:
             self.record.log({"train/loss": loss}, step=self.step)
             raise RunFailed(
                 f"{self.rank.role}'s loss became {loss} at step {self.step}. Lower learning_rate "
-                f"({self.config.learning_rate}) or momentum ({self.config.momentum}); an earlier "
-                "checkpoint is kept."
+                f"({self.config.learning_rate}) or momentum ({self.config.momentum})."
             )
         answer = self._ask("push", PUSH, samples)
         held = answer.held_ns / 1e9

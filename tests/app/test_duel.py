@@ -1,6 +1,7 @@
 """The Duel page: the form with what it takes, a launch, and what a duel in every state shows."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 from html import unescape
@@ -37,6 +38,12 @@ def page(duel_id: int) -> AppTest:
     assert not test.exception
     assert not test.error
     return test
+
+
+def way(test: AppTest) -> list[str]:
+    """Return the parts of the breadcrumb."""
+    (found,) = [str(each.proto.body) for each in test.get("html") if "pl-breadcrumb" in str(each.proto.body)]
+    return re.findall(r"<li[^>]*>(?:<a [^>]*>)?([^<]+)", found)
 
 
 def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
@@ -90,6 +97,10 @@ def test_a_duel_that_tunes_shows_its_runs_and_its_sweep_links_to_it(home: Home) 
     )
     assert shown.count('class="pl-cell pl-queued"') == 6
     assert any(button.key == "duel-cancel" for button in page(duel_id).button)
+    with Reader.open(home) as reader:
+        run_id = reader.sweeps.runs(reader.duels.one(duel_id).parts[0].sweep_id)[0].id
+    assert way(page(duel_id)) == ["Runs", "Duels", "Duel 1"]
+    assert way(opened("run", {"run": str(run_id)})) == ["Runs", "Duel 1", f"Run {run_id}"]
     labs.launched(home)
     assert '<a href="/duel?duel=1">duel 1</a>' in words(opened("sweep", {"sweep": "2"}))
 

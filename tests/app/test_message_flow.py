@@ -7,8 +7,10 @@ import pytest
 from app.launch.message_flow import FlowMessage, in_words, scene
 from engine.config_values import read_values
 from engine.experiment.definition import Experiment
+from engine.home import Home
 from engine.registry import experiments
 from engine.sweep.plan import plan
+from tests.app.test_pages import opened
 
 each = pytest.mark.parametrize("one", experiments(), ids=lambda one: one.name)
 many = pytest.mark.parametrize("count", [None, 1, 2, 3, 4, 6, 7, 64])
@@ -99,3 +101,11 @@ def test_a_ready_made_sweep_breaks_no_rule(one: Experiment) -> None:
 
 def _replies(messages: tuple[FlowMessage, ...]) -> list[FlowMessage]:
     return [message for message in messages if message.sort == "reply"]
+
+
+def test_ready_made_sweeps_are_offered_unless_a_link_brought_the_form(home: Home) -> None:
+    def offered(**query: str) -> bool:
+        return any(str(button.key).startswith("ready.") for button in opened("launch", query).button)
+
+    assert offered()
+    assert not offered(experiment="hogwild", preset="quick", set="trainers:4")

@@ -201,8 +201,8 @@ def test_each_bar_lies_where_its_span_lay_tells_its_times_and_differs_by_more_th
     assert found[1].marker.pattern.shape == "/"
     told = [text for trace in gantt(batch).data for text in trace.customdata]
     assert "<b>stage2</b> forward of micro-batch 1<br>29.000 to 44.000 ms, 15.000 ms" in told
-    assert "<b>stage1</b> send of micro-batch 0 to stage2, 2 MB<br>10.000 to 12.000 ms, 2.000 ms" in told
-    assert "<b>stage1</b> receive of micro-batch 1 from stage2, 2 MB<br>76.000 to 77.000 ms, 1.000 ms" in told
+    assert "<b>stage1</b> send of micro-batch 0 to stage2, 2.0 MB<br>10.000 to 12.000 ms, 2.000 ms" in told
+    assert "<b>stage1</b> receive of micro-batch 1 from stage2, 2.0 MB<br>76.000 to 77.000 ms, 1.000 ms" in told
     assert "<b>stage2</b> update<br>76.000 to 79.000 ms, 3.000 ms" in told
     assert len(told) == 18
     layout = gantt(batch).layout

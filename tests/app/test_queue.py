@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.core.formatting import size
 from app.ui import config_form
 from engine.access.quotas import Limits, set_limits
 from engine.commands.catalogue import add_environment, remove
@@ -176,13 +177,14 @@ def test_the_form_says_what_is_held_and_offers_no_launch_past_it(home: Home, lab
 
 
 def test_the_machine_page_shows_what_everyone_holds(home: Home, lab: dict[Status, int]) -> None:
-    set_limits(home, Limits(max_running_per_person=2))
+    set_limits(home, Limits(max_running_per_person=2, max_disk_gb=5))
     with Store.open(home) as store, Reader.open(home) as reader:
         store.disk.note([(run, 3_000_000) for run in store.disk.unmeasured(100)])
         held = {each.person: each for each in reader.quotas.all_held()}
         shown = html(opened("machine"))
     assert "Usage by person" in shown and "Grace &lt;b&gt;H&lt;/b&gt;" in shown
     assert f"<td>{held['Ada'].running} of 2</td>" in shown and f"<td>{held['Ada'].cores:,}</td>" in shown
+    assert f"<td>{size(held['Ada'].disk_bytes)} of 5.0 GB</td>" in shown and held["Ada"].disk_bytes < 1e9
 
 
 def test_an_environment_of_the_catalogue_can_be_chosen_and_one_that_has_gone_is_pointed_at(home: Home) -> None:

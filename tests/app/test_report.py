@@ -162,21 +162,21 @@ def report_of(offered: Offered) -> bytes:
     return offered[name]()
 
 
-@pytest.mark.parametrize("view", ["Scaling", "Where the time went"])
+@pytest.mark.parametrize("view", ["Scaling", "Time breakdown"])
 def test_scaling_leaves_with_every_number_of_its_tables(home: Home, offered: Offered, view: str) -> None:
     hogwild(home, {"trainers": [1, 2, 4, 8]})
     test = page("scaling", runs="1-12", view=view)
     numbers = shown(
         test,
-        *(("Fitted laws", "Scaling by size", "Time to the target") if view == "Scaling" else ("Where the time went",)),
+        *(("Fitted laws", "Scaling by size", "Time to the target") if view == "Scaling" else ("Time breakdown",)),
     )
     report = report_of(offered)
     assert len(numbers) > 10 and not numbers - written(report)
     text = unescape(report.decode())
-    assert f"/scaling?runs=1-12{'' if view == 'Scaling' else '&view=Where+the+time+went'}</code>" in text
+    assert f"/scaling?runs=1-12{'' if view == 'Scaling' else '&view=Time+breakdown'}</code>" in text
     assert "python -m engine run hogwild" in text and "# run 12" in text
     assert all(sentence.value.replace("\\", "") in text for sentence in test.markdown if "trainers" in sentence.value)
-    table = "by-size" if view == "Scaling" else "where-the-time-went"
+    table = "by-size" if view == "Scaling" else "time-breakdown"
     rows = list(csv.reader(io.StringIO(offered[f"scaling-{table}.csv"]().decode())))
     assert rows == [
         ["" if cell is None else str(cell) for cell in row]

@@ -156,7 +156,7 @@ def test_a_law_says_what_it_fits_and_unlike_machines_and_one_seed_are_said(home:
         connection.execute("UPDATE runs SET environment = json_set(environment, '$.cores', 8) WHERE id = 2")
     shown = words(view(sweep_id, "Scaling"))
     assert "No fitted law. The runs used different machines: lab (4 cores of Xeon) and lab (8 cores of Xeon)." in shown
-    assert "No break-even estimate." in words(view(sweep_id, "Where the time went"))
+    assert "No break-even estimate." in words(view(sweep_id, "Time breakdown"))
     shown = words(view(hogwild(home, {"trainers": [1, 2, 4]}, seeds=1), "Scaling"))
     assert "No intervals: every point is a single run." in shown
     assert ("Universal Scalability Law: At least 4 runs are needed for this fit; got 3. Add seeds or sizes.") in shown
@@ -204,7 +204,7 @@ def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_secon
 
 def test_where_time_went_tells_shares_and_break_even(home: Home, reader: Reader) -> None:
     sweep_id = hogwild(home, {"trainers": [1, 2, 4, 8]})
-    shown = words(view(sweep_id, "Where the time went"))
+    shown = words(view(sweep_id, "Time breakdown"))
     assert "Break-even near" in shown
     assert "<td>trainer</td>" in shown
     sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
@@ -249,11 +249,11 @@ def test_a_sweep_over_no_count_or_without_finished_runs_says_so(home: Home) -> N
     sweep_id = hogwild(home, {"trainers": [1], "learning_rate": [0.01, 0.02]}, seeds=1)
     with Store.open(home) as store, store.db.change() as connection:
         connection.execute("""UPDATE sweeps SET grid = '{"learning_rate": [0.01, 0.02], "seed": [0]}'""")
-    for name in ("Scaling", "Where the time went"):
+    for name in ("Scaling", "Time breakdown"):
         assert "a number of ranks or splits; this one varies learning rate." in words(view(sweep_id, name))
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
     assert "Points appear as runs finish." in words(view(sweep_id, "Scaling"))
-    assert "No bars: no run has finished." in words(view(sweep_id, "Where the time went"))
+    assert "No bars: no run has finished." in words(view(sweep_id, "Time breakdown"))
 
 
 # ---- by hand -------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_runs_of_several_sweeps_are_laid_along_the_count_they_differ_in(home: Ho
     assert "Still speeding up at 4 trainers" in shown or "Fastest at" in shown or "No slow-down up to 4" in shown
     assert [shown.count(f"<td>{count}</td><td>3</td>") for count in (1, 2, 4)] == [1, 1, 1], "three sizes of three runs"
     assert "Every added rank pays off, up to 4 trainers: the step from 2 to 4 saved 2.5 s" in words(
-        chosen("1..9", view="Where the time went")
+        chosen("1..9", view="Time breakdown")
     )
 
 

@@ -144,13 +144,13 @@ def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Seq
     measures = [radio(name) for name in ("Efficiency", "Throughput", "Execution time")]
     yield Place("scaling", f"/scaling?runs={lab.runs}", "Fitted laws"), [*measures, target(95)]
     yield (
-        Place("where the time went", f"/scaling?runs={lab.runs}&view=Where+the+time+went", "Each bar is the mean"),
+        Place("time breakdown", f"/scaling?runs={lab.runs}&view=Time+breakdown", "Each bar is the mean"),
         [radio("Every rank")],
     )
     yield Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"), ()
     yield (
         Place("sweep", f"/sweep?sweep={lab.sweep}", "Runs counted"),
-        [pick("Metric", "Test accuracy (%)"), radio("Scaling"), radio("Where the time went")],
+        [pick("Metric", "Test accuracy (%)"), radio("Scaling"), radio("Time breakdown")],
     )
     yield Place("duel", "/duel?duel=1", "Uncontrolled differences"), [radio("seconds")]
     yield Place("a figure", "/figures?figure=pipeline_as_run", "Exclude start-up"), [toggle("Exclude start-up")]

@@ -29,4 +29,4 @@ def test_each_card_has_a_picture_and_one_button_and_leads_to_its_figure(lab: Lab
     expect(page).to_have_url(f"{lab.address}/figures?figure=sync_sgd")
     expect(page.get_by_role("table", name="Rules of Synchronous SGD")).to_be_visible()
     page.get_by_role("link", name="Figures", exact=True).last.click()
-    expect(page.get_by_role("heading", name="Published figures")).to_be_visible()
+    expect(page.get_by_role("heading", name="Figures", level=1)).to_be_visible()

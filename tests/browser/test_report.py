@@ -93,8 +93,8 @@ def test_the_reports_of_all_views_show_offline_what_their_pages_show(lab: Lab, p
     for name, (path, told) in views(lab).items():
         page.goto(f"{lab.address}{path}")
         if name == "time":
-            page.get_by_role("radio", name="Where the time went").click()
-            page.wait_for_url("**view=Where+the+time+went*")
+            page.get_by_role("radio", name="Time breakdown").click()
+            page.wait_for_url("**view=Time+breakdown*")
         page.get_by_text(told).first.wait_for()
         settle(page)
         drawn = pictures(page, ".pl-figure")

@@ -69,7 +69,7 @@ WALK: dict[str, str | Callable[[Page, str, Lab], None]] = {
     "compare": "/compare?runs={lab.runs}&group=trainers",
     "sweep": "/sweep?sweep={lab.sweep}",
     "scaling": "/scaling?runs={lab.runs}",
-    "time": "/scaling?runs={lab.runs}&view=Where+the+time+went",
+    "time": "/scaling?runs={lab.runs}&view=Time+breakdown",
     "duel": "/duel?duel=1",
     "pipeline": "/run?run={lab.pipeline}&section=Pipeline",
     "figures": "/figures?figure=sync_sgd",

@@ -17,6 +17,12 @@ from tests.analysis.traces import made
 from tests.stand_in import worker
 
 ROLES = ("trainer1", "trainer2")
+TRACEBACK = "\n".join(
+    ["Traceback (most recent call last):"]
+    + [f'  File "step.py", line {line}, in step\n    loss.backward()' for line in range(1, 21)]
+    + ["RuntimeError: boom"]
+)
+"""The error of a failed run, longer than the box that shows it."""
 
 
 def fill(home: Home) -> dict[Status, int]:
@@ -73,7 +79,7 @@ def drive(store: Store, home: Home, run_id: int, status: Status) -> None:
             run_id,
             status,
             f"It {status}.",
-            error="Traceback: boom" if status == "failed" else "",
+            error=TRACEBACK if status == "failed" else "",
             execution_time_s=12.5,
         )
 

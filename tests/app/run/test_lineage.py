@@ -77,6 +77,14 @@ def test_resume_is_offered_where_a_run_can_go_on(
                 "change the settings first."
             ),
         ),
+        (
+            "reference",
+            False,
+            (
+                "Run 1 can't be resumed: it has no checkpoint. Launch it again with a shorter checkpoint_every_s. "
+                "Retry starts over with the same settings. Clone lets you change the settings first."
+            ),
+        ),
         ("hogwild", True, "Retry starts over with the same settings. Clone lets you change the settings first."),
     ],
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from app.run import live_update
 from app.run.next_steps import steps
@@ -75,12 +76,25 @@ def test_the_result_of_a_run_is_so_far_only_while_the_run_goes_on(home: Home, la
     assert " so far" not in summary_sentence(replace(run, status="cancelled"), entry, [], {}, [])
 
 
+def test_a_queued_run_says_why_it_waits_and_has_no_controls_of_curves(home: Home, lab: dict[Status, int]) -> None:
+    def controls(test: AppTest) -> list[str]:
+        return [
+            each.label for each in (*test.slider, *test.get("button_group")) if each.label in ("X-axis", "Smoothing")
+        ]
+
+    assert len(controls(opened("run", {"run": str(lab["running"])}))) == 2
+    test = opened("run", {"run": str(lab["queued"])})
+    assert not test.exception and not controls(test)
+    (line,) = [text.value for text in test.text if text.value.startswith("Curves appear here after the start. ")]
+    assert line.partition("start. ")[2] in [text.value for text in test.text], "the reason of the header"
+
+
 def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab: dict[Status, int]) -> None:
     for section in ("Overview", "Log"):
         test = opened("run", {"run": str(lab["finished"]), "section": section})
         shown = " ".join(str(element.proto.body) for element in test.get("html"))
         assert '<div data-slot="result"><small>Test accuracy</small> <strong>95.50 %</strong></div>' in shown
-        assert ("What ranks do" in shown) == (section == "Overview")
+        assert ("Rank activity" in shown) == (section == "Overview")
     assert live_update.standing(home, lab["queued"], "Overview").slots["result"] == ""
 
 

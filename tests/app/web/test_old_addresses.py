@@ -28,9 +28,11 @@ MOVED = {
     "/runs?show=failed+or+lost&find=thesis&mine=true": "/runs?show=failed+or+lost&search=thesis&mine=true",
     "/runs?show=duration": "/runs?columns=duration",
     "/runs?show=all&search=thesis": "/runs?search=thesis",
+    "/scaling?runs=1-2&view=Where+the+time+went": "/scaling?runs=1-2&view=Time+breakdown",
+    "/sweep?sweep=1&view=Where+the+time+went": "/sweep?sweep=1&view=Time+breakdown",
     "/runs?status=failed&status=running&fold=false": "/runs?show=failed+or+lost&show=active&fold=false",
 }
-"""Old addresses of the pages Runs and Results, and where they lead."""
+"""Old addresses, and where they lead."""
 SAME = (
     *("/", "/launch?experiment=hogwild&preset=quick&set=trainers:4", "/runs", "/runs?show=active&search=x&fold=false"),
     *("/run?run=1", "/run?run=1&section=Log", "/sweep?sweep=1", "/duel?duel=1", "/compare?runs=1-2&group=trainers&v=1"),

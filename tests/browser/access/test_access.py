@@ -80,6 +80,7 @@ def places(lab: small.Lab, running: int) -> Iterator[Place]:
         yield Place(place.name, place.path, seen, place.do)
     for section, seen in {"Notes": "Note", "Events": "queued", "Machine": "running", "Log": "running"}.items():
         yield Place(section, f"/run?run={running}&section={section}", seen)
+    yield Place("run, failed", f"/run?run={lab.failed}", "RuntimeError: boom")
     yield from OF_ACCOUNTS
 
 

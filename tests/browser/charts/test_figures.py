@@ -21,7 +21,7 @@ COMPUTE = "() => document.querySelector('.pl-figure')?._fullData?.some(trace => 
 
 def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_with_a_verdict(lab: Lab, page: Page) -> None:
     page.goto(f"{lab.address}/figures")
-    expect(page.get_by_role("heading", name="Published figures")).to_be_visible()
+    expect(page.get_by_role("heading", name="Figures", level=1)).to_be_visible()
     expect(page.get_by_text("not reproduced here yet: no run with these settings")).to_have_count(5)
     settle(page)
     page.locator(f".st-key-launch-{NAME}-reduced button").click()
@@ -43,7 +43,7 @@ def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_with_a_verdict
     page.get_by_role("link", name=f"sweep {sweep}", exact=True).first.click()
     page.wait_for_url(f"**/sweep?sweep={sweep}")
     expect(page.locator("a.pl-cell.pl-finished")).to_have_count(len(runs))
-    page.get_by_role("radio", name="Where the time went").click()
+    page.get_by_role("radio", name="Time breakdown").click()
     page.wait_for_function(COMPUTE)
     page.reload()
     page.wait_for_function(COMPUTE)
