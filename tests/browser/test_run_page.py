@@ -83,11 +83,20 @@ def test_all_charts_are_drawn_along_one_axis_which_the_address_holds(lab: Lab, p
     def places(metric: str) -> Any:
         return page.locator(f"[data-metric='{metric}']").evaluate("plot => [...plot.data[0].x]")
 
+    def ends(metric: str) -> Any:
+        return page.locator(f"[data-metric='{metric}']").evaluate("plot => plot._fullLayout.xaxis.range")
+
+    def are_alike() -> bool:
+        (low, high), (first, last) = ends("test/accuracy"), ends("train/loss")
+        return abs(low - first) + abs(high - last) < (high - low) / 10 and low <= 0.1 * high
+
     wait_until(lambda: places("test/accuracy") == [1.0, 2.0], "passes are the axis of trained data")
+    wait_until(are_alike, "tests, which begin later, are over the same range as losses")
     assert places("train/loss")[:2] == [round(1 / 45, 5), round(2 / 45, 5)]
     page.get_by_role("radio", name="Updates").click()
     wait_until(lambda: places("test/accuracy") == [100, 200], "two trainers made 50 updates per second each")
     assert places("train/loss")[:2] == [2, 4]
+    wait_until(are_alike, "so they are on another axis")
     page.wait_for_url("**/run?*axis=Updates*")
     page.goto(f"{lab.address}/run?run={lab.running}&x=Time")  # an address of an earlier version
     expect(page.get_by_role("radio", name="Time", exact=True)).to_be_checked()

@@ -13,6 +13,26 @@ function axisOf(curves, x) {
   return key && curves.some((curve) => curve[key]?.some((value) => value !== null)) ? x : "step";
 }
 
+function axisOfBand(band, x) {
+  return band[AXES[x]?.key] ? x : "step";
+}
+
+// From where to where all charts over an axis go together, by axis: one x is at one place in each of them.
+function spansOf(chart) {
+  const spans = {};
+  const add = (along, xs) => {
+    const span = (spans[along] ??= [Infinity, -Infinity]);
+    for (const x of xs) if (x !== null) [span[0], span[1]] = [Math.min(span[0], x), Math.max(span[1], x)];
+  };
+  for (const { name } of chart.metrics) {
+    const held = [...chart.curves.values()].filter((curve) => curve.metric === name);
+    const along = axisOf(held, chart.data.x);
+    for (const curve of held) if (curve.total > 1) add(along, curve[AXES[along].key]);
+  }
+  for (const band of chart.bands.values()) add(axisOfBand(band, chart.data.x), band[AXES[axisOfBand(band, chart.data.x)].key]);
+  return spans;
+}
+
 // Gives each curve and band of a chart its places on the chosen axis, where it lacks them.
 function placeAlong(chart) {
   const { key } = AXES[chart.data.x] ?? AXES.step;

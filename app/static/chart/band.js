@@ -4,7 +4,7 @@ const RUNNING = 100; // number of values in the running mean
 
 function bandPicture(metric, band, goal, data, theme) {
   const [colour, second] = theme.colours;
-  const along = band[AXES[data.x]?.key] ? data.x : "step";
+  const along = axisOfBand(band, data.x);
   const x = band[AXES[along].key];
   const each = band.width > 1 ? `mean of ${band.width.toLocaleString("en")}` : "single";
   const edge = { type: "scatter", x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
@@ -22,7 +22,7 @@ function bandPicture(metric, band, goal, data, theme) {
     uirevision: "kept",
     showlegend: true,
     hovermode: "x unified",
-    meta: { units: { x: AXES[along].unit } },
+    meta: { units: { x: AXES[along].unit }, span: data.spans[along] },
     xaxis: { title: { text: AXES[along].title, standoff: 6 }, uirevision: along },
     yaxis: { title: { text: "" }, uirevision: along },
   };

@@ -91,6 +91,7 @@ function begin(element) {
     await loadPlotly(chart.data.plotly);
     const theme = themeOf(element);
     placeAlong(chart);
+    const data = { ...chart.data, spans: spansOf(chart) };
     for (const metric of chart.metrics) {
       const held = [...chart.curves.values()].filter((curve) => curve.metric === metric.name).sort((a, b) => a.rank - b.rank);
       const x = axisOf(held, chart.data.x);
@@ -116,7 +117,7 @@ function begin(element) {
         continue;
       }
       const goal = chart.goals[metric.name];
-      const { traces, layout } = band ? bandPicture(metric, band, goal, chart.data, theme) : picture(metric, curves, goal, chart.data, theme);
+      const { traces, layout } = band ? bandPicture(metric, band, goal, data, theme) : picture(metric, curves, goal, data, theme);
       await drawPlot(panel.plot, `run ${chart.data.run} ${metric.name}`, traces, theme, layout);
       entitle(panel, metric, panel.plot.units.y?.unit ?? metric.unit);
       panel.fold.refresh();

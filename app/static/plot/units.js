@@ -33,8 +33,14 @@ function inUnits(values, size) {
   return list;
 }
 
-function largest(traces, letter) {
-  let most = 0;
+// The ends that the axis includes whatever its values are: `layout.meta.span`, of x.
+function spanOf(layout, letter) {
+  const span = letter === "x" ? layout.meta?.span : null;
+  return span && span[0] <= span[1] ? span : null;
+}
+
+function largest(traces, letter, span) {
+  let most = span ? span[1] : 0;
   for (const trace of traces) for (const value of unpack(trace[letter]) ?? []) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
   return most;
 }
@@ -45,7 +51,7 @@ function scaleUnits(traces, layout) {
   const named = layout.meta?.units;
   if (!named) return { traces, layout, units: {} };
   const units = {};
-  for (const letter of ["x", "y"]) if (named[letter]) units[letter] = unitFor(named[letter], named[letter] in SCALES ? largest(traces, letter) : 0);
+  for (const letter of ["x", "y"]) if (named[letter]) units[letter] = unitFor(named[letter], named[letter] in SCALES ? largest(traces, letter, spanOf(layout, letter)) : 0);
   const [x, y] = [units.x?.size ?? 1, units.y?.size ?? 1];
   const axes = {};
   for (const [letter, { unit, size }] of Object.entries(units)) {
@@ -57,6 +63,8 @@ function scaleUnits(traces, layout) {
       title: withUnit(axis?.title, unit),
     };
   }
+  const span = spanOf(layout, "x");
+  if (span) axes.xaxis = { ...(axes.xaxis ?? layout.xaxis), autorangeoptions: { include: span.map((end) => end / x) } };
   if (named.y) Object.assign(axes.yaxis, honestRange(axes.yaxis, traces, named.y, y));
   const even = ["x", "y"].find((letter) => named[letter] === "%" && largest(traces, letter) >= 1); // percentages have as many decimals as one another
   const written = (template) => {
