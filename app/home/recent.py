@@ -9,32 +9,28 @@ from app.core.base_path import at
 from app.core.formatting import absolute, duration
 from app.core.formatting import since as seconds_since
 from app.links.old_addresses import GROUP_OF
-from app.ui.html import as_cell, entry, joined, link, moment, paragraph, run_link, sweep_link, when
+from app.ui.html import as_cell, duel_link, entry, joined, link, moment, paragraph, run_link, sweep_link, when
 from app.ui.run_state import BUDGET_REACHED, cause_of, outcome, status_counts
 from app.ui.widgets import title_of
 from engine.analysis.result import ranked
 from engine.errors import EngineError
 from engine.registry import experiment
-from engine.store import Reader, RunRow, Status, Sweep
+from engine.store import Reader, RunRow, Status
 from engine.store.access.recent_ends import Ended
+from engine.store.records import ENDED
 
 MOST = 8
 
 
 def news_html(reader: Reader, since: str) -> Markup:
-    """Return the count of runs that ended after `since` by status, then the newest of them, grouped by sweep."""
+    """Return the count of runs that ended after `since` by status, then the newest of them by sweep or duel."""
     counts, reached = reader.recent_ends.count_since(since)
     if not counts:
         return paragraph("No runs ended in the last " + _length(since) + ".")
     found = reader.recent_ends.since(since, limit=MOST)
     runs = {run.id: run for run in reader.runs.some([each.run_id for each in found if each.sweep_id is None])}
-    sweeps = {each.sweep_id: reader.sweeps.one(each.sweep_id) for each in found if each.sweep_id is not None}
     shown = joined(
-        (
-            _sweep_entry(each, sweeps[each.sweep_id]) if each.sweep_id is not None else _run_entry(runs[each.run_id])
-            for each in found
-        ),
-        "",
+        (_run_entry(runs[each.run_id]) if each.sweep_id is None else _fold_entry(each, reader) for each in found), ""
     )
     total = sum(counts.values())
     head = (
@@ -61,12 +57,20 @@ def _run_entry(run: RunRow) -> Markup:
     return _entry(as_cell(word, status), run_link(f"{run.id}: {title_of(run)}", run.id), [*words, when(run.ended_at)])
 
 
-def _sweep_entry(ended: Ended, sweep: Sweep) -> Markup:
+def _fold_entry(ended: Ended, reader: Reader) -> Markup:
+    """Return the entry of a sweep or duel."""
     counted = status_counts(ended.statuses, ended.reached_budget)
     cells = joined((as_cell(words, status) for status, words in counted), " ")
-    left = f"{sweep.total - sweep.ended:,} remaining" if sweep.active else f"all {sweep.total:,} ended"
-    called = sweep_link(f"Sweep {sweep.id}: {sweep.name or _title(sweep.experiment)}", sweep.id)
-    return _entry(cells, called, [f"by {sweep.owner}", left, when(ended.ended_at)])
+    if ended.duel_id is not None:
+        duel = reader.duels.one(ended.duel_id)
+        owner, statuses, called = duel.owner, duel.statuses, duel_link(f"Duel {duel.id}: {duel.name}", duel.id)
+    else:
+        sweep = reader.sweeps.one(ended.sweep_id or 0)
+        called = sweep_link(f"Sweep {sweep.id}: {sweep.name or _title(sweep.experiment)}", sweep.id)
+        owner, statuses = sweep.owner, sweep.statuses
+    total, remaining = sum(statuses.values()), sum(n for status, n in statuses.items() if status not in ENDED)
+    left = f"{remaining:,} remaining" if remaining else f"all {total:,} ended"
+    return _entry(cells, called, [f"by {owner}", left, when(ended.ended_at)])
 
 
 def _entry(cells: Markup, called: Markup, words: list[str]) -> Markup:

@@ -27,7 +27,7 @@ from tests.app.browsing import Client
 from tests.app.runs.drawn_table import ids_of
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
-from tests.labs import basic, compare, sweeps
+from tests.labs import basic, compare, duel, sweeps
 from tests.labs import figures as figure_labs
 from tests.stand_in import worker
 from tests.waiting import PATIENCE_S
@@ -302,3 +302,12 @@ def test_the_route_is_answered_once_for_all_who_have_it_open(
     for person in range(20):
         assert client.get("/api/home", params={"since": f"2000-01-01T00:00:{person:02}.000Z"}).status_code == 200
     assert len(made) == 1
+
+
+def test_the_runs_of_a_duel_are_one_piece_of_news(home: Home) -> None:
+    duel.whole(home, "hogwild", "sync_sgd", amount=2)
+    with Reader.open(home) as reader:
+        news = reader.recent_ends.since(LONG_AGO)
+    assert [(each.duel_id, sum(each.statuses.values()) > 4) for each in news] == [(1, True)]
+    shown = slots(home)["home-news"]
+    assert 'href="/duel?duel=1">Duel 1: ' in shown and shown.count("<a ") <= 3 and "Sweep" not in shown

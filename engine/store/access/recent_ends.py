@@ -1,4 +1,4 @@
-"""Runs that ended since a time, grouped by sweep, and a marker that changes when more have ended."""
+"""Runs that ended since a time, grouped by sweep or duel, and a marker that changes when more have ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,11 +18,12 @@ _MARK = (
 
 @dataclass(frozen=True)
 class Ended:
-    """An ended run, or (with `sweep_id`) the ended runs of a sweep."""
+    """An ended run, or the ended runs of a duel (with `duel_id`) or of another sweep (with `sweep_id` alone)."""
 
+    duel_id: int | None
     sweep_id: int | None
     run_id: int
-    """The run; for a sweep its newest run."""
+    """The run; for a sweep or duel its newest run."""
     statuses: Mapping[Status, int]
     """Number of runs per status; statuses without runs are omitted."""
     ended_at: str
@@ -39,11 +40,14 @@ class RecentEndReader:
 
     def since(self, since: str, *, limit: int = 8) -> list[Ended]:
         """Return everything that ended after a time, newest first."""
-        of_each = f"SELECT sweep_id, max(id) AS run_id, max(ended_at) AS ended_at, {_COUNTS}, {_REACHED}"
-        sql = f"{of_each} {_SINCE} GROUP BY coalesce(sweep_id, -id) ORDER BY 3 DESC, 2 DESC LIMIT ?"
+        duel = "(SELECT duel_id FROM duel_sweeps WHERE sweep_id = runs.sweep_id)"
+        of_each = (
+            f"SELECT {duel} AS duel_id, sweep_id, max(id) AS run_id, max(ended_at) AS ended_at, {_COUNTS}, {_REACHED}"
+        )
+        sql = f"{of_each} {_SINCE} GROUP BY 1, iif({duel} IS NULL, coalesce(sweep_id, -id), 0) ORDER BY 4 DESC, 3 DESC"
         return [
-            Ended(row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"], row["reached"])
-            for row in self.db.rows(sql, [since, limit])
+            Ended(row["duel_id"], row["sweep_id"], row["run_id"], _statuses(row), row["ended_at"], row["reached"])
+            for row in self.db.rows(f"{sql} LIMIT ?", [since, limit])
         ]
 
     def count_since(self, since: str) -> tuple[dict[Status, int], int]:
