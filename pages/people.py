@@ -26,15 +26,8 @@ with reading() as reader:
         reader.people.everyone(),
         Known(reader.ownership.holdings(), table.disk(reader), reader.ownership.last_seen()),
     )
-address.take("view", VIEWS[0], VIEWS)
 view = st.segmented_control(
-    "View",
-    VIEWS,
-    key="view",
-    required=True,
-    on_change=address.keep,
-    args=("view", VIEWS[0]),
-    label_visibility="collapsed",
+    "View", VIEWS, required=True, label_visibility="collapsed", **address.kept("view", VIEWS[0], VIEWS)
 )
 if view == VIEWS[1]:
     audit_log(everyone)

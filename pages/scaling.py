@@ -29,13 +29,10 @@ st.text(
 )
 with reading() as reader:
     widgets.runner_banner(reader)
-address.take("runs", "")
 text = st.text_input(
     "Runs",
-    key="runs",
     placeholder="12, 15-18",
-    on_change=address.keep,
-    args=("runs", ""),
+    **address.kept("runs", ""),
     help="Run numbers (comma-separated) and ranges, such as 12, 15-18.",
 )
 if not text:
@@ -88,10 +85,7 @@ with reading() as reader:
             if others
             else None
         )
-        address.take("view", VIEWS[0], VIEWS)
-        view = st.segmented_control(
-            "View", VIEWS, key="view", required=True, on_change=address.keep, args=("view", VIEWS[0])
-        )
+        view = st.segmented_control("View", VIEWS, required=True, **address.kept("view", VIEWS[0], VIEWS))
         leaving = st.container(width="content")
     is_disturbed = any(run.disturbed for run in finished)
     whole = is_disturbed and view != VIEWS[2] and widgets.include_disturbed()

@@ -45,17 +45,10 @@ def page(sweep_id: int) -> None:
         heading(sweep, runs)
         if duel := reader.duels.of_sweep(sweep_id):
             st.html("Part of " + duel_link(f"duel {duel}", duel) + ".")
-        address.take("view", VIEWS[0], VIEWS)
         with st.container(horizontal=True, vertical_alignment="center"):
             view = (
                 st.segmented_control(
-                    "View",
-                    VIEWS,
-                    key="view",
-                    required=True,
-                    on_change=address.keep,
-                    args=("view", VIEWS[0]),
-                    label_visibility="collapsed",
+                    "View", VIEWS, required=True, label_visibility="collapsed", **address.kept("view", VIEWS[0], VIEWS)
                 )
                 or VIEWS[0]
             )

@@ -46,16 +46,13 @@ def show_judged(found: DuelOutcome) -> None:
     against: str = kind
     if kind != charts.SECONDS:
         choices = (kind, charts.SECONDS)
-        address.take("against", kind, choices)
         against = (
             st.segmented_control(
                 "X-axis",
                 choices,
-                key="against",
                 required=True,
-                on_change=address.keep,
-                args=("against", kind),
                 label_visibility="collapsed",
+                **address.kept("against", kind, choices),
             )
             or kind
         )

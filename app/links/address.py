@@ -28,6 +28,12 @@ def take(key: str, usual: Usual, known: Collection[Any] | None = None) -> None:
     keep(key, usual)
 
 
+def kept(key: str, usual: Usual, known: Collection[Any] | None = None) -> dict[str, Any]:
+    """Return the options of a widget that `take` and `keep` serve."""
+    take(key, usual, known)
+    return {"key": key, "on_change": keep, "args": (key, usual)}
+
+
 def keep(key: str, usual: Usual) -> None:
     """Write the widget's value into the address, after it has changed; the usual one is left out."""
     value: Any = st.session_state[key]

@@ -87,15 +87,12 @@ def choose(reader: Reader) -> RunsView:
         of, by, mine, starred = _filters(reader)
         columns, sentences = _columns(reader)
         order, wrong, more = _more(reader, columns)
-        address.take("filter", "")
         text = st.text_input(
             "Filter expression",
-            key="filter",
             placeholder=FILTER_EXAMPLE,
             help=FILTER_HELP,
             max_chars=LONGEST,
-            on_change=address.keep,
-            args=("filter", ""),
+            **address.kept("filter", ""),
         )
     matching, problem = _filter(reader, text)
     if problem:
@@ -221,12 +218,9 @@ class _MoreChoices:
 def _more(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, list[str], _MoreChoices]:
     with st.popover("Display", key="more"):
         order, wrong = _order(reader, columns)
-        address.take("group", False)
         grouped = st.toggle(
             "Group by seed",
-            key="group",
-            on_change=address.keep,
-            args=("group", False),
+            **address.kept("group", False),
             help="One row per config: mean and sd over finished runs that differ only in seed.",
         )
         folds = st.toggle(

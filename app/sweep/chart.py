@@ -52,16 +52,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     by_label = {_label(choice): choice for choice in choices}
     if written := by_label.get(st.query_params.get("number", "")):
         st.query_params["number"] = written  # links of earlier versions have the label
-    address.take("number", default, choices)
-    name = st.selectbox(
-        "Metric",
-        choices,
-        key="number",
-        format_func=_label,
-        on_change=address.keep,
-        args=("number", default),
-        width=320,
-    )
+    name = st.selectbox("Metric", choices, format_func=_label, width=320, **address.kept("number", default, choices))
     by_rank = name in _rank_metrics(sweep)
     rated = with_whole_rates(runs, name, reader)
     runs = rated or runs

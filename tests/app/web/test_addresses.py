@@ -11,6 +11,8 @@ from app.links.compare import CompareView
 from app.links.launch import ASKED
 from engine.home import ROOT
 
+KEPT = ("address.take", "address.kept")
+
 
 def names(called: str) -> dict[str, list[str]]:
     """Return the constant names in addresses by file: widgets that Streamlit binds, or those that `address.take`
@@ -23,7 +25,7 @@ def names(called: str) -> dict[str, list[str]]:
                 continue
             options = {each.arg: each.value for each in node.keywords}
             value = options.get("key") if called == "bind" and "bind" in options else None
-            if called == "take" and isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "address.take":
+            if called == "take" and isinstance(node.func, ast.Attribute) and ast.unparse(node.func) in KEPT:
                 value = node.args[0]
             if isinstance(value, ast.Constant):
                 found.setdefault(str(path.relative_to(ROOT)), []).append(value.value)
