@@ -17,15 +17,15 @@ WHY = "Your name is shown on your saved views; only you can rename or delete the
 
 
 def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:
-    """Show the menu of the saved views of a page and of `earlier` pages that it replaced, named after the open one, and
-    the form that saves the page's query under a name.
+    """Show the menu of the saved views of a page and of `earlier` pages that it replaced, named after the person's own
+    that is shown, and the form that saves the page's query under a name.
     """
     found = _of(reader, page, *earlier)
     if found:
-        names = list(dict.fromkeys(view.name for view in found if parse_qs(view.query) == parse_qs(query)))
-        opened = f"{'View' if len(names) == 1 else 'Views'}: {', '.join(names)}"
-        with st.popover(as_text(opened) if names else f"Saved views ({len(found)})", key=f"{page}.views"):
-            st.html(joined(map(_line, found)))
+        shown = [view for view in found if parse_qs(view.query) == parse_qs(query)]
+        own = next((view.name for view in shown if view.owner == current_user.name()), None)
+        with st.popover(as_text(f"View: {own}") if own else f"Saved views ({len(found)})", key=f"{page}.views"):
+            st.html(joined(_line(view, "shown now, " if view in shown else "") for view in found))
     if ordered := st.session_state.pop(f"{page}.ordered", None):
         st.session_state[f"{page}.saves"] = ordered
         if current_user.name() is None:
@@ -72,8 +72,8 @@ def _of(reader: Reader, *pages: str) -> list[SavedView]:
     return [view for page in pages for view in reader.views.find(page=page)]
 
 
-def _line(view: SavedView, page: str = "") -> Markup:
-    whose = quiet(f"{page}by {view.owner}, " + when(view.saved_at))
+def _line(view: SavedView, note: str = "") -> Markup:
+    whose = quiet(f"{note}by {view.owner}, " + when(view.saved_at))
     return block("pl-said", joined([link(view.name, at(f"/{view.page}?{view.query}")), whose], " "))
 
 

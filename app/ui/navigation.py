@@ -6,7 +6,7 @@ from engine.access.rules import PersonStanding
 
 SECTIONS: Mapping[str, tuple[str, ...]] = {
     "": ("home", "launch", "runs"),
-    "Analyse": ("compare", "scaling", "duel", "figures", "museum"),
+    "Analyse": ("sweep", "compare", "scaling", "duel", "figures", "museum"),
     "Lab": ("machine", "people", "notifications", "account"),
 }
 TITLES = {
@@ -14,7 +14,7 @@ TITLES = {
     "launch": "Launch",
     "runs": "Runs",
     "run": "Run",
-    "sweep": "Sweep",
+    "sweep": "Sweeps",
     "compare": "Compare",
     "scaling": "Scaling",
     "duel": "Duels",

@@ -18,6 +18,15 @@ let sending = false;
 document.addEventListener("click", (event) => event.target.closest?.(`${LINK}, button`) && postpone(event), true);
 window.addEventListener("popstate", postpone, true);
 
+// Live content waits while the pointer moves over it, so that a click hits the link that was aimed at.
+const AIM_MS = 1500;
+let aimed = -Infinity;
+document.addEventListener("pointermove", ({ target }) => target.closest?.("[data-slot]:has(a)") && (aimed = performance.now()), { capture: true, passive: true });
+
+async function pointerRests() {
+  for (let waits = 0; waits < 3 && performance.now() < aimed + AIM_MS; waits += 1) await new Promise((go) => setTimeout(go, aimed + AIM_MS - performance.now()));
+}
+
 // A link that a rerun replaces while it is pressed gets no click, so its successor under the pointer gets one.
 let held = null;
 document.addEventListener("pointerdown", ({ target }) => (held = target.closest?.(LINK)), true);
@@ -90,7 +99,8 @@ function start(element) {
       const news = await answer.json();
       pulse.failures = answer.ok ? 0 : pulse.failures + 1;
       if (answer.status === 401) location.reload(); // signed out elsewhere: reload shows the sign-in
-      if (answer.ok && asked === pulse.data) {
+      await pointerRests();
+      if (answer.ok && asked === pulse.data && pulse.active) {
         if (!news.unchanged) take(news);
         askForRerun();
       }

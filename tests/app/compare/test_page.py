@@ -210,7 +210,7 @@ def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids
     test.button(key="compare.save").click().run()
     (view,) = reader.views.find()
     assert (view.name, view.owner, view.query) == ("Speed <b> by trainers", "Ada", "runs=1-5&group=trainers&v=2")
-    assert "View: Speed <b> by trainers" in popovers(opened_at(runs="1-5", group="trainers"))
+    assert "View: Speed <b> by trainers" in popovers(test.run())
     other = opened_at()
     assert '<a href="/compare?runs=1-5&amp;group=trainers&amp;v=2">Speed &lt;b&gt; by trainers</a>' in html(other)
     other.session_state[f"view.change.{view.id}"] = True

@@ -37,6 +37,7 @@ from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
 from tests.app.runs.drawn_table import rows_of, table_of, tick
 from tests.app.test_pages import opened, popovers, said
+from tests.app.test_sweeps import html
 from tests.labs import basic, small, sweeps
 from tests.labs import duel as duels
 from tests.stand_in import worker
@@ -269,12 +270,21 @@ def ticked(test: AppTest, *places: int) -> AppTest:
     return test.run()
 
 
-def test_an_opened_saved_view_is_named_until_it_is_changed(home: Home, seeds: list[int], store: Store) -> None:
-    store.views.save("Best *Hogwild!*", "runs", "show=finished&of=hogwild", owner="Ada")
-    assert "View: Best *Hogwild!*" in popovers(page(of="hogwild", show="finished"))
-    assert "Saved views (1)" in popovers(page(of="hogwild", show="finished", search="Ada"))
+def test_ones_own_saved_view_is_named_while_it_is_shown(home: Home, seeds: list[int], store: Store) -> None:
+    def menus(**query: str) -> list[str]:
+        return popovers(signed(page(**query)))
+
+    def signed(test: AppTest) -> AppTest:
+        test.session_state["person"] = "Ada"
+        return test.run()
+
+    shown = {"of": "hogwild", "show": "finished"}
     store.views.save("The same", "results", "of=hogwild&show=finished", owner="Bea")
-    assert "Views: Best *Hogwild!*, The same" in popovers(page(of="hogwild", show="finished"))
+    store.views.save("Best *Hogwild!*", "runs", "show=finished&of=hogwild", owner="Ada")
+    assert "Saved views (2)" in popovers(page(**shown)), "nobody's own"
+    assert "View: Best *Hogwild!*" in menus(**shown)
+    assert "Saved views (2)" in menus(**shown, search="Ada")
+    assert html(page(**shown)).count("shown now, ") == 2
 
 
 def test_running_runs_come_first_and_sweeps_and_duels_are_one_row(home: Home, seeds: list[int], store: Store) -> None:
