@@ -25,7 +25,8 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     """Show the phases of a study's runs."""
     phases = reader.studies.phases_of([timing.run_id for timing in found.timings])
     if not phases:
-        st.write("No phases recorded in finished runs yet." if found.timings else "No bars: no run has finished.")
+        none = found.left_out or "No bars: no run has finished."
+        st.write(as_text("No phases recorded in finished runs yet." if found.timings else none))
         return
     way = st.segmented_control("Bars", (KINDS, EACH), key="bars", default=KINDS, required=True, bind="query-params")
     drawn = bars(found.timings, phases, each_rank=way == EACH)
@@ -46,11 +47,13 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
         f"Each bar is the mean over the {over} of one configuration{kinds}. Time in handler threads (serve) overlaps a "
         "rank's own time."
     )
-    st.caption(means)
+    cautions = [means, *([found.left_out] if found.left_out else [])]
+    for sentence in cautions:
+        st.caption(as_text(sentence))
     sentences = _findings(found, steps(found.timings, phases))
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    page_capture.words([means, *sentences])
+    page_capture.words([*cautions, *sentences])
     st.html(_table(found, drawn))
     page_capture.table("Time breakdown", lambda: time_table(found, drawn))
 

@@ -1,6 +1,6 @@
 """The cells of a sweep: one per combination of values and seed, with every run of it. Torch-free."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.analysis.run_values import fields_in_words
@@ -36,9 +36,14 @@ def measured(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
 
 def by_cell(sweep: Sweep, runs: Sequence[RunRow]) -> dict[str, list[RunRow]]:
     """Return the runs of each combination of values by its name, such as `trainers 2`."""
-    found: dict[str, list[RunRow]] = {}
+    return by_values(sweep.fields, runs)
+
+
+def by_values(fields: Iterable[str], runs: Sequence[RunRow]) -> dict[str, list[RunRow]]:
+    """Return the runs of each combination of values of some fields by its name."""
+    names, found = tuple(fields), dict[str, list[RunRow]]()
     for run in runs:
-        found.setdefault(fields_in_words({name: run.config.get(name) for name in sweep.fields}), []).append(run)
+        found.setdefault(fields_in_words({name: run.config.get(name) for name in names}), []).append(run)
     return found
 
 

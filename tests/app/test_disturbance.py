@@ -103,11 +103,13 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
     assert "Fastest" in (shown := words(view(sweep_id, "Results"))) and "irst at test accuracy" in shown
     for run_id in at_2(home, sweep_id):
         disturb(home, run_id, 31.4, slower=5.0)
-    left = words(view(sweep_id, "Results"))
-    assert (
-        "Speed can't be compared: other programs disturbed the runs. Measure again, or include disturbed runs." in left
-        and "Fastest" not in left
-    )
+    said = "Speed can't be compared: other programs disturbed the runs. Measure again, or include disturbed runs."
+    for name in ("Results", "Scaling", "Time breakdown"):
+        assert (left := words(view(sweep_id, name))).count(said) == 1 and "Fastest" not in left
+        assert said not in words(view(sweep_id, name, disturbed="true"))
+        assert name == "Results" or words(opened("scaling", {"runs": "1-4", "view": name})).count(said) == 1
+    assert "2 runs (" in left and "Means and fits leave them out" in left, "the time breakdown names them"
+    assert said not in words(view(sweep_id, "Staleness"))
     compared = words(opened("compare", {"runs": "1-4", "group": "trainers"}))
     assert "other programs disturbed the runs. Measure again." in compared and "Fastest" not in compared
     whole = words(view(sweep_id, "Results", disturbed="true"))
