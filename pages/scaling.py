@@ -17,8 +17,7 @@ from app.ui import widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from app.ui.time_difference import disturbed_choice
-from engine.analysis.scaling.scaling_data import count_fields, differing
-from engine.analysis.sweep_cells import by_values
+from engine.analysis.scaling.scaling_data import by_values, count_fields, differing
 from engine.errors import EngineError
 
 NEWEST = 10
