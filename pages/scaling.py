@@ -16,7 +16,8 @@ from app.sweep.header import to_scaling
 from app.ui import widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
-from engine.analysis.scaling.scaling_data import count_fields, differing
+from app.ui.time_difference import disturbed_choice
+from engine.analysis.scaling.scaling_data import by_values, count_fields, differing
 from engine.errors import EngineError
 
 NEWEST = 10
@@ -87,11 +88,11 @@ with reading() as reader:
         )
         view = st.segmented_control("View", VIEWS, required=True, **address.kept("view", VIEWS[0], VIEWS))
         leaving = st.container(width="content")
-    is_disturbed = any(run.disturbed for run in finished)
-    whole = is_disturbed and view != VIEWS[2] and widgets.include_disturbed()
-    found = of_runs(finished, reader, along, line, with_disturbed=whole) if view != VIEWS[2] else ""
     with page_capture.keeping() as shown:
         page_capture.facts("Shown", [("X-axis", along or ""), ("Group by", line or "")])
+        groups = by_values(filter(None, (along, line)), finished)
+        whole = view != VIEWS[2] and disturbed_choice(groups, reader)
+        found = of_runs(finished, reader, along, line, with_disturbed=whole) if view != VIEWS[2] else ""
         if view == VIEWS[2]:
             staleness(finished, reader, "chosen", [line] if line else [])
         elif isinstance(found, str):

@@ -18,9 +18,10 @@ from app.ui import components, widgets
 from app.ui.html import breadcrumb, duel_link, link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
-from app.ui.time_difference import complete, time_difference
+from app.ui.time_difference import complete, disturbed_choice, time_difference
+from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.confidence import Statistic
-from engine.analysis.sweep_cells import by_cell, measured
+from engine.analysis.sweep_cells import measured
 from engine.sweep.repeats import missing
 
 NEWEST = 50
@@ -54,17 +55,16 @@ def page(sweep_id: int) -> None:
             )
             leaving = st.container(width="content")
         every = runs
-        is_disturbed = any(run.disturbed for run in measured(sweep, runs))
-        whole = is_disturbed and view != VIEWS[3] and widgets.include_disturbed()
         runs = measured(sweep, runs)
-        found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
         with page_capture.keeping() as shown:
             page_capture.facts("Sweep", sweep_facts(sweep, runs))
+            groups = by_values(sweep.fields, runs)
+            whole = view != VIEWS[3] and disturbed_choice(groups, reader)
+            found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
             if view == VIEWS[0]:
-                groups = complete(by_cell(sweep, runs))
                 statistic: Statistic = "mean" if sweep.timing is None else "median"
                 compares = time_difference(
-                    groups,
+                    complete(groups),
                     reader,
                     by_median=sweep.timing is not None,
                     whole=whole,

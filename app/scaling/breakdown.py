@@ -13,6 +13,7 @@ from app.ui import components
 from app.ui.html import as_text, nowrap, number, table
 from engine.analysis.scaling.breakdown import SERVE, SHARES, CountStep, PhaseBar, bars, break_even, steps
 from engine.analysis.scaling.scaling_data import Study, words_of
+from engine.analysis.scaling.speedup import REFERENCE, is_unclear, sizes
 from engine.metrics import PHASES
 from engine.store import Reader
 
@@ -25,7 +26,8 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
     """Show the phases of a study's runs."""
     phases = reader.studies.phases_of([timing.run_id for timing in found.timings])
     if not phases:
-        st.write("No phases recorded in finished runs yet." if found.timings else "No bars: no run has finished.")
+        none = found.left_out or "No bars: no run has finished."
+        st.write(as_text("No phases recorded in finished runs yet." if found.timings else none))
         return
     way = st.segmented_control("Bars", (KINDS, EACH), key="bars", default=KINDS, required=True, bind="query-params")
     drawn = bars(found.timings, phases, each_rank=way == EACH)
@@ -46,11 +48,13 @@ def where_time_went(found: Study, reader: Reader, key: str) -> None:
         f"Each bar is the mean over the {over} of one configuration{kinds}. Time in handler threads (serve) overlaps a "
         "rank's own time."
     )
-    st.caption(means)
+    cautions = [means, *([found.left_out] if found.left_out else [])]
+    for sentence in cautions:
+        st.caption(as_text(sentence))
     sentences = _findings(found, steps(found.timings, phases))
     for sentence in sentences:
         st.markdown(as_text(sentence))
-    page_capture.words([means, *sentences])
+    page_capture.words([*cautions, *sentences])
     st.html(_table(found, drawn))
     page_capture.table("Time breakdown", lambda: time_table(found, drawn))
 
@@ -100,7 +104,13 @@ def _findings(found: Study, moves: Sequence[CountStep]) -> list[str]:
         if not own:
             continue
         at, start = break_even(own), f"{title}: " if title else ""
+        known = {size.count: size.speed_up for size in sizes(found.of(line), statistic=found.statistic)}
+        first, second = own[0].first, own[0].second
         largest = own[-1].second
+        others = [ratio for count, ratio in known.items() if count != REFERENCE and ratio]
+        if others and all(ratio.count > 1 and is_unclear(ratio) for ratio in others):
+            said.append(f"{start}No break-even estimate: no clear difference from {first} to {largest} {plural}.")
+            continue
         last = own[-1]
         if at is None and last.saved_s <= 0:
             said.append(f"{start}No break-even: the step from {last.first} to {last.second} saved no work per rank.")
@@ -111,7 +121,9 @@ def _findings(found: Study, moves: Sequence[CountStep]) -> list[str]:
                 "s of communication and waiting."
             )
         elif at <= own[0].first:
-            first = own[0].first
+            if first == REFERENCE and (ratio := known[second]) and ratio.count > 1 and is_unclear(ratio):
+                said.append(f"{start}No clear difference between {first} and {second} {plural}.")
+                continue
             none = f"A second {singular} brings" if first == 1 else f"More than {first} {plural} bring"
             said.append(f"{start}{none} no gain.")
         else:

@@ -15,7 +15,7 @@ from app.scaling.target_charts import HEIGHT_PX, PARTS, part
 from app.ui import components
 from app.ui.html import as_text, nowrap, table
 from app.ui.interval_text import EXPLAINED, with_interval
-from engine.analysis.scaling.scaling_data import Study, words_of
+from engine.analysis.scaling.scaling_data import Study, count_in_words, words_of
 from engine.analysis.scaling.speedup import sizes
 from engine.analysis.scaling.targets import (
     Goal,
@@ -167,9 +167,8 @@ def _before_fastest(found: Study, reached: Sequence[TargetReached], words: str, 
     """Return which size reached a target before the one of most work per second, as a sentence after another."""
     if not reached:
         return ""
-    plural, singular = words_of(found.field)
     best = max(sizes(found.of(reached[0].line), statistic=found.statistic), key=lambda size: size.per_second.mean)
-    named = {each.count: f"{each.count} {singular if each.count == 1 else plural}" for each in reached}
+    named = {each.count: count_in_words(found.field, each.count) for each in reached}
     return Goal(words, unit, {named[each.count]: each for each in reached}).before(named.get(best.count, ""))
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import streamlit as st
 
 from app.report import page_capture
+from app.ui import widgets
 from app.ui.html import as_text
 from engine.analysis.disturbance import MOST_NAMED
 from engine.analysis.scaling.targets import Goal
@@ -18,6 +19,31 @@ def complete(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
     return {name: [run for run in runs if is_complete(run)] for name, runs in groups.items()}
 
 
+DISTURBED = "Speed can't be compared: other programs disturbed the runs. Measure again"
+
+
+def disturbed_choice(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> bool:
+    """Show the choice to count disturbed runs if there are any, beside it that the other runs can't be compared, if so;
+    return the choice.
+    """
+    if not any(run.disturbed for runs in groups.values() for run in runs):
+        return False
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if not (whole := widgets.include_disturbed()) and _are_too_few(groups := complete(groups)):
+            runs = [run for own in groups.values() for run in own]
+            if not not_comparable(runs, reader.studies.surroundings([run.id for run in runs])):
+                said = f"{DISTURBED}, or include disturbed runs."
+                st.markdown(as_text(said), width="content")
+                page_capture.words([said])
+    return whole
+
+
+def _are_too_few(groups: Mapping[str, Sequence[RunRow]]) -> bool:
+    """Return whether fewer than two of several groups have undisturbed runs."""
+    known = [runs for runs in groups.values() if runs]
+    return len(known) > 1 and sum(not all(run.disturbed for run in runs) for runs in known) < 2
+
+
 def time_difference(
     groups: Mapping[str, Sequence[RunRow]],
     reader: Reader,
@@ -27,26 +53,25 @@ def time_difference(
     goal: Callable[[Mapping[str, Sequence[RunRow]]], Goal | None] | None = None,
 ) -> Compares:
     """Show which group of complete runs was fastest and what explains it; return what compares. Disturbed runs count
-    only with `whole`, None on a page without that choice; where fewer than two groups have others, none is named.
+    only with `whole`, None on a page without that choice; where fewer than two groups have others, none is named
+    (disturbed_choice says so beside the choice).
     `goal` returns how the groups that count reached a target, for pages that say which was first.
     """
     calm = {name: own for name, runs in groups.items() if (own := [run for run in runs if not run.disturbed])}
-    advice = "Measure again." if whole is None else "Measure again, or include disturbed runs."
-    forced = not whole and len(calm) < 2 and len(groups) > 1
-    whole = whole or forced
-    counted = groups if whole else calm
+    forced = not whole and _are_too_few(groups)
+    counted = groups if whole or forced else calm
     runs = [run for own in counted.values() for run in own]
     ids = [run.id for run in runs]
     around, phases = reader.studies.surroundings(ids), reader.studies.phases_of(ids)
     spent = time_spent(counted, around, phases, by_median=by_median)
     obstacle = not_comparable(runs, around)
     said = obstacle or why_faster(spent, goal(counted) if goal else None)
-    apart = [] if whole else [str(run.id) for own in groups.values() for run in own if run.disturbed]
+    apart = [] if whole or forced else [str(run.id) for own in groups.values() for run in own if run.disturbed]
     if said and apart:
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
         said += f" Disturbed runs ({', '.join(apart[:MOST_NAMED])}{more}) are left out."
-    if said and not obstacle and forced and any(run.disturbed for run in runs):
-        said = f"Speed can't be compared: other programs disturbed the runs. {advice}"
+    if said and not obstacle and forced:
+        said = f"{DISTURBED}." if whole is None else ""
     if said:
         st.markdown(as_text(said))
         page_capture.words([said])

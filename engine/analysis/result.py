@@ -62,15 +62,16 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
         return ""
     means = {name: Ranked(own[0][1].result, fmean(each.value for _, each in own)) for name, own in found.items()}
     best, *_, worst = sorted(means, key=lambda name: -means[name].value)
-    label, average = known.label.lower(), " on average" if len(every) > len(found) else ""
+    of = every[0][1].result.of
+    label, average = f"{of} {known.label.lower()}", " on average" if len(every) > len(found) else ""
     high, low = means[best].short, means[worst].short
     if high == low:
-        return f"All reached {high} {label}{average}."
+        return f"The {label} of all is {high}{average}."
     lowest, highest = (f(r.value for _, r in found[name]) for f, name in ((min, best), (max, worst)))
     overlap = " Their runs overlap." if average and lowest <= highest else ""
     if len(means) == 2:
-        return f"{_upper(best)} reached {high} {label}{average}, {worst} {low}.{overlap}"
-    return f"{_upper(best)} reached the highest {label}{average}, {high}; {worst} the lowest, {low}.{overlap}"
+        return f"{_upper(label)}{average}: {best} {high}, {worst} {low}.{overlap}"
+    return f"Highest {label}{average}: {best}, {high}; lowest: {worst}, {low}.{overlap}"
 
 
 def _upper(text: str) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.analysis.run_values import fields_in_words
 from engine.store import Sweep
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
@@ -32,14 +31,6 @@ def measured(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
     runs = [run for run in runs if not is_warm_up(sweep, run)]
     clean = {cell_of(sweep, run.config) for run in runs if run.status == "finished" and not run.disturbed}
     return [run for run in runs if not run.disturbed or cell_of(sweep, run.config) not in clean]
-
-
-def by_cell(sweep: Sweep, runs: Sequence[RunRow]) -> dict[str, list[RunRow]]:
-    """Return the runs of each combination of values by its name, such as `trainers 2`."""
-    found: dict[str, list[RunRow]] = {}
-    for run in runs:
-        found.setdefault(fields_in_words({name: run.config.get(name) for name in sweep.fields}), []).append(run)
-    return found
 
 
 def newest(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:

@@ -288,6 +288,9 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
     assert sum(errors) / len(errors) == pytest.approx(0.03, rel=0.15)
 
 
+TIMES = "times the work per second of 1"
+
+
 @pytest.mark.parametrize(
     ("rates", "sentence"),
     [
@@ -299,6 +302,9 @@ def test_the_best_count_and_the_error_are_those_of_the_law() -> None:
             "Fastest at 4 trainers (2.5 times the work per second of 1), 2 within 5 % of it; 8 do 1.5 times.",
         ),
         ({1: 1.0, 2: 1.02, 4: 0.7}, "No clear speed-up: 4 trainers do 0.7 times the work per second of 1."),
+        ({1: 1.0, 2: 1.02, 4: 1.01}, "No clear difference in work per second from 1 to 4 trainers: all within 5 %."),
+        ({1: 1.0, 2: 2.5, 4: 1.04}, f"Fastest at 2 trainers (2.5 {TIMES}); 4 trainers: about as fast as 1."),
+        ({1: 1.0, 2: 0.7, 4: 1.04}, "No clear speed-up: 4 trainers are about as fast as 1."),
         ({2: 1.0, 4: 2.0}, ""),
         ({1: 1.0}, ""),
     ],
@@ -307,6 +313,54 @@ def test_the_verdict_of_the_measured_sizes_needs_no_law(rates: dict[int, float],
     found = sizes(of_time([(count, WORK / rate) for count, rate in rates.items()]))
     assert speedup.in_words(found, "trainers") == sentence
     assert speedup.is_flat(found) == (sentence[:2] in ("No", "") and "beyond" not in sentence)
+
+
+@pytest.mark.parametrize(
+    ("times", "sentence"),
+    [
+        (
+            {1: (10.7, 8.99), 2: (6.88, 15.6), 4: (6.78, 17.5)},
+            "No clear difference in work per second from 1 to 4 trainers: the range of each speed-up includes 1.",
+        ),
+        (
+            {1: (10.0, 10.0), 2: (5.0, 5.0), 4: (6.0, 20.0)},
+            f"Fastest at 2 trainers (2 {TIMES}); 4 trainers: no clear difference from 1.",
+        ),
+        (
+            {1: (10.0, 10.0), 2: (20.0, 20.0), 4: (6.0, 20.0)},
+            "No clear speed-up: 4 trainers show no clear difference from 1.",
+        ),
+        (
+            {1: (10.0, 10.0), 2: (4.0, 5.0), 4: (4.5, 7.0)},
+            f"2 trainers do 2.2 {TIMES}, without a clear difference from 4 (1.8 times).",
+        ),
+        (
+            {1: (10.0, 10.1, 9.9), 2: (5.0, 9.0, 14.0)},
+            "No clear difference in work per second from 1 to 2 trainers: the interval of the speed-up includes 1.",
+        ),
+    ],
+)
+def test_a_speed_up_whose_interval_or_range_includes_1_is_no_clear_difference(
+    times: Mapping[int, tuple[float, ...]], sentence: str
+) -> None:
+    assert speedup.in_words(sizes(of_seeds(times)), "trainers") == sentence
+
+
+def of_seeds(times: Mapping[int, tuple[float, ...]]) -> list[TimedRun]:
+    """Return runs of equal work with these times by count, one for each seed."""
+    return [
+        TimedRun(10 * count + seed, (), count, seed, time_s, WORK, "")
+        for count, own in times.items()
+        for seed, time_s in enumerate(own)
+    ]
+
+
+def test_times_and_speed_up_that_rank_sizes_differently_are_explained() -> None:
+    found = sizes(of_seeds({1: (10.7, 8.99), 2: (6.88, 15.6), 4: (6.78, 17.5)}))
+    assert speedup.opposite_in_words(found, "trainers").startswith(
+        "Mean times and speed-up rank 2, 4 trainers differently from 1: speed-up counts work per second"
+    )
+    assert speedup.opposite_in_words(sizes(of_seeds({1: (10.0, 10.0), 2: (5.0, 6.0)})), "trainers") == ""
 
 
 @pytest.mark.parametrize(

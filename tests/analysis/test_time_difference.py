@@ -90,7 +90,22 @@ def test_what_no_record_explains_is_said_so() -> None:
         replace(took(name, time_s), times_s=(time_s - 3, time_s + 3), work=(1_000.0, 1_000.0))
         for name, time_s in (("a", 10.0), ("b", 14.0))
     ]
-    assert why_faster(groups).startswith("No clear difference: the runs of a and b")
+    assert why_faster(groups) == (
+        "No clear difference: on average, a took 10 s (fastest) and b 14 s (slowest), but their runs overlap."
+    )
+    paired = [replace(each, seeds=(0, 1)) for each in groups]
+    assert why_faster(paired).startswith("Fastest: a (10 s)"), "each seed of a is faster, as the speed-up by seed says"
+    unequal = [groups[0], replace(groups[1], work=(1_100.0, 1_100.0))]
+    assert (
+        "No clear difference per second: on average, a did 100 samples per second (fastest) and b 78.6 (slowest)"
+        in (why_faster(unequal))
+    )
+    three = [
+        replace(took(name, time_s), times_s=tuple(time_s + by for by in (-1, 0, 1)), work=(1.0,) * 3, seeds=(0, 1, 2))
+        for name, time_s in (("a", 10.0), ("b", 12.5))
+    ]
+    three[1] = replace(three[1], times_s=(11.1, 11.2, 15.2))
+    assert why_faster(three).endswith("but the interval of their ratio includes 1.")
 
 
 def test_runs_are_read_without_servers_and_those_of_another_task_do_not_compare() -> None:
@@ -141,7 +156,9 @@ def test_another_one_first_at_the_target_is_named_with_what_the_fastest_needed_m
         "updates, each taking 0.5 times as long."
     )
     near = why_faster(found, at_goal(trainers_4=(300, 2.05), trainers_1=(100, 2.0)))
-    assert near.endswith("trainers 1 (2 s), without a clear difference from trainers 4 (2.05 s).")
+    assert near.endswith(
+        "Time to test accuracy 90 %: no clear difference between trainers 1 (2 s) and trainers 4 (2.05 s)."
+    )
 
 
 def test_only_configurations_of_which_all_runs_reached_the_target_are_named_first() -> None:

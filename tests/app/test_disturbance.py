@@ -103,15 +103,30 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
     assert "Fastest" in (shown := words(view(sweep_id, "Results"))) and "irst at test accuracy" in shown
     for run_id in at_2(home, sweep_id):
         disturb(home, run_id, 31.4, slower=5.0)
-    left = words(view(sweep_id, "Results"))
-    assert (
-        "Speed can't be compared: other programs disturbed the runs. Measure again, or include disturbed runs." in left
-        and "Fastest" not in left
-    )
+    said = "Speed can't be compared: other programs disturbed the runs. Measure again, or include disturbed runs."
+    for name in ("Results", "Scaling", "Time breakdown"):
+        assert (left := words(view(sweep_id, name))).count(said) == 1 and "Fastest" not in left
+        assert said not in words(view(sweep_id, name, disturbed="true"))
+        assert name == "Results" or words(opened("scaling", {"runs": "1-4", "view": name})).count(said) == 1
+    assert "2 runs (" in left and "Means and fits leave them out" in left, "the time breakdown names them"
+    assert said not in words(view(sweep_id, "Staleness"))
     compared = words(opened("compare", {"runs": "1-4", "group": "trainers"}))
     assert "other programs disturbed the runs. Measure again." in compared and "Fastest" not in compared
     whole = words(view(sweep_id, "Results", disturbed="true"))
     assert "Fastest" in whole and "can't be compared" not in whole
+
+
+def test_every_view_says_that_sizes_whose_range_of_speed_up_includes_1_do_not_differ_clearly(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
+    for run_id, slower in zip(at_2(home, sweep_id), (1.0, 5.0), strict=True):
+        disturb(home, run_id, 31.4, slower)
+    results, scaling, breakdown = (
+        words(view(sweep_id, name, disturbed="true")) for name in ("Results", "Scaling", "Time breakdown")
+    )
+    assert "No clear difference per second: on average, 1 trainer did" in results and "2 trainers" in results
+    assert "No clear difference in work per second from 1 to 2 trainers: the range of the speed-up" in scaling
+    assert "Mean times and speed-up rank 2 trainers differently from 1" in scaling
+    assert "No break-even estimate: no clear difference from 1 to 2 trainers." in breakdown
 
 
 def test_a_law_without_the_disturbed_runs_is_the_quiet_one_within_its_interval(home: Home) -> None:

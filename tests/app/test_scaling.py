@@ -197,7 +197,8 @@ def test_time_to_a_target_is_split_into_the_updates_of_all_ranks_and_their_secon
         and "<td>2</td><td>3 of 3</td><td>40 (all 3 equal)</td>" in shown
     )
     assert (
-        "2 trainers take 1 times the time to target of 1: 2 times the updates, 0.5 times the time per update."
+        "No clear difference in the time to target between 1 and 2 trainers (1 times): 2 times the updates, 0.5 times "
+        "the time per update."
     ) in shown
     assert "**Updates needed**" in shown and "Seconds per update" in shown
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.analysis.disturbance import left_out
 from engine.analysis.hardware import crowded, unlike
-from engine.analysis.run_values import lower_title
+from engine.analysis.run_values import fields_in_words, lower_title
 from engine.analysis.seedings import mixture
 from engine.analysis.statistics.confidence import Statistic
 from engine.config_values import value_in_words
@@ -128,6 +128,23 @@ def count_fields() -> dict[str, str]:
 def words_of(field: str) -> tuple[str, str]:
     """Return a count's plural and singular words."""
     return "threads per rank" if field == THREADS else lower_title(field), count_fields().get(field, lower_title(field))
+
+
+def count_in_words(field: str, count: object) -> str:
+    """Return a value of a count, such as `2 trainers`."""
+    plural, singular = words_of(field)
+    return f"{value_in_words(count)} {singular if count == 1 else plural}"
+
+
+def by_values(fields: Iterable[str], runs: Sequence[RunRow]) -> dict[str, list[RunRow]]:
+    """Return the runs of each combination of values of some fields by its name, such as `2 trainers`."""
+    names, found = tuple(fields), dict[str, list[RunRow]]()
+    is_count = len(names) == 1 and names[0] in count_fields()
+    for run in runs:
+        values = {name: run.config.get(name) for name in names}
+        title = count_in_words(names[0], values[names[0]]) if is_count else fields_in_words(values)
+        found.setdefault(title, []).append(run)
+    return found
 
 
 def at_once(runs: Sequence[RunRow], field: str) -> int | None:

@@ -70,27 +70,92 @@ def in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
     """Return how the measured speed-up develops with the count, as a sentence; empty without two sizes and a
     reference.
     """
-    known = [(size.count, size.speed_up.mean) for size in found if size.speed_up]
+    known = [(size.count, size.speed_up) for size in found if size.speed_up]
     if len(known) < 2:
         return ""
     last, there = known[-1]
-    best, most = max(known, key=lambda each: each[1])
-    knee, reached = next(each for each in known if each[1] >= (1 - NEAR) * most)
-    if most < 1 + NEAR:
-        return f"No clear speed-up: {last} {plural} do {there:.2g} times the work per second of 1."
-    if there < (1 - NEAR) * most:
+    faster = [(count, ratio) for count, ratio in known if _is_faster(ratio)]
+    if not faster:
+        if all(is_unclear(ratio) for _, ratio in known):
+            return f"No clear difference in work per second from {REFERENCE} to {last} {plural}{_why(known)}."
+        return f"No clear speed-up: {last} {plural} {_in_full(there)}."
+    best, most = max(faster, key=lambda each: each[1].mean)
+    knee, reached = next(each for each in faster if each[1].mean >= (1 - NEAR) * most.mean)
+    if last != best and (there.mean < (1 - NEAR) * most.mean or is_unclear(there)):
+        if _is_faster(there) and min(there.count, most.count) > 1 and there.high >= most.low:
+            return f"{best} {plural} {_in_full(most)}, without a clear difference from {last} ({there.mean:.2g} times)."
         level = f", {knee} within {100 * NEAR:.0f} % of it" if knee != best else ""
-        speed = f"{most:.2g} times the work per second of 1"
-        return f"Fastest at {best} {plural} ({speed}){level}; {last} do {there:.2g} times."
+        return f"Fastest at {best} {plural} ({_times(most)}){level}; {_in_short(last, there, plural)}."
     if knee < last:
-        speed = f"{reached:.2g} times the work per second of 1"
-        return f"No gain beyond {knee} {plural} ({speed}); {last} do {there:.2g} times."
-    return f"{last} {plural} do {there:.2g} times the work per second of 1."
+        return f"No gain beyond {knee} {plural} ({_times(reached)}); {_in_short(last, there, plural)}."
+    return f"{last} {plural} {_in_full(there)}."
 
 
 def is_flat(found: Sequence[SpeedupPoint]) -> bool:
     """Return whether no size is clearly faster than the reference."""
-    return all(size.speed_up.mean < 1 + NEAR for size in found if size.speed_up)
+    return not any(_is_faster(size.speed_up) for size in found if size.speed_up)
+
+
+def is_unclear(ratio: Interval) -> bool:
+    """Return whether a ratio shows no clear difference: it is near 1, or its interval or range over several runs
+    includes 1.
+    """
+    return abs(ratio.mean - 1) < NEAR or (ratio.count > 1 and ratio.low <= 1 <= ratio.high)
+
+
+def opposite_in_words(found: Sequence[SpeedupPoint], plural: str) -> str:
+    """Return why some sizes took longer than the reference with more work per second, or the reverse, as a sentence;
+    empty if none did.
+    """
+    base = next((size.time_s.mean for size in found if size.count == REFERENCE), 0.0)
+    counts = [
+        str(size.count)
+        for size in found
+        if size.speed_up
+        and abs(size.time_s.mean - base) > NEAR * base > 0
+        and (size.speed_up.mean - 1) * (size.time_s.mean - base) > 0
+    ]
+    if not counts:
+        return ""
+    return (
+        f"Mean times and speed-up rank {', '.join(counts)} {plural} differently from {REFERENCE}: speed-up counts work "
+        "per second, averaged over the ratios of single runs."
+    )
+
+
+def _is_faster(ratio: Interval) -> bool:
+    return ratio.mean > 1 and not is_unclear(ratio)
+
+
+def _times(ratio: Interval) -> str:
+    return f"{ratio.mean:.2g} times the work per second of {REFERENCE}"
+
+
+def _in_full(ratio: Interval) -> str:
+    """Return what a size does, after its count."""
+    return f"do {_times(ratio)}" if not is_unclear(ratio) else _alike(ratio, "are", "show ")
+
+
+def _in_short(count: int, ratio: Interval, plural: str) -> str:
+    """Return what another size does, after a first one."""
+    return f"{count} {plural}:{_alike(ratio)}" if is_unclear(ratio) else f"{count} do {ratio.mean:.2g} times"
+
+
+def _alike(ratio: Interval, near: str = "", apart: str = " ") -> str:
+    return (
+        f"{near} about as fast as {REFERENCE}"
+        if abs(ratio.mean - 1) < NEAR
+        else f"{apart}no clear difference from {REFERENCE}"
+    )
+
+
+def _why(known: Sequence[tuple[int, Interval]]) -> str:
+    """Return why there is no clear difference, after a sentence."""
+    others = [ratio for count, ratio in known if count != REFERENCE]
+    if all(ratio.count > 1 and ratio.low <= 1 <= ratio.high for ratio in others):
+        kind = "interval" if all(ratio.is_known for ratio in others) else "range"
+        return f": the {kind} of {'each' if len(others) > 1 else 'the'} speed-up includes 1"
+    return f": all within {100 * NEAR:.0f} %" if all(abs(ratio.mean - 1) < NEAR for ratio in others) else ""
 
 
 def _counts(timings: Sequence[TimedRun]) -> list[int]:
@@ -104,7 +169,8 @@ def _size(
     workers: int | None,
     statistic: Statistic,
 ) -> SpeedupPoint:
-    speed_up = _speed_up(timings, reference, statistic).within(0.0) if reference else None
+    rates = [(timing.seed, timing.per_second) for timing in timings]
+    speed_up = ratio_of_rates(rates, reference, statistic).within(0.0) if reference else None
     at_once = workers or count
     return SpeedupPoint(
         count,
@@ -119,10 +185,13 @@ def _size(
     )
 
 
-def _speed_up(timings: Sequence[TimedRun], reference: Mapping[int, float], statistic: Statistic) -> Interval:
-    if all(timing.seed in reference for timing in timings):
-        return mean_interval([timing.per_second / reference[timing.seed] for timing in timings], statistic=statistic)
-    above, below = [timing.per_second for timing in timings], [*reference.values()]
+def ratio_of_rates(own: Sequence[tuple[int, float]], reference: Mapping[int, float], statistic: Statistic) -> Interval:
+    """Return the ratio of rates by seed to those of a reference: seed by seed if it has each seed, else of means or
+    medians.
+    """
+    if all(seed in reference for seed, _ in own):
+        return mean_interval([rate / reference[seed] for seed, rate in own], statistic=statistic)
+    above, below = [rate for _, rate in own], [*reference.values()]
     if statistic == "mean":
         return ratio_of_means(above, below)
     pairs = [one / other for one in above for other in below]

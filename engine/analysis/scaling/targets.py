@@ -70,8 +70,9 @@ class Goal:
         if first == name or not own or not other:
             return ""
         lead, time = f" First at {self.words}: {first} ({time_text(own.mean)})", time_text(other.mean)
-        if other.mean <= (1 + ALIKE) * own.mean or (min(own.count, other.count) > 1 and other.low <= own.high):
-            return f"{lead}, without a clear difference from {name} ({time})."
+        if _is_unclear(own, other):
+            both = f"{first} ({time_text(own.mean)}) and {name} ({time})"
+            return f" Time to {self.words}: no clear difference between {both}."
         updates = [interval.mean for each in (first, name) if (interval := self.reached[each].updates)]
         if len(updates) < 2 or not min(updates):
             return f"{lead}, before {name} ({time})."
@@ -81,6 +82,12 @@ class Goal:
             f"{lead}, before {name} ({time}), which needed {more:.2g} times as many {self.unit}s, each taking "
             f"{longer / more:.2g} times as long."
         )
+
+
+def _is_unclear(one: Interval, other: Interval) -> bool:
+    """Return whether two times are alike, or their intervals (ranges) over several runs overlap."""
+    fast, slow = sorted((one, other), key=lambda each: each.mean)
+    return slow.mean <= (1 + ALIKE) * fast.mean or (min(fast.count, slow.count) > 1 and slow.low <= fast.high)
 
 
 def choices(runs: Sequence[RunRow]) -> list[str]:
@@ -181,7 +188,11 @@ def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> 
     more = f"{updates} the {unit}s, {seconds} the time per {unit}"
     short = [f"{each.count} ({each.reached} of {each.runs})" for each in (first, last) if each.reached < each.runs]
     missing = f" Only runs that reached it count: {', '.join(short)}." if short else ""
-    return f"{last.count} {plural} take {time} the time to target of {first.count}: {more}.{missing}"
+    if first.time_s and last.time_s and _is_unclear(first.time_s, last.time_s):
+        lead = f"No clear difference in the time to target between {first.count} and {last.count} {plural} ({time})"
+    else:
+        lead = f"{last.count} {plural} take {time} the time to target of {first.count}"
+    return f"{lead}: {more}.{missing}"
 
 
 def time_text(time_s: float) -> str:

@@ -12,10 +12,14 @@ from engine.access.quotas import DISTURBED_ABOVE_PERCENT
 from engine.analysis.disturbance import MOST_NAMED
 from engine.analysis.hardware import crowded, unlike
 from engine.analysis.scaling.breakdown import SERVE, PhasesOf
+from engine.analysis.scaling.speedup import is_unclear, ratio_of_rates
 from engine.analysis.scaling.targets import ALIKE, Goal, time_text
+from engine.analysis.statistics.confidence import Statistic
+from engine.analysis.statistics.intervals import Interval
 from engine.registry import server_roles
 from engine.store import Surroundings
 from engine.store.records import RunRow
+from engine.store.sweeps.sweeps import SEED
 
 Compares = Literal["time", "rate", "neither"]
 """What can be compared between runs: their times; after unequal amounts of work, only the work per second."""
@@ -64,6 +68,9 @@ class TimeSpent:
     """The lab's threshold of that share."""
     crowded: str = ""
     """Why it is oversubscribed; empty if it isn't."""
+    seeds: tuple[int, ...] = ()
+    """The seed of each run, by which two are compared; empty if unknown."""
+    statistic: Statistic = "mean"
 
     @property
     def amount(self) -> float:
@@ -82,6 +89,7 @@ def time_spent(
     ended at a budget is that of its ranks.
     """
     found, servers = [], server_roles()
+    statistic: Statistic = "median" if by_median else "mean"
     for name, runs in groups.items():
         ranks = {
             run.id: [spent for role, spent in phases.get(run.id, {}).items() if role not in servers] for run in runs
@@ -110,6 +118,8 @@ def time_spent(
                 fmean(run.disturbance or 0.0 for run in runs if run.id in times),
                 runs[0].disturbed_above,
                 next(filter(None, (crowded(around[run_id]) for run_id in times)), ""),
+                tuple(int(run.config.get(SEED, 0)) for run in runs if run.id in times),
+                statistic,
             )
         )
     return found
@@ -179,10 +189,18 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
             if unit
             else f"All took about as long: {_span(time_text(fast.time_s), time_text(slow.time_s))}."
         )
-    if len(fast.times_s) > 1 and len(slow.times_s) > 1 and _overlap(fast, slow, unit):
+    if is_unclear(_ratio(fast, slow, unit)):
+        by_rate = unit and is_work_unequal(found)
+        most, least = (
+            (f"did {_rate(fast)} {unit} per second", _rate(slow))
+            if by_rate
+            else (f"took {time_text(fast.time_s)}", time_text(slow.time_s))
+        )
+        why = "their runs overlap" if _overlap(fast, slow, unit) else "the interval of their ratio includes 1"
+        average = "on average" if fast.statistic == "mean" else "by median"
         return (
-            f"No clear difference{' per second' if unit else ''}: the runs of {fast.name} and {slow.name}, the fastest "
-            f"and the slowest on average, overlap.{first}"
+            f"No clear difference{' per second' if by_rate else ''}: {average}, "
+            f"{fast.name} {most} (fastest) and {slow.name} {least} (slowest), but {why}.{first}"
         )
     also = goal.also(fast.name) if goal else ""
     said = (
@@ -193,6 +211,21 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
     near = [each.name for each in found if each is not fast and cost(each) <= (1 + ALIKE) * cost(fast)]
     alike = f" Within {100 * ALIKE:.0f} % of the fastest: {', '.join(near)}." if near else ""
     return f"{said}{alike} {_reason(fast, slow, cost, unit)}{goal.before(fast.name) if goal else ''}"
+
+
+def _ratio(fast: TimeSpent, slow: TimeSpent, unit: str) -> Interval:
+    """Return the speed-up of one to another, with its interval, as under Scaling."""
+    own, other = (
+        [
+            (seed, (work if unit else 1.0) / time_s)
+            for seed, work, time_s in zip(seeds, each.work, each.times_s, strict=True)
+        ]
+        for each, seeds in (
+            (fast, fast.seeds or range(len(fast.work))),
+            (slow, slow.seeds or range(-len(slow.work), 0)),
+        )
+    )
+    return ratio_of_rates(own, dict(other), fast.statistic)
 
 
 def _overlap(fast: TimeSpent, slow: TimeSpent, unit: str) -> bool:

@@ -448,21 +448,21 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
 
     low, high = result(first, 97.22), result(second, 98.33, experiment="reference")
     assert reached_most({"Hogwild!": [low], "Reference": [high]}) == (
-        "Reference reached 98.33 % test accuracy, Hogwild! 97.22 %."
+        "Last test accuracy: Reference 98.33 %, Hogwild! 97.22 %."
     )
     assert reached_most({"run 1": [low], "run 2": [high], "run 3": [result(first, 98.0)]}) == (
-        "Run 2 reached the highest test accuracy, 98.33 %; run 1 the lowest, 97.22 %."
+        "Highest last test accuracy: run 2, 98.33 %; lowest: run 1, 97.22 %."
     )
     assert reached_most({"a": [low, result(first, 97.24)], "b": [high]}) == (
-        "B reached 98.33 % test accuracy on average, a 97.23 %."
+        "Last test accuracy on average: b 98.33 %, a 97.23 %."
     )
     assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith("a 97.86 %. Their runs overlap.")
-    assert reached_most({"run 1": [low], "run 3": [low]}) == "All reached 97.22 % test accuracy."
+    assert reached_most({"run 1": [low], "run 3": [low]}) == "The last test accuracy of all is 97.22 %."
     other = result(first, 50.0, config=first.config | {"dataset": "other"})
     for not_alike in (other, replace(first, last={}), result(first, 1.0, experiment="batched_reinforce")):
         assert reached_most({"a": [low], "b": [not_alike]}) == ""
     shown = words(opened_at(runs="1,4"))
-    assert 0 < shown.index(" reached ") < shown.index("Fastest: ")
+    assert 0 < shown.index("Last test accuracy: ") < shown.index("Fastest: ")
 
 
 def test_a_note_for_several_charts_is_said_once_and_smoothing_stays_visible(home: Home, ids: list[int]) -> None:
