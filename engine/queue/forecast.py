@@ -43,6 +43,12 @@ class Wait:
     starts_in_s: float | None
     """Estimated start, None if unknown."""
 
+    @property
+    def start(self) -> str:
+        """The estimated start in words: `soon` if the slots should be free now but are not; empty if unknown."""
+        words = start_in_words(self.starts_in_s)
+        return "soon" if words == "at once" and self.reason != "starts next" else words
+
 
 @dataclass(frozen=True)
 class Prospect:

@@ -132,6 +132,10 @@ def test_the_expected_end_of_a_run_follows_from_its_progress(
         assert outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting].starts_in_s == pytest.approx(
             90.0
         )
+    store.worker.write(on, [], progress=(100, 100, "samples"))
+    with Reader.open(home) as reader:
+        late = outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting]
+    assert (late.reason, late.start) == (f"waits for 1 core: run {on} holds 4", "soon")
 
 
 def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plainly(
