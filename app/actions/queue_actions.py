@@ -68,7 +68,7 @@ def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
             if before == 0
             else f"{before:,} {'run' if before == 1 else 'runs'} ahead in the queue."
         )
-    starts = start_in_words(wait.starts_in_s) if wait.reason != "starts next" else ""
+    starts = wait.start if wait.reason != "starts next" else ""
     sentences = [_sentence(wait.reason)]
     if starts:
         sentences.append(f"Expected to start {starts}.")
@@ -93,7 +93,7 @@ def in_short(run: RunRow, wait: Wait | None, reader: Reader) -> str:
         if run.target:
             return cluster_wait(run.target, reader.cluster_jobs.of(run.id))
         return f"{before:,} {'run' if before == 1 else 'runs'} ahead in the queue" if before else "next in the queue"
-    starts = start_in_words(wait.starts_in_s) if wait.reason != "starts next" else ""
+    starts = wait.start if wait.reason != "starts next" else ""
     return f"{wait.reason}, starts {starts}" if starts else wait.reason
 
 

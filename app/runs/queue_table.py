@@ -8,7 +8,7 @@ from app.core.formatting import duration
 from app.ui.html import nowrap, run_link, table, wide
 from app.ui.run_state import waiting
 from app.ui.widgets import title_of
-from engine.queue.forecast import Wait, start_in_words
+from engine.queue.forecast import Wait
 
 
 def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:
@@ -26,7 +26,7 @@ def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:
 def _row(wait: Wait) -> list[str]:
     run = wait.run
     takes = duration(wait.takes.median) if wait.takes else "–"
-    starts = start_in_words(wait.starts_in_s) or "–"
+    starts = wait.start or "–"
     return [
         wide(run_link(f"{run.id}: {title_of(run)}", run.id)),
         run.owner,

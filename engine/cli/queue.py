@@ -13,7 +13,7 @@ from engine.commands.quotas import change_limits
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority
-from engine.queue.forecast import MOST, Wait, outlook, start_in_words
+from engine.queue.forecast import MOST, Wait, outlook
 from engine.store import Reader, Store
 from engine.store.queue.queue import End
 
@@ -126,7 +126,7 @@ def _cells(wait: Wait) -> tuple[object, ...]:
     takes = f"{duration(wait.takes.median)} ({wait.takes.runs} similar)" if wait.takes else ""
     return (
         *(run.id, run.priority, run.experiment, run.name, run.owner, run.demand.cores, run.demand.gpus),
-        *(takes, start_in_words(wait.starts_in_s), wait.reason),
+        *(takes, wait.start, wait.reason),
     )
 
 

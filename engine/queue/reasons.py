@@ -8,6 +8,8 @@ from engine.queue.shares import keeps_back, shares
 
 MOST_NAMED = 3
 """Number of holders named; the others are counted."""
+SOON_S = 60.0
+"""An end before this is not named: its minute could be over when it is read."""
 
 
 def reasons(
@@ -70,7 +72,8 @@ def _holds(holder: Holder, counts: Mapping[str, int], kinds: Sequence[str], cloc
         if len(kinds) == 1
         else " and ".join(_counted(counts[kind], kind) for kind in kinds if counts[kind])
     )
-    return f"run {holder.id} holds {what}{f' until about {clock(holder.end)}' if holder.end is not None else ''}"
+    until = f" until about {clock(holder.end)}" if holder.end is not None and holder.end >= SOON_S else ""
+    return f"run {holder.id} holds {what}{until}"
 
 
 def _counted(count: int, name: str) -> str:

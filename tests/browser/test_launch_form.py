@@ -45,6 +45,18 @@ def test_a_keyboard_alone_chooses_an_experiment_and_launches_a_run(lab: Lab, pag
     assert (run.experiment, run.owner) == ("sync_sgd", "Ada")
 
 
+def test_a_click_on_an_experiments_caption_selects_it(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}{LAUNCH}")
+    caption = page.get_by_text("One process: the baseline for speed-up")
+    caption.wait_for()
+    settle(page)
+    box = caption.bounding_box()
+    assert box
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.get_by_role("heading", name="Reference")).to_be_visible()
+    expect(page.get_by_role("radio", name="Reference")).to_be_checked()
+
+
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (960, 600), (390, 844)])
 def test_nothing_of_the_form_is_cut_off_and_launch_is_above_the_fold_of_a_screen(
     lab: Lab, page: Page, width: int, height: int

@@ -124,7 +124,7 @@ HALL = FreeSlots(8, 2)
 
 
 def clock(in_s: float) -> str:
-    return f"14:{in_s:02.0f}"
+    return f"14:{in_s / 60:02.0f}"
 
 
 def said(queue: list[Waiting], holders: list[Holder], room: FreeSlots = HALL) -> list[str]:
@@ -135,26 +135,33 @@ def said(queue: list[Waiting], holders: list[Holder], room: FreeSlots = HALL) ->
 
 def test_who_holds_cores_and_gpus_and_until_when() -> None:
     assert said([Waiting(1, "Ada", 8)], []) == ["starts next"]
-    assert said([Waiting(42, "Ada", 1, 2)], [Holder(41, "Grace", 1, 1, 10, 20)]) == [
+    assert said([Waiting(42, "Ada", 1, 2)], [Holder(41, "Grace", 1, 1, 600, 1200)]) == [
         "waits for 2 GPUs: run 41 holds 1 until about 14:20"
     ]
     assert said([Waiting(42, "Ada", 1, 2)], [Holder(41, "Grace", 1, 1)]) == ["waits for 2 GPUs: run 41 holds 1"]
     on = [
         Holder(run_id, "Grace", 1, 0, end, end)
-        for run_id, end in ((1, None), (2, 40.0), (3, 20.0), (4, 50.0), (5, 55.0))
+        for run_id, end in ((1, None), (2, 2400.0), (3, 1200.0), (4, 3000.0), (5, 3300.0))
     ]
     told = (
         "waits for 6 cores: run 3 holds 1 until about 14:20, run 2 holds 1 until about 14:40, run 4 holds 1 until "
         "about 14:50, 2 more runs hold the rest"
     )
     assert said([Waiting(9, "Ada", 6)], on) == [told]
-    on = [Holder(41, "Grace", 7, 1, 10, 20), Holder(40, "Grace", 1)]
+    on = [Holder(41, "Grace", 7, 1, 600, 1200), Holder(40, "Grace", 1)]
     assert said([Waiting(42, "Ada", 4, 2)], on) == [
         "waits for 2 GPUs and 4 cores: run 41 holds 1 GPU and 7 cores until about 14:20, run 40 holds 1 core",
     ]
     assert said([Waiting(42, "Ada", 1, 2)], [], FreeSlots(8, 1, foreign_gpus=(1,))) == [
         "waits for 2 GPUs: another program uses GPU 1"
     ]
+
+
+def test_an_end_within_a_minute_is_not_named() -> None:
+    for end, until in ((0.0, ""), (59.0, ""), (60.0, " until about 14:01")):
+        assert said([Waiting(42, "Ada", 8)], [Holder(41, "Grace", 1, 0, 0.0, end)]) == [
+            f"waits for 8 cores: run 41 holds 1{until}"
+        ]
 
 
 def test_a_run_behind_another_says_whose_priority_is_higher_and_one_that_passes_is_next() -> None:
