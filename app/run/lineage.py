@@ -84,16 +84,9 @@ def why_not_again(run: Run) -> str | None:
     return refusal or (current_user.why_not("prefer") if run.terms.priority == PRIORITIES[-1] else None)
 
 
-def what_next(run: Run, reader: Reader) -> None:
-    """Explain what the buttons do for a cancelled, lost or failed run, and why Resume is disabled; nothing if another
-    run already resumes or retries it.
-    """
-    if (
-        why_not_retriable(run) is not None
-        or why_not_again(run)
-        or reader.runs.resumed_as(run.id)
-        or reader.runs.retried_as(run.id)
-    ):
+def what_next(run: Run) -> None:
+    """Explain what the buttons do for a cancelled, lost or failed run, and why Resume is disabled."""
+    if why_not_retriable(run) is not None or why_not_again(run):
         return
     said = ["Retry starts over with the same settings."]
     if _keeps_checkpoints(run):

@@ -27,7 +27,7 @@ def overview(run: Run, reader: Reader) -> None:
     """Show what a reader of the run wants first."""
     found = live_update.overview(run, reader)
     lineage(run, reader)
-    what_next(run, reader)
+    what_next(run)
     if run.error:
         with st.expander("Error details", expanded=run.status == "failed"):
             st.code(run.error, language=None, wrap_lines=True, height=240 if run.error.count("\n") > 10 else "content")

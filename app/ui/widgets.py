@@ -184,10 +184,11 @@ def _effect_of_cancel(run: Run | RunRow) -> str:
 
 
 def cancel_button(run: Run | RunRow) -> None:
-    """Show the cancel button of a run that has not ended; a second cancel offers to kill it."""
+    """Show the cancel button of a run that has not ended; while the run stops, it is named Kill and offers that."""
     if run.status in ENDED:
         return
-    if st.button("Cancel", key=f"cancel-{run.id}", **permissions.control("cancel", [run.owner], what=f"Run {run.id}")):
+    label = "Kill" if run.status == "stopping" else "Cancel"
+    if st.button(label, key=f"cancel-{run.id}", **permissions.control("cancel", [run.owner], what=f"Run {run.id}")):
         dialogs.open_soon(ask_cancel, run)
 
 

@@ -22,7 +22,7 @@ from engine.launch_options import Terms
 from engine.registry import experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Demand, Reader, Store
-from engine.store.records import Run, Status
+from engine.store.records import ENDED, Run, Status
 from tests.browser.places import EMPTY
 from tests.labs import basic, small
 from tests.waiting import PATIENCE_S
@@ -99,8 +99,8 @@ def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int], stat
     assert not test.error
     assert test.title[0].value.startswith(f"Run {lab[status]}")
     assert f"{status}" in said(test)
-    can_cancel = any(button.label == "Cancel" for button in test.button)
-    assert can_cancel == (status in ("queued", "starting", "running", "stopping"))
+    offered = [button.label for button in test.button if button.label in ("Cancel", "Kill")]
+    assert offered == ([] if status in ENDED else ["Kill"] if status == "stopping" else ["Cancel"])
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -312,6 +312,7 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
     test.button(key=f"cancel-{lab['queued']}").click().run()
     assert [button.label for button in test.button][-2:] == ["Cancel run", "Keep it"]
     test = opened("run", {"run": str(lab["stopping"])})
+    assert test.button(key=f"cancel-{lab['stopping']}").label == "Kill"
     test.button(key=f"cancel-{lab['stopping']}").click().run()
     assert [button.label for button in test.button][-2:] == ["Kill now", "Wait"]
 
@@ -330,7 +331,8 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
     assert (run.status, run.stop_kind, reader.details.events(run.id)[-1].kind) == ("stopping", "force", "forced")
     shown = opened("run", {"run": str(lab["stopping"])})
     assert any("processes are being killed" in element.proto.body for element in shown.get("html"))
-    assert not [button for button in shown.button if button.label == "Cancel"], "there is nothing stronger to ask for"
+    labels = {button.label for button in shown.button}
+    assert not labels & {"Cancel", "Kill"}, "there is nothing stronger to ask for"
 
 
 def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, store: Store) -> None:

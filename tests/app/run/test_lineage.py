@@ -88,16 +88,14 @@ def test_resume_is_offered_where_a_run_can_go_on(
         ("hogwild", True, "Retry starts over with the same settings. Clone lets you change the settings first."),
     ],
 )
-def test_what_can_be_done_about_a_run_that_ended_badly_is_said_until_it_is_done(
+def test_what_can_be_done_about_a_run_that_ended_badly_is_said_even_after_a_retry(
     home: Home, name: str, saved: bool, told: str
 ) -> None:
     run_id = ended(home, "failed", name=name, saved=saved)
-    captions = [str(caption.value).replace("\\", "") for caption in opened("run", {"run": str(run_id)}).caption]
-    assert told in captions
-    retry(home, run_id, owner="Bea")
-    assert not [
-        caption for caption in opened("run", {"run": str(run_id)}).caption if "Retry starts" in str(caption.value)
-    ]
+    for _ in range(2):
+        captions = [str(caption.value).replace("\\", "") for caption in opened("run", {"run": str(run_id)}).caption]
+        assert told in captions
+        retry(home, run_id, owner="Bea")
 
 
 def test_retry_says_what_it_will_do_and_opens_the_new_run(home: Home) -> None:
