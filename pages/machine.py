@@ -25,7 +25,11 @@ def page() -> None:
         widgets.runner_banner(reader)
         with st.container(key="machine-slots"):
             with st.container():
-                st.header("Slots", anchor=False)
+                st.header(
+                    "Slots",
+                    anchor=False,
+                    help="The CPU cores and GPUs that runs share. A run starts when all slots that it needs are free.",
+                )
                 panels.slots(reader, here, samples)
             with st.container():
                 st.header("Usage by person", anchor=False)

@@ -29,7 +29,12 @@ def section(found: Sequence[Leftover]) -> None:
     """Show the leftovers, the buttons to refresh and clean up, and the result of the last cleanup."""
     ours = [one for one in found if one.is_ours]
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.header("Leftovers", anchor=False, width="stretch")
+        st.header(
+            "Leftovers",
+            anchor=False,
+            width="stretch",
+            help="Processes, files and shared memory that remain after a run has ended, for example after a crash.",
+        )
         st.button(
             "Refresh",
             help="Scans processes, folders and shared memory again, as opening the page does.",

@@ -49,7 +49,8 @@ def slots(reader: Reader, here: Machine, samples: Sequence[MachineSample]) -> No
         )
     st.html(bar(held / here.cores, "Cores allocated"))
     st.html(table(["Slot", "State", "Allocated to", "Load"], rows, caption="Slots and their allocation"))
-    if busiest := others.busiest(holders):
+    row = reader.runner.current()
+    if busiest := others.busiest(holders, row.process if row else None):
         named = ", ".join(f"{name} {cores:.1f}" for name, cores in busiest)
         st.caption(as_text(f"Busiest programs outside of runs, in cores: {named}."))
     if not here.gpus:

@@ -2,9 +2,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
 import pytest
@@ -270,17 +271,44 @@ def test_the_busiest_programs_outside_of_runs_are_named(
     made = OtherPrograms()
     monkeypatch.setattr("app.machine.other_programs.cpu_use.programs", lambda but: looks.pop(0))
     monkeypatch.setattr("app.machine.other_programs.time.monotonic", lambda: next(at))
-    assert not made.busiest([]), "the first look only counts"
-    assert made.busiest([]) == [("make <b>", 1.5), ("chromium", 0.5)]
-    assert made.busiest([]) == [("make <b>", 1.5), ("chromium", 0.5)], "within 2 s all viewers get the same answer"
+    assert not made.busiest([], None), "the first look only counts"
+    assert made.busiest([], None) == [("make <b>", 1.5), ("chromium", 0.5)]
+    assert made.busiest([], None) == [("make <b>", 1.5), ("chromium", 0.5)], (
+        "within 2 s all viewers get the same answer"
+    )
     monkeypatch.undo()
     monkeypatch.setattr("app.machine.panels.others", Busy())
     test = opened("machine")
     assert "Busiest programs outside of runs, in cores: make <b> 1.5, chromium 1.0." in said(test).replace("\\", "")
 
 
+def test_slots_and_leftovers_are_explained(home: Home, store: Store) -> None:
+    helps = {header.value: header.help for header in opened("machine").header}
+    assert "A run starts when" in helps["Slots"]
+    assert "remain after a run has ended" in helps["Leftovers"]
+
+
+@pytest.mark.processes
+def test_what_the_runner_and_the_console_started_is_not_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell stands for the runner: its child is the lab's; a process in neither tree is another program."""
+    excluded: list[Collection[int]] = []
+    monkeypatch.setattr("app.machine.other_programs.cpu_use.programs", lambda but: excluded.append(but) or {})
+    command = ["sh", "-c", "sleep 100 & echo $!; wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as shell:
+        assert shell.stdout
+        child = int(shell.stdout.readline())
+        runner = identity(shell.pid)
+        OtherPrograms().busiest([], runner)
+        os.killpg(shell.pid, signal.SIGKILL)
+    OtherPrograms().busiest([], runner)
+    assert {os.getpid(), shell.pid, child} <= set(excluded[0])
+    assert os.getppid() not in excluded[0]
+    assert os.getpid() in excluded[1]
+    assert shell.pid not in excluded[1], "a runner that ended"
+
+
 class Busy:
     """Stands for two busy programs."""
 
-    def busiest(self, holders: object) -> list[tuple[str, float]]:
+    def busiest(self, holders: object, runner: object) -> list[tuple[str, float]]:
         return [("make <b>", 1.5), ("chromium", 1.0)]
