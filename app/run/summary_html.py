@@ -59,7 +59,7 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
             if run.progress_total
             else "no step count yet"
         )
-        return f"{entry.progress:.0%} done ({done}), {time_left(entry)}."
+        return f"{entry.progress:.0%} done ({done}), {time_left(entry, reader)}."
     if run.status == "stopping":
         how = "killed" if run.stop_kind == "force" else "ended"
         return f"Stop requested by {run.stop_requested_by}; processes are being {how}."

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from app.core.formatting import duration
 from engine.analysis.disturbance import named
 from engine.launch_options import Terms
+from engine.queue.forecast import time_left_s
 from engine.registry import experiment_title
+from engine.store import Reader
 from engine.store.records import Run, RunRow, Status, reached_budget
 
 STATUS_SIGNS: dict[Status, str] = {
@@ -44,10 +46,11 @@ def cause_of(run: Run | RunRow) -> str:
     return run.cause.replace("Cancelled by", "Ended by", 1) if reached_budget(run) else run.cause
 
 
-def time_left(run: RunRow) -> str:
-    """Return the remaining time of a run, in words."""
+def time_left(run: RunRow, reader: Reader | None = None) -> str:
+    """Return the remaining time of a run, in words; with a reader from similar runs while its own pace is unknown."""
+    left_s = time_left_s(reader, run) if reader else run.time_left_s
     return {"starting": "starting ranks", "stopping": "stopping ranks"}.get(run.status) or (
-        f"about {duration(run.time_left_s)} left" if run.time_left_s is not None else "time left unknown"
+        f"about {duration(left_s)} left" if left_s is not None else "time left unknown"
     )
 
 

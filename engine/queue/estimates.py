@@ -11,6 +11,7 @@ from typing import Any
 from engine.store.queue.queue import PastRun
 from engine.store.reader import Reader
 from engine.store.records import Demand
+from engine.store.runs.rows import left_at_pace
 
 COST_NO_TIME = {
     "seed",
@@ -104,8 +105,8 @@ def left(held_s: float, share: float, on_s: float, takes: Estimate | None) -> tu
 
     `held_s` is the time since its claim; `share` of its work was done in `on_s`.
     """
-    if share > 0 and (takes is None or share >= TRUSTED):
-        expected = on_s * (1 - min(share, 1.0)) / share
+    expected = left_at_pace(share, on_s)
+    if expected is not None and (takes is None or share >= TRUSTED):
         return expected * EARLY, expected
     if takes is None:
         return None, None

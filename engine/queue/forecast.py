@@ -20,7 +20,7 @@ from engine.queue.slots import foreign_gpus
 from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.queue.queue import QueuedRun
 from engine.store.reader import Reader
-from engine.store.records import Demand, Run
+from engine.store.records import Demand, Run, RunRow
 from engine.store.timestamps import seconds_since
 from engine.system.gpus import Gpus, NvmlGpus
 from engine.system.machine import Machine, machine
@@ -185,6 +185,13 @@ def holders_of(alive: Iterable[Run], history: History, room: FreeSlots) -> list[
         )
         for run in alive
     ]
+
+
+def time_left_s(store: Reader, run: RunRow, host: str = "") -> float | None:
+    """Return the estimated remaining time of a run: at its own pace, or from similar runs while that is unknown."""
+    if run.time_left_s is not None or run.status != "running" or run.target or run.time_before_s:
+        return run.time_left_s
+    return _ends(store.runs.one(run.id), History(store, host or socket.gethostname()))[1]
 
 
 def _ends(run: Run, history: History) -> tuple[float | None, float | None]:

@@ -1,6 +1,7 @@
 """The queue of a real store seen ahead: estimates from finished runs, starts, reasons."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,7 @@ from engine.access.quotas import Limits, set_limits
 from engine.home import Home
 from engine.launch_options import Terms
 from engine.queue.estimates import Estimate, by_kind, kind_of, left
-from engine.queue.forecast import clock, outlook, prospect, start_in_words
+from engine.queue.forecast import clock, outlook, prospect, start_in_words, time_left_s
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
 from engine.store.queue.queue import PastRun
@@ -136,6 +137,22 @@ def test_the_expected_end_of_a_run_follows_from_its_progress(
     with Reader.open(home) as reader:
         late = outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab")[waiting]
     assert (late.reason, late.start) == (f"waits for 1 core: run {on} holds 4", "soon")
+
+
+def test_time_left_comes_from_similar_runs_until_the_runs_own_pace_is_known(
+    home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int]
+) -> None:
+    run_id = add()
+    store.claims.claim(run_id, WORKER, (), (0,))
+    store.worker.begin(run_id, WORKER, {"host": "lab"})
+    store.worker.mark_running(run_id, 0.5)
+    store.worker.write(run_id, [], progress=(1, 1000, "samples"))
+    entry = store.read.runs.entry(run_id)
+    assert (entry.time_left_s, time_left_s(store.read, entry, "lab")) == (None, None)
+    finished(24.0)
+    assert time_left_s(store.read, entry, "lab") == pytest.approx(24.0, abs=0.1)
+    assert time_left_s(store.read, replace(entry, time_left_s=9.0), "lab") == 9.0
+    assert time_left_s(store.read, replace(entry, target="cluster"), "lab") is None
 
 
 def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plainly(
@@ -366,6 +383,8 @@ def test_like_runs_share_all_settings_that_cost_time(home: Home) -> None:
     ("held_s", "share", "on_s", "takes", "soonest", "expected"),
     [
         (10, 0.0, 0, None, None, None),  # nothing tells
+        (2, 0.25, 1, None, None, None),  # nor do the first seconds
+        (12, 0.001, 10, None, None, None),  # nor too little work
         (12, 0.25, 10, None, 15.0, 30.0),  # its own pace
         (12, 0.25, 10, LIKE, 15.0, 30.0),  # which counts more than its like
         (12, 0.01, 10, LIKE, 9.0, 28.0),  # but not at the very beginning

@@ -45,6 +45,9 @@ NOT_PAUSED = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id A
 NOT_HELD = f"held_by IS NULL AND {NOT_PAUSED}"
 """Condition on runs: not held by a person or a paused sweep."""
 
+LEAST_S, LEAST_SHARE, STEADY_S = 3.0, 0.02, 30.0
+"""A run's pace is known after at least 3 s, once 2 % of its work is done or it has run for 30 s."""
+
 
 def as_terms(row: sqlite3.Row) -> Terms:
     """Return a run's launch options, from its row."""
@@ -150,6 +153,17 @@ def best_of(name: str, low: float | None, high: float | None) -> float | None:
 
 def _time_left_s(row: sqlite3.Row, share: float) -> float | None:
     """Return the estimated remaining time at the current pace, None before there is one."""
-    if row["status"] != "running" or not row["started_at"] or share <= 0:
+    if row["status"] != "running" or not row["started_at"]:
         return None
-    return float(row["time_before_s"] + seconds_since(row["started_at"])) * (1 - share) / share
+    return left_at_pace(share, row["time_before_s"] + seconds_since(row["started_at"]))
+
+
+def left_at_pace(share: float, on_s: float) -> float | None:
+    """Return the estimated remaining time (s) of a run that did `share` of its work in `on_s` seconds; None while that
+    is too little: first steps are slow.
+    """
+    if share >= 1:
+        return 0.0
+    if share <= 0 or on_s < LEAST_S or (share < LEAST_SHARE and on_s < STEADY_S):
+        return None
+    return on_s * (1 - share) / share

@@ -18,6 +18,7 @@ from engine.metrics import METRICS
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, RankBatch, Reader, RecordedMetric, Store
+from engine.store.runs.rows import left_at_pace
 from engine.upkeep.retention_policy import RetentionPolicy, collect
 from tests.store.conftest import WORKER
 from tests.store.ends import finish
@@ -125,6 +126,8 @@ def test_progress_never_exceeds_all_and_time_left_is_the_rest_at_the_pace_so_far
     run_id = running()
     store.worker.write(run_id, [], progress=(130, 100, "samples"))
     assert (reader.runs.find()[0].progress, reader.runs.find()[0].time_left_s) == (1.0, 0.0)
+    store.worker.write(run_id, [], progress=(25, 100, "samples"))
+    assert reader.runs.find()[0].time_left_s is None, "in the first seconds the pace is unknown"
     store.worker.write(run_id, [], progress=(0, 0, "samples"))
     store.claims.end(run_id, "finished", "Completed successfully")
     assert reader.runs.find()[0].progress == 1.0
@@ -395,3 +398,18 @@ def test_a_value_at_a_step_is_the_last_finite_one_up_to_it(
     before = {step: reader.groups.values_at(both, "train/loss", step) for step in (0, 4_990)}
     collect(home, RetentionPolicy(30, None, 100), by="ada")
     assert {step: reader.groups.values_at(both, "train/loss", step) for step in before} == before
+
+
+@pytest.mark.parametrize(
+    ("share", "on_s", "left_s"),
+    [
+        (0.0, 60, None),
+        (0.5, 2.9, None),
+        (0.5, 3.0, 3.0),
+        (0.019, 29, None),
+        (0.02, 3.0, 147.0),
+        (0.01, 30.0, 2970.0),
+    ],
+)
+def test_a_pace_counts_after_some_seconds_and_some_work(share: float, on_s: float, left_s: float | None) -> None:
+    assert left_at_pace(share, on_s) == (None if left_s is None else pytest.approx(left_s))
