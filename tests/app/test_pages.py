@@ -22,7 +22,7 @@ from engine.launch_options import Terms
 from engine.registry import experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Demand, Reader, Store
-from engine.store.records import Run, Status
+from engine.store.records import ENDED, Run, Status
 from tests.browser.places import EMPTY
 from tests.labs import basic, small
 from tests.waiting import PATIENCE_S
@@ -99,8 +99,8 @@ def test_a_run_is_shown_in_every_status(home: Home, lab: dict[Status, int], stat
     assert not test.error
     assert test.title[0].value.startswith(f"Run {lab[status]}")
     assert f"{status}" in said(test)
-    can_cancel = any(button.label == "Cancel" for button in test.button)
-    assert can_cancel == (status in ("queued", "starting", "running", "stopping"))
+    offered = [button.label for button in test.button if button.label in ("Cancel", "Kill")]
+    assert offered == ([] if status in ENDED else ["Kill"] if status == "stopping" else ["Cancel"])
 
 
 @pytest.mark.parametrize("section", SECTIONS)
