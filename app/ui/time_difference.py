@@ -7,7 +7,7 @@ import streamlit as st
 from app.report import page_capture
 from app.ui import widgets
 from app.ui.html import as_text
-from engine.analysis.disturbance import MOST_NAMED
+from engine.analysis.disturbance import MOST_NAMED, in_words
 from engine.analysis.scaling.targets import Goal
 from engine.analysis.scaling.time_difference import Compares, is_work_unequal, not_comparable, time_spent, why_faster
 from engine.store import Reader
@@ -23,18 +23,27 @@ DISTURBED = "Speed can't be compared: other programs disturbed the runs. Measure
 
 
 def disturbed_choice(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> bool:
-    """Show the choice to count disturbed runs if there are any, beside it that the other runs can't be compared, if so;
-    return the choice.
+    """Show the choice to count disturbed runs if there are any, beside it what that means: that the other runs can't be
+    compared, or how many are disturbed; return the choice.
     """
-    if not any(run.disturbed for runs in groups.values() for run in runs):
+    done = complete(groups)
+    runs = [run for own in done.values() for run in own]
+    disturbed = [run for run in runs if run.disturbed]
+    if not any(run.disturbed for own in groups.values() for run in own):
         return False
     with st.container(horizontal=True, vertical_alignment="center"):
-        if not (whole := widgets.include_disturbed()) and _are_too_few(groups := complete(groups)):
-            runs = [run for own in groups.values() for run in own]
-            if not not_comparable(runs, reader.studies.surroundings([run.id for run in runs])):
-                said = f"{DISTURBED}, or include disturbed runs."
-                st.markdown(as_text(said), width="content")
-                page_capture.words([said])
+        said = ""
+        if whole := widgets.include_disturbed():
+            most = in_words(max((run.disturbance or 0.0 for run in disturbed), default=0.0))
+            said = (
+                f"Other programs took up to {most} of the CPU time of {len(disturbed)} of {len(runs)} runs: their "
+                "times, and differences between them, are not reliable."
+            )
+        elif _are_too_few(done) and not not_comparable(runs, reader.studies.surroundings([run.id for run in runs])):
+            said = f"{DISTURBED}, or include disturbed runs."
+        if said:
+            st.markdown(as_text(said), width="content")
+            page_capture.words([said])
     return whole
 
 
@@ -69,10 +78,11 @@ def time_difference(
     apart = [] if whole or forced else [str(run.id) for own in groups.values() for run in own if run.disturbed]
     if said and apart:
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
-        said += f" Disturbed runs ({', '.join(apart[:MOST_NAMED])}{more}) are left out."
+        said += f" Left out as disturbed: {'run' if len(apart) == 1 else 'runs'} {', '.join(apart[:MOST_NAMED])}{more}."
     if said and not obstacle and forced:
         said = f"{DISTURBED}." if whole is None else ""
     if said:
-        st.markdown(as_text(said))
+        verdict, _, reasons = said.partition(". ")  # numbers have no space after their point
+        st.markdown(f"**{as_text(verdict)}.**  \n{as_text(reasons)}" if reasons else as_text(said))
         page_capture.words([said])
     return "neither" if obstacle else "rate" if is_work_unequal(spent) else "time"

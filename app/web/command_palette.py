@@ -73,7 +73,9 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     ]
     if not words:
         return
-    yield from (_run_item("Runs", run) for run in _runs(words, reader))
+    is_number = any(word.isdigit() for word in words)
+    runs = [_run_item("Runs", run) for run in _runs(words, reader)]
+    yield from runs if is_number else ()  # else a sweep's name is in those of its runs, and the sweep is meant
     yield from [
         PaletteItem("Sweeps", f"Sweep {each.id}: {sweep_name(each)}", each.owner, at(f"/sweep?sweep={each.id}"))
         for each in reader.sweeps.recent(limit=MOST_LOOKED_AT)
@@ -84,6 +86,7 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
         for each in reader.duels.recent(limit=MOST_LOOKED_AT)
         if _has_all(words, f"duel {each.id} {each.name} {each.owner}")
     ][:MOST_OTHERS]
+    yield from () if is_number else runs
     if standing.may("launch"):
         yield from [
             PaletteItem("Experiments", f"Launch {each.title}", each.tagline, at(f"/launch?experiment={each.name}"))

@@ -68,7 +68,7 @@ def unfold_first(page: Page) -> None:
 
 
 EMPTY = (
-    Place("home, empty", "/", "No runs in this lab yet."),
+    Place("home, empty", "/", "No runs in this lab yet"),
     Place("launch, empty", LAUNCH, "Start here"),
     Place("runs, empty", "/runs", "No runs yet."),
     Place("run, empty", "/run", "No runs yet."),

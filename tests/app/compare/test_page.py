@@ -435,9 +435,10 @@ def test_why_the_fastest_run_was_faster_is_said_first(home: Home, store: Store) 
                 connection.execute(
                     "INSERT INTO phases (run_id, rank, name, seconds) VALUES (?, 0, ?, ?)", [run_id, phase, spent]
                 )
-    said = f"Fastest: run {ids[0]} (12 s); slowest: run {ids[1]} (30 s). Ranks of the fastest waited 3 % of the time"
+    verdict = f"**Fastest: run {ids[0]} (12 s); slowest: run {ids[1]} (30 s).**"
+    said = f"{verdict}  \nRanks of the fastest waited 3 % of the time"
     assert said in words(opened_at(runs=ids_text(ids)))
-    assert said not in words(opened_at(runs=ids_text(ids), tab="differences"))
+    assert verdict not in words(opened_at(runs=ids_text(ids), tab="differences"))
 
 
 def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int], reader: Reader) -> None:

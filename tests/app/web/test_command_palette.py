@@ -101,3 +101,13 @@ def test_addresses_keep_the_base_path(lab: Lab, monkeypatch: pytest.MonkeyPatch)
     for address in ("/lab", "/lab/", "/lab/run"):
         page = Client().get(address)
         assert (page.status_code, 'data-search="/lab/api/palette"' in page.text) == (200, True), address
+
+
+def test_a_sweep_comes_before_its_runs_and_runs_come_first_where_a_number_is_asked_for(home: Home) -> None:
+    sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]}, title="Find the sweet spot")
+
+    def groups(words: str) -> list[str]:
+        return [group for group in items(words) if group in ("Runs", "Sweeps")]
+
+    assert groups("sweet spot") == ["Sweeps", "Runs"]
+    assert groups(f"{sweep_id} sweet") == ["Runs", "Sweeps"]
