@@ -1,5 +1,6 @@
 """Why the fastest of some runs was faster than the slowest, as a sentence on a page."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
@@ -19,6 +20,8 @@ def complete(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
     return {name: [run for run in runs if is_complete(run)] for name, runs in groups.items()}
 
 
+VERDICTS = ("Fastest", "No clear difference", "All ")
+"""How the sentence begins that stands on a line of its own."""
 DISTURBED = "Speed can't be compared: other programs disturbed the runs. Measure again"
 
 
@@ -82,7 +85,9 @@ def time_difference(
     if said and not obstacle and forced:
         said = f"{DISTURBED}." if whole is None else ""
     if said:
-        verdict, _, reasons = said.partition(". ")  # numbers have no space after their point
-        st.markdown(f"**{as_text(verdict)}.**  \n{as_text(reasons)}" if reasons else as_text(said))
+        sentences = re.split(r"(?<=\.) (?=[A-Z])", said)  # numbers have no space after their point
+        verdict = next((each for each in sentences if each.startswith(VERDICTS)), sentences[0])
+        reasons = " ".join(each for each in sentences if each != verdict)
+        st.markdown(f"**{as_text(verdict)}**  \n{as_text(reasons)}")
         page_capture.words([said])
     return "neither" if obstacle else "rate" if is_work_unequal(spent) else "time"
