@@ -63,7 +63,7 @@ def carry_out_waiting(page: str) -> None:
 def saved_views(reader: Reader, page: str) -> None:
     """List the lab's saved views of a page, each with its link; its owner may rename or delete it."""
     if found := _of(reader, page):
-        st.subheader("Saved views", anchor=False)
+        st.header("Saved views", anchor=False)
     for view in found:
         entry(view)
 
