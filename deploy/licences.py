@@ -84,6 +84,7 @@ PAGE_TEXT = """# Licences
 
 Parallab is under the MIT licence. The table lists the packages that it needs to run, with their declared licences. `make licences` writes it from the
 lock file. Packages only for checks and tests are not redistributed and not listed.
+`app/static/vendor/plotly.min.js` is a part of plotly.js and contains its licence (MIT) and those of its parts.
 
 Accepted licences, and why:
 

@@ -26,7 +26,11 @@ def main() -> None:
         place = Path(folder)
         (place / "package.json").write_text("{}")
         _run(place, "npm", "install", "--silent", "--ignore-scripts", f"plotly.js@{version}", f"esbuild@{ESBUILD}")
-        licence = json.loads((place / "node_modules/plotly.js/package.json").read_text())["license"]
+        package = place / "node_modules/plotly.js"
+        licence, terms = (
+            json.loads((package / "package.json").read_text())["license"],
+            (package / "LICENSE").read_text(),
+        )
         traces = ", ".join(f"require('plotly.js/lib/{name}')" for name in TRACES)
         (place / "console.js").write_text(
             f"module.exports = require('plotly.js/lib/core');\nmodule.exports.register([{traces}]);\n"
@@ -38,13 +42,13 @@ def main() -> None:
                 "--global-name=Plotly",
                 "--define:global=window",
                 "--target=es2020",
-                "--legal-comments=none",
+                "--legal-comments=eof",
             ),
             *("--loader:.css=empty", "--outfile=plotly.min.js"),
         )
         head = f"/* plotly.js v{version} ({', '.join(('scatter', *TRACES))}), {licence} licence, Plotly, Inc. */\n"
         PLOTLY.parent.mkdir(exist_ok=True)
-        PLOTLY.write_text(head + (place / "plotly.min.js").read_text())
+        PLOTLY.write_text(f"{head}/*\n{terms}*/\n" + (place / "plotly.min.js").read_text())
     print(f"{PLOTLY}: {PLOTLY.stat().st_size:,} bytes")
 
 

@@ -120,7 +120,8 @@ def test_a_report_of_weaknesses_is_told_and_anything_else_is_no_report() -> None
 
 
 def test_the_bundle_of_plotly_has_the_packages_version_and_every_trace_that_the_code_adds() -> None:
-    head = PLOTLY.read_text().partition("\n")[0]
+    head, _, rest = PLOTLY.read_text().partition("\n")
+    assert "Permission is hereby granted" in rest[:600] and "Bundled license information" in rest
     found = re.fullmatch(r"/\* plotly\.js v(\d+)\.[\d.]+ \(([a-z, ]+)\), MIT licence, Plotly, Inc\. \*/", head)
     assert found and found[1] == get_plotlyjs_version().partition(".")[0]
     traces = found[2].split(", ")
