@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from engine.errors import RunFailed
 from engine.runtime.transport.request_reply import Respond
 from engine.runtime.worker.ranks import Rank
-from engine.training.settings import ServerConfig
+from engine.training.settings import ServerConfig, rate_factor
+from engine.training.workload import Workload
 
 
 @dataclass
@@ -16,6 +17,8 @@ class TrainerState:
 
     index: int
     role: str
+    steps: int
+    """Steps that it makes in the run."""
     step: int = 0
     """The last of its steps that has arrived."""
     heard_at: float = field(default_factory=time.monotonic)
@@ -29,10 +32,15 @@ class TrainerState:
 class Membership:
     """The members of one server. Call all methods except `start_timeouts` and `check_members` under `lock`."""
 
-    def __init__(self, rank: Rank, config: ServerConfig) -> None:
+    def __init__(self, rank: Rank, config: ServerConfig, workload: Workload) -> None:
         self.rank = rank
         self.config = config
-        self.members = {number: TrainerState(number, role) for number, role in enumerate(config.trainer_roles, start=1)}
+        self.members = {
+            number: TrainerState(number, role, workload.steps(number))
+            for number, role in enumerate(config.trainer_roles, start=1)
+        }
+        self.version = 0
+        """Number of updates of the weights."""
         self.serve_s = 0.0
         """CPU seconds of the handler threads."""
         self.lock = threading.Lock()
@@ -41,6 +49,19 @@ class Membership:
 
     def on_member_left(self) -> None:
         """Handle the departure of a member; overridden by the method."""
+
+    def learning_rate(self, gradients: int) -> float:
+        """Return the learning rate of the next update, for which the last `gradients` have arrived.
+
+        Where every update needs all trainers, the number of updates is known; else each gradient counts as one step of
+        the schedule, also a dropped one, but none that a lost trainer would have sent.
+        """
+        if self.config.needs_all:
+            done, total = self.version, max(member.steps for member in self.members.values())
+        else:
+            done = sum(member.step for member in self.members.values()) - gradients
+            total = sum(member.steps if member.is_active else member.step for member in self.members.values())
+        return self.config.learning_rate * rate_factor(self.config.schedule, done, total)
 
     def start_timeouts(self) -> None:
         """Start counting silence, now that all trainers have started."""

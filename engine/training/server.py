@@ -22,13 +22,13 @@ FETCH, PUSH, LEAVE = range(3)
 
 
 class WeightServer(Membership):
-    """Weights and running statistics in one vector `state` [P + B], a version that counts updates, and the trainers.
+    """Weights and running statistics in one vector `state` [P + B], and the trainers.
 
     It is the handler of an exchange: called from several threads, it changes only under `lock`, and no call waits.
     """
 
     def __init__(self, rank: Rank, config: ServerConfig, workload: Workload) -> None:
-        super().__init__(rank, config)
+        super().__init__(rank, config, workload)
         net = workload.net(seed_of(config.seed, WEIGHTS))
         self.workload = workload
         self.state = flat_state(net).to(rank.device)
@@ -38,7 +38,6 @@ class WeightServer(Membership):
             self.state[: self.parameters], self.gradient[: self.parameters], config.learning_rate, config.momentum
         )
         self.total = sum(workload.samples(number) for number in range(1, config.trainers + 1))
-        self.version = 0
         self.samples = 0
         self.staleness: list[int] = []
         """Staleness of the gradients applied since the last report."""
@@ -105,11 +104,6 @@ class WeightServer(Membership):
         member.respond = both
 
     # ---- updates
-
-    def learning_rate(self) -> float:
-        """Return the learning rate at this point of the run."""
-        left = 1 - self.samples / self.total if self.config.schedule == "linear" else 1.0
-        return self.config.learning_rate * max(0.0, left)
 
     def mix_statistics(self, mean: Tensor, share: float) -> None:
         """Move the running statistics towards those sent by trainers, weighted by the fraction of trainers they come

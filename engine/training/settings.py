@@ -8,6 +8,17 @@ from engine.config import ADVANCED, Config, RuleBroken
 from engine.data.catalogue import DatasetName, data_set
 
 MS = ADVANCED | {"unit": "ms"}
+Schedule = Literal["constant", "linear"]
+SCHEDULE = (
+    "Learning-rate schedule: constant, or linear decay over the run: update k of n (from 0) has 1 - k/n of the rate."
+)
+
+
+def rate_factor(schedule: Schedule, done: float, total: float) -> float:
+    """Return the fraction of the learning rate for an update that follows `done` of a run's `total` updates: 1, or with
+    linear decay 1 - done / total, from 1 for the first update to 1 / total for the last one.
+    """
+    return 1 - done / total if schedule == "linear" else 1.0
 
 
 class TrainingConfig(Config):
@@ -29,11 +40,7 @@ class TrainingConfig(Config):
             "published code, at its original speed."
         ),
     )
-    schedule: Literal["constant", "linear"] = Field(
-        "constant",
-        description="Learning-rate schedule: constant, or linear decay to 0 over the run.",
-        json_schema_extra=ADVANCED,
-    )
+    schedule: Schedule = Field("constant", description=SCHEDULE, json_schema_extra=ADVANCED)
     transport: Literal["rpc", "gloo", "shared_memory"] = Field(
         "rpc",
         description=(

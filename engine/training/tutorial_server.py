@@ -40,15 +40,15 @@ _server: list["ModuleServer"] = []
 class ModuleServer(Membership):
     """A module, its optimizer, and the future that everyone in the current batch waits for."""
 
-    def __init__(self, rank: Rank, config: ServerConfig, net: nn.Module, batch: int) -> None:
-        super().__init__(rank, config)
+    def __init__(self, rank: Rank, config: ServerConfig, workload: Workload, batch: int) -> None:
+        super().__init__(rank, config, workload)
+        net = workload.net(config.seed)
         self.model = net
         self.batch = batch
         self.copies = batch < config.trainers
         self.optimizer = SGD(net.parameters(), lr=config.learning_rate, momentum=config.momentum)
         self.future: Future[Any] = Future()
         self.arrived = 0
-        self.version = 0
         for parameter in net.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
@@ -91,6 +91,7 @@ class ModuleServer(Membership):
         for parameter in self.model.parameters():
             assert parameter.grad is not None
             parameter.grad /= self.arrived
+        self.optimizer.param_groups[0]["lr"] = self.learning_rate(self.arrived)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=False)
         self.version += 1
@@ -130,7 +131,7 @@ def _take_part(
     rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None, batch: int, goodbyes: Goodbyes
 ) -> None:
     if rank.index == 0:
-        _serve(rank, config, ModuleServer(rank, config, workload.net(config.seed), batch), pixels, goodbyes)
+        _serve(rank, config, ModuleServer(rank, config, workload, batch), pixels, goodbyes)
         return
     with goodbyes.at_exit(rank), joined(rank, config.patience_s):
         rank.ready()

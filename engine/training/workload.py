@@ -34,6 +34,9 @@ class Workload(Protocol):
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss of a mini-batch."""
 
+    def steps(self, number: int) -> int:
+        """Return the number of steps that trainer `number` (from 1) makes in total."""
+
     def samples(self, number: int, steps: int | None = None) -> int:
         """Return the number of samples that trainer `number` (from 1) trains on in `steps` steps, or in total."""
 
@@ -69,6 +72,9 @@ class Digits:
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return nll_loss(outputs, targets)
+
+    def steps(self, number: int) -> int:
+        return self.epochs * -(-len(self._part(number)) // self.batch_size)
 
     def samples(self, number: int, steps: int | None = None) -> int:
         size = len(self._part(number))
@@ -121,6 +127,9 @@ class RandomImages:
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return mse_loss(outputs, targets)
+
+    def steps(self, number: int) -> int:
+        return self.iterations
 
     def samples(self, number: int, steps: int | None = None) -> int:
         return (self.iterations if steps is None else steps) * self.batch_size

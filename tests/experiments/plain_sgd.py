@@ -15,7 +15,14 @@ def drawn(seed: int, stream: int) -> int:
 
 
 def train(
-    dataset: str, *, seed: int, epochs: int, batch_size: int, learning_rate: float, momentum: float
+    dataset: str,
+    *,
+    seed: int,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    momentum: float,
+    schedule: str = "constant",
 ) -> tuple[list[float], dict[str, Tensor]]:
     """Return the loss of each step and the weights at the end."""
     data = load(dataset)
@@ -23,14 +30,17 @@ def train(
     optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate, momentum=momentum)
     order = torch.Generator().manual_seed(drawn(seed, 1))
     torch.manual_seed(drawn(seed, 2))
-    losses = []
+    losses: list[float] = []
     for _ in range(epochs):
         shuffled = torch.randperm(len(data.train_labels), generator=order)
         for start in range(0, len(shuffled), batch_size):
             batch = shuffled[start : start + batch_size]
             loss = nll_loss(net(data.train_images[batch]), data.train_labels[batch])
+            if schedule == "linear":
+                updates = epochs * -(-len(shuffled) // batch_size)
+                optimizer.param_groups[0]["lr"] = learning_rate * (1 - len(losses) / updates)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             losses.append(loss.item())
     return losses, {name: tensor.detach() for name, tensor in net.state_dict().items()}

@@ -11,11 +11,19 @@ from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
 from engine.training.tutorial_server import ModuleServer
+from engine.training.workload import RandomImages
 
 ONES = [torch.ones(1, 2)]
 
 
-def served(folder: Path, batch: int, trainers: int) -> tuple[ModuleServer, list[str]]:
+class TwoWeights(RandomImages):
+    def net(self, seed: int) -> nn.Module:
+        net = nn.Linear(2, 1, bias=False)
+        nn.init.zeros_(net.weight)
+        return net
+
+
+def served(folder: Path, batch: int, trainers: int, schedule: str = "constant") -> tuple[ModuleServer, list[str]]:
     config = ParameterServerConfig.check(
         {
             "dataset": "digits",
@@ -23,6 +31,7 @@ def served(folder: Path, batch: int, trainers: int) -> tuple[ModuleServer, list[
             "batch_update_size": batch,
             "variant": "tutorial",
             "start_method": "spawn",
+            "schedule": schedule,
         }
         | {"learning_rate": 1.0, "momentum": 0.0}
     )
@@ -32,9 +41,7 @@ def served(folder: Path, batch: int, trainers: int) -> tuple[ModuleServer, list[
         0, "ps", trainers + 1, torch.device("cpu"), 0, MemoryRecorder(), folder, lambda name: 0.0, departed=departed
     )
     rank.say = lambda what, detail: events.append(what)
-    net = nn.Linear(2, 1, bias=False)
-    nn.init.zeros_(net.weight)
-    return ModuleServer(rank, config, net, batch), events
+    return ModuleServer(rank, config, TwoWeights("small_resnet", trainers, 1, iterations=4), batch), events
 
 
 def weight(server: ModuleServer) -> Tensor:

@@ -84,7 +84,7 @@ class _AsyncServer(WeightServer):
         """Make one step with the gradient, adjusted for staleness."""
         self.gradient.copy_(gradient)
         self.mix_statistics(self.gradient[self.parameters :], 1 / self.config.trainers)
-        self.optimizer.learning_rate = self.learning_rate()
+        self.optimizer.learning_rate = self.learning_rate(1)
         if self.config.rule == "staleness_scaled":
             # not the learning rate, which would also scale the momentum of other gradients
             self.gradient[: self.parameters].div_(1 + staleness)

@@ -8,6 +8,7 @@ from engine.config import ADVANCED, Config, RuleBroken
 from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiment.result import Result
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
+from engine.training.settings import SCHEDULE, Schedule
 
 S = ADVANCED | {"unit": "s"}
 
@@ -74,9 +75,7 @@ class DppoConfig(Config):
         description="Learning rate of the critic's Adam. Empty: same as the actor's.",
         json_schema_extra=ADVANCED | {"empty": "learning_rate"},
     )
-    schedule: Literal["constant", "linear"] = Field(
-        "linear", description="Learning-rate schedule: constant, or linear decay to 0 over the run."
-    )
+    schedule: Schedule = Field("linear", description=SCHEDULE)
     gamma: float = Field(0.99, gt=0, le=1, description="Discount factor per step for future rewards.")
     gae_lambda: float = Field(
         0.95,

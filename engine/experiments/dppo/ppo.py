@@ -19,6 +19,7 @@ from engine.rl.environments import Environments
 from engine.rl.kinds import Kind
 from engine.rl.returns import advantages_of
 from engine.seeding import ENVIRONMENT, ORDER, seed_of
+from engine.training.settings import rate_factor
 
 
 class Collector:
@@ -118,7 +119,7 @@ class PpoLearner:
     def _update(self, rollout: Rollout) -> dict[str, float]:
         """Estimate advantages and iterate over the rollout in mini-batches; return the metrics of the update."""
         config = self.config
-        self.optimizer.scale_rates(1 - self.mode.progress() if config.schedule == "linear" else 1.0)
+        self.optimizer.scale_rates(rate_factor(config.schedule, self.mode.progress(), 1))
         values, dones = rollout.values, rollout.ends
         advantages = advantages_of(rollout.rewards, values, rollout.after, dones, config.gamma, config.gae_lambda)
         returns = (advantages + values).flatten()

@@ -92,7 +92,7 @@ class _BatchServer(WeightServer):
         """Step with the mean of the batch's gradients, and send the new weights to all contributors."""
         self.gradient.div_(len(self.batch))
         self.mix_statistics(self.gradient[self.parameters :], len(self.batch) / self.config.trainers)
-        self.optimizer.learning_rate = self.learning_rate()
+        self.optimizer.learning_rate = self.learning_rate(len(self.batch))
         self.optimizer.step()
         self.version += 1
         for trainer, staleness in self.batch:

@@ -23,6 +23,7 @@ from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training.faults import Faults
 from engine.training.flat_net import FlatNet, flat_state
+from engine.training.settings import rate_factor
 from engine.training.step_log import StepLog
 
 
@@ -85,9 +86,8 @@ class SyncTrainer:
 
     def learning_rate(self, number: int, step: int, steps: int) -> float:
         """Return the learning rate of step `step` (from 0) of the `steps` in round `number` (from 1)."""
-        if self.config.schedule == "constant":
-            return self.config.learning_rate
-        return self.config.learning_rate * (1 - ((number - 1) * steps + step) / (self.config.rounds * steps))
+        done, total = (number - 1) * steps + step, self.config.rounds * steps
+        return self.config.learning_rate * rate_factor(self.config.schedule, done, total)
 
     def average(self, vector: Tensor, what: str) -> None:
         """Replace `vector` by the mean over all trainers; time until the last one arrives counts as `wait`, the rest as

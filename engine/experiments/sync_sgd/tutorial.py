@@ -29,6 +29,7 @@ from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.faults import Faults
 from engine.training.partition import partition
+from engine.training.settings import rate_factor
 from engine.training.step_log import StepLog
 
 SEEDS_APART = 1_000_003
@@ -113,8 +114,8 @@ def _go_through(
     optimizer = SGD(model.parameters(), lr=config.learning_rate, momentum=config.momentum)
     record = MemoryRecorder()
     for step, (images, labels) in enumerate(timed(loader, record), (number - 1) * len(loader)):
-        if config.schedule == "linear":
-            optimizer.param_groups[0]["lr"] = config.learning_rate * (1 - step / (config.rounds * len(loader)))
+        factor = rate_factor(config.schedule, step, config.rounds * len(loader))
+        optimizer.param_groups[0]["lr"] = config.learning_rate * factor
         with record.phase("compute"):
             optimizer.zero_grad()
             loss = nll_loss(model(images), labels)

@@ -96,10 +96,11 @@ def frozen(config: ServerConfig) -> functions.Frozen:
 
 @grid(name=NAMES, transport=TRANSPORTS)
 def test_one_trainer_is_plain_sgd(tmp_path: Path, name: str, transport: str) -> None:
-    config = config_of(name, 1, transport=transport)
+    config = config_of(name, 1, transport=transport, schedule="linear")
     ranks, sink = ranks_of(config, tmp_path)
     method(name)(config, ranks)
-    expected, _ = plain_sgd.train("digits", seed=7, epochs=1, batch_size=32, learning_rate=0.05, momentum=0.5)
+    textbook = partial(plain_sgd.train, seed=7, epochs=1, batch_size=32, learning_rate=0.05, momentum=0.5)
+    expected, _ = textbook("digits", schedule="linear")
     assert sink.values("train/loss", 1) == expected
     assert sink.progress == (1437, 1437, "samples")
     assert sink.values("perf/exchanged")[-1] == pytest.approx((1 + 2 * 45) * 21_840 * 4 / 1e6), (

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -237,9 +237,10 @@ def test_momentum_ends_with_a_round_unless_it_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.ranks
-def test_the_rate_falls_in_a_line_to_0(tmp_path: Path, meetings: list[Seen]) -> None:
-    in_threads(tmp_path, trainers=1, rounds=2, schedule="linear")
-    assert meetings[0].trainer.optimizer.learning_rate == pytest.approx(0.05 / 30)
+def test_one_trainer_with_a_schedule_is_plain_sgd(tmp_path: Path) -> None:
+    ranks = in_threads(tmp_path, trainers=1, schedule="linear")
+    textbook = partial(plain_sgd.train, seed=7, epochs=2, batch_size=100, learning_rate=0.05, momentum=0.9)
+    assert ranks.recorders["trainer1"].values("train/loss") == textbook("digits", schedule="linear")[0]
 
 
 # ---- parts ----------------------------------------------------------------------------------------------------------
