@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from engine.analysis.statistics.resample import MOST_CELLS, Aligned, Floats, edges_between
+from engine.analysis.statistics.resample import (
+    MOST_CELLS,
+    Aligned,
+    Floats,
+    between,
+    centres_of,
+    edges_between,
+    of_all,
+)
 from engine.store import Reader, RecordedMetric
 from engine.store.curves.binned_sums import BinnedCell
 from engine.store.curves.series import Axis
@@ -40,27 +48,26 @@ def in_cells(
     edges, width = edges_between(low, high, log, MOST_CELLS)
     if max(reader.multi_run.positions(marks, axis, low, MOST_CELLS + 1) for marks in there) <= MOST_CELLS:
         return None
+    centres = centres_of(edges, log)
     found = {key: reader.multi_run.cells(marks, axis, edges.tolist()) for key, marks in known.items() if marks}
-    rows = [_member([found[each.run_id, each.rank] for each in who.get(run.id, ())], edges.size - 1) for run in runs]
-    values = np.stack(rows)
-    lows, highs = edges[:-1], edges[1:]
+    recorded = {key: cells for key, cells in found.items() if any(cell.finite for cell in cells)}
+    ranks = [
+        [recorded[key] for each in who.get(run.id, ()) if (key := (run.id, each.rank)) in recorded] for run in runs
+    ]
+    values = np.stack([of_all([_row(cells, centres) for cells in run], centres.size) for run in ranks])
     some = np.isfinite(values).any(axis=0)
-    centres = np.sqrt(lows * highs) if log else (lows + highs) / 2
-    return Aligned(centres[some], values[:, some], False, width)
+    return Aligned(centres[some], values[:, some], False, width, np.array([bool(run) for run in ranks]))
 
 
-def _member(ranks: Sequence[Sequence[BinnedCell]], count: int) -> Floats:
-    """Return a run's value in each bin, over its ranks: the mean of the finite points; in a bin without points, the
-    last earlier point, within the run's range.
+def _row(cells: Sequence[BinnedCell], centres: Floats) -> Floats:
+    """Return a rank's value in each bin: the mean of its finite points; in a bin without points, the straight line
+    between its neighbouring points.
     """
-    found: Floats = np.full(count, np.nan)
-    filled = [place for place in range(count) if any(of_rank[place].points for of_rank in ranks)]
-    for place in range(filled[0], filled[-1] + 1) if filled else ():
-        own = [of_rank[place] for of_rank in ranks]
-        if any(cell.points for cell in own):
-            finite = sum(cell.finite for cell in own)
-            found[place] = sum(cell.total for cell in own) / finite if finite else np.nan
-        else:
-            _, value = max((cell.before for cell in own if cell.before), key=lambda before: before[0])
-            found[place] = np.nan if value is None else value
+    found: Floats = np.full(centres.size, np.nan)
+    for place, cell in enumerate(cells):
+        if cell.finite:
+            found[place] = cell.total / cell.finite
+        elif not cell.points and cell.before and cell.after:
+            ends = ((x, np.nan if y is None else y) for x, y in (cell.before, cell.after))
+            found[place] = between(centres[place], *ends)
     return found

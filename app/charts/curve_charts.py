@@ -9,14 +9,17 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import Look
 from app.charts.plotly_figures import PlainFigure, range_mode
 from app.charts.smoothing import is_monotone, smoothed
 from engine.analysis.statistics.bands import BandLine
+from engine.analysis.statistics.groups import counted
 from engine.analysis.statistics.resample import Aligned, Floats
 from engine.metrics import metric
+from engine.store.records import RunRow
 
 HEIGHT_PX = 340
 FEW = 60
@@ -31,18 +34,81 @@ AXES = {
     "time": "Time since all ranks were ready",
 }
 UNITS = {"bytes": "MB", "time": "s"}
+NOTICEABLE = 0.02
+"""Share of the x-axis from which a line that is shorter than its members is explained."""
+MOST_NAMED = 6
+"""Maximum number of runs or fields named in a note or chart."""
 NUMBER = ",.5~r"
 """How numbers are written in hovers."""
 
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group as drawn: its name, its members' ids in row order, their values, and its line."""
+    """One group as drawn: its name, its runs with values, the values of all its runs, and its line."""
 
     name: str
     members: Sequence[int]
+    """Ids in the order of `values.members`."""
     values: Aligned
     line: BandLine
+    count: int
+    """Number of members in the line."""
+    extent: str = ""
+    """Why the line is shorter than its members, as a sentence; empty if it is not."""
+
+
+def group_line(
+    name: str, runs: Sequence[RunRow], values: Aligned, line: BandLine, axis: str, *, log: bool = False
+) -> GroupLine | None:
+    """Return a group as drawn, of runs in row order; None if none has a value."""
+    if not values.x.size:
+        return None
+    there, chosen = values.members, values.members & counted(runs)
+    members = [run.id for run, is_there in zip(runs, there, strict=True) if is_there]
+    extent = _extent(name, [run for run, is_in in zip(runs, chosen, strict=True) if is_in], values, chosen, axis, log)
+    on = [str(run.id) for run, is_there, is_in in zip(runs, there, chosen, strict=True) if is_there and not is_in]
+    if on:
+        few = f"{', '.join(on[:MOST_NAMED])}{f' and {len(on) - MOST_NAMED} more' if len(on) > MOST_NAMED else ''}"
+        extent += f" {name}: run{'s' * (len(on) > 1)} {few} will count when complete."
+    return GroupLine(name, members, values, line, int(chosen.sum()), extent.strip())
+
+
+def extents(groups: Sequence[GroupLine]) -> list[str]:
+    """Return why lines are shorter than their members, for the first few."""
+    said = [group.extent for group in groups if group.extent]
+    more = len(said) - MOST_NAMED
+    return said[:MOST_NAMED] + (
+        [f"The same holds for {more} more {'group' if more == 1 else 'groups'}."] if more > 0 else []
+    )
+
+
+def _extent(name: str, runs: Sequence[RunRow], values: Aligned, chosen: NDArray[np.bool_], axis: str, log: bool) -> str:
+    """Return where the line over several runs begins and ends if that leaves out a noticeable part of a run's curve."""
+    if len(runs) < 2:
+        return ""
+    x, there = values.x, np.isfinite(values.values[chosen])
+    firsts, lasts = there.argmax(axis=1), x.size - 1 - there[:, ::-1].argmax(axis=1)
+    start, end = int(firsts.max()), int(lasts.min())
+    several = f"{name}: of its {len(runs)} runs,"
+    if not there.any(axis=1).all() or start > end:
+        return f"{name}: no line, because its {len(runs)} runs have no part of the x-axis in common."
+    place = np.log(x) if log else x
+    noticeable = NOTICEABLE * (place[-1] - place[0])
+    said = []
+    if place[start] - place[firsts.min()] > noticeable:
+        said.append(f"from {_place(x[start], axis)}, where {_run(runs[int(firsts.argmax())])} begins")
+    if place[lasts.max()] - place[end] > noticeable:
+        said.append(f"to {_place(x[end], axis)}, where {_run(runs[int(lasts.argmin())])} ends")
+    return f"{several} the line is drawn {' and '.join(said)}." if said else ""
+
+
+def _run(run: RunRow) -> str:
+    return f"run {run.id} ({run.status})"
+
+
+def _place(x: float, axis: str) -> str:
+    unit = UNITS.get(axis) or (axis if axis in AXES else metric(axis).unit)
+    return f"step {x:,.4g}" if axis == "step" else f"{x:,.4g} {unit}".strip()
 
 
 class Picture:
@@ -114,7 +180,7 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
             x=x,
             y=line.centre,
             customdata=np.stack([line.count, line.low, line.high], axis=1),
-            name=f"{escape(group.name)} (n={len(group.members)})",
+            name=f"{escape(group.name)} (n={group.count})",
             mode="lines+markers" if x.size <= FEW else "lines",
             line={"dash": look.dash, "width": 2.4},
             marker={"symbol": look.symbol, "size": 6},
@@ -230,11 +296,11 @@ def _add(
 
 
 def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:
-    """Add all members of a group as one faint trace, with gaps between them."""
+    """Add all members of a group as one faint trace, with gaps between them; they go on where its line ends."""
     picture.add(
         look.colour,
         x=np.tile(np.append(group.values.x, np.nan), len(group.members)),
-        y=np.concatenate([np.append(row, np.nan) for row in group.values.values]),
+        y=np.concatenate([np.append(row, np.nan) for row in group.values.values[group.values.members]]),
         mode="lines",
         line={"width": 1},
         opacity=MEMBER,

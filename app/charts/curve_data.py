@@ -16,6 +16,7 @@ from app.charts.binned_sums import in_cells
 from app.charts.curve_points import CLOCKED, PLAIN, all_points, are_cached, clocks, recorded
 from engine.analysis.statistics.bands import BandLine, Spread, line
 from engine.analysis.statistics.confidence import Statistic
+from engine.analysis.statistics.groups import counted
 from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
 from engine.analysis.update_clock import updates_at
 from engine.store import Reader, RecordedMetric, Stretch
@@ -74,7 +75,7 @@ def curves(reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, withi
 def group(
     reader: Reader, runs: Sequence[RunRow], metric: str, axis: str, *, log: bool = False, within: Within = None
 ) -> Aligned:
-    """Return the runs of a group at common positions, from all raw points; the ranks of a run count as one member."""
+    """Return the runs of a group at common positions, from all raw points."""
     key = (*_key(reader, runs, metric, axis, log), within)
     if (known := _groups.get(key)) is not None:
         return known
@@ -86,7 +87,7 @@ def group(
     return _keep(
         _groups,
         key,
-        aligned([_member(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log, within=within),
+        aligned([_ranks(reader, run, who.get(run.id, []), axis, log) for run in runs], log=log, within=within),
     )
 
 
@@ -101,12 +102,12 @@ def group_line(
     log: bool = False,
     within: Within = None,
 ) -> tuple[Aligned, BandLine]:
-    """Return a group's members at common positions, and its line with its band."""
+    """Return a group's runs at common positions, and the line with its band of those that count."""
     values = group(reader, runs, metric, axis, log=log, within=within)
     key = (*_key(reader, runs, metric, axis, log), within, statistic, spread)
     found = _lines.get(key)
     if found is None:
-        found = _keep(_lines, key, line(values.values, statistic, spread))
+        found = _keep(_lines, key, line(values.values[values.members & counted(runs)], statistic, spread))
     return values, found
 
 
@@ -130,11 +131,8 @@ def _keep(kept_ones: OrderedDict[_Key, Kept], key: _Key, found: Kept, most: int 
     return found
 
 
-def _member(reader: Reader, run: RunRow, who: Sequence[RecordedMetric], axis: str, log: bool) -> RunPoints:
-    parts = [all_points(reader, run, each, axis) for each in who]
-    if not parts:
-        return member(np.empty(0), np.empty(0))
-    return member(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]), log=log)
+def _ranks(reader: Reader, run: RunRow, who: Sequence[RecordedMetric], axis: str, log: bool) -> list[RunPoints]:
+    return [member(*all_points(reader, run, each, axis), log=log) for each in who]
 
 
 def _drawn_of(

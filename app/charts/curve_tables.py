@@ -26,7 +26,7 @@ def curves_frame(curves: Sequence[DrawnCurve], names: Mapping[int, str], axis: s
 
 
 def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
-    """Return the values of groups, one position per row, with the value of each member."""
+    """Return the lines of groups, one position per row."""
     parts = [
         pd.DataFrame(
             {
@@ -38,7 +38,7 @@ def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
                 "band": group.line.method,
                 "n": group.line.count,
             }
-        )
+        )[group.line.count > 0]
         for group in groups
     ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()

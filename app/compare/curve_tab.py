@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.charts import curve_charts, curve_data, curve_points, smoothing
-from app.charts.curve_charts import GroupLine
+from app.charts.curve_charts import GroupLine, extents
 from app.charts.curve_tables import curves_frame, groups_frame
 from app.charts.x_axes import AXES, usual_axis
 from app.compare import zoom as compare_zoom
@@ -169,7 +169,7 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
     return _Chart(
         picture,
         {run_id for line in lines for run_id in line.members},
-        binned(lines, log),
+        " ".join(filter(None, [binned(lines, log), *extents(lines)])),
         lambda: groups_frame(lines, view.x),
         any(not line.values.exact for line in lines),
         lines,

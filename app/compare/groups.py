@@ -5,10 +5,9 @@ Pure, except for reading from the store.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from app.charts.curve_charts import GroupLine, possible
-from app.charts.curve_data import Within, group_line
+from app.charts import curve_data
+from app.charts.curve_charts import GroupLine, group_line, possible
+from app.charts.curve_data import Within
 from engine.analysis.run_values import SEEDING, field, field_in_words
 from engine.analysis.statistics.bands import FEWEST_IN_BAND, Spread
 from engine.analysis.statistics.confidence import FEWEST, Statistic
@@ -66,10 +65,8 @@ def lines_of(
     """Return each group's line; None if none of its runs has a value of the metric on this axis."""
     found: list[GroupLine | None] = []
     for group in groups:
-        values, raw = group_line(reader, group.runs, metric, axis, statistic, spread, log=log, within=within)
-        of_group = possible(raw, metric)
-        there = [run.id for run, row in zip(group.runs, values.values, strict=True) if np.isfinite(row).any()]
-        found.append(GroupLine(group.name, there, values, of_group) if there else None)
+        values, raw = curve_data.group_line(reader, group.runs, metric, axis, statistic, spread, log=log, within=within)
+        found.append(group_line(group.name, group.runs, values, possible(raw, metric), axis, log=log))
     return found
 
 
@@ -78,8 +75,8 @@ def explained(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:
     has_band = spread != "none" and any(len(line.members) > 1 for line in lines)
     band = "" if not has_band else f", band: {BANDS[spread]}{_fallback(lines, statistic, spread)}"
     return (
-        f"{STATISTICS[statistic]} over the runs of each group{band}. Between points a run keeps its last value; it is "
-        "not extended beyond its last point."
+        f"{STATISTICS[statistic]} over the runs of each group, where all of them have values{band}. Between two points "
+        "a run follows a straight line; it is not extended beyond its first and last point."
     )
 
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
+from app.charts.curve_charts import MOST_NAMED
 from app.compare import number_charts
 from app.compare.groups import ComparedGroup, missing_bands
 from app.compare.session_state import one_of, several_of
-from app.compare.tab_widgets import MOST_NAMED, Compared, log_toggle, show_omitted, table_of
+from app.compare.tab_widgets import Compared, log_toggle, show_omitted, table_of
 from app.compare.tables import values_frame
 from app.links.compare import CompareView
 from app.report import page_capture

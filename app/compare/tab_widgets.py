@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from app.charts.curve_charts import AXES
+from app.charts.curve_charts import AXES, MOST_NAMED
 from app.charts.line_styles import Look, look, looks
 from app.compare.groups import BANDS, STATISTICS, ComparedGroup, groups_of
 from app.compare.selection import names
@@ -18,9 +18,6 @@ from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import field_names, label
 from engine.store.records import RunRow
-
-MOST_NAMED = 6
-"""Maximum number of runs or fields named in a note or chart."""
 
 
 @dataclass(frozen=True)

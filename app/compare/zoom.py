@@ -100,6 +100,7 @@ def joined(whole: GroupLine, fine: GroupLine | None) -> GroupLine:
         put(whole.values.values, fine.values.values),
         whole.values.exact,
         whole.values.cell,
+        whole.values.members,
     )
     one, other = whole.line, fine.line
     count = np.concatenate([one.count[before], other.count, one.count[after]])

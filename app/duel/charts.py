@@ -3,15 +3,15 @@ Pure; the theme sets the colours.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.curve_charts import GroupLine, Picture, of_groups
+from app.charts.curve_charts import GroupLine, Picture, group_line, of_groups, possible
 from app.charts.line_styles import look
-from engine.analysis.statistics.bands import BandLine, line
+from engine.analysis.statistics.bands import line
+from engine.analysis.statistics.groups import counted
 from engine.analysis.statistics.resample import RunPoints, aligned, member
 from engine.analysis.tuning import Spent
 from engine.duel.evidence import DuelEvidence, Tried
@@ -33,30 +33,24 @@ _TITLES = {
 _UNITS = {"seconds": "s", "bytes": "MB"}
 
 
-def lines(found: DuelEvidence, against: str) -> list[GroupLine]:
+def lines(found: DuelEvidence, against: str) -> list[GroupLine | None]:
     """Return one line with a 95 % band per strategy, over the tests of its evaluation runs within the budget; the
     x-axis is the budget or time.
-
-    The line starts where every run has been tested, because it would jump as each further run joins.
     """
     drawn = []
     for place, one in enumerate(found.duel.strategies):
-        there = [each for each in found.of("judging", place) if each.run and each.at]
-        members = aligned([_member(each, found.duel, against) for each in there])
-        drawn.append(
-            GroupLine(
-                one.name,
-                [each.run.id for each in there if each.run],
-                members,
-                _of_all(line(members.values, "mean", "ci"), len(there)),
-            )
-        )
+        there = [(each, each.run) for each in found.of("judging", place) if each.run and each.at]
+        runs = [run for _, run in there]
+        values = aligned([[_member(each, found.duel, against)] for each, _ in there])
+        of_all = line(values.values[values.members & counted(runs)], "mean", "ci")
+        axis = "time" if against == SECONDS else against
+        drawn.append(group_line(one.name, runs, values, possible(of_all, found.duel.metric), axis))
     return drawn
 
 
-def curves(found: DuelEvidence, drawn: Sequence[GroupLine], against: str) -> Picture:
+def curves(found: DuelEvidence, drawn: Sequence[GroupLine | None], against: str) -> Picture:
     """Return the lines as a figure that ends at the budget."""
-    kept = [(place, each) for place, each in enumerate(drawn) if each.members]
+    kept = [(place, each) for place, each in enumerate(drawn) if each]
     picture = of_groups([each for _, each in kept], [look(place) for place, _ in kept])
     end = _scaled(found.duel, found.duel.budget.amount) if against == found.duel.budget.kind else None
     xaxis = {
@@ -191,12 +185,6 @@ def _member(each: Tried, duel: Duel, against: str) -> RunPoints:
     if own and each.complete and kept and kept[-1].spent < amount:
         x, y = [*x, _scaled(duel, amount)], [*y, y[-1]]
     return member(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
-
-
-def _of_all(found: BandLine, members: int) -> BandLine:
-    """Return a line with gaps where a member is missing."""
-    there = found.count == members
-    return replace(found, **{name: np.where(there, getattr(found, name), np.nan) for name in ("centre", "low", "high")})
 
 
 def _scaled(duel: Duel, spent: float) -> float:

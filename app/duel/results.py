@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from app.charts.curve_charts import extents
 from app.charts.curve_tables import groups_frame
 from app.duel import charts, tables
 from app.links import address
@@ -56,8 +57,9 @@ def show_judged(found: DuelOutcome) -> None:
             )
             or kind
         )
-    drawn = charts.lines(evidence, against)
-    picture = charts.curves(evidence, drawn, against)
+    every = charts.lines(evidence, against)
+    drawn = [each for each in every if each]
+    picture = charts.curves(evidence, every, against)
     label = metric(evidence.duel.metric).label
     components.figure(
         f"duel-curves-{against}",
@@ -71,11 +73,11 @@ def show_judged(found: DuelOutcome) -> None:
         for each in evidence.of("judging")
         if any(test.spent > evidence.duel.budget.amount * (1 + 1e-9) for test in each.tests)
     ]
-    st.caption(as_text(_what_was_cut(evidence, len(beyond))))
+    st.caption(as_text(" ".join([_what_was_cut(evidence, len(beyond)), *extents(drawn)])))
     with st.expander("Table", key="duel-curves-table", on_change="rerun") as fold:
         if fold.open:
             st.dataframe(
-                groups_frame([each for each in drawn if each.members], against),
+                groups_frame(drawn, against),
                 hide_index=True,
                 height=320,
                 alt=f"Values of {label} against {against}",
@@ -96,10 +98,10 @@ def _what_was_cut(evidence: DuelEvidence, beyond: int) -> str:
     whole = amount_in_words(evidence.duel.budget.kind, evidence.duel.budget.amount)
     cut = f"Tests past {whole} are excluded ({beyond} {'run' if beyond == 1 else 'runs'}). " if beyond else ""
     band = (
-        "Mean over seeds with 95 % confidence interval (min to max below 3 seeds), from the point where every run "
-        "has been tested"
+        "Mean over seeds with 95 % confidence interval (min to max below 3 seeds), where every run has values: on "
+        "the straight line between two tests, and from the last one until the end of the budget its result"
     )
-    return f"{cut}{band}. A value holds until the next test, the last one until the end of the budget."
+    return f"{cut}{band}."
 
 
 def show_tuning(found: DuelOutcome) -> None:

@@ -27,7 +27,7 @@ def raw(members: int = MEMBERS, seed: int = 5) -> Floats:
 def from_points(values: Floats) -> Floats:
     """Take the values through the alignment, each member's points at its own steps 0, 1, 2, …"""
     steps = np.arange(values.shape[1], dtype=float)
-    return aligned([member(steps, row) for row in values]).values
+    return aligned([[member(steps, row)] for row in values]).values
 
 
 @pytest.mark.parametrize("members", [2, 3, 7])
@@ -69,18 +69,18 @@ def test_two_members_have_no_interval_and_nobody_is_nothing() -> None:
 
 
 @pytest.mark.parametrize("spread", ["sd", "se", "ci", "range"])
-def test_members_that_are_not_there_are_left_out_position_by_position(spread: Spread) -> None:
+@pytest.mark.parametrize("statistic", CENTRAL)
+def test_a_line_is_of_all_members_or_a_gap(statistic: Statistic, spread: Spread) -> None:
     values = raw()
+    whole = line(values, statistic, spread)
     values[0, :20] = values[3, 40:] = np.nan
     values[5, 30] = np.inf
-    found = line(values, "mean", spread)
-    assert found.count.tolist() == [6] * 20 + [7] * 10 + [6] + [7] * 9 + [6] * 20
-    alone = line(values[1:, :20], "mean", spread)
-    assert (found.centre[:20].tolist(), found.low[:20].tolist(), found.high[:20].tolist()) == (
-        alone.centre.tolist(),
-        alone.low.tolist(),
-        alone.high.tolist(),
-    )
+    found = line(values, statistic, spread)
+    there = np.isfinite(values).all(axis=0)
+    assert found.count.tolist() == [0] * 20 + [7] * 10 + [0] + [7] * 9 + [0] * 20
+    for one, of_all in ((found.centre, whole.centre), (found.low, whole.low), (found.high, whole.high)):
+        assert one[there].tolist() == of_all[there].tolist() and np.isnan(one[~there]).all()
+    assert set(found.method[~there]) == {""}
 
 
 @pytest.mark.parametrize("spread", ["sd", "se", "ci", "range", "none"])
@@ -102,23 +102,49 @@ def same(one: Floats, other: list[float] | Floats) -> bool:
     return bool(np.array_equal(one, np.asarray(other), equal_nan=True))
 
 
-def test_runs_lie_on_the_union_of_positions_with_gaps_that_nothing_fills() -> None:
-    found = aligned([made({0: 1, 4: 5, 8: 9}), made({2: 20, 6: 60})])
+def test_runs_lie_on_the_union_of_positions_and_on_straight_lines_between_their_points() -> None:
+    found = aligned([[made({0: 1, 4: 5, 8: 9})], [made({2: 20, 6: 60})]])
     assert (found.exact, found.cell) == (True, 0.0)
     assert same(found.x, [0, 2, 4, 6, 8])
-    assert same(found.values[0], [1, 1, 5, 5, 9])
-    assert same(found.values[1], [NAN, 20, 20, 60, NAN])
-    found = aligned([member(np.array([1.0, 2.0, 1.0, 2.0]), np.array([10.0, 20.0, 30.0, NAN]))])
+    assert same(found.values[0], [1, 3, 5, 7, 9])
+    assert same(found.values[1], [NAN, 20, 40, 60, NAN]), "nothing is beyond a run's own points"
+    found = aligned([[member(np.array([1.0, 2.0, 1.0, 2.0]), np.array([10.0, 20.0, 30.0, NAN]))]])
     assert same(found.x, [1, 2])
     assert same(found.values[0], [20, 20])
-    found = aligned([made({0: 1, 1: NAN, 3: np.inf, 5: 5}), made({0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5})])
-    assert same(found.values[0], [1, NAN, NAN, NAN, NAN, 5])
+    found = aligned([[made({0: 1, 1: NAN, 3: np.inf, 5: 5})], [made({0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5})]])
+    assert same(found.values[0], [1, NAN, NAN, NAN, NAN, 5]), "no line goes through what is not finite"
 
 
-def test_cells_are_means_of_raw_points_and_empty_ones_hold_the_last_before() -> None:
+def test_the_ranks_of_a_run_are_its_mean_where_all_have_values() -> None:
+    busy, idle = made({0: 100, 2: 100, 4: 100}), made({1: 0, 3: 0, 5: 0})
+    assert same(aligned([[busy, idle]]).values[0], [NAN, 50, 50, 50, 50, NAN]), "no zigzag between the ranks"
+    found = aligned([[busy, made({0: NAN})], [made({0: NAN})], []])
+    assert same(found.values[0], [100] * 3) and found.members.tolist() == [True, False, False]
+
+
+STARTS = (5.0, 5.03, 5.05)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("many", [12, 4_000])
+def test_a_mean_does_not_jump_where_its_runs_begin_and_end_apart(many: int, log: bool) -> None:
+    steps = np.linspace(0, 55, many)
+    runs = [[member(start + steps, 10.0 * place + (start + steps) / 2)] for place, start in enumerate(STARTS)]
+    found = aligned(runs, log=log)
+    drawn = line(found.values[found.members], "mean", "sd")
+    there = drawn.count > 0
+    assert set(drawn.count) <= {0, 3} and there.sum() > len(there) - 6
+    assert drawn.centre[there] == pytest.approx(10 + found.x[there] / 2, abs=0.1 if many > 12 else 1e-9)
+    assert (drawn.high - drawn.low)[there] == pytest.approx(20, abs=0.2)
+    part = aligned(runs, log=log, within=(5.04, 5.08))
+    close = line(part.values[part.members])
+    assert all(count in (0, 3) for count in close.count), "a range has the members of the whole"
+
+
+def test_cells_are_means_of_raw_points_and_empty_ones_lie_between_their_neighbours() -> None:
     generator = np.random.default_rng(3)
     x, y = np.sort(generator.uniform(0, 100, 30_000)), generator.normal(size=30_000)
-    found = aligned([RunPoints(x, y)], most=50)
+    found = aligned([[RunPoints(x, y)]], most=50)
     edges = np.linspace(x[0], x[-1], 51)
     assert (found.exact, len(found.x)) == (False, 50)
     assert found.cell == pytest.approx(edges[1] - edges[0])
@@ -130,22 +156,23 @@ def test_cells_are_means_of_raw_points_and_empty_ones_hold_the_last_before() -> 
     x = np.arange(1_000.0)
     calm, spiked = np.sin(x), np.sin(x)
     spiked[100] = 1e300
-    before, after = (aligned([RunPoints(x, y)], most=100).values[0] for y in (calm, spiked))
+    before, after = (aligned([[RunPoints(x, y)]], most=100).values[0] for y in (calm, spiked))
     assert (before != after).nonzero()[0].tolist() == [10]
     dense, sparse = RunPoints(np.arange(1_000.0), np.zeros(1_000)), made({100: 1, 490: 7, 510: 3})
-    found = aligned([dense, sparse], most=100)
-    shown = dict(zip(np.round(found.x, 1), found.values[1], strict=True))
-    assert shown[min(shown, key=lambda at: abs(at - 300))] == 1
-    assert shown[min(shown, key=lambda at: abs(at - 502))] == 7
+    found = aligned([[dense], [sparse]], most=100)
+    shown = dict(zip(found.x, found.values[1], strict=True))
+    for near in (300, 502):
+        at = min(shown, key=lambda x: abs(x - near))
+        assert shown[at] == pytest.approx(np.interp(at, [100, 490, 510], [1, 7, 3]))
     assert np.isnan(shown[min(shown)]) and np.isnan(shown[max(shown)])
     x = np.arange(0.0, 5_000.0)
-    found = aligned([member(x, x, log=True)], log=True, most=40)
+    found = aligned([[member(x, x, log=True)]], log=True, most=40)
     assert found.x[0] >= 1
     assert found.cell == pytest.approx(4_999 ** (1 / 40))
     assert np.all(np.diff(np.log(found.x)) > 0)
 
 
-@pytest.mark.parametrize("members", [[], [made({})], [made({}), made({})]])
-def test_runs_without_points_align_to_nothing(members: list[RunPoints]) -> None:
+@pytest.mark.parametrize("members", [[], [[made({})]], [[made({})], []]])
+def test_runs_without_points_align_to_nothing(members: list[list[RunPoints]]) -> None:
     found: Aligned = aligned(members)
     assert found.values.shape == (len(members), 0)

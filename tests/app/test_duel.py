@@ -13,8 +13,10 @@ from streamlit.testing.v1 import AppTest
 
 from app.duel import charts, tables
 from app.duel.export import duel_again
+from engine.analysis.tuning import Spent
 from engine.cli import main
 from engine.duel.catalogue import read_strategy
+from engine.duel.evidence import Tried
 from engine.duel.outcome import outcome
 from engine.errors import WrongStatus
 from engine.home import Home
@@ -170,10 +172,37 @@ def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
     xs = [float(x) for trace in picture.figure["data"] for x in trace["x"] if x == x]
     assert max(xs) == pytest.approx(end) and len(picture.colours) == len(picture.figure["data"])
     told = outcome(found)
-    assert all(np.isnan(each.line.centre[each.line.count < 5]).all() for each in charts.lines(found, kind)), (
+    assert all(set(each.line.count) <= {0, 5} for each in charts.lines(found, kind) if each), (
         "a mean is of all seeds or of none"
     )
     assert len(tables.values_to_save(told).rows) == 2 * (3 + 5) and len(tables.pairs_to_save(told).rows) == 1
+
+
+def test_a_mean_of_staggered_tests_has_no_jump_and_ends_with_the_first_run(home: Home) -> None:
+    found = labs.whole(home, "hogwild", "parameter_server", amount=8)
+
+    def tested(each: Tried, seed: int, last: int = 8) -> Tried:
+        late = (0, 0.03, 0.05, 0, 0)[seed]
+        passes = [test + late for test in range(1, last + 1)]
+        return replace(each, tests=tuple(Spent(at, 0.4 * at, 10 * seed + at) for at in passes))
+
+    cells = [
+        tested(each, seed, 4 if place and seed == 2 else 8)
+        for place in (0, 1)
+        for seed, each in enumerate(found.of("judging", place))
+    ]
+    made = replace(found, cells=tuple(cells))
+    for axis, scale in (("passes", 1.0), ("seconds", 0.4)):
+        drawn = charts.lines(made, axis)
+        picture = charts.curves(made, drawn, axis)
+        whole, cut = (trace for trace in picture.figure["data"] if "(n=" in trace.get("name", ""))
+        for centre, last in ((whole, 8.0 if axis == "passes" else 7.03), (cut, 8.0 if axis == "passes" else 4.05)):
+            at, y = centre["x"] / scale, centre["y"]
+            there = np.isfinite(y)
+            inner = there & (at <= (4 if centre is cut else 7))
+            assert y[inner] == pytest.approx(20 + at[inner])
+            assert (at[there].min(), at[there].max()) == pytest.approx((1.05, last))
+    assert drawn[1] is not None and "the line is drawn to 1.62 s, where run" in drawn[1].extent
 
 
 def test_a_duel_leaves_as_a_report_with_its_verdict_charts_numbers_and_the_line_that_launches_it_again(

@@ -4,14 +4,18 @@ import csv
 import io
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from html import unescape
+from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from hypothesis import strategies as some
 from streamlit.testing.v1 import AppTest
 
+from app.compare.zoom import answer
 from app.core.plotly_asset import PLOTLY
 from app.export.rerun_commands import repeating
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink, report
@@ -28,6 +32,7 @@ from tests.app.test_pages import opened
 from tests.app.test_scaling import hogwild
 from tests.inputs import drawn
 from tests.labs import basic, compare, figures, sweeps
+from tests.labs.compare import ACCURACY
 
 
 def test_a_report_holds_plotly_its_numbers_and_the_commands_that_repeat_it(home: Home) -> None:
@@ -220,6 +225,34 @@ def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_th
         "measured",
         "published, at the actual splits",
     ]
+
+
+def test_a_mean_of_staggered_tests_has_no_jump_on_the_page_in_its_report_its_table_and_its_zoom(
+    home: Home, offered: Offered, store: Store
+) -> None:
+    ids = compare.staggered(store)
+    query = {"runs": "-".join(map(str, (ids[0], ids[-1]))), "group": "trainers", "metrics": ACCURACY, "x": "passes"}
+    page("compare", **query)
+    text = report_of(offered).decode()
+    (chart,) = [each for each in data_of(text) if isinstance(each, dict) and "figure" in each]
+    zoomed = answer(home, query, ACCURACY, (20.0, 40.0))
+    for figure in (chart["figure"], zoomed["figure"]):
+        (centre,) = [trace for trace in figure["data"] if trace.get("name") == "trainers 2 (n=3)"]
+        x, y = numbers_of(centre["x"]), numbers_of(centre["y"])
+        drawn = np.isfinite(y)
+        assert drawn.sum() == 32 and (x[drawn].min(), x[drawn].max()) == pytest.approx((5.05, 60))
+        assert y[drawn] == pytest.approx(50 + x[drawn] / 2)
+    assert "where all of them have values" in text
+    (name,) = [name for name in offered if name.endswith("passes.csv")]
+    rows = list(csv.DictReader(io.StringIO(offered[name]().decode())))
+    assert len(rows) == 32 and all(float(row["value"]) == pytest.approx(50 + float(row["passes"]) / 2) for row in rows)
+
+
+def numbers_of(sent: Any) -> np.ndarray:
+    """Return a column of a trace, as a list or packed."""
+    if isinstance(sent, dict):
+        return np.frombuffer(b64decode(sent["bdata"]), sent["dtype"]).astype(float)
+    return np.array([np.nan if value is None else value for value in sent], dtype=float)
 
 
 TABS = {

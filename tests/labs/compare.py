@@ -85,3 +85,15 @@ def fill(home: Home) -> list[int]:
             for seed in range(2)
         ]
         return [*ids, add(store, "reference", level=1.4)]
+
+
+def staggered(store: Store, *, last: Sequence[float] = (60, 60, 60), **changes: Any) -> list[int]:
+    """Add runs tested every 5 passes from 5.00, 5.03 and 5.05 on, whose accuracies lie 10 points apart: a mean over
+    all is 50 + passes / 2, wherever it is drawn.
+    """
+    ids = [add(store, trainers=2, seed=seed, steps=0, **changes) for seed in range(len(last))]
+    for seed, run_id in enumerate(ids):
+        passes = [5 * test + (0, 0.03, 0.05)[seed] for test in range(1, 13) if 5 * test <= last[seed]]
+        points = [Point(ACCURACY, round(100 * at), 40 + 10 * seed + at / 2, 2 * at, at) for at in passes]
+        store.worker.write(run_id, [RankBatch(0, points)])
+    return ids

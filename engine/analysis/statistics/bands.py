@@ -22,8 +22,8 @@ FEWEST_IN_BAND = 3
 
 @dataclass(frozen=True)
 class BandLine:
-    """A group at each position: its statistic, its band (NaN with fewer than two members), and the number of
-    members.
+    """A group at each position: its statistic, its band (NaN with fewer than two members), and the number of members:
+    all of them, or 0 where one has no value and the line has a gap.
     """
 
     centre: Floats
@@ -35,21 +35,17 @@ class BandLine:
 
 
 def line(values: Floats, statistic: Statistic = "mean", spread: Spread = "sd") -> BandLine:
-    """Return the line of values [members, positions]; non-finite values are ignored."""
-    there = np.isfinite(values)
-    count = there.sum(axis=0)
+    """Return the line of values [members, positions] where every member has a finite value: with members that come
+    and go, it would jump by their differences.
+    """
+    at = np.isfinite(values).all(axis=0) & (len(values) > 0)
     centre, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
     method = np.full(values.shape[1], "", dtype=object)
-    # Positions with the same members are computed together.
-    for mask in np.unique(there, axis=1).T if values.size else ():
-        if not mask.any():
-            continue
-        at = (there == mask[:, None]).all(axis=0)
-        part = values[np.ix_(mask, at)]
-        centre[at] = central(part, statistic)
-        if mask.sum() > 1 and spread != "none":
-            low[at], high[at], method[at] = _band(part, statistic, spread)
-    return BandLine(centre, low, high, count, method)
+    if at.any():
+        centre[at] = central(values[:, at], statistic)
+        if len(values) > 1 and spread != "none":
+            low[at], high[at], method[at] = _band(values[:, at], statistic, spread)
+    return BandLine(centre, low, high, np.where(at, len(values), 0), method)
 
 
 def _band(values: Floats, statistic: Statistic, spread: Spread) -> tuple[Floats, Floats, NDArray[Any] | str]:

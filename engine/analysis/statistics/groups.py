@@ -1,12 +1,14 @@
 """Runs that differ only in seed, as one number with its spread. Torch-free."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.analysis.statistics.confidence import FEWEST, ends
+from engine.store.records import ENDED, RunRow, is_complete
 
 
 @dataclass(frozen=True)
@@ -57,3 +59,12 @@ def grouped(found: Iterable[tuple[tuple[Hashable, ...], int, float]]) -> list[Gr
     for key, run_id, value in found:
         by_key.setdefault(key, {})[run_id] = value
     return [Group(key, values) for key, values in by_key.items()]
+
+
+def counted(runs: Sequence[RunRow]) -> NDArray[np.bool_]:
+    """Return which runs count in the curve of their group: all, but those still running only until one is complete.
+
+    A run that has just started would cut the line of complete ones down to its own few points.
+    """
+    some = any(map(is_complete, runs))
+    return np.array([not some or run.status in ENDED for run in runs], dtype=np.bool_)

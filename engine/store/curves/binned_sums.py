@@ -26,6 +26,7 @@ _POSITIONS = "SELECT count(*) FROM (SELECT DISTINCT {axis} FROM points WHERE met
 _FIRST_FROM = "SELECT id FROM points WHERE metric_id = ? AND id >= ? AND {axis} >= ? ORDER BY id LIMIT 1"
 _SUM = "SELECT sum(value), count(value), count(*) FROM points WHERE metric_id = ? AND id >= ? AND id < ?"
 _BEFORE = "SELECT {axis}, value FROM points WHERE metric_id = ? AND id < ? ORDER BY id DESC LIMIT 1"
+_AFTER = "SELECT {axis}, value FROM points WHERE metric_id = ? AND id >= ? ORDER BY id LIMIT 1"
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class Marks:
 
 @dataclass(frozen=True)
 class BinnedCell:
-    """A curve's values in one cell; an empty cell has the last point before it, if any: its position and value (None:
-    not finite).
+    """A curve's values in one cell; an empty cell has the points before and after it, if any: their positions and
+    values (None: not finite).
     """
 
     total: float
@@ -52,6 +53,7 @@ class BinnedCell:
     finite: int
     points: int
     before: tuple[float, float | None] | None = None
+    after: tuple[float, float | None] | None = None
 
 
 def marks(reader: Connection, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
@@ -103,6 +105,9 @@ def cells(reader: Connection, known: Marks, axis: Axis, edges: Sequence[float]) 
             if points:
                 found.append(BinnedCell(total or 0.0, finite, points))
                 continue
-            before = connection.execute(_BEFORE.format(axis=axis), [known.metric_id, start]).fetchone()
-            found.append(BinnedCell(0.0, 0, 0, None if before is None else (float(before[0]), before[1])))
+            ends = (
+                connection.execute(sql.format(axis=axis), [known.metric_id, start]).fetchone()
+                for sql in (_BEFORE, _AFTER)
+            )
+            found.append(BinnedCell(0.0, 0, 0, *(None if end is None else (float(end[0]), end[1]) for end in ends)))
         return found

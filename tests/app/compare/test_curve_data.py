@@ -11,7 +11,10 @@ from scipy import stats
 
 from app.charts import binned_sums, curve_data, curve_points
 from app.charts.binned_sums import in_cells
+from app.charts.curve_charts import GroupLine, of_groups
 from app.charts.curve_data import curves, group_line
+from app.charts.curve_tables import groups_frame
+from app.charts.line_styles import look
 from app.compare.groups import groups_of, lines_of
 from app.compare.zoom import joined, spliced
 from engine.analysis.statistics.bands import Spread, Statistic
@@ -174,6 +177,65 @@ def test_what_is_not_finite_or_not_recorded_is_a_gap_and_has_no_part_in_its_grou
     (line,) = lines_of(reader, groups, LOSS, "step", "mean", "sd", log=False)
     assert line is not None and list(line.members) == [ids[0]]
     assert lines_of(reader, groups, "no/such", "step", "mean", "sd", log=False) == [None]
+
+
+@pytest.mark.parametrize(("axis", "scale"), [("passes", 1), ("time", 2), ("step", 100)])
+@pytest.mark.parametrize("log", [False, True])
+def test_a_drawn_mean_of_staggered_tests_has_no_jump(
+    home: Home, reader: Reader, store: Store, axis: str, scale: float, log: bool
+) -> None:
+    groups = groups_of(reader.runs.some(compare.staggered(store)), ["trainers"])
+    (line,) = lines_of(reader, groups, ACCURACY, axis, "mean", "sd", log=log)
+    assert line is not None and (line.count, line.extent) == (3, "")
+    band, members, centre = of_groups([line], [look(0)]).figure["data"]
+    drawn = np.isfinite(centre["y"])
+    assert centre["x"][drawn] / scale == pytest.approx(
+        [x for x in sorted(5 * test + start for test in range(1, 13) for start in (0, 0.03, 0.05)) if 5.05 <= x <= 60]
+    )
+    assert centre["y"][drawn] == pytest.approx(50 + centre["x"][drawn] / scale / 2)
+    assert band["y"].min() == pytest.approx(42.525) and band["y"].max() == pytest.approx(90)
+    assert len(members["x"]) == 3 * (36 + 1) and np.nanmin(members["y"]) == pytest.approx(42.5)
+    frame = groups_frame([line], axis)
+    assert frame["value"].to_numpy() == pytest.approx(50 + frame[axis] / scale / 2) and set(frame["n"]) == {3}
+    (fine,) = lines_of(reader, groups, ACCURACY, axis, "mean", "sd", log=log, within=(5.04 * scale, 10.01 * scale))
+    assert fine is not None and set(fine.line.count) == {3}
+    joint = joined(line, fine).line
+    assert joint.centre.size == line.line.centre.size and set(joint.count) == {0, 3}
+
+
+def test_a_line_ends_with_its_first_run_and_says_so_and_running_ones_wait(
+    home: Home, reader: Reader, store: Store
+) -> None:
+    def drawn(ids: list[int]) -> GroupLine:
+        (found,) = lines_of(
+            reader, groups_of(reader.runs.some(ids), ["trainers"]), ACCURACY, "passes", "mean", "ci", log=False
+        )
+        assert found is not None
+        return found
+
+    short = compare.staggered(store, last=(60, 30, 60))
+    found = drawn(short)
+    there = found.line.count > 0
+    assert (found.values.x[there].min(), found.values.x[there].max()) == (5.05, 30.03)
+    assert found.line.centre[there] == pytest.approx(50 + found.values.x[there] / 2)
+    assert (
+        found.extent
+        == f"trainers 2: of its 3 runs, the line is drawn to 30.03 passes, where run {short[1]} (finished) ends."
+    )
+    assert np.isfinite(found.values.values[0]).sum() > there.sum(), "the other runs are drawn to their own ends"
+    on = compare.staggered(store, last=(60, 5), ended=False)
+    both_on = drawn(on)
+    assert both_on.count == 2 and "ends" in both_on.extent, "while none is complete, all count"
+    beside = drawn([short[0], *on])
+    assert beside.count == 1 and beside.members == [short[0], *on]
+    assert beside.line.centre == pytest.approx(40 + beside.values.x / 2, nan_ok=True)
+    assert beside.extent == f"trainers 2: runs {on[0]}, {on[1]} will count when complete."
+    early, late = (compare.add(store, trainers=2, seed=seed, steps=0) for seed in (7, 8))
+    for run_id, at in ((early, 1.0), (late, 2.0)):
+        store.worker.write(run_id, [RankBatch(0, [Point(ACCURACY, 1, 50.0, at, at)])])
+    apart = drawn([early, late])
+    assert set(apart.line.count) == {0} and "have no part of the x-axis in common" in apart.extent
+    assert groups_frame([apart], "passes").empty
 
 
 def test_bytes_are_all_ranks_together_and_go_on_where_a_run_was_resumed(

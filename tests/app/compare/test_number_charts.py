@@ -79,10 +79,9 @@ def test_a_short_curve_is_smoothed_less_so_that_it_lags_by_at_most_a_twentieth_o
 
 
 def group(members: int) -> GroupLine:
-    values = aligned([member(np.arange(5.0), np.arange(5.0) + place) for place in range(members)])
-    return GroupLine(
-        "trainers 2", [10 + place for place in range(members)], values, line(values.values, "mean", "range")
-    )
+    values = aligned([[member(np.arange(5.0), np.arange(5.0) + place)] for place in range(members)])
+    ids = [10 + place for place in range(members)]
+    return GroupLine("trainers 2", ids, values, line(values.values, "mean", "range"), members)
 
 
 def test_a_group_is_a_closed_band_its_members_and_its_line_with_their_count() -> None:

@@ -468,7 +468,7 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
 
 def test_a_note_for_several_charts_is_said_once_and_smoothing_stays_visible(home: Home, ids: list[int]) -> None:
     grouped = opened_at(runs="1-5", group="trainers", metrics=f"{LOSS},{ACCURACY}")
-    assert words(grouped).count("Between points a run keeps its last value") == 1
+    assert words(grouped).count("Between two points a run follows a straight line") == 1
     assert "Smoothing: not for groups." in words(grouped)
     single = opened_at(runs="1-5", metrics=f"{LOSS},{ACCURACY}", log="y")
     assert words(single).count("Values at or below 0 can't be shown on a log axis.") == 1
