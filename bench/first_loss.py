@@ -5,7 +5,6 @@ anew. Both in turn, on a fresh home each time. Run: python -m bench.first_loss [
 """
 
 import argparse
-import shutil
 import socket
 import tempfile
 import urllib.request
@@ -18,6 +17,7 @@ import psutil
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from bench.measuring import python, save, wait_until, wait_warm
+from engine.doctor.machine import installation, program
 from engine.home import Home
 from engine.store import Reader
 from engine.system.processes import end_session, identity
@@ -35,11 +35,10 @@ CHROMIUM = [
 
 
 def chromium() -> str:
-    """Return where the system's Chromium is; raises RuntimeError where it has none."""
-    names = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
-    if found := next((path for name in names if (path := shutil.which(name))), None):
+    """Return the path of the system's Chromium; raises RuntimeError if it has none."""
+    if found := program("chromium-headless-shell"):
         return found
-    raise RuntimeError("No Chromium was found: apt install chromium.")
+    raise RuntimeError(f"Chromium was not found: {installation(['chromium-headless-shell'])}.")
 
 
 DRAWN = """() => {

@@ -18,6 +18,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from engine.doctor.machine import CHROMIUM, PROGRAMS, installation, program
 from engine.home import ROOT, Home
 from engine.store import connection as connecting
 from engine.store.schema.upgrade import bring_up_to_date
@@ -54,9 +55,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: the last ones are short then."""
     first: dict[Path, int] = {}
     for item in items:
+        if item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.needs_program(CHROMIUM[0]))
         turn = 0 if item.get_closest_marker("browser") else 1 if item.get_closest_marker("processes") else 2
         first[item.path] = min(turn, first.get(item.path, turn))
     items.sort(key=lambda item: first[item.path])
+
+
+@pytest.hookimpl(tryfirst=True)  # before any fixture is made
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose programs are not installed; in CI fail it."""
+    needed = {name for mark in item.iter_markers("needs_program") for name in mark.args}
+    if missing := [name for name in PROGRAMS if name in needed and program(name) is None]:
+        line = f"{' and '.join(missing)} not found: {installation(missing)}"
+        if IN_CI:
+            pytest.fail(line)
+        pytest.skip(line)
 
 
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")

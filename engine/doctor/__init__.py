@@ -32,7 +32,7 @@ def examine(home: Home) -> Iterator[Finding]:
     yield from _guarded("store", lambda: storage.store(home))
     yield from _guarded("runner", lambda: storage.runner(home))
     yield from _guarded("data sets", lambda: storage.data_sets(home))
-    yield from _guarded("browser", machine.browser)
+    yield from _guarded("test programs", machine.test_programs)
 
 
 def _guarded(name: str, check: Callable[[], Finding]) -> Iterator[Finding]:

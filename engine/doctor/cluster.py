@@ -97,8 +97,9 @@ def _runner(home: Home) -> Finding | None:
     if found is None:
         return None
     restart = "Restart it from a shell in which squeue works: python -m engine stop, then python -m engine serve."
-    if shutil.which("sbatch", path=found.get("PATH", os.defpath)) is None:
-        return Finding("runner", "fail", "The running runner has no sbatch on its PATH, unlike this shell.", restart)
+    if missing := [name for name in COMMANDS if shutil.which(name, path=found.get("PATH", os.defpath)) is None]:
+        sentence = f"Not on the PATH of the running runner, unlike this shell's: {', '.join(missing)}."
+        return Finding("runner", "fail", sentence, restart)
     theirs, ours = (each.get("SLURM_CONF") or "the default" for each in (found, os.environ))
     if theirs != ours:
         return Finding("runner", "fail", f"SLURM_CONF of the running runner is {theirs}, here it is {ours}.", restart)

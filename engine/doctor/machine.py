@@ -1,4 +1,4 @@
-"""Checks of the machine: cores, memory, shared memory, open files, network, clock, browser."""
+"""Checks of the machine: cores, memory, shared memory, open files, network, clock, programs of tests."""
 
 import os
 import platform
@@ -6,6 +6,7 @@ import resource
 import shutil
 import sys
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +26,15 @@ RANK_MB = 600
 SHARED_LEAST, SHARED_ENOUGH = 256 * MB, 1 * GB
 FILES_LEAST, FILES_ENOUGH = 256, 1024
 CLOCK_SLACK_S = 5.0
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""Names of the browser; any of them serves the tests."""
+PROGRAMS = {
+    CHROMIUM[0]: "chromium-headless-shell fonts-dejavu-core",
+    "nginx": "nginx-light",
+    "caddy": "caddy",
+    "systemd-analyze": "systemd",
+}
+"""Programs that only the project's own tests need, and the packages of Debian that contain them."""
 
 
 def cores_and_memory() -> Finding:
@@ -176,13 +185,26 @@ def clock(home: Home) -> Finding:
     return Finding("clock", "ok", f"{text}.")
 
 
-def browser() -> Finding:
-    """Check for the browser, which only the project's own tests need."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+def program(name: str) -> str | None:
+    """Return the path of one of PROGRAMS, or None."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # not on the PATH of an ordinary user of Debian
+    names = CHROMIUM if name in CHROMIUM else (name,)
+    return next((found for each in names if (found := shutil.which(each, path=path))), None)
+
+
+def installation(missing: Iterable[str]) -> str:
+    """Return the command that installs some of PROGRAMS."""
+    return f"apt install {' '.join(PROGRAMS[name] for name in missing)}"
+
+
+def test_programs() -> Finding:
+    """Check for the programs that only the project's own tests need."""
+    missing = [name for name in PROGRAMS if program(name) is None]
+    needed = "only the project's own tests need them"
     return Finding(
-        "browser",
+        "test programs",
         "ok",
-        f"{found} is available for the browser tests."
-        if found
-        else "No Chromium; only the project's own browser tests need it.",
+        f"Not found: {', '.join(missing)} ({installation(missing)}); {needed}."
+        if missing
+        else f"{', '.join(PROGRAMS)} are available; {needed}.",
     )

@@ -83,8 +83,11 @@ def _submit(
     from submitit import SlurmExecutor
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-    if shutil.which("sbatch") is None:
-        raise SlurmUnavailable("sbatch is not installed on the runner's machine, so no job can be submitted.")
+    if missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]:  # submitit looks for srun
+        raise SlurmUnavailable(
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed on the runner's machine, "
+            "so no job can be submitted: install Slurm's client there (Debian: slurm-client)."
+        )
     usual = {
         "nodes": nodes,
         "ntasks_per_node": 1,

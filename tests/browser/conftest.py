@@ -1,12 +1,10 @@
-"""The system's Chromium, and real consoles for it; without a Chromium the tests are skipped, in CI they fail.
+"""The system's Chromium, and real consoles for it.
 
 What takes long to start is shared by the tests of this folder that a process runs one after the other: Chromium, a
 window's cache, and three consoles. A test adds runs of its own to what it shares, and ends them; ids come from the
 store.
 """
 
-import os
-import shutil
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 from playwright.sync_api import BrowserContext, Error, Locator, Page, Playwright, expect, sync_playwright
 
+from engine.doctor.machine import program
 from engine.home import Home
 from tests.browser.consoles import Console, Lab, Members
 from tests.browser.consoles import free_port as free_port
@@ -23,7 +22,6 @@ from tests.conftest import end_processes_of
 from tests.labs import small
 from tests.waiting import PATIENCE_S, wait_until
 
-CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SHOWN = """() => {
   const all = [...document.querySelectorAll('*')];
   const state = document.querySelector('[data-testid=stApp]')?.dataset.testScriptState;
@@ -242,14 +240,10 @@ def sign_in(page: Page, address: str, name: str, password: str, to: str = "/") -
 
 
 def chromium() -> str:
-    """Return where Chromium is; without it the test is skipped, in CI it fails."""
-    found = next((path for name in CHROMIUM if (path := shutil.which(name))), None)
-    if found:
-        return found
-    line = "No Chromium was found (apt install chromium); the browser tests need one."
-    if os.environ.get("CI"):
-        pytest.fail(line)
-    pytest.skip(line)
+    """Return the path of Chromium, for a test marked `browser`."""
+    found = program("chromium-headless-shell")
+    assert found, "Mark this test `browser`."
+    return found
 
 
 def zoom(page: Page, plot: Locator, to: float = 0.53, down: float = 0) -> None:

@@ -3,7 +3,6 @@ that stay under it.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
+from engine.doctor.machine import program
 from engine.home import ROOT, Home
 from engine.store import Store
 from tests.browser.conftest import FLAGS, chromium, free_port
@@ -32,16 +32,6 @@ http {{
   include {folder}/site.conf;
 }}
 """
-
-
-def program(name: str) -> str:
-    """Return where a program is; without it the test is skipped, in CI it fails."""
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if found:
-        return found
-    if os.environ.get("CI"):
-        pytest.fail(f"{name} was not found (apt install {name}).")
-    pytest.skip(f"{name} was not found (apt install {name}); the proxy configuration is tested with the real program.")
 
 
 @contextmanager
@@ -140,6 +130,7 @@ def abroad(tmp_path: Path) -> Iterator[Page]:
 
 
 @pytest.mark.browser
+@pytest.mark.needs_program("nginx")
 @pytest.mark.filterwarnings("ignore:.*certificate")
 def test_through_nginx_and_under_a_path_people_sign_in_and_watch_a_run(nginx: int, abroad: Page, run_id: int) -> None:
     host = f"https://{HOST}:{nginx}"
@@ -178,6 +169,7 @@ def test_through_nginx_and_under_a_path_people_sign_in_and_watch_a_run(nginx: in
 
 
 @pytest.mark.processes
+@pytest.mark.needs_program("caddy")
 def test_caddy_takes_the_file_that_we_ship(tmp_path: Path) -> None:
     told = os.environ | {"PARALLAB_SITE": HOST, "PARALLAB_UPSTREAM": "127.0.0.1:8501", "HOME": str(tmp_path)}
     words = [program("caddy"), "validate", "--adapter", "caddyfile", "--config", str(PROXIES / "Caddyfile")]

@@ -2,9 +2,7 @@
 with nothing lost.
 """
 
-import os
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -148,12 +146,8 @@ def test_runs_survive_what_the_runner_s_service_does() -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.needs_program("systemd-analyze")
 def test_systemd_finds_no_fault_with_the_unit_files(tmp_path: Path) -> None:
-    verify = shutil.which("systemd-analyze")
-    if verify is None:
-        if os.environ.get("CI"):
-            pytest.fail("systemd-analyze was not found (apt install systemd).")
-        pytest.skip("systemd-analyze was not found (apt install systemd).")
     for name in UNITS:  # it looks for the program and the page that a unit names
         text = (
             (FOLDER / name)
@@ -163,6 +157,6 @@ def test_systemd_finds_no_fault_with_the_unit_files(tmp_path: Path) -> None:
         )
         (tmp_path / name).write_text(text)
     ended = subprocess.run(
-        [verify, "verify", "--man=no", *(tmp_path / name for name in UNITS)], capture_output=True, text=True
+        ["systemd-analyze", "verify", "--man=no", *(tmp_path / name for name in UNITS)], capture_output=True, text=True
     )
     assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")

@@ -73,7 +73,7 @@ def test_all_that_is_wrong_is_named_at_once_each_with_its_cure(tmp_path: Path, i
         assert findings[name]["state"] == "fail"
         assert words in findings[name]["sentence"]
         assert cure in findings[name]["cure"]
-    assert {"store", "data sets", "browser"} <= findings.keys(), "everything else is still looked at"
+    assert {"store", "data sets", "test programs"} <= findings.keys(), "everything else is still looked at"
 
 
 @pytest.mark.processes

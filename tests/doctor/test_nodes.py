@@ -8,8 +8,8 @@ import pytest
 
 from engine.cluster.targets import Cluster
 from engine.doctor import Finding
+from engine.doctor.cluster import COMMANDS, examine_cluster
 from engine.doctor.cluster import _runner as runner_finding
-from engine.doctor.cluster import examine_cluster
 from engine.doctor.nodes import FileEcho, judge
 from engine.errors import UnknownName
 from engine.home import Home
@@ -144,7 +144,8 @@ def test_a_runner_with_another_slurm_than_this_shell_is_told(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], state: str
 ) -> None:
     """The runner submits the jobs, whatever this shell can do."""
-    (tmp_path / "sbatch").touch(mode=0o755)
+    for name in COMMANDS:
+        (tmp_path / name).touch(mode=0o755)
     here = {"PATH": str(tmp_path), "SLURM_CONF": "/this"}
     for name, value in here.items():
         monkeypatch.setenv(name, value)

@@ -1,6 +1,5 @@
 """What Slurm's commands are given, and what their words mean."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -25,12 +24,33 @@ pytestmark = pytest.mark.processes
 def test_a_controller_that_can_not_be_asked_has_refused_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, kind: type[Exception]
 ) -> None:
-    (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho 'sbatch: error: {words}' >&2\nexit 1\n")
-    (tmp_path / "sbatch").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    (tmp_path / "job").mkdir()
+    commands(tmp_path, monkeypatch, sbatch=f"echo 'sbatch: error: {words}' >&2\nexit 1", srun="")
     with pytest.raises(kind, match=words.partition(":")[0]):
-        slurm.submit_probe(Cluster(name="lab", shared=tmp_path, cores=1), "parallab-x", tmp_path / "job", 1)
+        submit(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("installed", "named"), [({}, "sbatch and srun are"), ({"sbatch": ""}, "srun is"), ({"srun": ""}, "sbatch is")]
+)
+def test_what_is_missing_of_slurm_is_named_before_a_job_is_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: dict[str, str], named: str
+) -> None:
+    commands(tmp_path, monkeypatch, **installed)
+    with pytest.raises(SlurmUnavailable, match=f"^{named} not installed on the runner's machine.*slurm-client"):
+        submit(tmp_path)
+
+
+def commands(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
+    """Make shell scripts the only commands of Slurm."""
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def submit(folder: Path) -> None:
+    (folder / "job").mkdir()
+    slurm.submit_probe(Cluster(name="lab", shared=folder, cores=1), "parallab-x", folder / "job", 1)
 
 
 def test_a_job_ends_where_its_checkout_is_none(tmp_path: Path) -> None:
