@@ -31,7 +31,7 @@ with settings:
     values = config_form.values_of(experiment)
     experiment_picker.presets(experiment, preset, values)
     config, problems = config_form.check(experiment, values)
-    config_form.form(experiment, problems)
+    config_form.form(experiment, problems, config)
     experiment_picker.keep(experiment, values)
 with launch:
     launchpad(experiment, preset, config, values, problems)

@@ -16,7 +16,7 @@ from app.sweep.header import to_scaling
 from app.ui import widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
-from app.ui.time_difference import disturbed_choice
+from app.ui.time_difference import disturbed_choice, show_unequal_work
 from engine.analysis.scaling.scaling_data import by_values, count_fields, differing
 from engine.errors import EngineError
 
@@ -91,6 +91,7 @@ with reading() as reader:
     with page_capture.keeping() as shown:
         page_capture.facts("Shown", [("X-axis", along or ""), ("Group by", line or "")])
         groups = by_values(filter(None, (along, line)), finished)
+        show_unequal_work(groups, reader)
         whole = view != VIEWS[2] and disturbed_choice(groups, reader)
         found = of_runs(finished, reader, along, line, with_disturbed=whole) if view != VIEWS[2] else ""
         if view == VIEWS[2]:

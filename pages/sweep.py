@@ -18,10 +18,11 @@ from app.ui import components, widgets
 from app.ui.html import breadcrumb, duel_link, link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
-from app.ui.time_difference import complete, disturbed_choice, time_difference
+from app.ui.time_difference import complete, disturbed_choice, show_unequal_work, time_difference
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.sweep_cells import measured
+from engine.analysis.total_work import counted
 from engine.sweep.repeats import missing
 
 NEWEST = 50
@@ -59,6 +60,7 @@ def page(sweep_id: int) -> None:
         with page_capture.keeping() as shown:
             page_capture.facts("Sweep", sweep_facts(sweep, runs))
             groups = by_values(sweep.fields, runs)
+            show_unequal_work(counted(groups), reader)
             whole = view != VIEWS[3] and disturbed_choice(groups, reader)
             found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
             if view == VIEWS[0]:

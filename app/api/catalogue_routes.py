@@ -18,6 +18,7 @@ from app.api.lab_shapes import (
     SweepTold,
 )
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
+from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.errors import UnknownName
 from engine.experiment.definition import Experiment
 from engine.home import Home
@@ -83,7 +84,8 @@ def sweep(sweep_id: Annotated[int, Path(ge=1, le=MOST_ID, description="The sweep
     """Return one sweep and the ids of its runs."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         found, run_ids = reader.sweeps.one(sweep_id), [run.id for run in reader.sweeps.runs(sweep_id)]
-    return SweepInFull(**SweepTold.model_validate(found).model_dump(), run_ids=run_ids)
+        unequal = unequal_of_sweep(reader, sweep_id)
+    return SweepInFull(**SweepTold.model_validate(found).model_dump(), run_ids=run_ids, unequal_work=unequal)
 
 
 def _card(found: Experiment) -> dict[str, Any]:

@@ -38,12 +38,19 @@ class SweepTold(Shape):
     exclusive: bool = Field(description="Whether its runs are exclusive: each runs alone on the machine.")
     stop_after: int | None = Field(description="Number of failed cells after which the queued runs are cancelled.")
     figure: str = Field(description="Published figure that the sweep reproduces; empty for none.")
+    equal_work: dict[str, Any] = Field(
+        description="Length and varied settings of the config whose total work each run does; empty where the length "
+        "is the same in all runs."
+    )
 
 
 class SweepInFull(SweepTold):
     """A sweep with the ids of its runs; GET /runs?sweep=ID returns the runs."""
 
     run_ids: list[Id] = Field(description="In queue order.")
+    unequal_work: str = Field(
+        description="That the values do unequal total work, with the work of each, as a sentence; empty if they don't."
+    )
 
 
 class SweepList(Shape):

@@ -44,7 +44,8 @@ def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int,
     presets = {run.preset for run in runs}
     preset = presets.pop() if len(presets) == 1 else None
     first = {name: value for name, value in runs[0].config.items() if name not in sweep.grid} | {
-        SEED: sweep.seeds[0] if sweep.seeds else 0
+        SEED: sweep.seeds[0] if sweep.seeds else 0,
+        **sweep.equal_work,
     }
     over = sweep.draw["over"] if sweep.draw else {field: _values(sweep.grid[field]) for field in sweep.fields}
     more = [
@@ -53,6 +54,7 @@ def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int,
         *([f"--seeds {len(sweep.seeds)}"] if len(sweep.seeds) > 1 else []),
         *(["--exclusive"] if sweep.exclusive and not sweep.timing else []),
         *([f"--timing --within {100 * sweep.timing.within:g} --most {sweep.timing.most}"] if sweep.timing else []),
+        *(["--equal-work"] if sweep.equal_work else []),
         *([f"--stop-after {sweep.stop_after}"] if sweep.stop_after else []),
         *([f"--name {shlex.quote(sweep.name)}"] if sweep.name else []),
     ]

@@ -128,7 +128,7 @@ def _launch(
     asked: Terms,
 ) -> None:
     """Launch what the form holds; a preset with changed settings is not recorded as the run's preset."""
-    kept = values if draft is None else draft.base
+    kept = values if draft is None else draft.fixed
     changed = preset is not None and bool(changes_of(found, preset, kept))
     began_as = None if changed else preset
     if draft:
@@ -144,6 +144,7 @@ def _launch(
                 stop_after=draft.stop_after,
                 terms=asked,
                 timing=draft.timing,
+                equal_work=draft.equal_work,
             )
         )
     elif config:

@@ -31,7 +31,7 @@ class Draft:
     """The content of the section; without a plan it is invalid, and the section shows why."""
 
     base: Mapping[str, Any]
-    """The form's values of the fields that do not vary."""
+    """The form's values of the fields that do not vary, or of all fields with `equal_work`."""
     grid: Mapping[str, tuple[Any, ...]]
     seeds: int
     plan: Plan | None = None
@@ -39,6 +39,14 @@ class Draft:
     stop_after: int | None = None
     timing: Timing | None = None
     """For a sweep for timing, when it stops repeating; `seeds` is then the fewest runs per combination."""
+    equal_work: bool = False
+    """Whether the length is adjusted so that all runs do the total work of the form; `base` then has all its values."""
+
+    @property
+    def fixed(self) -> Mapping[str, Any]:
+        """The form's values of the fields that do not vary."""
+        varied = self.draw.over if self.draw else self.grid
+        return {name: value for name, value in self.base.items() if name not in varied}
 
 
 def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
@@ -73,11 +81,14 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
     with st.container(horizontal=True):
         seeds, timing = _timing(found) if purpose == TIMING else (_seeds(found), None)
         stop_after = _stop_after(found)
-    draft, problems = _draft(found, values, texts, seeds, draw, timing, stop_after)
+    equal = found.work is not None and _equal_work(found)
+    draft, problems = _draft(found, values, texts, seeds, draw, timing, stop_after, equal)
     for sentence in problems:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
         st.caption(as_text(_summary(draft.plan, draft.seeds, draw, timing)))
+        if said := lengths_in_words(found, draft.plan):
+            st.caption(as_text(said))
     return draft
 
 
@@ -91,6 +102,7 @@ def start(found: Experiment, ready: ReadySweep) -> None:
         f"sweep.second.{found.name}": fields[1] if len(fields) > 1 else NOTHING,
         f"sweep.seeds.{found.name}": ready.seeds,
         f"sweep.purpose.{found.name}": TIMING if ready.is_timed else LEARNING,
+        f"sweep.equal.{found.name}": ready.equal_work,
         **{f"sweep.values.{found.name}.{field}": text for field, text in ready.over.items()},
     }
     for key, value in filled.items():
@@ -130,6 +142,34 @@ def _timing(found: Experiment) -> tuple[int, Timing]:
         persist_state="session",
     )
     return fewest, Timing(within / 100, most)
+
+
+def _equal_work(found: Experiment) -> bool:
+    return st.toggle(
+        "Equal total work",
+        key=f"sweep.equal.{found.name}",
+        help=(
+            "Adjusts the length (epochs, rounds, episodes) per value, so that each run does the total work of the form "
+            "above. Otherwise the length is the same in all runs."
+        ),
+        persist_state="session",
+    )
+
+
+def lengths_in_words(found: Experiment, planned: Plan) -> str:
+    """Return the total work of the runs of a sweep, and their lengths where these differ; empty if none is counted."""
+    if found.work is None:
+        return ""
+    cells = [cell for cell in planned.cells if cell.values[SEED] == planned.grid[SEED][0]]
+    works = [found.work(cell.config) for cell in cells]
+    totals = list(dict.fromkeys(work.shortly() for work in sorted(works, key=lambda work: work.amount)))
+    length = works[0].length
+    if len(totals) > 1:
+        cure = "" if length in planned.grid else " Turn on Equal total work to compare the values."
+        return f"Unequal total work: {totals[0]} to {totals[-1]}.{cure}"
+    lengths = dict.fromkeys(getattr(cell.config, length) for cell in cells)
+    varied = f", with {length} {', '.join(map(str, lengths))}" if len(lengths) > 1 else ""
+    return f"Total work of each run: {totals[0]}{varied}."
 
 
 def _stop_after(found: Experiment) -> int | None:
@@ -204,9 +244,10 @@ def _draft(
     draw: Draw | None,
     timing: Timing | None,
     stop_after: int | None,
+    equal_work: bool,
 ) -> tuple[Draft, list[str]]:
     """Return the draft with its plan, or without one and the error messages."""
-    base = {name: value for name, value in values.items() if name not in texts}
+    base = {name: value for name, value in values.items() if equal_work or name not in texts}
     grid: dict[str, tuple[Any, ...]] = {}
     problems: list[str] = []
     for field, text in {} if draw else texts.items():
@@ -214,13 +255,14 @@ def _draft(
             grid[field] = read_values(found.config, field, text)
         except ConfigError as error:
             problems += [problem.sentence for problem in error.problems]
-    draft = Draft(base, grid, seeds, None, draw, stop_after, timing)
+    draft = Draft(base, grid, seeds, None, draw, stop_after, timing, equal_work)
     if problems:
         return draft, problems
     try:
         if timing:
             timing.checked(fewest=seeds)
-        return replace(draft, plan=plan(found.name, base, grid, seeds, draw=draw, exclusive=timing is not None)), []
+        planned = plan(found.name, base, grid, seeds, draw=draw, exclusive=timing is not None, equal_work=equal_work)
+        return replace(draft, plan=planned), []
     except ConfigError as error:
         return draft, [problem.sentence for problem in error.problems]
 

@@ -8,7 +8,7 @@ from app.export.rerun_commands import sweep_again
 from app.export.view_downloads import here, view_downloads
 from app.export.view_report import Environments
 from app.report.page_capture import Noted
-from app.sweep.header import name_of
+from app.sweep.header import equal_work, name_of
 from app.ui.run_state import status_counts
 from engine.analysis.run_values import lower_title
 from engine.analysis.seedings import mixture
@@ -37,6 +37,7 @@ def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         ("Recorded", "in another lab" if sweep.is_imported else ""),
         ("Random search", f"{sweep.draw['count']} draws, seed {sweep.draw['seed']}" if sweep.draw else ""),
         ("Caution", mixture(runs)),
+        *equal_work(sweep, runs),
         ("Timing", "exclusive (one run at a time)" if sweep.exclusive else ""),
     ]
 

@@ -15,6 +15,7 @@ from engine.analysis.run_values import lower_title
 from engine.analysis.scaling.scaling_data import count_fields
 from engine.analysis.seedings import mixture
 from engine.analysis.sweep_cells import is_warm_up, measured, newest
+from engine.analysis.total_work import declared
 from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import ENDED, RunRow, reached_budget
@@ -58,6 +59,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             *([("Recorded", "in another lab; see each run for its source")] if sweep.is_imported else []),
             *([("Random search", f"{sweep.draw['count']} draws, seed {sweep.draw['seed']}")] if sweep.draw else []),
             *_timing(sweep, runs),
+            *equal_work(sweep, runs),
             *(
                 [("Stop after", f"{sweep.stop_after} {'failure' if sweep.stop_after == 1 else 'failures'}")]
                 if sweep.stop_after
@@ -65,6 +67,16 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ),
         ]
     )
+
+
+def equal_work(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
+    """Return the total work of each run of a sweep with equal total work, and the lengths that give it."""
+    length = next((name for name in sweep.equal_work if name not in sweep.fields), "")
+    work = declared(runs[0].experiment, runs[0].config) if runs else None
+    if not length or not work:
+        return []
+    lengths = dict.fromkeys(value_in_words(run.config.get(length)) for run in runs)
+    return [("Equal total work", f"{work.shortly()} in each run; {lower_title(length)} {', '.join(lengths)}")]
 
 
 def _unknown_medians(sweep: Sweep, runs: Sequence[RunRow]) -> str:

@@ -59,18 +59,22 @@ def check(experiment: Experiment, values: Mapping[str, Any]) -> tuple[Config | N
     return (None, missing) if missing else (config, {})
 
 
-def form(experiment: Experiment, problems: Problems) -> None:
-    """Draw the fields of an experiment's config, advanced ones collapsed, each with its error message below."""
+def form(experiment: Experiment, problems: Problems, config: Config | None = None) -> None:
+    """Draw the fields of an experiment's config, advanced ones collapsed, each with its error message below; below the
+    length of the run, the total work of `config`.
+    """
+    work = experiment.work(config) if experiment.work and config else None
+    notes = {work.length: f"Total: {work.in_words()}"} if work else {}
     fields = experiment.config.model_fields
     plain = [name for name in fields if not is_advanced(fields[name])]
     own = [name for name in plain if name not in Config.model_fields] + [
         name for name in plain if name in Config.model_fields
     ]
     advanced = [name for name in fields if is_advanced(fields[name])]
-    _grid(experiment, own, problems)
+    _grid(experiment, own, problems, notes)
     if advanced:
         with st.expander("Advanced", expanded=any(name in problems for name in advanced)):
-            _grid(experiment, advanced, problems)
+            _grid(experiment, advanced, problems, notes)
 
 
 def label_of(name: str, field: FieldInfo) -> str:
@@ -89,13 +93,15 @@ def help_of(field: FieldInfo) -> str:
     return as_text(f"{text} Allowed: {' and '.join(rules)}." if rules else text)
 
 
-def _grid(experiment: Experiment, names: list[str], problems: Problems) -> None:
+def _grid(experiment: Experiment, names: list[str], problems: Problems, notes: Mapping[str, str]) -> None:
     for start in range(0, len(names), 2):
         for column, name in zip(st.columns(2, gap="medium"), names[start : start + 2], strict=False):
             with column:
                 _field(name, experiment.config.model_fields[name], key_of(experiment.name, name))
                 if name in problems:
                     st.markdown(f":red[{as_text(problems[name])}]")
+                elif name in notes:
+                    st.caption(as_text(notes[name]))
 
 
 def _field(name: str, field: FieldInfo, key: str) -> None:

@@ -11,6 +11,7 @@ from app.ui.html import as_text
 from engine.analysis.disturbance import MOST_NAMED, in_words
 from engine.analysis.scaling.targets import Goal
 from engine.analysis.scaling.time_difference import Compares, is_work_unequal, not_comparable, time_spent, why_faster
+from engine.analysis.total_work import unequal_work_of
 from engine.store import Reader
 from engine.store.records import RunRow, is_complete
 
@@ -48,6 +49,13 @@ def disturbed_choice(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> 
             st.markdown(as_text(said), width="content")
             page_capture.words([said])
     return whole
+
+
+def show_unequal_work(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> None:
+    """Show that the compared groups of runs do unequal total work, whatever metric is shown; nothing if they don't."""
+    if said := unequal_work_of(groups, reader):
+        st.markdown(f":orange-badge[Caution] {as_text(said)}")
+        page_capture.words([said])
 
 
 def _are_too_few(groups: Mapping[str, Sequence[RunRow]]) -> bool:

@@ -44,6 +44,7 @@ def described(found: Experiment) -> dict[str, Any]:
             name: {
                 "sentence": preset.sentence,
                 "takes": preset.takes,
+                "work": found.work(found.configure(name)) if found.work else None,
                 "settings": preset.settings,
                 "expects": preset.expects,
             }
@@ -68,7 +69,7 @@ def _setting(found: Experiment, name: str) -> dict[str, Any]:
 
 def _in_full(found: Experiment) -> str:
     presets = [
-        (name, preset.takes, " ".join(f"{key}={value}" for key, value in preset.settings.items()))
+        (name, _work(found, name), preset.takes, " ".join(f"{key}={value}" for key, value in preset.settings.items()))
         for name, preset in found.presets.items()
     ]
     settings = [
@@ -80,7 +81,7 @@ def _in_full(found: Experiment) -> str:
             f"{found.title} ({found.name}): {found.sentence}",
             f"Source: {found.source}",
             "",
-            table(("PRESET", "TAKES", "SETS"), presets),
+            table(("PRESET", "TOTAL WORK", "TAKES", "SETS"), presets),
             "",
             table(
                 ("SETTING", "DEFAULT", "ALLOWED", "DESCRIPTION"),
@@ -88,6 +89,11 @@ def _in_full(found: Experiment) -> str:
             ),
         )
     )
+
+
+def _work(found: Experiment, preset: str) -> str:
+    """Return the total work of a run of a preset; a dash where none is counted."""
+    return found.work(found.configure(preset)).in_words() if found.work else "–"
 
 
 def _allowed(found: Experiment, name: str) -> str:

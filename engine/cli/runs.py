@@ -5,6 +5,7 @@ from typing import TypedDict, get_args
 
 import click
 
+from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.cli.answers import duration, moment, print_json, table
 from engine.cli.frame import json_option
 from engine.home import Home
@@ -78,6 +79,7 @@ def list_command(
         order = reader.fields.order(sort) if sort else None
         rows = reader.runs.find(**asked, matching=matching, archived=away, order=order, limit=limit, offset=offset)
         total = reader.runs.count(**asked, matching=matching, archived=away)
+        unequal = unequal_of_sweep(reader, sweep) if sweep is not None else ""
     for note in matching.notes:
         click.echo(note, err=True)
     if as_json:
@@ -93,6 +95,8 @@ def list_command(
         click.echo(table(headings, [_cells(row) for row in rows]))
         if total > len(rows):
             click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.")
+        if unequal:
+            click.echo(unequal)
 
 
 def _cells(row: RunRow) -> tuple[object, ...]:

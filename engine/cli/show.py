@@ -7,6 +7,7 @@ import click
 
 from engine.analysis.disturbance import in_words, named
 from engine.analysis.result import ranked
+from engine.analysis.total_work import declared
 from engine.cli.answers import duration, moment, number, plain, print_json, table
 from engine.cli.frame import json_option
 from engine.home import Home
@@ -135,6 +136,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "resumed as": _named(found["resumed_as"]),
         "retried as": _named(found["retried_as"]),
         "chain": _named(found["chain"]) if len(found["chain"]) > 2 else "",
+        "total work": work.in_words() if (work := declared(run.experiment, found["config"])) else "",
         "limits": _terms(run),
         "created": moment(run.created_at),
         "started": moment(run.started_at),

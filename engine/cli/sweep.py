@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import click
 
+from engine.analysis.scaling.scaling_data import unequal_of_sweep
+from engine.analysis.total_work import declared
 from engine.cli.answers import print_json
 from engine.cli.frame import json_option, owner_option, terms_options
 from engine.cli.launch import STORE_TIMEOUT_S
@@ -91,6 +93,11 @@ def sweep_command() -> None:
     "--most", metavar="N", type=int, help="With --timing: maximum number of runs per combination.  [default: 12]"
 )
 @click.option(
+    "--equal-work",
+    is_flag=True,
+    help="Adjust the length (epochs, rounds, episodes) per value, so that all runs do the total work of the settings.",
+)
+@click.option(
     "--stop-after",
     metavar="N",
     type=click.IntRange(1),
@@ -113,6 +120,7 @@ def launch_command(
     timing: bool,
     within: float | None,
     most: int | None,
+    equal_work: bool,
     stop_after: int | None,
     title: str,
     terms: Terms,
@@ -149,6 +157,7 @@ def launch_command(
         stop_after=stop_after,
         terms=terms,
         timing=wanted if timing else None,
+        equal_work=equal_work,
     )
     _tell_new(home, sweep_id, None, as_json, no_runner)
     if not as_json:
@@ -254,14 +263,21 @@ def _tell_new(home: Home, sweep_id: int, new: set[int] | None, as_json: bool, no
     if not no_runner:
         see_to_runner(home)
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
-        runs = [run for run in reader.sweeps.runs(sweep_id) if new is None or run.id in new]
-        fields = reader.sweeps.one(sweep_id).fields
+        every, fields = reader.sweeps.runs(sweep_id), reader.sweeps.one(sweep_id).fields
+        unequal = unequal_of_sweep(reader, sweep_id)
+    runs = [run for run in every if new is None or run.id in new]
     if as_json:
         print_json({"id": sweep_id, "runs": [run.id for run in runs]})
         return
     click.echo(f"Sweep {sweep_id}: {len(runs)} {'run' if len(runs) == 1 else 'runs'} queued.")
+    work = None
     for run in runs:
-        click.echo(f"  run {run.id}: {told({name: run.config[name] for name in (*fields, 'seed')})}")
+        work = declared(run.experiment, run.config)
+        told_work = f" ({work.shortly()})" if work else ""
+        click.echo(f"  run {run.id}: {told({name: run.config[name] for name in (*fields, 'seed')})}{told_work}")
+    if unequal:
+        cure = "" if work is None or work.length in fields else " To make it equal, launch with --equal-work."
+        click.echo(f"{unequal}{cure}")
 
 
 def _tell_held(sweep_id: int, queued: list[int], held: bool, as_json: bool) -> None:

@@ -1,10 +1,11 @@
 """The planned runs of a duel with their tests, and whether each spent the whole budget. Torch-free."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import nan
 
+from engine.analysis.total_work import unequal_work_of
 from engine.analysis.tuning import Spent, at_budget
 from engine.config import Config
 from engine.duel.methods import pace
@@ -70,6 +71,8 @@ class DuelEvidence:
     token: int = 0
     runs: Mapping[int, Sequence[RunRow]] = field(default_factory=dict)
     """All runs of each sweep, including other attempts and runs added by hand."""
+    unequal_work: str = ""
+    """That the strategies did unequal work in their complete evaluation runs, as a sentence; empty if they didn't."""
 
     def of(self, stage: Stage, strategy: int | None = None) -> list[Tried]:
         """Return the planned runs of a stage, of one strategy or all."""
@@ -92,20 +95,21 @@ def gather(reader: Reader, duel_id: int) -> DuelEvidence:
             for point in reader.studies.tested(ids[start : start + AT_ONCE], [duel.metric]):
                 tested.setdefault(point.run_id, []).append(point)
         furthest = reader.duels.furthest(ids)
-    sweeps = {(part.stage, part.strategy): part.sweep_id for part in stored.parts}
-    cells = []
-    for stage, place in product(STAGES[: 1 + (stored.stage == "judging")], range(len(duel.strategies))):
-        one, own = duel.strategies[place], runs.get(sweeps.get((stage, place), 0), [])
-        for seed in duel.tuning if stage == "tuning" else duel.judging:
-            for rate in duel.rates if stage == "tuning" else (own[0].config[RATE] if own else nan,):
-                tries = [
-                    _tried(duel, one, place, stage, run, tested.get(run.id, ()), furthest.get(run.id, _NEVER))
-                    for run in own
-                    if _is(run, rate, seed)
-                ]
-                newest = tries[-1] if tries else Tried(place, stage, rate, seed)
-                cells.append(next((each for each in reversed(tries) if each.complete), newest))
-    return DuelEvidence(stored, duel, tuple(cells), token, runs)
+        sweeps = {(part.stage, part.strategy): part.sweep_id for part in stored.parts}
+        cells = []
+        for stage, place in product(STAGES[: 1 + (stored.stage == "judging")], range(len(duel.strategies))):
+            one, own = duel.strategies[place], runs.get(sweeps.get((stage, place), 0), [])
+            for seed in duel.tuning if stage == "tuning" else duel.judging:
+                for rate in duel.rates if stage == "tuning" else (own[0].config[RATE] if own else nan,):
+                    tries = [
+                        _tried(duel, one, place, stage, run, tested.get(run.id, ()), furthest.get(run.id, _NEVER))
+                        for run in own
+                        if _is(run, rate, seed)
+                    ]
+                    newest = tries[-1] if tries else Tried(place, stage, rate, seed)
+                    cells.append(next((each for each in reversed(tries) if each.complete), newest))
+        found = DuelEvidence(stored, duel, tuple(cells), token, runs)
+        return replace(found, unequal_work=unequal_work_of(by_strategy(found), reader))
 
 
 def by_strategy(found: DuelEvidence) -> dict[str, list[RunRow]]:

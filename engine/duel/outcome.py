@@ -86,7 +86,12 @@ def outcome(found: DuelEvidence) -> DuelOutcome:
         verdict(list(values), pairs, duel.margin, unit_of(duel.metric)) if known else "",
         target,
         tuple(reached(with_failed, target, duel.budget.amount, better)) if target is not None and known else (),
-        (*_of_rules(found, older), *([disturbed] if disturbed else []), *_cautions(found, judged)),
+        (
+            *filter(None, (found.unequal_work,)),
+            *_of_rules(found, older),
+            *([disturbed] if disturbed else []),
+            *_cautions(found, judged),
+        ),
     )
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Literal
 
+from engine.experiment.work import Work
+
 Kind = Literal["seconds", "passes", "updates", "bytes"]
 KINDS: tuple[Kind, ...] = ("seconds", "passes", "updates", "bytes")
 
@@ -81,3 +83,9 @@ class Contender:
     """Gradients per update under a config."""
     given: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda settings: {}
     """Settings that the duel derives from all others; a strategy's own settings take precedence."""
+
+    def work(self, config: Any, pass_size: int) -> Work:
+        """Return the total work of a run of that config, whose passes have `pass_size` samples."""
+        pace = self.pace(config)
+        passes = getattr(config, self.length) * pace.passes
+        return Work(self.length, round(passes * pass_size), passes=passes, updates=passes * pace.updates)

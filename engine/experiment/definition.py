@@ -12,6 +12,7 @@ from engine.errors import UnknownName
 from engine.experiment.contender import Contender
 from engine.experiment.ideal_lines import Scaling
 from engine.experiment.result import ACCURACY, Result
+from engine.experiment.work import Work
 
 MessagePattern = Literal[
     "batched server",
@@ -58,6 +59,8 @@ class ReadySweep:
     seeds: int = 3
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the preset's."""
+    equal_work: bool = False
+    """Whether the length is adjusted so that all its runs do the same total work."""
     is_timed: bool = False
     """Whether it is a sweep for timing: one run at a time, repeated until the median times are known."""
 
@@ -108,6 +111,8 @@ class Experiment:
     """Sweeps offered on the launch page."""
     resumable: bool = False
     """Whether its runs save checkpoints (`checkpoint_every_s`) that another run can resume."""
+    work: Callable[[Any], Work] | None = None
+    """The total work of a run of that config; None where runs train nothing."""
 
     # ---- one run
     result: Result = ACCURACY

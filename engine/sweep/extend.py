@@ -29,10 +29,19 @@ def plan_more(
     not vary, and what `engine.sweep.plan` raises.
     """
     _check(sweep, more, seeds, draws)
-    base = {name: value for name, value in runs[0].config.items() if name not in sweep.fields} | {SEED: sweep.seeds[0]}
+    base = {name: value for name, value in runs[0].config.items() if name not in sweep.fields}
+    base |= {SEED: sweep.seeds[0], **sweep.equal_work}
     draw = Draw(sweep.draw["count"] + draws, sweep.draw["seed"], sweep.draw["over"]) if sweep.draw else None
     grid = {field: (*sweep.grid[field], *more.get(field, ())) for field in sweep.fields}
-    whole = plan(sweep.experiment, base, grid, len(sweep.seeds) + seeds, draw=draw, exclusive=sweep.exclusive)
+    whole = plan(
+        sweep.experiment,
+        base,
+        grid,
+        len(sweep.seeds) + seeds,
+        draw=draw,
+        exclusive=sweep.exclusive,
+        equal_work=bool(sweep.equal_work),
+    )
     there = tries(sweep, runs)
     missing = [cell for cell in whole.cells if tuple(cell.values[name] for name in sweep.grid) not in there]
     if sweep.timing:

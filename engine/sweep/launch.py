@@ -14,6 +14,7 @@ from engine.registry import experiment
 from engine.store import NewRun, Store
 from engine.store.runs.commands import NAME_LENGTH, checked_name
 from engine.store.sweeps.sweeps import SEED, Timing
+from engine.sweep.equal_work import settings_of_work
 from engine.sweep.plan import Plan, SweepCell, plan
 from engine.sweep.random_search import Draw
 from engine.system.machine import Machine, demand
@@ -36,16 +37,19 @@ def launch_sweep(
     terms: Terms = USUAL,
     figure: str = "",
     timing: Timing | None = None,
+    equal_work: bool = False,
 ) -> int:
     """Queue all runs of a sweep in one transaction and return the sweep's id.
 
     After `stop_after` failed cells the queued runs are cancelled; `figure` names the published figure that it
-    reproduces. A preset of which other settings than the varied ones were changed is not recorded. With `timing` it
+    reproduces. A preset of which other settings than the varied ones were changed is not recorded. `equal_work` gives
+    every combination the total work of `base`. With `timing` it
     is exclusive, begins with a warm-up run, and the runner adds runs of each combination to the `seeds` ones until
     its median time is known. Raises what `plan` raises, DeviceError for a run that could never run here, StoreBusy
     if the store is locked.
     """
-    usual = experiment(name).configure(preset)
+    known = experiment(name)
+    usual = known.configure(preset)
     owner, title = owner_of(owner), checked_name(title)
     if stop_after is not None and stop_after < 1:
         raise ConfigError(
@@ -57,9 +61,11 @@ def launch_sweep(
             ]
         )
     exclusive = exclusive or timing is not None
-    planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive)
-    fixed = planned.cells[0].config.model_dump(exclude={*planned.grid})
-    if fixed != usual.model_dump(exclude={*planned.grid}):
+    planned = plan(name, base, grid, seeds, draw=draw, exclusive=exclusive, equal_work=equal_work)
+    fields = [field for field in planned.grid if field != SEED]
+    equal = settings_of_work(known, base, fields) if equal_work else {}
+    fixed = planned.cells[0].config.model_dump() | equal
+    if any(fixed[field] != value for field, value in usual.model_dump(exclude={*planned.grid}).items()):
         preset = None
     if timing:
         timing.checked(fewest=seeds)
@@ -81,6 +87,7 @@ def launch_sweep(
             terms=terms.checked(),
             figure=figure,
             timing=timing,
+            equal_work=equal,
         )
 
 
@@ -101,11 +108,20 @@ class SweepOrder:
     figure: str = ""
     """The published figure that it reproduces, with its size (`hogwild/full`)."""
     timing: Timing | None = None
+    equal_work: bool = False
 
     def plan(self) -> Plan:
         """Return its runs; raises what `plan` raises."""
         exclusive = self.exclusive or self.timing is not None
-        return plan(self.experiment, self.base, self.grid, self.seeds, draw=self.draw, exclusive=exclusive)
+        return plan(
+            self.experiment,
+            self.base,
+            self.grid,
+            self.seeds,
+            draw=self.draw,
+            exclusive=exclusive,
+            equal_work=self.equal_work,
+        )
 
     def launch(self, home: Home, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
         """Queue it and return the sweep's id; raises what `launch_sweep` raises."""
@@ -125,6 +141,7 @@ class SweepOrder:
             terms=self.terms,
             figure=self.figure,
             timing=self.timing,
+            equal_work=self.equal_work,
         )
 
 

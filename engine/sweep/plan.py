@@ -11,6 +11,7 @@ from engine.config_values import MOST_RUNS, checked, told
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.registry import experiment
 from engine.store.sweeps.sweeps import SEED
+from engine.sweep.equal_work import equal_lengths
 from engine.sweep.random_search import Draw, combinations
 
 MOST_FIELDS = 2
@@ -48,15 +49,18 @@ def plan(
     *,
     draw: Draw | None = None,
     exclusive: bool = False,
+    equal_work: bool = False,
 ) -> Plan:
     """Return the runs of a sweep, seeds outermost: the whole curve exists after the first seed, and compared values run
     close together.
 
     `base` holds the other settings; seeds count up from its seed. A `draw` replaces `grid`. In an exclusive sweep,
-    non-numeric fields change fastest (A B A B), so that a temporary slowdown affects all modes equally.
+    non-numeric fields change fastest (A B A B), so that a temporary slowdown affects all modes equally. With
+    `equal_work` each combination has the length for which its total work is that of `base`, varied fields included.
     Raises UnknownName, and ConfigError that names the combination.
     """
-    config = experiment(name).config
+    found = experiment(name)
+    config = found.config
     first_seed = config.check_field(SEED, base.get(SEED, config.model_fields[SEED].default))
     if draw:
         values, firsts = _drawn(config, base, draw, seeds)
@@ -65,9 +69,15 @@ def plan(
         _check_size(values, seeds)
         firsts = list(_combinations(values, interleaved=exclusive))
         _raise_broken(config, base, firsts)
+    lengths = equal_lengths(found, base, firsts) if equal_work else [{} for _ in firsts]
+    _raise_broken(config, base, [length | chosen for chosen, length in zip(firsts, lengths, strict=True)])
     whole = values | {SEED: tuple(range(first_seed, first_seed + seeds))}
-    ordered = [chosen | {SEED: seed} for seed in whole[SEED] for chosen in firsts]
-    return Plan(whole, tuple(SweepCell(chosen, config.check({**base, **chosen})) for chosen in ordered))
+    cells = [
+        SweepCell(chosen | {SEED: seed}, config.check({**base, **length, **chosen, SEED: seed}))
+        for seed in whole[SEED]
+        for chosen, length in zip(firsts, lengths, strict=True)
+    ]
+    return Plan(whole, tuple(cells))
 
 
 def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:

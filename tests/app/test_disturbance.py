@@ -4,16 +4,17 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from app.api import run_routes
+from app.api import catalogue_routes, run_routes
 from app.charts.sweep_data import EXECUTION, disturbed_of, groups_of
 from app.core.formatting import duration
+from app.links.compare import TABS
 from app.runs import grid
 from app.runs.columns import disturbed
 from app.runs.rows import run_rows
 from app.scaling.charts import picture
 from app.sweep.chart import chart
 from engine.analysis.scaling.laws import SCALABILITY, Fit, fit
-from engine.analysis.scaling.scaling_data import study
+from engine.analysis.scaling.scaling_data import study, unequal_of_sweep
 from engine.analysis.scaling.speedup import sizes
 from engine.analysis.sweep_cells import measured
 from engine.commands.quotas import change_limits
@@ -180,12 +181,24 @@ def test_measure_again_repeats_the_disturbed_cells_alone_and_their_result_takes_
     assert "was disturbed" not in page and "attempt 2" in page
 
 
-def test_times_of_different_amounts_of_work_come_with_a_hint(home: Home) -> None:
-    hint = "The runs did different amounts of work (1,000 to 4,000 samples), so their times alone do not compare."
-    sweep_id = hogwild(home, {"trainers": [1, 2, 4]}, 1)
-    assert hint in words(view(sweep_id, "Results"))
+def test_every_view_of_runs_that_did_unequal_work_says_so_with_the_numbers(home: Home) -> None:
+    unequal = hogwild(home, {"trainers": [1, 2, 4]}, 1)
+    said = "Unequal total work: 1, 2 and 4 trainers: 0.6959, 1.392 and 2.784 passes. Every metric may differ"
+    assert "After unequal work, times alone do not compare." in words(view(unequal, "Results"))
+    for name in ("Results", "Scaling", "Time breakdown", "Staleness"):
+        assert said in words(view(unequal, name)), name
+    assert said in words(view(unequal, "Results", number="test/accuracy"))
+    for tab in TABS:
+        assert said in words(opened("compare", {"runs": "1-3", "tab": tab, "group": "trainers"})).replace(
+            "trainers 1: 0.6959 passes; trainers 2: 1.392 passes; trainers 4: 2.784 passes",
+            "1, 2 and 4 trainers: 0.6959, 1.392 and 2.784 passes",
+        ), tab
+    assert said in words(opened("scaling", {"runs": "1-3"}))
+    with Reader.open(home) as reader:
+        assert said in unequal_of_sweep(reader, unequal)
+    assert said in catalogue_routes.sweep(unequal).unequal_work
     same = hogwild(home, {"trainers": [2], "lock": [True, False]}, 1)
-    assert "amounts of work" not in words(view(same, "Results"))
+    assert "nequal" not in words(view(same, "Results")) + words(opened("compare", {"runs": "4-5"}))
 
 
 def test_the_table_of_runs_counts_a_disturbed_time_in_no_mean_and_no_difference(home: Home) -> None:

@@ -231,6 +231,26 @@ def test_a_launch_queues_the_sweep_under_the_persons_name(home: Home, reader: Re
     ]
 
 
+def test_the_form_shows_the_total_work_of_a_run_and_makes_it_equal_in_a_sweep(home: Home, reader: Reader) -> None:
+    test = form()
+    assert "Total: 60 passes, 86,220 samples, 2,700 updates" in words(test)
+    test.number_input(key="form.hogwild.epochs").set_value(6).run()
+    test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 2, 4").run()
+    assert "Total: 12 passes, 17,244 samples, 540 updates" in words(test)
+    assert "Unequal total work: 6 passes to 24 passes. Turn on Equal total work to compare the values." in words(test)
+    test.toggle(key="sweep.equal.hogwild").set_value(True).run()
+    assert "Total work of each run: 12 passes, with epochs 12, 6, 3." in words(test)
+    test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 5").run()
+    assert "Set epochs to 5 (10 passes) or 10 (20 passes)." in words(test)
+    assert test.button(key="launch").disabled
+    test.text_input(key="sweep.values.hogwild.trainers").set_value("1, 4").run()
+    test.button(key="launch").click().run()
+    found = reader.sweeps.one(1)
+    assert found.equal_work == {"epochs": 6, "trainers": 2}
+    assert [run.config["epochs"] for run in reader.sweeps.runs(1)] == [12, 3]
+    assert "12 passes in each run; epochs 12, 3" in html(page(1))
+
+
 def test_a_changed_preset_is_no_longer_what_the_runs_began_as(home: Home, reader: Reader) -> None:
     test = form()
     test.number_input(key="form.hogwild.epochs").set_value(2).run()

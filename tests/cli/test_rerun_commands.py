@@ -35,9 +35,10 @@ def sweep(home: Home, sweep_id: int) -> tuple[Sweep, list[RunRow]]:
             "title": "It's <b>x</b>; y",
         },
         {"grid": {"trainers": [1, 2]}, "seeds": 6, "timing": Timing(0.025, 20)},
+        {"grid": {"trainers": [1, 4]}, "seeds": 1, "equal_work": True},
         {"grid": {}, "seeds": 1, "draw": Draw(3, 7, {"learning_rate": "log:0.001..0.1", "trainers": "1..4"})},
     ],
-    ids=["grid", "timing", "draw"],
+    ids=["grid", "timing", "equal work", "draw"],
 )
 def test_a_sweep_is_launched_again_by_its_line(parallab: Parallab, home: Home, asked: Mapping[str, Any]) -> None:
     base = {**experiment("hogwild").preset("quick").settings, **SETTINGS}
@@ -52,7 +53,7 @@ def test_a_sweep_is_launched_again_by_its_line(parallab: Parallab, home: Home, a
     assert [(run.config, run.preset, run.name) for run in again] == [(run.config, run.preset, run.name) for run in runs]
 
 
-PLAN = ("experiment", "name", "grid", "exclusive", "stop_after", "draw", "timing")
+PLAN = ("experiment", "name", "grid", "exclusive", "stop_after", "draw", "timing", "equal_work")
 
 
 def test_a_run_is_launched_again_by_its_line(parallab: Parallab, home: Home) -> None:

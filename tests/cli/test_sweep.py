@@ -43,12 +43,32 @@ def test_a_person_reads_which_run_has_which_values(parallab: Parallab) -> None:
     told = parallab(*QUICK, "--over", "trainers=1..2", "--over", "lock=false,true")
     assert told.stdout.splitlines() == [
         "Sweep 1: 4 runs queued.",
-        "  run 1: trainers 1, lock false, seed 0",
-        "  run 2: trainers 1, lock true, seed 0",
-        "  run 3: trainers 2, lock false, seed 0",
-        "  run 4: trainers 2, lock true, seed 0",
+        "  run 1: trainers 1, lock false, seed 0 (30 passes)",
+        "  run 2: trainers 1, lock true, seed 0 (30 passes)",
+        "  run 3: trainers 2, lock false, seed 0 (60 passes)",
+        "  run 4: trainers 2, lock true, seed 0 (60 passes)",
+        "Unequal total work: trainers 1, lock false: 30 passes; trainers 1, lock true: 30 passes; trainers 2, lock "
+        "false: 60 passes; trainers 2, lock true: 60 passes. Every metric may differ because of it. To make it equal, "
+        "launch with --equal-work.",
         "Show its runs: python -m engine list --sweep 1",
     ]
+
+
+def test_equal_work_sets_the_length_of_each_run_also_of_an_extended_sweep(parallab: Parallab, home: Home) -> None:
+    told = parallab(*QUICK, "--over", "trainers=1,2", "--equal-work")
+    assert [line for line in told.stdout.splitlines() if "trainers" in line] == [
+        "  run 1: trainers 1, seed 0 (60 passes)",
+        "  run 2: trainers 2, seed 0 (60 passes)",
+    ]
+    assert "Unequal" not in told.stdout + parallab("list", "--sweep", "1").stdout
+    assert parallab("sweep", "extend", "1", "--over", "trainers=4", "--no-runner").returncode == 0
+    with Reader.open(home) as reader:
+        sweep, runs = reader.sweeps.one(1), reader.sweeps.runs(1)
+    assert sweep.equal_work == {"epochs": 30, "trainers": 2}
+    assert [(run.config["epochs"], run.preset) for run in runs] == [(60, "quick"), (30, "quick"), (15, "quick")]
+    refused = parallab(*QUICK, "--over", "trainers=1,4", "--equal-work", "--set", "epochs=5")
+    assert refused.returncode == 2 and "Set epochs to 4 (8 passes) or 6 (12 passes)." in refused.stderr
+    assert "total work  60 passes, 86,220 samples, 2,700 updates" in parallab("show", "1").stdout
 
 
 def test_a_sweep_for_timing_has_a_warm_up_and_enough_runs_for_a_median(parallab: Parallab, home: Home) -> None:

@@ -183,6 +183,13 @@ def test_values_are_cut_at_the_budget_and_early_tests_told(home: Home) -> None:
     assert told.verdict.startswith("Hogwild! is ahead of Parameter server by 2.9")
     assert told.target == 89.0 and [len(each.spent) for each in told.reached] == [5, 5]
     assert any("Best learning rate of Hogwild! is the largest of the grid (0.1)" in each for each in told.cautions)
+    assert not any("work" in each for each in told.cautions), "each recorded the same"
+    with Store.open(home) as store:
+        for each in found.of("judging", 0):
+            assert each.run
+            store.worker.write(each.run.id, [], progress=(2_874, 2_874, "samples"))
+    unequal = outcome(labs.gathered(home, found.stored.id)).cautions[0]
+    assert unequal.startswith("Unequal total work: Hogwild!: 2 passes; Parameter server: 0.006959 passes.")
     told = outcome(labs.whole(home, "hogwild", "parameter_server", amount=3))
     assert any("Hogwild! is evaluated at 2 passes of 3 passes" in each for each in told.cautions)
 

@@ -1,4 +1,4 @@
-"""Runs by count (of ranks or splits): the data of all scaling charts and tables. Torch-free and pure."""
+"""Runs by count (of ranks or splits): the data of all scaling charts and tables. Torch-free."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,11 @@ from engine.analysis.hardware import crowded, unlike
 from engine.analysis.run_values import fields_in_words, lower_title
 from engine.analysis.seedings import mixture
 from engine.analysis.statistics.confidence import Statistic
+from engine.analysis.sweep_cells import measured
+from engine.analysis.total_work import counted, unequal_work_of
 from engine.config_values import value_in_words
 from engine.registry import experiment_title, experiments, known_experiment
-from engine.store import Surroundings
+from engine.store import Reader, Surroundings
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
 
@@ -145,6 +147,14 @@ def by_values(fields: Iterable[str], runs: Sequence[RunRow]) -> dict[str, list[R
         title = count_in_words(names[0], values[names[0]]) if is_count else fields_in_words(values)
         found.setdefault(title, []).append(run)
     return found
+
+
+def unequal_of_sweep(reader: Reader, sweep_id: int) -> str:
+    """Return that the values of a sweep do unequal total work, as a sentence; empty if they don't. Raises
+    NoSuchSweep.
+    """
+    sweep = reader.sweeps.one(sweep_id)
+    return unequal_work_of(counted(by_values(sweep.fields, measured(sweep, reader.sweeps.runs(sweep_id)))), reader)
 
 
 def at_once(runs: Sequence[RunRow], field: str) -> int | None:

@@ -165,13 +165,8 @@ def why_faster(found: Sequence[TimeSpent], goal: Goal | None = None) -> str:
     named = f"{', '.join(shared[:MOST_NAMED])}{more}"
     caution = f" Oversubscribed: {named}; these timings are not valid for speed-up." if shared else ""
     if is_work_unequal(found):
-        amounts = [amount for each in found for amount in each.work]
-        unit = found[0].unit
-        lead = (
-            f"The runs did different amounts of work ({min(amounts):,.0f} to {max(amounts):,.0f} {unit}), so their "
-            "times alone do not compare. "
-        )
-        return lead + _compared(found, lambda each: each.time_s / each.amount, unit, goal) + caution
+        lead = "After unequal work, times alone do not compare. "
+        return lead + _compared(found, lambda each: each.time_s / each.amount, found[0].unit, goal) + caution
     if goal and goal.first() and all(amount > 0 for each in found for amount in each.work):
         return _compared(found, lambda each: each.time_s / each.amount, found[0].unit, goal) + caution
     return _compared(found, lambda each: each.time_s, "", None) + caution

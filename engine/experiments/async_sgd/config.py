@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED
+from engine.data.catalogue import data_set
 from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
 from engine.experiments.async_sgd.duel import CONTENDER
 from engine.training.settings import ServerConfig, fits_the_data
@@ -147,6 +148,7 @@ EXPERIMENT = Experiment(
         "Zheng et al. 2017"
     ),
     resumable=True,
+    work=lambda config: CONTENDER.work(config, data_set(config.dataset).train),
     update_clock=UpdateClock("train/loss"),  # of all trainers: each gradient is an update
     stale_gradients="asynchronous SGD",
     axis="trainers",

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
 from engine.experiment.result import Result
+from engine.experiment.work import Work
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 
 
@@ -228,6 +229,12 @@ EXPERIMENT = Experiment(
     "Statistical Gradient-Following "
     "Algorithms for Connectionist Reinforcement Learning, Machine Learning 1992",
     result=Result("charts/episodic_return", "mean", ("environment",)),
+    work=lambda config: Work(
+        "episodes",
+        config.episodes * config.steps * config.envs_per_observer * config.observers,
+        "env steps",
+        updates=config.episodes,
+    ),
     update_clock=UpdateClock("train/loss", counts="points"),  # one after each round
     axis="observers",
     counts={"observers": "observer"},

@@ -1,5 +1,6 @@
 """DPPO's settings, presets and card. Torch-free."""
 
+from math import ceil
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -7,6 +8,7 @@ from pydantic import Field, model_validator
 from engine.config import ADVANCED, Config, RuleBroken
 from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiment.result import Result
+from engine.experiment.work import Work
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 from engine.training.settings import SCHEDULE, Schedule
 
@@ -263,6 +265,12 @@ EXPERIMENT = Experiment(
     source=(
         "Heess et al.: Emergence of Locomotion Behaviours in Rich Environments, 2017; Schulman et al.: Proximal "
         "Policy Optimization Algorithms, 2017"
+    ),
+    work=lambda config: Work(
+        "total_steps",
+        config.total_steps,
+        "env steps",
+        updates=ceil(config.total_steps / (config.batch_steps * config.envs_per_collector)),
     ),
     result=Result("test/episodic_return", task=("environment",)),
     update_clock=UpdateClock("train/value_loss"),

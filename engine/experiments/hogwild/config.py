@@ -230,7 +230,7 @@ EXPERIMENT = Experiment(
     tagline="One model in shared memory, no locks",
     sentence="Several processes train one model in shared memory and never wait for each other.",
     config=HogwildConfig,
-    ready_sweeps=(ReadySweep("Show scaling", "quick", {"trainers": "1, 2, 4"}, is_timed=True),),
+    ready_sweeps=(ReadySweep("Show scaling", "quick", {"trainers": "1, 2, 4"}, equal_work=True, is_timed=True),),
     presets={
         "published": Preset(
             "MNIST as published: 4 trainers with 10 epochs each, 40 passes over the data in total.", _PUBLISHED
@@ -268,6 +268,7 @@ EXPERIMENT = Experiment(
         "NeurIPS 2011"
     ),
     result=Result(own_tasks=(("model", "sparse_logistic"),)),
+    work=lambda config: CONTENDER.work(config, config.samples),
     headline=(*HEADLINE, "theory/omega", "theory/delta", "theory/rho"),
     update_clock=UpdateClock("train/loss"),  # of all trainers: each updates the one model
     stale_gradients="Hogwild!",

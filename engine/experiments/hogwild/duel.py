@@ -3,15 +3,15 @@
 HogwildConfig refers to this module, so this module does not import it.
 """
 
+from math import ceil
 from typing import Any
 
-from engine.duel.budget import steps_of
 from engine.experiment.contender import Contender, Pace, Ready
 
 
 def _pace(config: Any) -> Pace:
     """In one epoch every trainer goes through the whole set; trainer1, which tests, counts only its own steps."""
-    steps = steps_of(config.dataset, config.batch_size)
+    steps = ceil(config.samples / config.batch_size)
     return Pace(float(config.trainers), steps, None, config.trainers / steps, config.trainers)
 
 

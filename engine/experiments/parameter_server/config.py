@@ -5,8 +5,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import RuleBroken
+from engine.data.catalogue import data_set
 from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiment.result import Result
+from engine.experiment.work import Work
 from engine.experiments.parameter_server.duel import CONTENDER
 from engine.training.settings import ServerConfig, fits_the_data
 
@@ -90,6 +92,15 @@ _MNIST = {
     "momentum": 0.9,
 }
 
+
+def _work(config: ParameterServerConfig) -> Work:
+    """Return the total work; random images have no passes."""
+    if config.model == "mnist_net":
+        return CONTENDER.work(config, data_set(config.dataset).train)
+    steps = config.trainers * config.iterations
+    return Work("iterations", steps * config.batch_size, updates=steps / config.batch_update_size)
+
+
 EXPERIMENT = Experiment(
     name="parameter_server",
     title="Batch-updating parameter server",
@@ -145,6 +156,7 @@ EXPERIMENT = Experiment(
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; "
     "Li et al.: Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014",
     resumable=True,
+    work=_work,
     result=Result(
         own_tasks=(("model", "resnet50"), ("model", "small_resnet")),
         nothing_to_learn=("synthetic", "resnet50", "small_resnet"),

@@ -5,9 +5,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
-from engine.data.catalogue import ImagesName
+from engine.data.catalogue import ImagesName, data_set
 from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
 from engine.experiment.result import Result
+from engine.experiment.work import Work
 from engine.experiments.pipeline.scaling import SCALING
 from engine.pipelining.schedules import order_of
 
@@ -260,6 +261,19 @@ _PUBLISHED = {
     "learning_rate": 0.05,
 }
 
+
+def _work(config: PipelineConfig) -> Work:
+    """Return the total work: one update per batch."""
+    images = config.batches * config.batch_size
+    return Work(
+        "batches",
+        images,
+        passes=images / data_set(config.dataset).train if config.trains_on else None,
+        updates=config.batches,
+        batches=f"{config.batches * config.splits:,} micro-batches",
+    )
+
+
 EXPERIMENT = Experiment(
     name="pipeline",
     title="Pipeline parallelism",
@@ -309,6 +323,7 @@ EXPERIMENT = Experiment(
     ),
     source="Huang et al.: GPipe, NeurIPS 2019; Narayanan et al.: PipeDream, SOSP 2019",
     result=Result("perf/samples_per_second", task=("model", "image_size"), nothing_to_learn=()),
+    work=_work,
     update_clock=UpdateClock("train/loss"),
     sections=("Pipeline",),
     axis="splits",

@@ -93,6 +93,7 @@ EXPERIMENT = Experiment(
     flows=(Flow("data", "trainer1", "mini-batches"), Flow("trainer1", "weights", "updates, one after the other")),
     source="Robbins and Monro: A Stochastic Approximation Method, 1951 (plain SGD, here with momentum)",
     resumable=True,
+    work=lambda config: CONTENDER.work(config, data_set(config.dataset).train),
     update_clock=UpdateClock("train/loss"),
     axis="threads_per_rank",
     duel=CONTENDER,

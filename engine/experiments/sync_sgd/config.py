@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, RuleBroken
+from engine.data.catalogue import data_set
 from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiments.sync_sgd.duel import CONTENDER
 from engine.training.settings import TrainingConfig, fits_the_data
@@ -224,6 +225,7 @@ EXPERIMENT = Experiment(
     ),
     source="Zinkevich, Weimer, Smola and Li: Parallelized Stochastic Gradient Descent, NeurIPS 2010",
     resumable=True,
+    work=lambda config: CONTENDER.work(config, data_set(config.dataset).train),
     update_clock=UpdateClock("train/loss", counts="mean"),  # each copy has had the mean of them
     axis="trainers",
     counts={"trainers": "trainer"},

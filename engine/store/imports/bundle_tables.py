@@ -51,6 +51,7 @@ SWEEP = (
     "draw",
     "figure",
     "timing",
+    "equal_work",
     "fingerprint",
 )
 """Columns of a sweep in a bundle; not whether it is paused, because exported runs have ended."""

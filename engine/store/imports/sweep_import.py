@@ -10,7 +10,7 @@ from engine.store.imports.bundle_tables import SWEEP, TableRows
 from engine.store.runs.origins import fingerprint_of_sweep
 
 _MADE = [name for name in SWEEP if name != "id"]
-_LATER: dict[str, Any] = {"timing": ""}
+_LATER: dict[str, Any] = {"timing": "", "equal_work": ""}
 """Values of columns that older bundles lack."""
 _INSERT = f"INSERT INTO sweeps ({', '.join(_MADE)}) VALUES ({', '.join('?' * len(_MADE))})"
 

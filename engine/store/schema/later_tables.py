@@ -227,6 +227,7 @@ LATER: dict[str, str] = {
     "sweeps.exclusive": "1 if each of its runs runs alone on the machine",
     "sweeps.stop_after": "number of failed cells after which its queued runs are cancelled; null for no limit",
     "sweeps.timing": "when a sweep for timing stops repeating its combinations, as JSON; empty for other sweeps",
+    "sweeps.equal_work": "length and varied fields of the config whose total work each run does, as JSON; or empty",
     "sweeps.draw": "count, seed and ranges of a random draw, as JSON; empty for a grid",
     "runs.stop_kind": "how its end was requested: cancel, force or time limit; empty if it was not",
     "runs.max_run_time_s": "run time limit in seconds; null for no limit",

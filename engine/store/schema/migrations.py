@@ -278,3 +278,9 @@ def clusters(db: Connection) -> None:
     db.execute("ALTER TABLE runs ADD COLUMN target TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE runs ADD COLUMN nodes INTEGER NOT NULL DEFAULT 1")
     db.execute(CLUSTER_JOBS)
+
+
+@steps()
+def equal_work_of_sweeps(db: Connection) -> None:
+    """Let the runs of a sweep differ in their length so that all do the same total work."""
+    db.execute("ALTER TABLE sweeps ADD COLUMN equal_work TEXT NOT NULL DEFAULT ''")

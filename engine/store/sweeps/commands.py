@@ -58,6 +58,7 @@ class SweepCommands:
         terms: Terms = USUAL,
         figure: str = "",
         timing: Timing | None = None,
+        equal_work: Mapping[str, Any] | None = None,
     ) -> int:
         """Queue the runs of a sweep in order and return the sweep's id; all of them are queued, or none.
 
@@ -69,8 +70,10 @@ class SweepCommands:
         with self.db.change() as connection:
             self._changes.may_prefer(terms, owner)
             self._quota_checks.require(owner, [run.demand for run in runs], terms.max_run_time_s)
-            columns = "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure, timing"
-            sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            columns = (
+                "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure, timing, equal_work"
+            )
+            sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
             values = [
                 experiment,
                 name,
@@ -82,6 +85,7 @@ class SweepCommands:
                 json.dumps(draw) if draw else "",
                 figure,
                 json.dumps(asdict(timing)) if timing else "",
+                json.dumps(equal_work) if equal_work else "",
             ]
             sweep_id = connection.execute(sql, values).lastrowid
             assert sweep_id is not None

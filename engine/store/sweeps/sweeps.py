@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from engine.errors import ConfigError, Problem
@@ -74,6 +74,10 @@ class Sweep:
     """Published figure that it reproduces, with its size, such as `hogwild/full`; empty for none."""
     timing: Timing | None = None
     """For a sweep for timing, when it stops repeating; its first run is a warm-up, whose seed precedes the others."""
+    equal_work: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the config whose total work each of its runs does: its length, and its values of the varied fields;
+    empty where the length is the same in all runs.
+    """
     is_imported: bool = False
     """Whether it was imported from another store."""
 
@@ -209,4 +213,5 @@ def _as_sweep(row: Row, counts: Mapping[Status, int]) -> Sweep:
         is_imported=bool(row["fingerprint"]),
         draw=json.loads(row["draw"]) if row["draw"] else None,
         timing=Timing(**json.loads(row["timing"])) if row["timing"] else None,
+        equal_work=json.loads(row["equal_work"]) if row["equal_work"] else {},
     )

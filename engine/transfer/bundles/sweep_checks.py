@@ -49,6 +49,8 @@ def _wrong(sweep: Mapping[str, Any]) -> str:
         return "exclusive or stop_after is invalid"
     if not _is_timing(sweep.get("timing", "")):
         return "timing is not a JSON object of within and most"
+    if not _is_equal_work(sweep.get("equal_work", ""), json.loads(sweep["grid"])):
+        return "equal_work is not a JSON object of a length and the varied settings"
     return _wrong_grid(sweep["experiment"], json.loads(sweep["grid"]), sweep.get("draw"), bool(sweep["figure"]))
 
 
@@ -84,6 +86,23 @@ def _is_timing(timing: object) -> bool:
     except (ValueError, TypeError, RecursionError, ConfigError):
         return False
     return True
+
+
+def _is_equal_work(told: object, grid: Mapping[str, Any]) -> bool:
+    """Return whether it has a plain value of each varied setting, and of one other, the length."""
+    if told == "":
+        return True
+    try:
+        found = json.loads(told)  # type: ignore[arg-type]
+    except (ValueError, TypeError, RecursionError):
+        return False
+    fields = {name for name in grid if name != SEED}
+    return (
+        isinstance(found, dict)
+        and fields < found.keys()
+        and len(found) == len(fields) + 1
+        and all(map(_is_plain, found.values()))
+    )
 
 
 def _wrong_draw(draw: object, fields: Sequence[str], is_figure: bool) -> str:

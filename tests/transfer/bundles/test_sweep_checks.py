@@ -220,6 +220,10 @@ REFUSED: list[tuple[str, Change, str]] = [
             None,
         )
     ),
+    *(
+        (f"equal work {text}", row("sweeps", "equal_work", text), "equal_work is not a JSON object")
+        for text in ("{", "[]", '{"batches": 2}', '{"splits": 1}', '{"splits": 1, "batches": [2]}', None)
+    ),
     ("grid no object", row("sweeps", "grid", "[1]"), "grid is not a JSON object"),
     ("infinite", row("sweeps", "grid", '{"splits": [1e999], "seed": [0]}'), "plain values per field"),
     ("no seeds", grid(seed=None), "are not integers"),
@@ -237,7 +241,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     ),
     ("run without the field", config(splits=None), "its config has no plain value of 'splits'"),
     ("run without a seed", config(seed=None), "its config has no plain value of 'seed'"),
-    ("newer", text("sweeps.jsonl", b"[]\n"), "the row is not a list of 12 values"),
+    ("newer", text("sweeps.jsonl", b"[]\n"), "the row is not a list of 13 values"),
 ]
 
 

@@ -1,0 +1,108 @@
+"""The total work of runs, as their configs declare it or as they recorded it, and whether compared runs did equal work.
+Torch-free.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.errors import ConfigError
+from engine.experiment.work import Work, passes_number
+from engine.registry import known_experiment
+from engine.store import Reader, Surroundings
+from engine.store.records import ENDED, RunRow, is_complete
+
+ALIKE = 0.05
+"""Relative difference up to which the work of runs counts as equal."""
+MOST_NAMED = 6
+_COUNT = re.compile(r"(\d+) ([a-z ]+?)s?")
+
+
+def declared(experiment: str, config: Mapping[str, Any]) -> Work | None:
+    """Return the total work of a run of that config; None if its experiment is unknown or counts none, or if this
+    version refuses the config.
+    """
+    known = known_experiment(experiment)
+    if known is None or known.work is None:
+        return None
+    try:
+        return known.work(known.config.check(config))
+    except ConfigError:
+        return None
+
+
+def work_of(run: RunRow, about: Surroundings | None = None) -> Work | None:
+    """Return the work of a run: what it recorded, if it has ended, otherwise what it will have done; None if unknown.
+    Where its experiment declares none, its passes and updates are unknown too.
+    """
+    whole, done = declared(run.experiment, run.config), about.work if about else 0
+    if run.status not in ENDED:
+        return whole
+    if not about or not done:
+        return whole if run.status == "finished" else None
+    return replace(whole.share(done / whole.amount), amount=done) if whole else Work("", done, about.unit)
+
+
+def unequal_work(groups: Mapping[str, Sequence[RunRow]], around: Mapping[int, Surroundings]) -> str:
+    """Return that the runs of some groups do unequal total work, with the work of each group, as a sentence; empty if
+    it is equal, or unknown, or counted in different units.
+    """
+    works = {
+        name: found
+        for name, runs in groups.items()
+        if (found := [work for run in runs if (work := work_of(run, around.get(run.id)))])
+    }
+    every = [work for found in works.values() for work in found]
+    if len({work.unit for work in every}) != 1:
+        return ""
+    sizes = {work.pass_size for work in every}
+    by_pass = None not in sizes and max(filter(None, sizes)) <= (1 + ALIKE) * min(filter(None, sizes))
+    amounts = {
+        name: [(work.passes or 0.0) if by_pass else float(work.amount) for work in found]
+        for name, found in works.items()
+    }
+    least, most = (end(map(end, amounts.values())) for end in (min, max))
+    if most <= (1 + ALIKE) * least:
+        return ""
+    unit = "passes" if by_pass else every[0].unit
+    named = {name: _range(found) for name, found in amounts.items()}
+    if len(named) > MOST_NAMED:
+        first, last = (
+            min(amounts, key=lambda name: min(amounts[name])),
+            max(amounts, key=lambda name: max(amounts[name])),
+        )
+        said = f"from {named[first]} {unit} ({first}) to {named[last]} {unit} ({last})"
+    elif together := _together(list(named)):
+        said = f"{together}: {_listed(list(named.values()))} {unit}"
+    else:
+        said = "; ".join(f"{name}: {amount} {unit}" for name, amount in named.items())
+    return f"Unequal total work: {said}. Every metric may differ because of it."
+
+
+def unequal_work_of(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> str:
+    """Return the same for runs of a store."""
+    return unequal_work(groups, reader.studies.surroundings([run.id for runs in groups.values() for run in runs]))
+
+
+def counted(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
+    """Return the groups without the runs that failed, were lost, or were cancelled by a person."""
+    return {name: [run for run in runs if run.status not in ENDED or is_complete(run)] for name, runs in groups.items()}
+
+
+def _range(amounts: Sequence[float]) -> str:
+    ends = list(dict.fromkeys(map(passes_number, (min(amounts), max(amounts)))))
+    return " to ".join(ends)
+
+
+def _together(names: Sequence[str]) -> str:
+    """Return names that count the same noun, such as `1, 2 and 4 trainers`; empty for others."""
+    found = [match for name in names if (match := _COUNT.fullmatch(name))]
+    nouns = {match[2] for match in found}
+    if len(found) < len(names) or len(nouns) != 1:
+        return ""
+    return f"{_listed([match[1] for match in found])} {nouns.pop()}s"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
