@@ -132,3 +132,12 @@ def named_data() -> str | None:
     """Return the data folder in this process's `PARALLAB_DATA`; a run keeps the one from its launch."""
     named = os.environ.get(DATA)
     return str(Path(named).expanduser().absolute()) if named else None
+
+
+def flush(path: Path) -> None:
+    """Flush a file or folder to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

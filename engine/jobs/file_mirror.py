@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from engine.home import flush
 from engine.system.run_files import is_meeting_file
 
 COMPARED = 1024
@@ -13,27 +14,27 @@ PART = ".part"
 
 
 def mirror(source: Path, target: Path) -> None:
-    """Bring the copy of a folder up to date. Files that are replaced meanwhile are left for the next time, all
-    together: two files of a checkpoint belong together. Links and special files are skipped; nothing is deleted.
+    """Bring the copy of a folder up to date. A file that is replaced meanwhile is left for the next time. Links and
+    special files are skipped; nothing is deleted.
     """
-    staged: list[tuple[Path, Path, os.stat_result]] = []
     for path in _files(source):
         copy = target / path.relative_to(source)
         if path.suffix == ".log":
             _follow(path, copy)
         elif about := _replaced(path, copy):
-            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part = copy.with_name(f"{copy.name}{PART}")
-            shutil.copyfile(path, part, follow_symlinks=False)
-            os.utime(part, ns=(about.st_atime_ns, about.st_mtime_ns))
-            staged.append((path, copy, about))
-    same = all(_is_same(path, about) for path, _, about in staged)
-    for _, copy, _ in staged:
-        part = copy.with_name(f"{copy.name}{PART}")
-        if same:
-            part.replace(copy)
-        else:
-            part.unlink(missing_ok=True)
+            _replace(path, copy, about)
+
+
+def _replace(path: Path, copy: Path, about: os.stat_result) -> None:
+    copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = copy.with_name(f"{copy.name}{PART}")
+    shutil.copyfile(path, part, follow_symlinks=False)
+    os.utime(part, ns=(about.st_atime_ns, about.st_mtime_ns))
+    if _is_same(path, about):
+        flush(part)
+        part.replace(copy)
+    else:
+        part.unlink()
 
 
 def _files(folder: Path) -> Iterator[Path]:

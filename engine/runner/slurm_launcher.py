@@ -114,5 +114,6 @@ class SlurmLauncher:
         taken = take_checkpoint(self._home.run_folder(run.parent_id), folder.run)
         if taken is None:
             raise NoCheckpoint(f"The checkpoint of run {run.parent_id}, which this run resumes, no longer exists.")
-        self._store.worker.go_on_from_parent(run.id, step=taken[1].step, time_s=taken[1].time_s)
-        return taken[1].time_s
+        _, found = taken
+        self._store.worker.go_on_from_parent(run.id, step=found.step, time_s=found.time_s, steps=found.steps)
+        return self._store.read.runs.one(run.id).time_before_s

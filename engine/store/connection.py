@@ -2,13 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
 from engine.errors import NoSuchRun, NoSuchSweep, StoreError
-from engine.home import Home
+from engine.home import Home, flush
 from engine.store.schema.upgrade import applied, bring_up_to_date, known
 from engine.store.sqlite_errors import busy, told
 from engine.umask import make_private
@@ -123,6 +123,11 @@ class WriteConnection(Connection):
             finally:
                 if self._in_change():
                     self.connection.execute("ROLLBACK")
+
+    def sync(self) -> None:
+        """Flush all commits to disk: SQLite itself flushes them only when it moves them from the log into the store."""
+        with suppress(FileNotFoundError):
+            flush(self.home.database.with_name(f"{self.home.database.name}-wal"))
 
     def _in_change(self) -> bool:
         return self.connection.in_transaction

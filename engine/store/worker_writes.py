@@ -64,9 +64,11 @@ class WorkerCommands:
             )
             self.db.touch(run_id)
 
-    def go_on_from_parent(self, run_id: int, *, step: int, time_s: float) -> bool:
+    def go_on_from_parent(
+        self, run_id: int, *, step: int, time_s: float, steps: Mapping[int, int] | None = None
+    ) -> bool:
         """Copy the parent's curves up to a checkpoint into a run; False, and nothing written, if it has them already or
-        has no parent.
+        has no parent. `steps` are the last steps of the ranks that recorded independently of the one that saved it.
         """
         with self.db.change() as connection:
             (parent_id,) = connection.execute("SELECT parent_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
@@ -77,7 +79,7 @@ class WorkerCommands:
                 ).fetchone()
             ):
                 return False
-            take_over(connection, run_id, parent_id, step=step, time_s=time_s)
+            time_s = take_over(connection, run_id, parent_id, step=step, time_s=time_s, steps=steps or {})
             connection.execute("UPDATE runs SET time_before_s = ? WHERE id = ?", [time_s, run_id])
             self._changes.note_event(run_id, RESUMES, "worker", f"run {parent_id} at step {step:,}")
             self.db.touch(run_id)

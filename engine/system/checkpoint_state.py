@@ -1,31 +1,61 @@
-"""Read a run's last checkpoint without torch; engine/runtime/worker/checkpoints.py writes it."""
+"""A run's last checkpoint, read without torch; engine/runtime/worker/checkpoints.py writes it.
+
+It is one file, so that a kill leaves the previous or the new one: the training state and, among its values, its
+position. Versions before it kept the position in `checkpoint.json` beside the file, which are read too.
+"""
 
 import json
+import pickle
 import shutil
-from dataclasses import dataclass
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-TENSORS, ABOUT, RESUMED = "checkpoint.pt", "checkpoint.json", "resumed.pt"
+from engine.home import flush
+
+CHECKPOINT, RESUMED, FORMER_POSITION = "checkpoint.pt", "resumed.pt", "checkpoint.json"
+POSITION = "position"
+PART = ".part"
+PARTS = f"checkpoint-*{PART}"
+"""Names of checkpoints that are not published yet."""
+LAST_STEP = 2**53
+"""Stands for an unknown step, where the time alone tells which points a checkpoint includes."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Metadata of a checkpoint: step, passes and training time up to it, and when it was saved (UTC ISO 8601)."""
+    """The position of a checkpoint: step, passes and training time up to it, and when it was saved (UTC ISO 8601)."""
 
     step: int
     passes: float
     time_s: float
     saved_at: str
+    steps: Mapping[int, int] = field(default_factory=dict)
+    """The last step that it includes of each rank that records independently of the one that saved it; of others, time
+    and step tell.
+    """
+    run: str = ""
+    """Random id of the run that saved it; empty for one of an earlier version."""
+    is_former: bool = False
+    """Whether an earlier version saved it."""
 
 
 def last_checkpoint(folder: Path) -> Checkpoint | None:
     """Return the last checkpoint in a run's folder, None without a readable one."""
+    return position_of(folder / CHECKPOINT)
+
+
+def position_of(path: Path) -> Checkpoint | None:
+    """Return the position of a checkpoint, None if the file is missing or damaged."""
     try:
-        about = json.loads((folder / ABOUT).read_text())
-        found = Checkpoint(int(about["step"]), float(about["passes"]), float(about["time_s"]), str(about["saved_at"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        values = _plain_values(path)
+        if (about := values.get(POSITION)) is not None:
+            return Checkpoint(**about)
+        return _former_position(values, json.loads(path.with_name(FORMER_POSITION).read_text()))
+    except Exception:  # a damaged pickle raises anything
         return None
-    return found if (folder / TENSORS).is_file() else None
 
 
 def take_checkpoint(source: Path, target: Path) -> tuple[Path, Checkpoint] | None:
@@ -39,15 +69,59 @@ def take_checkpoint(source: Path, target: Path) -> tuple[Path, Checkpoint] | Non
     if found is None:
         return None
     target.mkdir(parents=True, exist_ok=True)
-    for name in (RESUMED, TENSORS):
-        _link(source / TENSORS, target / name)
-    _link(source / ABOUT, target / ABOUT)
+    if found.is_former:
+        _link(source / FORMER_POSITION, target / FORMER_POSITION)
+    for name in (RESUMED, CHECKPOINT):
+        _link(source / CHECKPOINT, target / name)
     return target / RESUMED, found
 
 
+def publish(folder: Path, name: str) -> None:
+    """Make a complete file of a run's folder its last checkpoint; the file is on disk already."""
+    (folder / name).replace(folder / CHECKPOINT)
+    flush(folder)
+
+
 def _link(source: Path, target: Path) -> None:
-    target.unlink(missing_ok=True)
+    part = target.with_name(target.name + PART)
+    part.unlink(missing_ok=True)
     try:
-        target.hardlink_to(source)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(source, target)
+        part.hardlink_to(source)
+    except OSError:  # a file system without hard links, or another one
+        shutil.copyfile(source, part)
+    part.replace(target)
+    part.unlink(missing_ok=True)  # a rename onto another link of the same file does nothing
+
+
+class _PlainValues(pickle.Unpickler):
+    """Reads numbers, texts and their containers; anything else, such as a tensor, becomes None, and no code is run."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _nothing
+
+    def persistent_load(self, pid: Any) -> None:
+        return None
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def _plain_values(path: Path) -> dict[str, Any]:
+    """Return the values of a file of torch that are no tensors."""
+    with zipfile.ZipFile(path) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+        with archive.open(name) as file:
+            values: dict[str, Any] = _PlainValues(file).load()
+    return values
+
+
+def _former_position(values: Mapping[str, Any], about: Mapping[str, Any]) -> Checkpoint:
+    """Return the position of two files. A kill could leave a new state beside the position of the one before: the
+    state's own numbers then decide.
+    """
+    step, time_s = int(about["step"]), float(about["time_s"])
+    if "time_s" in values and float(values["time_s"]) != time_s:
+        time_s = float(values["time_s"])
+        step = int(values.get("step", values.get("version", LAST_STEP)))
+    return Checkpoint(step, float(about["passes"]), time_s, str(about["saved_at"]), is_former=True)

@@ -21,6 +21,8 @@ class TrainerState:
     """Steps that it makes in the run."""
     step: int = 0
     """The last of its steps that has arrived."""
+    samples: int = 0
+    """The samples of that step."""
     heard_at: float = field(default_factory=time.monotonic)
     is_active: bool = True
     is_waiting: bool = False

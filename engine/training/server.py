@@ -4,6 +4,7 @@ Each method overrides `on_gradient`, and `on_member_left` if it waits for member
 """
 
 import time
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -73,7 +74,7 @@ class WeightServer(Membership):
         else:
             assert vector is not None
             self.rejoin(member)
-            member.step = request.step
+            member.step, member.samples = request.step, request.samples
             member.is_waiting = True
             self.samples += request.samples
             member.respond = respond
@@ -113,7 +114,7 @@ class WeightServer(Membership):
 
     # ---- checkpoints
 
-    def checkpoint(self) -> dict[str, object]:
+    def checkpoint(self) -> dict[str, Any]:
         """Return the training state for a checkpoint; call under `lock`."""
         return {
             "state": self.state.cpu().clone(),
@@ -121,12 +122,14 @@ class WeightServer(Membership):
             "version": self.version,
             "samples": self.samples,
             "steps": [member.step for member in self.members.values()],
+            "staleness": list(self.staleness),
         }
 
-    def restore(self, saved: dict[str, object]) -> None:
+    def restore(self, saved: dict[str, Any]) -> None:
         """Load a checkpoint; a trainer gets its last counted step with its first fetch."""
-        self.state.copy_(saved["state"])  # type: ignore[arg-type]
-        self.optimizer.velocity.copy_(saved["velocity"])  # type: ignore[arg-type]
-        self.version, self.samples = int(saved["version"]), int(saved["samples"])  # type: ignore[call-overload]
-        for member, step in zip(self.members.values(), saved["steps"], strict=True):  # type: ignore[call-overload]
+        self.state.copy_(saved["state"])
+        self.optimizer.velocity.copy_(saved["velocity"])
+        self.version, self.samples = int(saved["version"]), int(saved["samples"])
+        self.staleness = list(saved.get("staleness", ()))
+        for member, step in zip(self.members.values(), saved["steps"], strict=True):
             member.step = step

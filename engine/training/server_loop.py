@@ -46,12 +46,9 @@ class ServerLoop:
         self.config = config
         self.server = server
         self.record = rank.recorder
-        self.checkpoints = Checkpoints(rank.folder, config.checkpoint_every_s, rank.recorder.flush)
-        self.time_before_s = 0.0
+        self.checkpoints = Checkpoints(rank, config.checkpoint_every_s)
         if rank.resume_from:
-            saved = load_checkpoint(rank.resume_from)
-            server.restore(saved)
-            self.time_before_s = float(saved["time_s"])
+            server.restore(load_checkpoint(rank.resume_from))
         self.tested_at = self._passes()
 
     def run(self, exchange: Exchange) -> None:
@@ -99,9 +96,11 @@ class ServerLoop:
             return
         with self.record.phase("other"):
             with self.server.lock:
-                saved, version, passes = self.server.checkpoint(), self.server.version, self._passes()
-            saved["time_s"] = self.time_before_s + time.monotonic() - self.began
-            self.checkpoints.save(saved, step=version, passes=passes, time_s=float(saved["time_s"]))  # type: ignore[arg-type]
+                saved = self.server.checkpoint()
+            time_s = self.rank.time_before_s + time.monotonic() - self.began
+            steps = dict(enumerate(saved["steps"], start=1))
+            passes = saved["samples"] / self.server.workload.pass_size
+            self.checkpoints.save(saved, step=saved["version"], passes=passes, time_s=time_s, steps=steps)
 
     def _report(self, all_of_it: bool = False) -> None:
         server = self.server

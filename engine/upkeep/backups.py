@@ -1,7 +1,6 @@
 """Backups of the store, by command or by the runner: one file each, with a checksum file."""
 
 import hashlib
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from filelock import FileLock, Timeout
 
 from engine.commands.authorize import permit
 from engine.errors import StoreBusy, StoreError
-from engine.home import Home
+from engine.home import Home, flush
 from engine.store.maintenance.backup_copy import copy_store
 from engine.store.timestamps import now
 
@@ -98,15 +97,6 @@ def _seal(part: Path, target: Path) -> None:
         flush(path)
     part.replace(target)
     flush(target.parent)
-
-
-def flush(path: Path) -> None:
-    """Flush a file or folder to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sum(path: Path) -> str:

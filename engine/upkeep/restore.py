@@ -10,14 +10,14 @@ from filelock import FileLock, Timeout
 
 from engine.commands.authorize import permit
 from engine.errors import RunnerError, StoreError, WrongStatus
-from engine.home import Home
+from engine.home import Home, flush
 from engine.store import ALIVE, ENDED, Reader, Store
 from engine.store.access.accounts import Account
 from engine.store.access.accounts_mark import is_marked, mark
 from engine.store.maintenance.backup_copy import examine_copy, run_ids
 from engine.store.timestamps import now
 from engine.system.liveness_lock import lives
-from engine.upkeep.backups import check_sum, flush
+from engine.upkeep.backups import check_sum
 
 TAKE_S = 0.5
 SCHEMA_S = 30.0

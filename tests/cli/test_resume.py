@@ -12,11 +12,11 @@ from engine.home import Home
 from engine.launch import resume, why_not_resumable
 from engine.launch_options import Terms
 from engine.registry import experiment
-from engine.runtime.worker.checkpoints import Checkpoints
 from engine.runtime.worker.worker import _resumed
 from engine.seeding import SEEDING
 from engine.store import Demand, Reader, Status, Store
 from engine.system.processes import me
+from tests.checkpoints import lay
 from tests.cli.conftest import Parallab
 
 
@@ -41,9 +41,7 @@ def left(store: Store) -> Callable[..., int]:
 
 
 def save(home: Home, run_id: int) -> None:
-    folder = home.run_folder(run_id)
-    folder.mkdir(parents=True, exist_ok=True)
-    assert Checkpoints(folder, 1.0, lambda: None).save({}, step=1200, passes=2.5, time_s=12.5)
+    lay(home.run_folder(run_id), 1200, time_s=12.5)
 
 
 def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: Callable[..., int]) -> None:

@@ -96,7 +96,7 @@ def test_a_dead_rank_on_another_node_ends_the_run_with_its_name(lab: ClusterLab)
 def test_a_run_whose_worker_was_killed_is_retried_from_its_checkpoint(lab: ClusterLab) -> None:
     run_id = lab.launch("reference", retries=1, epochs=1000, checkpoint_every_s=1.0)
     lab.wait_for(run_id, "running")
-    wait_until(lambda: (lab.home.run_folder(run_id) / "checkpoint.json").exists(), "a checkpoint came back")
+    wait_until(lambda: (lab.home.run_folder(run_id) / "checkpoint.pt").exists(), "a checkpoint came back")
     worker_of(lab).kill()
     found = lab.ended(run_id)
     assert found.status == "lost" and f"tried again as run {run_id + 1}" in found.cause

@@ -3,6 +3,7 @@ they are.
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ import pytest
 import torch
 from torch import Tensor
 
+from engine.errors import StoreBusy
 from engine.registry import experiment, method
 from engine.runtime.worker import checkpoints
 from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
+from engine.store.records import RankBatch
 from engine.system import checkpoint_state
 from engine.system.checkpoint_state import last_checkpoint
+from tests.checkpoints import lay_former, saver
 from tests.experiments import resume_functions
 
 SETTINGS: dict[str, Any] = {
@@ -57,7 +61,7 @@ def train(
         found = last_checkpoint(folder)
         return until is not None and found is not None and found.step >= until
 
-    sink = MemorySink()
+    sink = more.pop("sink", None) or MemorySink()
     ranks = KeptRanks(config.roles, ("cpu",), 1, config.seed, folder, sink, stop_requested=stop, **more)
     if until is None:
         method("reference")(config, ranks)
@@ -122,48 +126,86 @@ def test_a_checkpoint_stands_for_every_point_up_to_its_step(
     assert found.passes == next(point.passes for point in losses if point.step == found.step)
 
 
-def test_points_are_sent_before_there_is_a_checkpoint_that_stands_for_them(tmp_path: Path) -> None:
-    stood: list[bool] = []
-    kept = checkpoints.Checkpoints(tmp_path, 1.0, lambda: stood.append(last_checkpoint(tmp_path) is not None))
-    for step in (1, 2):
-        kept.save({"weights": torch.ones(3)}, step=step, passes=0.5, time_s=1.25)
-        found = last_checkpoint(tmp_path)
-        assert found is not None and found.step == step
-    assert stood == [False, True], "once for each, before it stands"
+@dataclass
+class StrictSink(MemorySink):
+    """A store that is busy at every other write, and looks at each whether it has all points of the checkpoint."""
+
+    folder: Path = Path()
+    writes: int = 0
+    seen: set[int] = field(default_factory=set)
+
+    def write(self, batches: Sequence[RankBatch], *rest: Any) -> None:
+        stored = [point.step for batch in self.batches for point in batch.points if point.name == "train/loss"]
+        if found := last_checkpoint(self.folder):
+            assert stored[: found.step] == list(range(1, found.step + 1)), f"a checkpoint of step {found.step}"
+            self.seen.add(found.step)
+        self.writes += 1
+        if self.writes % 2:
+            raise StoreBusy("busy")
+        super().write(batches, *rest)
+
+
+@pytest.mark.processes
+def test_a_checkpoint_stands_only_once_the_store_has_every_point_up_to_it(tmp_path: Path) -> None:
+    """A worker that is killed takes with it what the ranks have sent to it."""
+    sink = StrictSink(folder=tmp_path)
+    train(tmp_path, sink=sink)
+    found = last_checkpoint(tmp_path)
+    assert found is not None and sink.seen | {found.step} > {found.step}
+    assert sink.syncs >= len(sink.seen), "a checkpoint survives a power failure, so its points must"
+    assert list(tmp_path.glob("*.part")) == []
 
 
 def test_a_checkpoint_written_on_a_gpu_is_read_without_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = checkpoints.Checkpoints(tmp_path, 1.0, lambda: None)
+    kept = saver(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:1")
         kept.save({"weights": torch.ones(3)}, step=1, passes=0.5, time_s=1.0)
-    weights = checkpoints.load_checkpoint(tmp_path / checkpoint_state.TENSORS)["weights"]
+    weights = checkpoints.load_checkpoint(tmp_path / checkpoint_state.CHECKPOINT)["weights"]
     assert weights.device.type == "cpu" and weights.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_what_is_written_with_torch_is_found_without_it(tmp_path: Path) -> None:
-    assert (checkpoint_state.TENSORS, checkpoint_state.ABOUT) == (checkpoints.TENSORS, checkpoints.ABOUT)
+    path = tmp_path / checkpoint_state.CHECKPOINT
     assert last_checkpoint(tmp_path) is None
-    (tmp_path / checkpoint_state.ABOUT).write_text("{half")
+    path.write_bytes(b"half")
     assert last_checkpoint(tmp_path) is None
-    assert checkpoints.Checkpoints(tmp_path, 1.0, lambda: None).save(
-        {"weights": torch.ones(3)}, step=7, passes=0.5, time_s=1.25
+    assert saver(tmp_path, run="abc").save(
+        {"weights": torch.ones(3)}, step=7, passes=0.5, time_s=1.25, steps={1: 6, 2: 7}
     )
     found = last_checkpoint(tmp_path)
     assert found is not None
-    assert (found.step, found.passes, found.time_s) == (7, 0.5, 1.25)
-    (tmp_path / checkpoint_state.TENSORS).unlink()
+    assert (found.step, found.passes, found.time_s, found.steps, found.run) == (7, 0.5, 1.25, {1: 6, 2: 7}, "abc")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) - 100])
+    assert last_checkpoint(tmp_path) is None
+    path.unlink()
     assert last_checkpoint(tmp_path) is None
 
 
 def test_a_taken_checkpoint_outlives_the_run_it_came_from(tmp_path: Path) -> None:
-    kept = checkpoints.Checkpoints(tmp_path / "old", 1.0, lambda: None)
-    (tmp_path / "old").mkdir()
+    kept = saver(tmp_path / "old")
     kept.save({"weights": torch.ones(3)}, step=1, passes=0.5, time_s=1.0)
     checkpoint_state.take_checkpoint(tmp_path / "old", tmp_path / "new")
     taken = checkpoint_state.take_checkpoint(tmp_path / "old", tmp_path / "new")  # as after a worker that died half-way
     assert taken is not None
     kept.save({"weights": torch.zeros(3)}, step=2, passes=1.0, time_s=2.0)
-    (tmp_path / "old" / checkpoint_state.TENSORS).unlink()
+    (tmp_path / "old" / checkpoint_state.CHECKPOINT).unlink()
     assert checkpoints.load_checkpoint(taken[0])["weights"].tolist() == [1.0, 1.0, 1.0]
     assert checkpoint_state.take_checkpoint(tmp_path / "old", tmp_path / "other") is None
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["checkpoint.pt", "resumed.pt"]
+
+
+@pytest.mark.parametrize("beside", [None, 0.5])
+def test_the_two_files_of_an_earlier_version_are_one_checkpoint_even_where_a_kill_left_them_unlike(
+    tmp_path: Path, beside: float | None
+) -> None:
+    lay_former(tmp_path / "old", 22, time_s=1.5, beside=beside)
+    found = last_checkpoint(tmp_path / "old")
+    assert found is not None and (found.step, found.time_s, found.run, found.is_former) == (22, 1.5, "", True)
+    for source, target in (("old", "new"), ("new", "third")):
+        taken = checkpoint_state.take_checkpoint(tmp_path / source, tmp_path / target)
+        assert taken == (tmp_path / target / "resumed.pt", found)
+    saver(tmp_path / "new").save({"weights": torch.zeros(3)}, step=30, passes=0.5, time_s=9.0)
+    newer = last_checkpoint(tmp_path / "new")
+    assert newer is not None and (newer.step, newer.is_former) == (30, False), "the former position no longer counts"

@@ -11,6 +11,7 @@ from engine.jobs.slurm import SlurmRefused, SlurmUnavailable
 from engine.runner.cluster_supervisor import END_DEADLINE_S, GONE_S, LOST_S, POLL_S, QUIET_S, STOP_DEADLINE_S
 from engine.store.queue.cluster_jobs import JobState
 from engine.store.timestamps import now
+from tests.checkpoints import lay
 from tests.jobs.conftest import JobLab, losses, write_clusters
 
 
@@ -185,13 +186,13 @@ def test_a_checkpoint_that_came_back_is_given_to_the_next_job(lab: JobLab) -> No
     lab.step()
     losses(lab.records(run_id), 0, 30)
     folder = JobFolder(Path(lab.job(run_id).folder))
-    (folder.run / "checkpoint.pt").write_bytes(b"weights")
-    (folder.run / "checkpoint.json").write_text('{"step": 10, "passes": 1.0, "time_s": 1.0, "saved_at": "x"}')
+    lay(folder.run, 10)
+    saved = (folder.run / "checkpoint.pt").read_bytes()
     lab.step()
     lab.slurm.set("NODE_FAIL")
     lab.step(POLL_S + QUIET_S + 1)
     after = JobFolder(Path(lab.job(run_id + 1).folder))
-    assert (after.run / "resumed.pt").read_bytes() == b"weights"
+    assert (after.run / "resumed.pt").read_bytes() == saved
     assert after.spec().resumes and after.spec().time_before_s == 1.0
     assert lab.values(run_id + 1) == [float(step) for step in range(11)]
 

@@ -32,19 +32,19 @@ def test_a_log_is_copied_as_it_grows_and_whole_once_it_was_shortened(source: Pat
     assert copy.read_text() == log.read_text()
 
 
-def test_a_checkpoint_that_is_replaced_meanwhile_is_left_for_the_next_time(
+def test_a_file_that_is_replaced_meanwhile_is_left_for_the_next_time_and_others_are_not(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, copyfile = tmp_path / "copy", shutil.copyfile
 
     def save(text: str) -> None:
-        for name in ("checkpoint.pt", "checkpoint.json"):
-            (source / f"{name}.new").write_text(text)
-            (source / f"{name}.new").replace(source / name)
+        (source / "new").write_text(text)
+        (source / "new").replace(source / "checkpoint.pt")
 
     save("old")
     mirror(source, target)
     save("new1")
+    (source / "picture").write_text("seen")
 
     def replaced_meanwhile(*given: object, **more: object) -> None:
         copyfile(*given, **more)  # type: ignore[call-overload]
@@ -52,10 +52,11 @@ def test_a_checkpoint_that_is_replaced_meanwhile_is_left_for_the_next_time(
 
     monkeypatch.setattr(file_mirror.shutil, "copyfile", replaced_meanwhile)
     mirror(source, target)
-    assert {path.read_text() for path in target.glob("checkpoint*")} == {"old"}
+    assert ((target / "checkpoint.pt").read_text(), (target / "picture").read_text()) == ("old", "seen")
     monkeypatch.setattr(file_mirror.shutil, "copyfile", copyfile)
     mirror(source, target)
-    assert {path.read_text() for path in target.glob("checkpoint*")} == {"newer"}
+    assert (target / "checkpoint.pt").read_text() == "newer"
+    assert not list(target.glob("*.part"))
 
 
 def test_links_and_pipes_are_left_out(source: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.cleanup import Cleared
 from engine.system.processes import boot_id, me, uptime_s
+from tests.checkpoints import lay
 from tests.runner.test_runner import paper, run_of, runner
 
 __all__ = ["runner"]
@@ -55,12 +56,7 @@ def worker_of(runner: Runner, run_id: int) -> ProcessIdentity:
 
 
 def checkpoint(home: Home, run_id: int) -> None:
-    folder = home.run_folder(run_id)
-    folder.mkdir(parents=True)
-    (folder / "checkpoint.pt").write_bytes(b"weights")
-    (folder / "checkpoint.json").write_text(
-        '{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}'
-    )
+    lay(home.run_folder(run_id), 1200)
 
 
 # ---- stopping ------------------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ each with the server's momentum, applied to the term that learning_rate multipli
 that many steps ahead of the slowest one waits for it (stale synchronous parallel, Ho et al. 2013).
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -100,6 +102,14 @@ class _AsyncServer(WeightServer):
             self.square.lerp_(gradient.square(), 1 - self.config.compensation_decay)
             correction.div_(self.square.add(1e-7).sqrt_())
         gradient.add_(correction)
+
+    def checkpoint(self) -> dict[str, Any]:
+        return super().checkpoint() | ({} if self.square is None else {"square": self.square.cpu().clone()})
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        super().restore(saved)
+        if self.square is not None and "square" in saved:
+            self.square.copy_(saved["square"])
 
     def _reply_within_bound(self) -> None:
         """Answer all trainers that are not too far ahead of the slowest active one."""

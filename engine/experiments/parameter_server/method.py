@@ -10,6 +10,8 @@ With batch_update_size = N this is synchronous SGD; below it, K-sync: a late gra
 dropped (Chen et al. 2016, "Revisiting distributed synchronous SGD").
 """
 
+from typing import Any
+
 from torch import Tensor
 
 from engine.data.sets.registry import load
@@ -82,6 +84,13 @@ class _BatchServer(WeightServer):
 
     def on_member_left(self) -> None:
         self._update_if_complete()
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Leave out the gradients of an incomplete batch: their trainers compute them again."""
+        pending = [trainer for trainer, _ in self.batch]
+        saved = super().checkpoint()
+        steps = [member.step - (member in pending) for member in self.members.values()]
+        return saved | {"steps": steps, "samples": self.samples - sum(trainer.samples for trainer in pending)}
 
     def _update_if_complete(self) -> None:
         """Update if the batch is complete; it never waits for more trainers than there are."""

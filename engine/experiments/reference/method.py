@@ -51,8 +51,8 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
     training = TrainingState(weights, optimizer.velocity, batches)
     if rank.resume_from:
         training.restore(load_checkpoint(rank.resume_from))
-    checkpoints = Checkpoints(rank.folder, config.checkpoint_every_s, record.flush)
-    training.began = time.monotonic()
+    checkpoints = Checkpoints(rank, config.checkpoint_every_s)
+    began = time.monotonic()  # shortly before all are ready, so that no recorded point is later
     rank.ready()
     while training.epoch <= config.epochs:
         for positions in batches.epoch(training.taken):
@@ -75,8 +75,8 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
                     f"({config.learning_rate}) or momentum ({config.momentum})."
                 )
             if checkpoints.due():
-                state = training.state()
-                checkpoints.save(state, step=step, passes=passes, time_s=state["time_s"])
+                time_s = rank.time_before_s + time.monotonic() - began
+                checkpoints.save(training.state(), step=step, passes=passes, time_s=time_s)
         if config.tests_after(training.epoch):
             _test(net, data, record, training.step, training.samples / data.size)
         training.next_epoch()

@@ -1,8 +1,7 @@
 """The state of a training in one process: everything a checkpoint needs for an exact continuation."""
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,9 +22,6 @@ class TrainingState:
     """Mini-batches of this epoch already trained on."""
     step: int = 0
     samples: int = 0
-    time_before_s: float = 0.0
-    """Training time of the runs that this one resumes."""
-    began: float = field(default_factory=time.monotonic)
 
     def count_step(self, samples: int) -> None:
         """Count one more mini-batch."""
@@ -35,16 +31,9 @@ class TrainingState:
         """Start the next epoch."""
         self.epoch, self.taken = self.epoch + 1, 0
 
-    @property
-    def time_s(self) -> float:
-        """The training time so far; `began` must be shortly before all ranks were ready, so that no recorded point is
-        later.
-        """
-        return self.time_before_s + time.monotonic() - self.began
-
     def state(self) -> dict[str, Any]:
         """Return the state as tensors and numbers, including the random generators."""
-        numbers = {name: getattr(self, name) for name in ("epoch", "taken", "step", "samples", "time_s")}
+        numbers = {name: getattr(self, name) for name in ("epoch", "taken", "step", "samples")}
         return (
             numbers
             | {"weights": self.weights, "velocity": self.velocity, "order": self.batches.random_state}
@@ -59,7 +48,6 @@ class TrainingState:
         self.epoch, self.taken, self.step, self.samples = (
             int(state[name]) for name in ("epoch", "taken", "step", "samples")
         )
-        self.time_before_s = float(state["time_s"])
         torch.set_rng_state(state["random"].cpu())
         if "random_cuda" in state and self.weights.device.type == "cuda":
             torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.weights.device)

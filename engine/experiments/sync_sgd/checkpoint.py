@@ -16,9 +16,8 @@ class RoundCheckpoint:
         self._rank = rank
         self._trainer = trainer
         self._buffers = buffers
-        self._checkpoints = Checkpoints(rank.folder, trainer.config.checkpoint_every_s, rank.recorder.flush)
+        self._checkpoints = Checkpoints(rank, trainer.config.checkpoint_every_s)
         self._place = 0
-        self._before_s = 0.0
         self.started_at = 0.0
         """The time (monotonic, s) at which all ranks were ready."""
         trainer.store_own_state = self._store_own_state
@@ -41,17 +40,20 @@ class RoundCheckpoint:
         """
         if self._rank.index or not self._checkpoints.due():
             return
-        trainer, time_s = self._trainer, self._before_s + self._trainer.circle.latest_s() - self.started_at
+        trainer, time_s = self._trainer, self._rank.time_before_s + self._trainer.circle.latest_s() - self.started_at
         own = (
             trainer.optimizer.velocity.unsqueeze(0)
             if trainer.config.steps_together
             else self._buffers.velocity[self._place]
         )
-        state = {"round": number, "center": trainer.global_state, "velocity": own, "time_s": time_s}
+        state = {"round": number, "center": trainer.global_state, "velocity": own}
         state |= {name: getattr(self._buffers, name)[self._place].clone() for name in ("local", "random")}
         state["random_of"] = self._rank.device.type
-        steps = number * trainer.part.longest_steps
-        self._checkpoints.save(state, step=steps, passes=trainer.log.passes, time_s=time_s)
+        _, *others = steps = [number * count for count in trainer.part.steps_of_all]
+        passes = trainer.part.samples_of_all(number) / trainer.data.size  # others may be in the next round already
+        self._checkpoints.save(
+            state, step=max(steps), passes=passes, time_s=time_s, steps=dict(enumerate(others, start=1))
+        )
 
     def restore(self) -> int:
         """Restore the checkpoint that this run resumes, if any; return the number of the next round."""
@@ -59,7 +61,6 @@ class RoundCheckpoint:
             return 1
         state, trainer = load_checkpoint(self._rank.resume_from), self._trainer
         number, index = int(state["round"]), self._rank.index
-        self._before_s = float(state["time_s"])
         trainer.global_state.copy_(state["center"])
         trainer.net.state.copy_(state["local"][index] if trainer.config.sync == "elastic" else trainer.global_state)
         if trainer.config.keep_optimizer:

@@ -28,18 +28,21 @@ class PartBatches:
         # positions instead of images
         self._batches = Batches(own, data.train_labels[own], config.batch_size, seed)
         self._stream = self._positions()
-        self._counts = [config.average_every or -(-len(part) // config.batch_size) for part in cut]
+        self.steps_of_all = [config.average_every or -(-len(part) // config.batch_size) for part in cut]
+        """Each trainer's steps per round."""
         self.size = len(own)
-        self.steps = self._counts[index]
+        self._sizes = [len(part) for part in cut]
+        self._batch_size, self._index = config.batch_size, index
+        self.steps = self.steps_of_all[index]
         """This trainer's steps per round."""
-        self.longest_steps = max(self._counts)
+        self.longest_steps = max(self.steps_of_all)
         """The maximum steps per round over all trainers."""
 
     def contributors(self, step: int) -> int:
         """Return the number of trainers with a mini-batch in that step of a round (from 0); the others have finished
         their part.
         """
-        return sum(step < count for count in self._counts)
+        return sum(step < count for count in self.steps_of_all)
 
     def next_batch(self) -> tuple[Tensor, Tensor]:
         """Return the images and labels of the next mini-batch."""
@@ -52,8 +55,16 @@ class PartBatches:
 
     def samples(self, steps: int) -> int:
         """Return the number of samples in the first `steps` mini-batches."""
-        through, rest = divmod(steps, -(-self.size // self._batches.batch_size))
-        return through * self.size + min(rest * self._batches.batch_size, self.size)
+        return self._samples(self._index, steps)
+
+    def samples_of_all(self, rounds: int) -> int:
+        """Return the number of samples that all trainers together train on in `rounds` rounds."""
+        return sum(self._samples(index, rounds * steps) for index, steps in enumerate(self.steps_of_all))
+
+    def _samples(self, index: int, steps: int) -> int:
+        size = self._sizes[index]
+        through, rest = divmod(steps, -(-size // self._batch_size))
+        return through * size + min(rest * self._batch_size, size)
 
     def _positions(self) -> Iterator[Tensor]:
         while True:

@@ -45,17 +45,16 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
 
 
 def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Collective, counters: Tensor) -> None:
-    own = partition(pixels.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)[
-        rank.index
-    ]
+    parts = partition(pixels.train_labels, config.trainers, config.partition, alpha=config.alpha, seed=config.seed)
+    own = parts[rank.index]
     weights = shared(parameters_to_vector(mnist_net(config.seed).parameters()).detach().clone())
     size, total = len(pixels.train_labels), config.rounds * len(own)
     log = StepLog(rank, counters, pass_size=size, total=total, advice=config.divergence_advice)
-    checkpoints, before_s, first = Checkpoints(rank.folder, config.checkpoint_every_s, rank.recorder.flush), 0.0, 1
+    checkpoints, first = Checkpoints(rank, config.checkpoint_every_s), 1
     if rank.resume_from:
         state = load_checkpoint(rank.resume_from)
         weights.copy_(state["center"])
-        before_s, first = float(state["time_s"]), int(state["round"]) + 1
+        first = int(state["round"]) + 1
         log.resume((first - 1) * _steps(config, own), (first - 1) * len(own))
     with collective.join(rank) as circle:
         zero = rank.ready()
@@ -65,9 +64,10 @@ def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Coll
             _train_once(rank, config, pixels, own, weights, number, log)
             _average(circle, weights, number, log)
             if rank.index == 0 and checkpoints.due():
-                time_s = before_s + circle.latest_s() - zero
-                state = {"round": number, "center": weights, "time_s": time_s}
-                checkpoints.save(state, step=log.steps, passes=log.passes, time_s=time_s)
+                time_s = rank.time_before_s + circle.latest_s() - zero
+                steps = {index: number * _steps(config, part) for index, part in enumerate(parts) if index}
+                state = {"round": number, "center": weights}
+                checkpoints.save(state, step=log.steps, passes=float(number), time_s=time_s, steps=steps)
             if rank.index == 0 and config.tests_after(number):
                 _test(weights, config, pixels, log)
         with log.record.phase("wait"):

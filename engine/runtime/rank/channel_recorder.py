@@ -34,6 +34,7 @@ class Flush:
     progress: tuple[int, int, str] = (0, 0, "samples")
     progress_at: float = 0.0
     last_step: int | None = None
+    """A step whose points, and those of all steps before, are in this message or in earlier ones."""
     dropped: int = 0
 
 
@@ -84,14 +85,14 @@ class ChannelRecorder:
 
     def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
         now = time.monotonic() - self._zero + self._before_s
-        self._last_step = step
         self.trace.log_step(step)
         points = self._points
         if len(points) + len(values) > self._capacity:
             self._dropped += len(values)
-            return
-        for name, value in values.items():
-            points.append((name, step, float(value), now, passes))
+        else:
+            for name, value in values.items():
+                points.append((name, step, float(value), now, passes))
+        self._last_step = step
 
     def phase(self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False) -> Phase:
         return self.trace.phase(name, what, peer=peer, number=number, picked=picked)
@@ -156,7 +157,7 @@ class ChannelRecorder:
             self._points.append((EXCHANGED, self._last_step or 0, self._exchanged_told / MB, time_s, None))
 
     def _flush(self) -> None:
-        points = self._points
+        points, last_step = self._points, self._last_step  # the step first: all of its points are sent with it
         with self._histogram_lock:
             counts = {
                 (name, bucket): count for name, buckets in self._histograms.items() for bucket, count in buckets.items()
@@ -168,7 +169,7 @@ class ChannelRecorder:
                 histograms=counts,
                 progress=self._progress,
                 progress_at=self._progress_at,
-                last_step=self._last_step,
+                last_step=last_step,
                 dropped=self._dropped,
             )
         )

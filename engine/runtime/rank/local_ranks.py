@@ -39,6 +39,7 @@ class LocalRanks:
     folder: Path = field(default_factory=_folder_for_now)
     recorders: dict[str, MemoryRecorder] = field(default_factory=dict)
     resume_from: Path | None = None
+    time_before_s: float = 0.0
     events: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -68,7 +69,11 @@ class LocalRanks:
             raise self._failures[0]
 
     def _rank(self, index: int, role: str) -> Rank:
-        self.recorders[role] = MemoryRecorder()
+        recorder = self.recorders[role] = MemoryRecorder()
+
+        def start(zero: float) -> None:
+            recorder.started = zero - self.time_before_s
+
         device = torch.device(self.device)
         return Rank(
             index,
@@ -76,13 +81,15 @@ class LocalRanks:
             len(self.roles),
             device,
             self.seed,
-            self.recorders[role],
+            recorder,
             self.folder,
             self._meet,
+            start,
             locks=self._lock,
             say=lambda kind, detail: self.events.append((kind, detail)),
             resume_from=self.resume_from,
             place=place_of(index, self.roles, server_roles()),
+            time_before_s=self.time_before_s,
         )
 
     def _carry_out(self, function: Callable[..., None], rank: Rank, shared: tuple[Any, ...]) -> None:

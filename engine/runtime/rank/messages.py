@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from engine.runtime.rank.channel_recorder import Flush
+from engine.runtime.rank.rank import Saved
 
 
 @dataclass(frozen=True)
@@ -54,4 +55,4 @@ class Go:
     at: float
 
 
-Message = Hello | Flush | Meeting | Said | Done | Failed
+Message = Hello | Flush | Meeting | Said | Saved | Done | Failed

@@ -66,6 +66,8 @@ class RankPlan:
     meeting_point: tuple[str, int] | None = None
     """Address of the store at which ranks on several nodes meet; None if they are all on one, and meet through files.
     """
+    run: str = ""
+    """Random id of the run."""
 
 
 def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None], shared: tuple[Any, ...]) -> None:
@@ -101,6 +103,9 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         place=plan.place,
         interface=plan.interface,
         meeting_point=plan.meeting_point,
+        time_before_s=plan.time_before_s,
+        run=plan.run,
+        tell_saved=send,
     )
     try:
         function(rank, *shared)

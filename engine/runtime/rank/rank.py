@@ -5,7 +5,7 @@ A rank never opens the database; everything it reports goes through its own chan
 
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ import torch
 from engine.data.devices import finish
 from engine.recorder import Recorder
 from engine.seeding import seed_of
+from engine.system.checkpoint_state import publish
 from engine.system.run_files import LOCK_SUFFIX
 from engine.trace.layout import EVERYBODY
 
@@ -24,6 +25,15 @@ class Meetings(Protocol):
     """The barrier of the ranks; returns the time (monotonic, s) at which all had arrived."""
 
     def __call__(self, name: str) -> float: ...
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint that a rank has written to a file of the run's folder."""
+
+    name: str
+    steps: Mapping[int, int]
+    """For each other rank, the last step that it includes."""
 
 
 @dataclass
@@ -56,6 +66,19 @@ class Rank:
     """The network interface of connections between ranks."""
     meeting_point: tuple[str, int] | None = None
     """Address of the store at which the ranks meet; None if they are all on one node, and meet through files."""
+    time_before_s: float = 0.0
+    """Training time of the checkpoint that this run resumes."""
+    run: str = ""
+    """Random id of the run, which its checkpoints name."""
+    tell_saved: Callable[[Saved], None] | None = None
+    """Tells the worker of a checkpoint; without a worker, it is published at once."""
+
+    def publish(self, saved: Saved) -> None:
+        """Make a checkpoint the run's last one, once all points that it includes are stored."""
+        if self.tell_saved:
+            self.tell_saved(saved)
+        else:
+            publish(self.folder, saved.name)
 
     def seed_of(self, stream: int, *further: int) -> int:
         """Return the seed of one of this rank's own streams."""

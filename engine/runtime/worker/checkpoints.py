@@ -1,57 +1,70 @@
-"""Checkpoints of a run: its training state, written to a temporary file and renamed, so that the last good one is
-always complete.
+"""Checkpoints of a run: its training state and position in one file, which replaces the previous one at once.
 
-Next to `checkpoint.pt`, `checkpoint.json` describes the training position without torch.
+A rank writes the file under a temporary name; the worker renames it when all points that it includes are stored
+(`RunProgress`). A resumed run continues from the checkpoint, so a point that it includes but that died on the way to
+the store would be lost for good.
 """
 
-import json
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from engine.errors import DataError
+from engine.runtime.rank.rank import Rank, Saved
 from engine.store.timestamps import now
+from engine.system.checkpoint_state import PARTS, POSITION, Checkpoint
 
-TENSORS = "checkpoint.pt"
-ABOUT = "checkpoint.json"
+NONE: Mapping[int, int] = {}
 
 
 class Checkpoints:
     """Saves a run's state every `every_s` seconds (0: never), in the rank that holds the state.
 
-    Use: `if checkpoints.due(): checkpoints.save({...}, step=step, passes=passes, time_s=training_time)`. A checkpoint
-    includes every point that its rank has recorded: `flush` (the recorder's) sends them first, or a resumed run would
-    continue past points that died with the rank.
+    Use: `if checkpoints.due(): checkpoints.save({...}, step=step, passes=passes, time_s=training_time)`.
     """
 
-    def __init__(self, folder: Path, every_s: float, flush: Callable[[], None]) -> None:
-        self._folder = folder
+    def __init__(self, rank: Rank, every_s: float) -> None:
+        self._rank = rank
         self._every_s = every_s
-        self._flush = flush
         self._saved_at = time.monotonic()
+        self._count = 0
 
     def due(self) -> bool:
         """Return whether the next checkpoint is due."""
         return self._every_s > 0 and time.monotonic() - self._saved_at >= self._every_s
 
-    def save(self, state: Mapping[str, Any], *, step: int, passes: float, time_s: float) -> bool:
+    def save(
+        self,
+        state: Mapping[str, Any],
+        *,
+        step: int,
+        passes: float,
+        time_s: float,
+        steps: Mapping[int, int] = NONE,
+    ) -> bool:
         """Write `state` (tensors and plain values); return False, and keep the previous one, if a tensor of it is not
         finite.
 
-        `time_s` is the training time of the state.
+        `time_s` is the training time of the state. It includes what this rank has recorded so far, and of every other
+        rank the steps up to that in `steps`.
         """
         self._saved_at = time.monotonic()
         if not all(_finite(value) for value in state.values()):
             return False
-        tensors, about = (self._folder / f"{name}.part" for name in (TENSORS, ABOUT))
-        torch.save(dict(state), tensors)
-        about.write_text(json.dumps({"step": step, "passes": passes, "time_s": time_s, "saved_at": now()}))
-        self._flush()
-        tensors.replace(self._folder / TENSORS)  # rename both together: a mix of two checkpoints would match no step
-        about.replace(self._folder / ABOUT)
+        self._count += 1
+        path = self._rank.folder / PARTS.replace("*", str(self._count))
+        position = asdict(Checkpoint(step, passes, time_s, now(), dict(steps), self._rank.run))
+        with path.open("wb") as file:
+            torch.save({**state, POSITION: position}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        self._rank.recorder.flush()
+        self._rank.publish(Saved(path.name, dict(steps)))
         return True
 
 

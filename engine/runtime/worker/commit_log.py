@@ -67,6 +67,9 @@ class CommitLog:
     def event(self, kind: str, detail: str) -> None:
         self._sink.event(kind, detail)
 
+    def sync(self) -> None:
+        self._sink.sync()
+
     def write(
         self,
         batches: Sequence[RankBatch],

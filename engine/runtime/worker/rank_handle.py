@@ -27,8 +27,12 @@ class RankHandle:
     open: bool = True
     waits_at: str | None = None
     heard_at: str | None = None
+    heard_s: float = 0.0
+    """The time (monotonic, s) of its last message."""
     inbox: list[Flush] = field(default_factory=list)
     latest: Flush = field(default_factory=Flush)
+    stored_step: int = 0
+    """A step whose points, and those of all steps before, are stored."""
     passes: float | None = None
     done_at: float | None = None
     failure: RankFailed | None = None

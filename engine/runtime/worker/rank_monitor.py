@@ -18,6 +18,7 @@ from engine.hang.watch import HangLimits, HangWatch, WatchedRank
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Said
+from engine.runtime.rank.rank import Saved
 from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import patiently
@@ -178,7 +179,7 @@ class RankMonitor:
         except (EOFError, OSError, UnpicklingError):
             self._left(member)
             return
-        member.heard_at = now()
+        member.heard_at, member.heard_s = now(), time.monotonic()
         match message:
             case Flush():
                 member.inbox.append(message)
@@ -192,6 +193,8 @@ class RankMonitor:
                 member.state = "ready" if message.name == "ready" else member.state
             case Said():
                 self._tell(message.kind, message.detail)
+            case Saved():
+                self.progress.checkpoints.append(message)
             case Done():
                 member.done_at, member.state = message.at, "done"
             case Failed():
@@ -290,9 +293,12 @@ class RankMonitor:
             ):  # a truncated message; other holders of its end are not waited for
                 os.set_blocking(member.channel.fileno(), False)
                 while member.open and member.channel.poll():
-                    if isinstance(message := member.channel.recv(), Flush):
-                        member.inbox.append(message)
-                        member.latest = message
+                    match message := member.channel.recv():
+                        case Flush():
+                            member.inbox.append(message)
+                            member.latest = message
+                        case Saved():
+                            self.progress.checkpoints.append(message)
         self.progress.write_last()
 
 

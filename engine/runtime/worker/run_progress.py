@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.errors import StoreBusy, StoreFull
 from engine.recorder import Point, Span
+from engine.runtime.rank.rank import Saved
 from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.usage.telemetry import Telemetry
 from engine.runtime.worker.rank_handle import RankHandle
@@ -16,6 +17,7 @@ from engine.runtime.worker.sink import Sink
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch
 from engine.store.timestamps import now
+from engine.system.checkpoint_state import PARTS, publish
 from engine.system.log_files import trim
 from engine.trace.chunk import TraceChunk
 from engine.trace.collector import TraceCollector
@@ -25,6 +27,8 @@ log = logging.getLogger(__name__)
 
 HEARTBEAT_S = 0.25
 """Maximum seconds between writes of the run's heartbeat, progress and messages."""
+SILENT_S = 10.0
+"""Seconds without a message after which a checkpoint no longer waits for a rank's points."""
 EAGER_S = 1.5
 """Seconds after the start during which everything is written at once, so that the first step appears soon."""
 
@@ -56,6 +60,8 @@ class RunProgress:
         self.unwritten: list[RankBatch] = []
         self.windows: list[TraceWindow] = []
         """New windows of the trace, not written yet."""
+        self.checkpoints: list[Saved] = []
+        """Checkpoints that ranks have written, not published yet, oldest first."""
 
     def begin(self, zero: float) -> None:
         """Record that all ranks have been ready since that time."""
@@ -103,7 +109,10 @@ class RunProgress:
                 lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples, self.windows),
                 PATIENCE_S if final else 0.0,
             )
+            self._note_stored(self.unwritten)
             self.unwritten, self.windows = [], []
+            if not final:  # ranks may still send, until `write_last`
+                self._publish_checkpoints()
             self.sink.ranks([member.row() for member in self.members])
             if final and (programs := self.disturbance.programs()):
                 self.sink.other_programs(programs)
@@ -117,11 +126,52 @@ class RunProgress:
     def write_last(self) -> None:
         """Write what ranks sent before they were stopped."""
         batches = [batch for member in self.members if (batch := member.take())]
-        if batches and not self.unwritten:  # if anything is pending, the store has just refused it for long
-            try:
+        if self.unwritten:  # the store has just refused it for long
+            return
+        try:
+            if batches:
                 patiently(lambda: self.sink.write(batches, [], self._totals(), [], []), PATIENCE_S)
-            except (StoreBusy, StoreFull) as error:
-                log.warning("%s", error)  # the run's own failure is reported, not this one
+            self._note_stored(batches)
+            self._publish_checkpoints(final=True)
+        except (StoreBusy, StoreFull) as error:
+            log.warning("%s", error)  # the run's own failure is reported, not this one
+
+    def _note_stored(self, batches: Sequence[RankBatch]) -> None:
+        for batch in batches:
+            member = self.members[batch.rank]
+            member.stored_step = max(member.stored_step, batch.last_step or 0)
+
+    def _publish_checkpoints(self, final: bool = False) -> None:
+        """Publish the newest checkpoint whose points are all stored, and drop those that it supersedes; of those that
+        wait, keep the first and the last, or with `final` none.
+        """
+        ready = [saved for saved in self.checkpoints if self._is_stored(saved, final)]
+        waiting = self.checkpoints[self.checkpoints.index(ready[-1]) + 1 :] if ready else self.checkpoints
+        kept = [] if final else waiting if len(waiting) < 2 else [waiting[0], waiting[-1]]
+        try:
+            if ready:
+                self.sink.sync()
+                publish(self.folder, ready[-1].name)
+            names = {saved.name for saved in kept}
+            for path in self.folder.glob(PARTS) if final else [self.folder / saved.name for saved in self.checkpoints]:
+                if path.name not in names:
+                    path.unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("a checkpoint can't be saved, and the previous one remains: %s", error)
+        self.checkpoints = kept
+
+    def _is_stored(self, saved: Saved, final: bool) -> bool:
+        """Return whether all points that a checkpoint includes are stored. The run may continue without a rank that is
+        gone or, except at its end, silent for long, whose last points may never come.
+        """
+        now_s = time.monotonic()
+        return all(
+            member.stored_step >= saved.steps.get(member.plan.index, 0)
+            or member.done_at is not None
+            or (not member.open and member.failure is None)
+            or (not final and now_s - member.heard_s > SILENT_S)
+            for member in self.members
+        )
 
     def finish(self) -> None:
         """Compute the execution time, now that all ranks are done."""

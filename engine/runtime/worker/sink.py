@@ -52,6 +52,9 @@ class Sink(Protocol):
     def event(self, kind: str, detail: str) -> None:
         """Store an event and its time."""
 
+    def sync(self) -> None:
+        """Return when everything that was written would survive a power failure."""
+
 
 class StoreSink:
     """Writes one run's records to the store."""
@@ -107,6 +110,9 @@ class StoreSink:
     def event(self, kind: str, detail: str) -> None:
         self._store.runs.add_event(self._run_id, kind, "worker", detail)
 
+    def sync(self) -> None:
+        self._store.db.sync()
+
 
 @dataclass
 class MemorySink:
@@ -124,6 +130,7 @@ class MemorySink:
     windows: list[TraceWindow] = field(default_factory=list)
     healths: list[Health] = field(default_factory=list)
     requests: list[float] = field(default_factory=list)
+    syncs: int = 0
 
     def ranks(self, rows: Sequence[RankRow]) -> None:
         self.rows |= {row.rank: row for row in rows}
@@ -177,3 +184,6 @@ class MemorySink:
     def phases(self) -> dict[int, dict[str, float]]:
         """Return the last phase totals of each rank."""
         return {batch.rank: dict(batch.phases) for batch in self.batches}
+
+    def sync(self) -> None:
+        self.syncs += 1

@@ -152,8 +152,8 @@ def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
             f"The checkpoint of run {run.parent_id}, which this run resumes, no longer exists. Launch a new run."
         )
     path, found = taken
-    store.worker.go_on_from_parent(run.id, step=found.step, time_s=found.time_s)
-    return path, found.time_s
+    store.worker.go_on_from_parent(run.id, step=found.step, time_s=found.time_s, steps=found.steps)
+    return path, store.read.runs.one(run.id).time_before_s
 
 
 def _stopped(run: Run) -> tuple[Status, str, str]:

@@ -16,8 +16,7 @@ from engine.store.records import Status
 from engine.system.machine import demand, machine
 from engine.system.processes import me
 from tests.app.test_pages import opened
-
-ABOUT = '{"step": 1200, "passes": 2.5, "time_s": 12.5, "saved_at": "2026-01-01T00:00:00.000Z"}'
+from tests.checkpoints import lay
 
 
 def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", saved: bool = True) -> int:
@@ -31,10 +30,7 @@ def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", 
         store.worker.begin(run_id, me(), {})
         store.claims.end(run_id, status, "It ended.")
     if saved:
-        folder = home.run_folder(run_id)
-        folder.mkdir(parents=True)
-        (folder / "checkpoint.pt").write_bytes(b"weights")
-        (folder / "checkpoint.json").write_text(ABOUT)
+        lay(home.run_folder(run_id), 1200)
     return run_id
 
 

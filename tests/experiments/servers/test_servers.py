@@ -96,6 +96,31 @@ def test_a_batch_is_averaged_into_one_update_and_answers_all_who_wait(tmp_path: 
     assert torch.equal(asked.weights[1], torch.full_like(asked.weights[1], -0.5 * 3.0))
 
 
+def test_a_checkpoint_leaves_out_an_incomplete_batch_whose_gradients_are_computed_again(tmp_path: Path) -> None:
+    asked = batch_desk(tmp_path, trainers=2, batch_update_size=2)
+    asked.push(1, 1)
+    asked.push(2, 1)
+    asked.push(1, 2)
+    saved = asked.server.checkpoint()
+    assert (saved["steps"], saved["samples"], saved["version"]) == ([1, 1], 20, 1)
+    resumed = batch_desk(tmp_path, trainers=2, batch_update_size=2)
+    resumed.server.restore(saved)
+    resumed.fetch(1)
+    assert resumed.answers[1].note == 1, "it makes its second step again"
+    assert resumed.server.staleness == [0, 0], "not reported yet"
+
+
+def test_the_mean_squares_of_delay_compensation_are_part_of_a_checkpoint(tmp_path: Path) -> None:
+    options = {"trainers": 1, "rule": "delay_compensated", "compensation_decay": 0.9}
+    asked, resumed = async_desk(tmp_path, **options), async_desk(tmp_path, **options)
+    asked.fetch(1)
+    asked.push(1, 1)
+    resumed.server.restore(asked.server.checkpoint())
+    for each in (asked, resumed):
+        assert isinstance(each.server, _AsyncServer) and each.server.square is not None
+        assert float(each.server.square[0]) == pytest.approx(0.1)
+
+
 def test_a_push_that_comes_twice_is_applied_once_and_answered_twice(tmp_path: Path) -> None:
     asked = batch_desk(tmp_path, trainers=2, batch_update_size=2)
     asked.push(1, 1, 1.0)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 from engine.runtime.rank.channel_recorder import ChannelRecorder, Flush, RawPoint
 from tests.waiting import PATIENCE_S, wait_until
@@ -47,6 +48,25 @@ def test_what_is_flushed_is_on_its_way_at_once() -> None:
             assert [point[1] for flush in sent for point in flush.points] == list(range(step + 1)), (
                 "in order, with the recorder's own thread beside it"
             )
+    recorder.close()
+
+
+def test_the_last_step_of_a_message_is_one_whose_points_are_all_sent() -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+
+    class Interrupting(dict[str, float]):
+        """Values between two of which the recorder's thread sends."""
+
+        def items(self) -> Any:
+            yield "a", 1.0
+            recorder.flush()
+            yield "b", 2.0
+
+    recorder.log(Interrupting(a=1.0, b=2.0), step=7)
+    assert [flush.last_step for flush in sent] == [None] * len(sent)
+    recorder.flush()
+    assert (sent[-1].last_step, [point[0] for flush in sent for point in flush.points]) == (7, ["a", "b"])
     recorder.close()
 
 

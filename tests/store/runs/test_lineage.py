@@ -12,7 +12,8 @@ from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.curve_records import Series
 from engine.store.records import RESUMED, RESUMES
-from engine.system.checkpoint_state import last_checkpoint, take_checkpoint
+from engine.system.checkpoint_state import last_checkpoint, position_of, take_checkpoint
+from tests.checkpoints import lay
 
 Running = Callable[..., int]
 METRICS = ["train/loss", "test/accuracy", "perf/staleness", "perf/samples_per_second"]
@@ -258,16 +259,12 @@ def test_a_limit_out_of_bounds_is_a_sentence(limits: Terms) -> None:
 
 def test_a_run_that_went_on_has_its_parents_checkpoint_until_it_saves_one(tmp_path: Path) -> None:
     first, second, third = (tmp_path / str(number) for number in (1, 2, 3))
-    first.mkdir()
-    (first / "checkpoint.pt").write_bytes(b"weights")
-    (first / "checkpoint.json").write_text(
-        '{"step": 12, "passes": 0.5, "time_s": 1.5, "saved_at": "2026-01-01T00:00:00.000Z"}'
-    )
+    lay(first, 12)
+    before = (first / "checkpoint.pt").read_bytes()
     taken = take_checkpoint(first, second)
     assert taken is not None
     assert last_checkpoint(second) == taken[1]
-    (second / "part").write_bytes(b"newer")
-    (second / "part").replace(second / "checkpoint.pt")  # as a checkpoint is saved
-    assert ((first / "checkpoint.pt").read_bytes(), taken[0].read_bytes()) == (b"weights", b"weights")
-    assert take_checkpoint(second, third) == (third / "resumed.pt", taken[1])
-    assert (third / "resumed.pt").read_bytes() == b"newer"
+    lay(second, 13)
+    assert ((first / "checkpoint.pt").read_bytes(), taken[0].read_bytes()) == (before, before)
+    assert take_checkpoint(second, third) == (third / "resumed.pt", last_checkpoint(second))
+    assert position_of(third / "resumed.pt") == last_checkpoint(second) != taken[1]

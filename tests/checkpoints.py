@@ -1,0 +1,34 @@
+"""Checkpoints for tests, written as a run writes them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.recorder import MemoryRecorder
+from engine.runtime.rank.rank import Rank
+from engine.runtime.worker.checkpoints import Checkpoints
+
+
+def saver(folder: Path, run: str = "", **options: Any) -> Checkpoints:
+    """Return what saves the checkpoints of a run of one rank in this process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    device = torch.device("cpu")
+    rank = Rank(0, "trainer1", 1, device, 0, MemoryRecorder(), folder, meet=lambda name: 0.0, run=run, **options)
+    return Checkpoints(rank, 1.0)
+
+
+def lay(folder: Path, step: int, *, time_s: float = 1.0, run: str = "", steps: Mapping[int, int] | None = None) -> None:
+    """Write a checkpoint without tensors."""
+    assert saver(folder, run).save({}, step=step, passes=step / 10, time_s=time_s, steps=steps or {})
+
+
+def lay_former(folder: Path, step: int, *, time_s: float = 1.0, beside: float | None = None) -> None:
+    """Write the two files of an earlier version; `beside` is the time of a position that is not the state's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save({"weights": torch.ones(3), "step": step, "time_s": time_s}, folder / "checkpoint.pt")
+    at = step if beside is None else step - 1
+    (folder / "checkpoint.json").write_text(
+        f'{{"step": {at}, "passes": 0.5, "time_s": {beside or time_s}, "saved_at": "2026-01-01T00:00:00.000Z"}}'
+    )
