@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from app.core.caches import VersionedCache
-from engine.analysis.timeline import PathShares, sentences
+from engine.analysis.timeline import bounds
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Reader
@@ -27,17 +27,17 @@ MOST_DETAILED = 400
 _traces = VersionedCache[RunTrace](most=4)
 
 
-def load(home: Home, run_id: int) -> tuple[int, RunTrace]:
-    """Return a run's stored trace and its version; raises NoSuchRun."""
+def load(home: Home, run_id: int) -> tuple[int, RunTrace, Mapping[str, Any]]:
+    """Return a run's stored trace, its version, and the run's config; raises NoSuchRun."""
     with Reader.open(home) as reader, reader.db.snapshot():
-        reader.runs.one(run_id)
+        config = reader.runs.one(run_id).config
         newest = reader.traces.newest(run_id)
 
         def made() -> RunTrace:
             roles = [rank.role for rank in reader.details.ranks(run_id)]
             return RunTrace.of(reader.traces.windows(run_id), reader.traces.chunks(run_id), roles)
 
-        return newest, _traces.get((home.path, run_id), newest, made)
+        return newest, _traces.get((home.path, run_id), newest, made), config
 
 
 def picture(
@@ -48,7 +48,7 @@ def picture(
 
     Rectangles are [row, inner, begin, length, kind, number of operations, text]; messages [row, sent, row, received].
     """
-    version, trace = load(home, run_id)
+    version, trace, config = load(home, run_id)
     if not len(trace):
         return {"version": version, "roles": list(trace.roles), "operations": 0, "windows": []}
     whole, rows = trace, _rows(trace)
@@ -110,7 +110,7 @@ def picture(
             [row_of.get(part.rank * 2, 0), _us(trace, part.begin_ns), _us(trace, part.end_ns), part.kind]
             for part in path[:1_000]
         ],
-        "sentences": sentences(PathShares.of(path, trace.roles), len(trace.roles)) if path else [],
+        "sentences": bounds(trace, path, begin, end, config),
     }
 
 

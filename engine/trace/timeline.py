@@ -5,6 +5,7 @@ ranks.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,83 @@ class RunTrace:
         """The messages between ranks."""
         return Messages.of(self)
 
+    @cached_property
+    def threads(self) -> "dict[tuple[int, int], Activities]":
+        """By rank and lane: what the thread did, without gaps inside an operation, in order of time."""
+        entries = self.entries
+        timed = np.flatnonzero(entries["left_ns"] > entries["entered_ns"])
+        lanes = self.ranks[timed] * 256 + entries["lane"][timed].astype(np.int64)
+        order = timed[np.lexsort((entries["depth"][timed], entries["entered_ns"][timed], lanes))]
+        of_thread = np.split(order, np.flatnonzero(np.diff(np.sort(lanes))) + 1)
+        return {
+            (int(self.ranks[own[0]]), int(entries["lane"][own[0]])): Activities.of(entries, own)
+            for own in of_thread
+            if len(own)
+        }
+
+
+class Activity(NamedTuple):
+    """A time in which an operation was a thread's innermost one; `outer` is the outermost one, both by position, and
+    `around` the one that this one is inside of, or -1.
+    """
+
+    begin_ns: int
+    end_ns: int
+    position: int
+    outer: int
+    around: int
+
+
+@dataclass(frozen=True)
+class Activities:
+    """What one thread did, by columns of `Activity`."""
+
+    begin_ns: list[int]
+    end_ns: list[int]
+    position: list[int]
+    outer: list[int]
+    around: list[int]
+
+    @classmethod
+    def of(cls, entries: Entries, positions: Positions) -> "Activities":
+        """Return when each of a thread's operations was the innermost one; `positions` are in order of time entered, an
+        outer operation first.
+        """
+        entered, left = entries["entered_ns"][positions], entries["left_ns"][positions]
+        own: list[int] = positions.tolist()
+        if (entered[1:] >= left[:-1]).all():
+            return cls(entered.tolist(), left.tolist(), own, own, [-1] * len(own))
+        found, open_, at = cls([], [], [], [], []), list[tuple[int, int]](), 0
+        for begin, end, position in zip(entered.tolist(), left.tolist(), own, strict=True):
+            while open_ and open_[-1][0] <= begin:
+                at = found._add(at, open_[-1][0], open_)
+                open_.pop()
+            at = max(found._add(at, begin, open_), begin)
+            open_.append((end, position))
+        while open_:
+            at = found._add(at, open_[-1][0], open_)
+            open_.pop()
+        return found
+
+    def _add(self, begin_ns: int, end_ns: int, open_: Sequence[tuple[int, int]]) -> int:
+        """Add the time, if it is any, in which the last open operation was the innermost one; return its end."""
+        if not open_ or end_ns <= begin_ns:
+            return begin_ns
+        self.begin_ns.append(begin_ns)
+        self.end_ns.append(end_ns)
+        self.position.append(open_[-1][1])
+        self.outer.append(open_[0][1])
+        self.around.append(open_[-2][1] if len(open_) > 1 else -1)
+        return end_ns
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def __getitem__(self, index: int) -> Activity:
+        return Activity(
+            self.begin_ns[index], self.end_ns[index], self.position[index], self.outer[index], self.around[index]
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Messages:
@@ -103,9 +181,9 @@ class Messages:
     @classmethod
     def of(cls, trace: RunTrace) -> "Messages":
         """Pair the ends of each message: a request with its handling, an answer with the request that it ends, a send
-        with its receive, a queued batch with its taking.
+        with its receive, a queued batch with its taking, work on a micro-batch with the next stage's.
         """
-        found = [_requests(trace), _answers(trace), _transfers(trace), _queued(trace)]
+        found = [_requests(trace), _answers(trace), _transfers(trace), _queued(trace), _handed_on(trace)]
         senders, receivers, sent, got = (np.concatenate(part) for part in zip(*found, strict=True))
         order = np.argsort(sent, kind="stable")
         return cls(senders[order], receivers[order], sent[order], got[order])
@@ -165,6 +243,29 @@ def _transfers(trace: RunTrace) -> _Pairs:
 def _queued(trace: RunTrace) -> _Pairs:
     """Pair each batch put into a queue with its taking."""
     return _next(trace, _of(trace, "queue", "put"), _of(trace, "queue", "get"), "entered_ns")
+
+
+def _handed_on(trace: RunTrace) -> _Pairs:
+    """Pair a stage's forward or backward of a micro-batch with the one that needs its result, where the stages' sends
+    and receives are those of a library and not traced.
+    """
+    entries = trace.entries
+    pairs: list[tuple[int, int]] = []
+    for name, step in (("forward", 1), ("backward", -1)):
+        work = _of(trace, "compute", name)
+        if not len(work) or len(_of(trace, "communicate", "receive")):
+            continue
+        keys = list(zip(entries["value"][work].tolist(), entries["number"][work].tolist(), strict=True))
+        last = dict(zip(keys, work.tolist(), strict=True))
+        begun: set[tuple[int, int]] = set()
+        for position, (stage, number) in zip(work.tolist(), keys, strict=True):
+            sender = last.get((stage - step, number), -1)
+            if sender >= 0 and (stage, number) not in begun:
+                begun.add((stage, number))
+                if entries["left_ns"][sender] <= entries["entered_ns"][position]:
+                    pairs.append((sender, position))
+    senders, receivers = (np.array(part, np.int64) for part in (zip(*pairs, strict=True) if pairs else ((), ())))
+    return senders, receivers, entries["left_ns"][senders], entries["entered_ns"][receivers]
 
 
 def _next(trace: RunTrace, first: Positions, second: Positions, got: str) -> _Pairs:
