@@ -99,7 +99,7 @@ def _extent(name: str, runs: Sequence[RunRow], values: Aligned, chosen: NDArray[
         said.append(f"from {_place(x[start], axis)}, where {_run(runs[int(firsts.argmax())])} begins")
     if place[lasts.max()] - place[end] > noticeable:
         said.append(f"to {_place(x[end], axis)}, where {_run(runs[int(lasts.argmin())])} ends")
-    return f"{several} the line is drawn {' and '.join(said)}." if said else ""
+    return f"{several} the line is drawn {', '.join(said)}." if said else ""
 
 
 def _run(run: RunRow) -> str:

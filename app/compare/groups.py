@@ -10,7 +10,7 @@ from app.charts.curve_charts import GroupLine, group_line, possible
 from app.charts.curve_data import Within
 from engine.analysis.run_values import SEEDING, field, field_in_words
 from engine.analysis.statistics.bands import FEWEST_IN_BAND, Spread
-from engine.analysis.statistics.confidence import FEWEST, Statistic
+from engine.analysis.statistics.confidence import FEWEST, LIMIT, Statistic
 from engine.store import Reader
 from engine.store.records import RunRow
 
@@ -74,10 +74,16 @@ def explained(lines: Sequence[GroupLine], statistic: str, spread: str) -> str:
     """Return how the lines of all charts are computed, in two sentences."""
     has_band = spread != "none" and any(len(line.members) > 1 for line in lines)
     band = "" if not has_band else f", band: {BANDS[spread]}{_fallback(lines, statistic, spread)}"
+    limit = f" {limit_of(statistic, spread)}".rstrip() if band else ""
     return (
         f"{STATISTICS[statistic]} over the runs of each group, where all of them have values{band}. Between two points "
-        "a run follows a straight line; it is not extended beyond its first and last point."
+        f"a run follows a straight line; it is not extended beyond its first and last point.{limit}"
     )
+
+
+def limit_of(statistic: str, spread: str) -> str:
+    """Return the limit of a group's confidence intervals; empty where they have none, or another band is shown."""
+    return LIMIT if spread == "ci" and statistic == "mean" else ""
 
 
 def binned(lines: Sequence[GroupLine], log: bool) -> str:

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.charts.curve_charts import MOST_NAMED
 from app.compare import number_charts
-from app.compare.groups import ComparedGroup, missing_bands
+from app.compare.groups import ComparedGroup, limit_of, missing_bands
 from app.compare.session_state import one_of, several_of
 from app.compare.tab_widgets import Compared, log_toggle, show_omitted, table_of
 from app.compare.tables import values_frame
@@ -51,7 +51,8 @@ def bars(found: Compared, view: CompareView) -> CompareView:
         colours=colours,
     )
     show_omitted(found, [run.id for run in found.runs if run.id not in numbers], label(name))
-    if found.groups and (sentence := missing_bands(found.groups, view.band)):
+    said = [missing_bands(found.groups, view.band), limit_of(view.stat, view.band)] if found.groups else []
+    for sentence in filter(None, said):
         st.caption(as_text(sentence))
         page_capture.words([sentence])
     if sentence := left_out(apart):

@@ -6,10 +6,12 @@ from app.charts.curve_charts import extents
 from app.charts.curve_tables import groups_frame
 from app.duel import charts, tables
 from app.links import address
+from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
 from app.ui.store_access import told
 from engine.analysis.duel import ERROR
+from engine.analysis.statistics.confidence import LIMIT
 from engine.duel.confounders import facts
 from engine.duel.evidence import DuelEvidence
 from engine.duel.outcome import DuelOutcome, amount_in_words
@@ -25,13 +27,13 @@ def show_verdict(found: DuelOutcome) -> None:
     if found.verdict:
         so_far = "So far: " if any(each.on for each in found.evidence.of("judging")) else ""
         st.markdown(f"**{as_text(so_far + found.verdict)}**")
-        st.caption(
-            as_text(
-                "Brackets and error bars: 95 % confidence interval of the mean over paired seeds. "
-                f"A lead requires p ≤ {ERROR:g} after Holm correction. "
-                f"Tie margin: {found.evidence.duel.margin:g}{found.unit}."
-            )
+        explained = (
+            f"Brackets and error bars: 95 % confidence interval of the mean over paired seeds. {LIMIT} "
+            f"A lead requires p ≤ {ERROR:g} after Holm correction. "
+            f"Tie margin: {found.evidence.duel.margin:g}{found.unit}."
         )
+        st.caption(as_text(explained))
+        page_capture.words([explained])
     elif not found.tuned.obstacles:
         st.caption("The verdict appears when an evaluation run of each strategy has ended.")
     for sentence in found.cautions:
@@ -73,7 +75,10 @@ def show_judged(found: DuelOutcome) -> None:
         for each in evidence.of("judging")
         if any(test.spent > evidence.duel.budget.amount * (1 + 1e-9) for test in each.tests)
     ]
-    st.caption(as_text(" ".join([_what_was_cut(evidence, len(beyond)), *extents(drawn)])))
+    limit = [] if found.verdict else [LIMIT]
+    said = " ".join([_what_was_cut(evidence, len(beyond)), *extents(drawn), *limit])
+    st.caption(as_text(said))
+    page_capture.words([said])
     with st.expander("Table", key="duel-curves-table", on_change="rerun") as fold:
         if fold.open:
             st.dataframe(

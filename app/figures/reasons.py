@@ -8,7 +8,7 @@ from app.figures.status import verdict_sentence
 from app.report import page_capture
 from app.ui.html import as_text, nowrap, table
 from engine.published.judgement import Judgement
-from engine.published.rules import Check
+from engine.published.rules import Check, level_explained
 from engine.transfer.tables import Table
 
 RULES = ("Rule", "Kind", "Outcome", "Values")
@@ -30,6 +30,9 @@ def rules(judged: Judgement) -> None:
     checks = _shown(judged)
     with st.expander("Rules", expanded=True):
         st.html(table(RULES, [_row(check) for check in checks], caption=f"Rules of {judged.figure.title}"))
+        if said := level_explained(checks):
+            st.caption(as_text(said))
+            page_capture.words([said])
     page_capture.table(
         "Rules", Table(RULES, [(check.rule, check.kind, check.outcome, check.numbers) for check in checks])
     )

@@ -25,6 +25,7 @@ from engine.analysis.scaling.staleness import (
     stale_runs,
 )
 from engine.analysis.scaling.targets import choices
+from engine.analysis.statistics.confidence import LIMIT
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
 from engine.metrics import metric
 from engine.registry import experiments
@@ -60,7 +61,8 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     if result:
         _result_section(lines, by_line, result, key)
     several = any(size.runs > 1 for own in by_line.values() for size in own)
-    for sentence in [*cautions(finished, found, told), *([EXPLAINED["mean"]] if several else [])]:
+    limit = EXPLAINED["mean"] if several else LIMIT if result else ""
+    for sentence in filter(None, [*cautions(finished, found, told), limit]):
         st.caption(as_text(sentence))
         page_capture.words([sentence])
     st.html(_sizes_table(by_line, result))

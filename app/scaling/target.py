@@ -99,10 +99,12 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
         else "Steps are those of the rank that tests: updates are unknown for these runs."
     )
     intervals = f"{EXPLAINED[found.statistic]} " if any(each.reached > 1 for each in reached) else ""
-    st.caption(
+    explained = (
         f"For each run time = {unit}s × seconds per {unit}; the columns are {found.statistic}s over runs. "
         f"{intervals}A configuration can be faster by needing fewer {unit}s, or less time for each. {counted}"
     )
+    st.caption(explained)
+    page_capture.words([explained])
 
 
 def usual_goal(

@@ -9,8 +9,8 @@ TERMS = {
     "bubble": "The share of a pipeline's time in which stages are idle. Equal stages have a bubble too: later stages "
     "wait for the first micro-batch, earlier ones for the last.",
     "collector": "A process that plays episodes with the current policy and sends the data to the learner.",
-    "confidence interval": "The range that contains the true mean with a given probability, here 95 %. It needs at "
-    "least 3 seeds.",
+    "confidence interval": "A range, computed so that it contains the true mean in 95 % of repeated experiments; in "
+    "about 90 % over 3 to 8 skewed values. It needs at least 3 seeds.",
     "disturbance": "The share of the CPU time of a run's cores that other programs, or the host of a virtual machine, "
     "took while its ranks worked. Above 5 % (an admin can set another share) a run is disturbed: its times are not "
     "reliable.",

@@ -1,13 +1,13 @@
 """A mean with its interval in words, wherever a page or a report shows one."""
 
 from app.ui.html import number
-from engine.analysis.statistics.confidence import FEWEST
+from engine.analysis.statistics.confidence import FEWEST, LIMIT
 from engine.analysis.statistics.intervals import Interval
 
 EXPLAINED = {
     name: f"Brackets and error bars show the 95 % confidence interval of the {name}. With fewer than {FEWEST[name]} "
-    "values they show the minimum and maximum."
-    for name in ("mean", "median")
+    f"values they show the minimum and maximum.{limit}"
+    for name, limit in (("mean", f" {LIMIT}"), ("median", ""))
 }
 
 

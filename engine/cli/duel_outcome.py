@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.analysis.duel import Difference
+from engine.analysis.statistics.confidence import LIMIT
 from engine.cli.answers import number, table
 from engine.duel.outcome import DuelOutcome, amount_in_words
 
@@ -53,6 +54,7 @@ def in_full(found: DuelOutcome) -> str:
                 ("DIFFERENCE", "SEEDS", "MEAN", "FROM", "TO", "P (HOLM)", "OUTCOME"),
                 list(map(_difference, found.found)),
             ),
+            f"FROM and TO: 95 % confidence interval of the mean over paired seeds. {LIMIT}",
         ]
     return "\n".join([*lines, *([""] if found.cautions else []), *found.cautions])
 

@@ -12,6 +12,7 @@ from engine.home import Home
 from engine.published import FIGURES, SIZES, Figure, Size, figure
 from engine.published.judgement import Judgement, best_judgement, judge, sweeps_of
 from engine.published.launch import launch_figure
+from engine.published.rules import level_explained
 from engine.store import Reader
 
 
@@ -100,5 +101,6 @@ def _in_full(found: Figure, judged: Judgement | None) -> str:
             table(
                 ("OUTCOME", "RULE", "NUMBERS"), [(check.outcome, check.rule, check.numbers) for check in judged.checks]
             ),
+            *filter(None, [level_explained(judged.checks)]),
         ]
     )

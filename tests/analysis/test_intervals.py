@@ -1,6 +1,7 @@
 """Intervals over seeds and what is told from them, held against scipy on the same numbers."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +9,25 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.analysis.statistics.confidence import RESAMPLES, SEED, Ends, Statistic, central, ends, student
+from bench.coverage import covered as share_covered
+from bench.coverage import distributions, truth
+from engine.analysis.statistics.confidence import (
+    LEVEL,
+    LIMIT,
+    RESAMPLES,
+    SEED,
+    Ends,
+    Statistic,
+    central,
+    ends,
+    student,
+)
 from engine.analysis.statistics.groups import grouped
 from engine.analysis.statistics.intervals import equivalence, holm, mean_interval, p_of_no_difference, slope
 from engine.analysis.statistics.resample import Floats
 from engine.home import ROOT
+from engine.published.rules import LEVEL as STRICT
+from engine.published.rules import LEVEL_EXPLAINED
 
 VALUES = [98.9, 99.02, 98.96, 99.1]
 
@@ -142,6 +157,37 @@ def test_differences_of_recorded_results_are_covered_as_promised(
         ends(rng.choice(ours, (count, draws)) - rng.choice(theirs, (count, draws))), float(ours.mean() - theirs.mean())
     )
     assert often >= least
+
+
+def coverage(name: str, statistic: Statistic, counts: Sequence[int], level: float = LEVEL) -> list[float]:
+    """Return how often intervals over some counts of values cover the true value, in percent."""
+    draw, true = distributions()[name], truth(name, statistic)
+    found = [share_covered(ends(draw(np.random.default_rng(n), (n, 3_000)), statistic, level), true) for n in counts]
+    assert None not in found
+    return found  # type: ignore[return-value]
+
+
+FEW = range(3, 9)
+
+
+def test_the_limit_said_beside_intervals_is_the_measured_one() -> None:
+    assert "Over 3 to 8 skewed values" in LIMIT and "about 90 % (80 to 85 % if strongly skewed)" in LIMIT
+    skewed = [*coverage("lognormal 0.5", "mean", FEW), *coverage("exponential", "mean", FEW)]
+    assert 87 <= min(skewed) < 93 and max(skewed) <= 93 and np.mean(skewed) == pytest.approx(90, abs=1)
+    assert all(80 <= often <= 85 for often in coverage("lognormal 1", "mean", FEW))
+    assert min(coverage("normal", "mean", FEW)) >= 94, "the 95 % are true of normal values"
+    assert "that of a median covers at least 95 %" in LIMIT
+    assert all(min(coverage(name, "median", (6, 7, 8))) >= 95 for name in ("lognormal 1", "exponential", "normal"))
+    assert "about 93 % (86 to 91 % if strongly skewed)" in LEVEL_EXPLAINED
+    assert np.mean(coverage("exponential", "mean", FEW, STRICT)) == pytest.approx(93, abs=1)
+    assert all(86 <= often <= 91.5 for often in coverage("lognormal 1", "mean", FEW, STRICT))
+
+
+def test_differences_of_skewed_values_are_covered_as_promised() -> None:
+    for name in ("lognormal 1", "exponential"):
+        for count in FEW:
+            one, other = distributions()[name](np.random.default_rng(count), (2, count, 3_000))
+            assert (share_covered(ends(one - other), 0.0) or 0) >= 94
 
 
 @pytest.mark.parametrize("statistic", ["mean", "iqm"])

@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.duel import charts, tables
 from app.duel.export import duel_again
+from engine.analysis.statistics.confidence import LIMIT
 from engine.analysis.tuning import Spent
 from engine.cli import main
 from engine.duel.catalogue import read_strategy
@@ -214,7 +215,7 @@ def test_a_duel_leaves_as_a_report_with_its_verdict_charts_numbers_and_the_line_
     page(1)
     text = reports[0].decode()
     assert "Hogwild! is ahead of Parameter server by 2.94 points (2.85 to 3.02)" in text
-    assert text.count("<figure") == 3
+    assert text.count("<figure") == 3 and unescape(text).count(LIMIT) == 1
     line = duel_again(found.duel, "")
     assert line in unescape(text)
     told = CliRunner().invoke(main, [*shlex.split(line)[3:], "--no-runner", "--json"])

@@ -21,14 +21,16 @@ from app.export.rerun_commands import repeating
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink, report
 from app.run.report import run_report
 from app.ui.html import number
+from engine.analysis.statistics.confidence import LIMIT
 from engine.home import Home
+from engine.published.rules import LEVEL_EXPLAINED
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import Status
 from engine.transfer.run_import import import_path
 from engine.transfer.tables import Table
 from tests.app.downloads import Offered, catch, data_of, grids
-from tests.app.test_pages import opened
+from tests.app.test_pages import opened, said
 from tests.app.test_scaling import hogwild
 from tests.inputs import drawn
 from tests.labs import basic, compare, figures, sweeps
@@ -178,9 +180,11 @@ def test_scaling_leaves_with_every_number_of_its_tables(home: Home, offered: Off
     report = report_of(offered)
     assert len(numbers) > 10 and not numbers - written(report)
     text = unescape(report.decode())
+    assert view != "Scaling" or text.count(LIMIT) == 2, "beside the sizes, and the time to the target"
     assert f"/scaling?runs=1-12{'' if view == 'Scaling' else '&view=Time+breakdown'}</code>" in text
     assert "python -m engine run hogwild" in text and "# run 12" in text
-    assert all(sentence.value.replace("\\", "") in text for sentence in test.markdown if "trainers" in sentence.value)
+    sentences = [each.value.removeprefix(":orange-badge[Caution] ").replace("\\", "") for each in test.markdown]
+    assert all(sentence in text for sentence in sentences if "trainers" in sentence)
     table = "by-size" if view == "Scaling" else "time-breakdown"
     rows = list(csv.reader(io.StringIO(offered[f"scaling-{table}.csv"]().decode())))
     assert rows == [
@@ -218,6 +222,7 @@ def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_th
     assert [row[2] for row in grids(report)["Rules"][1:]] == ["holds", "holds", "holds", "not judged"]
     text = unescape(report.decode())
     assert "trend only" in text and "pytorch/examples#749" in text
+    assert LEVEL_EXPLAINED in text and LEVEL_EXPLAINED in said(test).replace("\\", "")
     assert "python -m engine figures pipeline_as_run --launch reduced" in text
     assert "/figures?figure=pipeline_as_run&sweep=1" in text
     (chart, *_) = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]

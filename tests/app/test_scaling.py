@@ -23,6 +23,7 @@ from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.scaling.speedup import sizes
 from engine.analysis.scaling.staleness import Price, Stale, price
 from engine.analysis.scaling.staleness import sizes as stale_sizes
+from engine.analysis.statistics.confidence import LIMIT
 from engine.analysis.statistics.intervals import Interval, mean_interval
 from engine.errors import ConfigError
 from engine.home import Home
@@ -367,6 +368,7 @@ def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
         "Test accuracy is 0.5" in shown
         and "points lower per update of staleness (95 % interval 0.4" in shown
         and "9 runs)" in shown
+        and shown.count(LIMIT) == 1
         and "An association: the runs also differ in the number of trainers (1 to 4)" in shown
     )
     assert "<td>4</td><td>3</td><td>3</td><td>3 (all 3 equal)</td><td>4</td><td>4</td>" in shown

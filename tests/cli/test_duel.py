@@ -2,6 +2,7 @@
 
 import json
 
+from engine.analysis.statistics.confidence import LIMIT
 from engine.home import Home
 from tests.cli.conftest import Parallab
 from tests.labs import duel as labs
@@ -28,6 +29,7 @@ def test_a_duel_is_launched_listed_and_told(home: Home, parallab: Parallab) -> N
     assert (
         "Hogwild! is ahead of Parameter server by 2.9" in told
         and "Tuning: 6 of 6 runs ended. Judging: 10 of 10." in told
+        and f"95 % confidence interval of the mean over paired seeds. {LIMIT}" in told
     )
     found = json.loads(parallab("duel", "show", "2", "--json").stdout)
     assert found["learning_rates"] == {"Hogwild!": 0.1, "Parameter server": 0.03}

@@ -4,6 +4,7 @@ import json
 
 from engine.home import Home
 from engine.published import FIGURES
+from engine.published.rules import LEVEL_EXPLAINED
 from engine.store import Reader
 from tests.cli.conftest import Parallab
 from tests.labs import figures
@@ -30,4 +31,5 @@ def test_a_figure_is_launched_and_told_in_full(home: Home, parallab: Parallab) -
     told = json.loads(parallab("figures", "hogwild", "--json").stdout)
     assert (told["verdict"], told["size"], told["missing"]) == ("trend only", "reduced", [])
     assert {check["outcome"] for check in told["checks"]} == {"holds", "not judged"}
-    assert "Sweep 1, reduced: trend only." in parallab("figures", "hogwild").stdout
+    in_full = parallab("figures", "hogwild").stdout
+    assert "Sweep 1, reduced: trend only." in in_full and in_full.count(LEVEL_EXPLAINED) == 1

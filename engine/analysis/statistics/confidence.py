@@ -11,6 +11,9 @@ since BCa alone covers the mean of 10 recorded losses 92 % of the time;
 - interquartile mean: as the mean for 3 values, none of which it drops; BCa from 5 values on;
 - median: order statistics, with exact coverage, from 6 values on.
 
+It is less for the mean of few skewed values, which no interval can prevent; `LIMIT` says so wherever one is shown
+(docs/decisions/skewed-values.md). Medians, differences and ratios keep their 95 % (`python -m bench.coverage`).
+
 Otherwise there is no interval, and the bounds are the minimum and maximum. The same applies to identical values, which
 carry no information about their spread.
 """
@@ -33,6 +36,11 @@ which is no interval.
 """
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
 LEVEL = 0.95
+LIMIT = (
+    "Over 3 to 8 skewed values, such as times with rare outliers, the 95 % interval of a mean covers about 90 % (80 to "
+    "85 % if strongly skewed); that of a median covers at least 95 %."
+)
+"""What the intervals of pages, reports and the command line don't promise; tests/analysis/test_intervals.py."""
 FEWEST: Mapping[str, int] = {"mean": 3, "iqm": 5, "median": 6}
 """Minimum number of values for an interval; the interquartile mean also has one for 3 values."""
 _BOOTSTRAP_FROM = 10

@@ -14,6 +14,7 @@ from app.compare.tables import differences_table
 from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
 from engine.analysis.differences import Row
 from engine.analysis.result import reached_most
+from engine.analysis.statistics.confidence import LIMIT
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Reader, Store
@@ -473,6 +474,12 @@ def test_a_note_for_several_charts_is_said_once_and_smoothing_stays_visible(home
     single = opened_at(runs="1-5", metrics=f"{LOSS},{ACCURACY}", log="y")
     assert words(single).count("Values at or below 0 can't be shown on a log axis.") == 1
     assert not single.slider(key=f"{AT}smooth").disabled and "not for groups" not in words(single)
+
+
+@pytest.mark.parametrize("tab", ["curves", "bars"])
+def test_intervals_of_means_say_for_which_values_they_hold(home: Home, ids: list[int], tab: str) -> None:
+    for more, there in (({"band": "ci"}, True), ({"band": "ci", "stat": "median"}, False), ({"band": "sd"}, False)):
+        assert words(opened_at(runs="1-5", tab=tab, group="trainers", **more)).count(LIMIT) == there
 
 
 @pytest.mark.parametrize("tab", ["curves", "bars", "scatter"])
