@@ -5,6 +5,33 @@ from math import inf
 from typing import Literal
 
 Section = Literal["Learning", "Speed", "Parallelism"]
+BY_TIME = (
+    "÷ execution time, without start-up. Before the end, and in the curve: work so far ÷ time so far. Of several runs: "
+    "the mean of their throughputs."
+)
+"""The definition of a throughput, after its work."""
+
+
+def throughput(work: float, time_s: float | None) -> float | None:
+    """Return the throughput of a run: its total work by its execution time, without start-up; both include the runs
+    that it resumes. None without work or time.
+
+    Before its end, and for a run that did not finish, both are those up to its last report. The throughput of a group
+    of runs is the mean of theirs.
+    """
+    return work / time_s if work and time_s else None
+
+
+def rate_of(unit: str) -> str:
+    """Return the name of the throughput of work in a unit, such as `env steps`."""
+    return f"perf/{unit.replace(' ', '_')}_per_second"
+
+
+def is_rate(name: str) -> bool:
+    """Return whether a metric is work per second of a whole run. Its curve is the average so far, so a run's one number
+    is that of `throughput`: no mean, best or last value of the curve.
+    """
+    return name.startswith("perf/") and name.endswith("_per_second")
 
 
 @dataclass(frozen=True)
@@ -26,11 +53,21 @@ class Metric:
     """Whether values below 0 are possible."""
 
     @property
+    def is_rate(self) -> bool:
+        """Whether it is work per second of a whole run (`is_rate`)."""
+        return is_rate(self.name)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a run has one number of it, so that there is no statistic to choose."""
+        return not self.live or self.is_rate
+
+    @property
     def section(self) -> Section:
         """The section of a run's page that its curve is in."""
         if not self.name.startswith("perf/"):
             return "Learning"
-        return "Speed" if self.name.endswith("_per_second") else "Parallelism"
+        return "Speed" if self.is_rate else "Parallelism"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -116,14 +153,14 @@ METRICS = {
             "Throughput",
             "samples/s",
             "max",
-            "Samples trained on per second, over all ranks.",
+            f"Samples trained on by all ranks {BY_TIME}",
         ),
         Metric(
             "perf/env_steps_per_second",
             "Throughput",
             "env steps/s",
             "max",
-            "Environment steps per second, over all ranks.",
+            f"Environment steps of all ranks {BY_TIME}",
         ),
         Metric(
             "perf/execution_time_s",
@@ -347,7 +384,7 @@ def metric(name: str) -> Metric:
 def _of_museum(name: str) -> Metric | None:
     """Return a metric recorded by an exhibit, or None; there are too many to list among the metrics."""
     if name == "perf/exhibits_per_second":
-        return Metric(name, "Exhibits", "exhibits/s", "max", "Exhibits run per second, both versions counted.")
+        return Metric(name, "Exhibits", "exhibits/s", "max", f"Exhibits run, both versions counted, {BY_TIME}")
     if not name.startswith("museum/"):
         return None
     from engine.signs.catalogue import SIGNS

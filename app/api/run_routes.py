@@ -127,7 +127,7 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
     job = job_state(found, reader.cluster_jobs.of(run_id))
     told = (
         vars(entry)
-        | {"disturbance": entry.disturbance, "disturbed": entry.disturbed}
+        | {"disturbance": entry.disturbance, "disturbed": entry.disturbed, "elapsed_s": entry.elapsed_s}
         | same
         | {"progress_done": found.progress_done, "progress_total": found.progress_total}
     )

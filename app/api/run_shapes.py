@@ -30,6 +30,10 @@ class RunEntry(Shape):
     progress: float = Field(ge=0, le=1, description="Completed fraction of the work.")
     time_left_s: Number | None = Field(description="Estimated remaining seconds at the current pace; null if unknown.")
     execution_time_s: Number | None = Field(description="Seconds from all ranks ready to all ranks done.")
+    elapsed_s: Number | None = Field(
+        description="Execution time, and before it is known: seconds so far, or until the end of a run that did not "
+        "finish; null before all ranks were ready."
+    )
     startup_time_s: Number | None = Field(description="Seconds from the worker's start on the run to all ranks ready.")
     time_before_s: Number = Field(description="Training seconds of the runs that it resumes.")
     disturbance: Number | None = Field(

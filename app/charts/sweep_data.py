@@ -1,7 +1,6 @@
 """The data of a sweep's chart and table: available metrics, a group of runs per point, and reference lines."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -48,14 +47,14 @@ def metric_choices(runs: Sequence[RunRow]) -> list[str]:
 
 def default_metric(choices: Sequence[str], compares: Compares) -> str:
     """Return the first metric by which runs compare."""
-    rates = [name for name in choices if compares == "rate" and name.endswith("_per_second")]
+    rates = [name for name in choices if compares == "rate" and metric(name).is_rate]
     others = [name for name in choices if compares == "neither" and name not in (EXECUTION, STARTUP)]
     return [*rates, *others, *choices][0]
 
 
 def statistic_of(name: str) -> str:
     """Return which statistic of a metric represents a run, in words; empty if it has only one."""
-    if not metric(name).live:
+    if metric(name).is_single:
         return ""
     return "last value of each run" if name.startswith("test/") else "mean over each run"
 
@@ -67,23 +66,6 @@ def value_of(run: RunRow, name: str) -> float | None:
     if name in (EXECUTION, STARTUP):
         return run.execution_time_s if name == EXECUTION else run.startup_time_s
     return (run.mean if statistic_of(name).startswith("mean") else run.last).get(name)
-
-
-def with_whole_rates(runs: Sequence[RunRow], name: str, reader: Reader) -> list[RunRow] | None:
-    """Return the runs with a throughput as Scaling computes it: all work of a run by its execution time. None for
-    another metric, or where a complete run did not count its work in this unit.
-    """
-    unit, rate = metric(name).unit.removesuffix("/s"), name.endswith("_per_second")
-    complete = [run for run in runs if is_complete(run)] if rate else []
-    around = reader.studies.surroundings([run.id for run in complete])
-    rates = {
-        run.id: around[run.id].work / run.execution_time_s
-        for run in complete
-        if run.execution_time_s and run.id in around and around[run.id].unit == unit and around[run.id].work
-    }
-    if not complete or len(rates) < len(complete):
-        return None
-    return [replace(run, mean={**run.mean, name: rates[run.id]}) if run.id in rates else run for run in runs]
 
 
 class DisturbedPoint(NamedTuple):

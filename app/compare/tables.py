@@ -26,7 +26,7 @@ def runs_table(runs: Sequence[RunRow], groups: Mapping[int, str]) -> str:
             title_of(run),
             run.owner,
             outcome(run)[1],
-            duration(run.execution_time_s),
+            duration(run.elapsed_s),
             when(run.created_at),
             *([groups.get(run.id, "")] if groups else []),
         ]

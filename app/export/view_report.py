@@ -70,7 +70,7 @@ def runs_table(runs: Sequence[RunRow], *, settings: bool = True) -> Table:
             title_of(run),
             run.owner,
             run.status,
-            run.execution_time_s,
+            run.elapsed_s,
             run.startup_time_s,
             absolute(run.created_at),
             *_values(differing, place),

@@ -129,7 +129,7 @@ def _facts(run: Run, reader: Reader) -> list[tuple[str, str]]:
         ("Owner", run.owner),
         ("Launched", absolute(run.created_at)),
         ("Ended", absolute(run.ended_at)),
-        ("Execution time", duration(run.execution_time_s)),
+        ("Execution time", duration(run.elapsed_s)),
         ("Start-up time", duration(run.startup_time_s)),
         ("Ranks", str(run.demand.ranks) if run.demand.ranks else ""),
         ("Seeding", f"rule {run.seeding}" if origin is None or origin.kind == "parallab" else ""),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup, escape
 
-from app.core.formatting import absolute, ago, duration, scaled, since
+from app.core.formatting import absolute, ago, duration, scaled
 from app.run.summary_sentence import summary_sentence
 from app.ui.html import (
     bar,
@@ -137,10 +137,7 @@ def facts_of(
     """
     pairs = [("Owner", run.owner), ("Launched", when(run.created_at))]
     pairs.append(("Ended", when(run.ended_at)) if run.ended_at else ("Started", when(run.started_at)))
-    on_for = run.execution_time_s
-    if on_for is None and (here := since(run.started_at, run.ended_at)) is not None:
-        on_for = run.time_before_s + here
-    pairs.append((term("Execution time"), titled(duration(on_for), metric("perf/execution_time_s").help)))
+    pairs.append((term("Execution time"), titled(duration(run.elapsed_s), metric("perf/execution_time_s").help)))
     pairs.append(
         (
             term("Start-up time"),
@@ -220,7 +217,7 @@ def _tile(name: str, entry: RunRow, result: Ranked | None) -> Markup:
     is_result = result is not None and result.result.metric == name
     of: Of = result.result.of if result and is_result else "mean" if known.band else "last"
     value = (entry.mean if of == "mean" else entry.last).get(name)
-    beside = [STATISTICS[of]] if known.live else []
+    beside = [] if known.is_single else [STATISTICS[of]]
     beside += (
         [f"best {number(best, unit=known.unit)}"] if best is not None and name.startswith(("test/", "charts/")) else []
     )

@@ -61,6 +61,8 @@ class Column:
             return f"{name} (s)" if self.field.kind == "seconds" else name
         known = metric(self.field.name)
         unit = f" ({known.unit})" if known.unit else ""
+        if known.is_rate and self.step is None and self.field.of != "count":
+            return f"{known.label}{unit}"
         return f"{known.label}, {self.field.of if self.step is None else f'step {self.step:,}'}{unit}"
 
     @property
@@ -108,7 +110,10 @@ def choices(metrics: Sequence[str]) -> list[str]:
     fields, and settings.
     """
     values = [
-        _written(name, of) for name in in_order(metrics) for of in SHOWN_OF if of != "best" or metric(name).better
+        _written(name, of)
+        for name in in_order(metrics)
+        for of in (("last",) if metric(name).is_rate else SHOWN_OF)
+        if of != "best" or metric(name).better
     ]
     return [*values, *NUMBERS, *(name for name in RUN_FIELDS if name not in NUMBERS), *Names.usual().settings]
 
@@ -136,10 +141,8 @@ def usual(metrics: Sequence[str]) -> list[str]:
                 _written(name, "mean" if metric(name).band else "last"),
                 *([_written(name, "best")] if metric(name).better else []),
             ]
-        elif name == "train/loss":
+        elif name == "train/loss" or metric(name).is_rate:
             found.append(_written(name, "last"))
-        elif name.endswith("_per_second"):
-            found.append(_written(name, "mean"))
     return [*found, *USUAL]
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from app.runs.columns import Column
 from app.runs.rows import Numbers, TableRow, differing
 from app.runs.text_columns import value_of
+from engine.store.records import is_complete
 from engine.store.runs.fields import Text
 
 Words = Mapping[str, Mapping[int, Text]]
@@ -116,7 +117,8 @@ def _chosen(
         if spread:
             found[column.written + SD] = deviation(values)
         if compared:
-            is_own = baseline is None or baseline.run_ids == row.run_ids
+            is_part = column.written == "duration" and row.run is not None and not is_complete(row.run)
+            is_own = is_part or baseline is None or baseline.run_ids == row.run_ids
             theirs = None if baseline is None or is_own else mean(baseline.values(column, numbers, but=apart))
             found[column.written + DIFFERENCE] = None if own is None or theirs is None else own - theirs
     return found

@@ -20,7 +20,6 @@ from app.charts.sweep_data import (
     rank_groups_of,
     references,
     statistic_of,
-    with_whole_rates,
 )
 from app.links import address
 from app.report import page_capture
@@ -33,13 +32,12 @@ from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
-from engine.metrics import metric
+from engine.metrics import is_rate, metric
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
 
 RANK = "rank"
-WHOLE_RATE = "all work of a run divided by its execution time, as under Scaling"
 
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Compares, *, with_disturbed: bool) -> None:
@@ -54,8 +52,6 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         st.query_params["number"] = written  # links of earlier versions have the label
     name = st.selectbox("Metric", choices, format_func=_label, width=320, **address.kept("number", default, choices))
     by_rank = name in _rank_metrics(sweep)
-    rated = with_whole_rates(runs, name, reader)
-    runs = rated or runs
     crosses = disturbed_of(sweep, runs, name) if not with_disturbed else []
     apart = {point.run_id for point in crosses}
     every, runs = runs, [run for run in runs if run.id not in apart]
@@ -72,7 +68,13 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
         height=HEIGHT_PX,
         colours=colours,
     )
-    basis = "the highest value in a run, per rank" if by_rank else WHOLE_RATE if rated else statistic_of(name)
+    basis = (
+        "the highest value in a run, per rank"
+        if by_rank
+        else metric(name).help
+        if is_rate(name)
+        else statistic_of(name)
+    )
     sentences = _captions(sweep, groups, name, basis, [explained(sweep)] if lines else [], lacking) if groups else []
     sentences += [said] if (said := left_out([run for run in every if run.id in apart])) else []
     if not groups:

@@ -52,7 +52,7 @@ TERMS = {
     "or time.",
     "straggler": "A process that is slower than the others. Synchronous methods wait for it at every update.",
     "sweep": "A set of runs over several values of one or two settings, usually with several seeds each.",
-    "throughput": "The work done per second over all ranks: samples trained on, or environment steps.",
+    "throughput": "The work of all ranks (samples trained on, or environment steps) divided by the execution time.",
     "trainer": "A process that computes gradients on its mini-batches.",
     "tuning run": "A run of a duel that only finds a good learning rate. Its result does not count.",
     "uncontrolled difference": "A difference between the sides of a duel that its budget cannot equalize.",

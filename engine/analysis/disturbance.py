@@ -12,7 +12,7 @@ def depends_on_time(name: str) -> bool:
     """Return whether the values of a metric depend on what else runs on the machine: times, rates, shares of idle
     time.
     """
-    return name.endswith("_per_second") or metric(name).unit in ("s", "ms") or name == "perf/bubble_share"
+    return metric(name).is_rate or metric(name).unit in ("s", "ms") or name == "perf/bubble_share"
 
 
 def left_out(runs: Sequence[RunRow]) -> str:

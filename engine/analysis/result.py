@@ -21,8 +21,9 @@ class Ranked:
 
     @property
     def words(self) -> str:
-        """Metric, value and statistic, such as `test accuracy 96.98 % (last)`."""
-        return f"{metric(self.result.metric).label.lower()} {self.short} ({self.result.statistic})"
+        """Metric, value and statistic where there is a choice, such as `test accuracy 96.98 % (last)`."""
+        statistic = f" ({self.result.statistic})" if self.result.statistic else ""
+        return f"{metric(self.result.metric).label.lower()} {self.short}{statistic}"
 
     @property
     def short(self) -> str:

@@ -126,11 +126,11 @@ def names(runs: Sequence[RunRow]) -> list[str]:
 
 
 def ways(name: str) -> tuple[Way, ...]:
-    """Return the statistics of a metric: only the last value if it has no curve, no best if neither direction is
+    """Return the statistics of a metric: only the last value if a run has one number, no best if neither direction is
     better.
     """
     known = metric(name)
-    if not known.live:
+    if known.is_single:
         return ("last",)
     return WAYS if known.better else ("last", "mean")
 
@@ -148,4 +148,4 @@ def label(name: str) -> str:
         return TITLES.get(name) or field_title(name)
     known = metric(found[0])
     unit = f" ({known.unit})" if known.unit else ""
-    return f"{known.label}{unit}" if not known.live else f"{known.label}, {found[1]}{unit}"
+    return f"{known.label}{unit}" if known.is_single else f"{known.label}, {found[1]}{unit}"

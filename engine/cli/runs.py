@@ -102,5 +102,5 @@ def list_command(
 def _cells(row: RunRow) -> tuple[object, ...]:
     return (
         *(row.id, row.sweep_id, row.status, f"{row.progress:.0%}", row.experiment, row.preset, row.name, row.owner),
-        *(moment(row.created_at), duration(row.execution_time_s)),
+        *(moment(row.created_at), duration(row.elapsed_s)),
     )

@@ -45,6 +45,7 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
         **row,
         "disturbance": entry.disturbance,
         "disturbed": entry.disturbed,
+        "elapsed_s": entry.elapsed_s,
         "result": {**result.plain, "words": result.words} if result else None,
         "error": reader.runs.one(run_id).error,
     }
@@ -52,9 +53,10 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
 
 def summary_text(found: Mapping[str, Any]) -> str:
     """Return the summary as text."""
+    word = "in" if found["status"] == "finished" else "after"
     times = (
-        f" in {duration(found['execution_time_s'])} (start-up {duration(found['startup_time_s'])})"
-        if found["execution_time_s"] is not None
+        f" {word} {duration(found['elapsed_s'])} (start-up {duration(found['startup_time_s'])})"
+        if found["elapsed_s"] is not None
         else ""
     )
     cause = f" {found['cause']}" if found["cause"] else ""

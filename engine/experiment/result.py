@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.metrics import is_rate
+
 Of = Literal["last", "mean"]
 STATISTICS: dict[Of, str] = {"last": "last", "mean": "mean over the run"}
 
@@ -25,8 +27,8 @@ class Result:
 
     @property
     def statistic(self) -> str:
-        """The statistic, in words."""
-        return STATISTICS[self.of]
+        """The statistic, in words; empty for a throughput, of which a run has one."""
+        return "" if is_rate(self.metric) else STATISTICS[self.of]
 
 
 ACCURACY = Result()

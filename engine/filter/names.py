@@ -25,7 +25,10 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
     "created": ("time", "time of queueing"),
     "started": ("time", "time when all ranks were ready"),
     "ended": ("time", "time of its end"),
-    "duration": ("seconds", "execution time: from all ranks ready to all ranks done"),
+    "duration": (
+        "seconds",
+        "execution time: from all ranks ready to all ranks done, or until a run that did not finish ended",
+    ),
     "startup": ("seconds", "start-up time"),
     "cores": ("number", "requested CPU cores"),
     "gpus": ("number", "requested GPUs"),

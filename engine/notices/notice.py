@@ -202,9 +202,7 @@ def _counted(statuses: Mapping[Any, int]) -> str:
 
 
 def _took(run: RunRow) -> str:
-    if run.execution_time_s is not None:
-        return duration(run.execution_time_s)
-    return duration(_seconds(run.started_at, run.ended_at)) if run.started_at and run.ended_at else ""
+    return "" if run.elapsed_s is None else duration(run.elapsed_s)
 
 
 def _whole_time(start: str, runs: Iterable[RunRow]) -> str:

@@ -8,6 +8,7 @@ from engine.access.quotas import DISTURBED_ABOVE_PERCENT
 from engine.launch_options import USUAL, Terms
 from engine.recorder import Point, Span
 from engine.seeding import SEEDING
+from engine.store.timestamps import seconds_since
 
 if TYPE_CHECKING:
     from engine.trace.chunk import TraceChunk
@@ -122,6 +123,13 @@ class RunRow:
     """The lab's threshold of `disturbance` when this was read (engine/access/quotas.py)."""
 
     @property
+    def elapsed_s(self) -> float | None:
+        """Execution time; before the end the time so far, of a run that did not finish the time until its end, always
+        with the runs that it resumes. None before all ranks were ready.
+        """
+        return _elapsed_s(self)
+
+    @property
     def disturbance(self) -> float | None:
         """The share (0 to 1) of its CPU time that others took; None if unknown, as for runs of earlier versions."""
         percent = self.last.get("perf/disturbance")
@@ -131,6 +139,12 @@ class RunRow:
     def disturbed(self) -> bool:
         """Whether others took so much of its CPU time that its times can't be trusted."""
         return (self.disturbance or 0.0) > self.disturbed_above
+
+
+def _elapsed_s(run: "Run | RunRow") -> float | None:
+    if run.execution_time_s is not None or run.started_at is None:
+        return run.execution_time_s
+    return run.time_before_s + seconds_since(run.started_at, run.ended_at)
 
 
 def reached_budget(run: "Run | RunRow") -> bool:
@@ -224,6 +238,11 @@ class Run:
     def nodes(self) -> int:
         """Number of the cluster's nodes that it runs on."""
         return self.terms.nodes
+
+    @property
+    def elapsed_s(self) -> float | None:
+        """As `RunRow.elapsed_s`."""
+        return _elapsed_s(self)
 
     @property
     def active(self) -> bool:

@@ -31,6 +31,7 @@ def in_seconds(seconds: float) -> str:
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def seconds_since(at: str) -> float:
-    """Return the age of a stored time in seconds, at least 0."""
-    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds())
+def seconds_since(at: str, until: str | None = None) -> float:
+    """Return the seconds from a stored time until another, or until now, at least 0."""
+    end = datetime.fromisoformat(until) if until else datetime.now(UTC)
+    return max(0.0, (end - datetime.fromisoformat(at)).total_seconds())

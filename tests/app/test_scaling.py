@@ -1,7 +1,6 @@
 """Scaling and where time went, on a sweep's page and over runs chosen by hand."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.sweep_charts import error_bars
-from app.charts.sweep_data import with_whole_rates
 from app.links.run_ids import read_run_ids
 from app.scaling.breakdown import stacked
 from app.scaling.charts import MEASURES, picture
@@ -111,19 +109,6 @@ def test_without_selected_runs_the_latest_sweeps_lead_to_their_scaling(home: Hom
     test = opened("scaling")
     assert "/sweep?sweep=1&" not in " ".join(str(element.proto.body) for element in test.get("html"))
     assert "All 11 sweeps" in [element.proto.label for element in test.get("page_link")]
-
-
-def test_results_and_scaling_give_the_same_throughput(home: Home, reader: Reader) -> None:
-    sweep_id = hogwild(home, {"trainers": [1, 2]}, 2)
-    sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
-    rate = "perf/samples_per_second"
-    recorded = [replace(run, last={rate: 1.0}, mean={rate: 1.0}) for run in runs]
-    rated = with_whole_rates(recorded, rate, reader)
-    found = of_sweep(sweep, runs, reader)
-    assert rated and not isinstance(found, str)
-    assert {run.id: run.mean[rate] for run in rated} == {each.run_id: each.per_second for each in found.timings}
-    assert with_whole_rates(runs, "perf/env_steps_per_second", reader) is None, "their work is in samples"
-    assert with_whole_rates(runs, "test/accuracy", reader) is None
 
 
 def test_a_sweep_says_beyond_how_many_it_slows_down(home: Home) -> None:

@@ -1,6 +1,7 @@
 """Listing, showing and cancelling runs."""
 
 import json
+import re
 from collections.abc import Callable
 
 from engine.cli.watch import progress_line
@@ -92,7 +93,7 @@ def test_a_failed_run_shows_the_end_of_its_traceback(parallab: Parallab, store: 
         error="Traceback (most recent call last):\nValueError: seven is not eight",
     )
     told = parallab("show", str(live)).stdout
-    assert told.startswith(f"Run {live} failed. trainer1 raised")
+    assert re.match(rf"Run {live} failed after \S+ s \(start-up 1.2 s\)\. trainer1 raised", told)
     assert "ValueError: seven is not eight\n" in told
 
 

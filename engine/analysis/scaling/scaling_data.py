@@ -12,6 +12,7 @@ from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.sweep_cells import measured
 from engine.analysis.total_work import counted, unequal_work_of
 from engine.config_values import value_in_words
+from engine.metrics import throughput
 from engine.registry import experiment_title, experiments, known_experiment
 from engine.store import Reader, Surroundings
 from engine.store.records import RunRow
@@ -43,7 +44,7 @@ class TimedRun:
     @property
     def per_second(self) -> float:
         """Throughput in units of work per second."""
-        return self.work / self.execution_time_s
+        return throughput(self.work, self.execution_time_s) or 0.0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine.errors import StoreBusy, StoreFull
+from engine.metrics import rate_of, throughput
 from engine.recorder import Point, Span
 from engine.runtime.rank.rank import Saved
 from engine.runtime.usage.disturbance import Disturbance
@@ -216,14 +217,14 @@ class RunProgress:
         """Return the run's own numbers: throughput so far, and at the end the times and the points dropped."""
         if self.zero is None:
             return []
-        elapsed = (
+        elapsed = self.execution_time_s or (
             max((member.latest.progress_at for member in self.members), default=0.0) - self.zero + self.time_before_s
         )
         passes = max((member.passes for member in self.members if member.passes is not None), default=None)
         here = time.monotonic() - self.zero + self.time_before_s
         points = []
-        if due and done and elapsed > 0:
-            points.append(Point(f"perf/{unit.replace(' ', '_')}_per_second", done, done / elapsed, here, passes))
+        if due and elapsed > 0 and (rate := throughput(done, elapsed)):
+            points.append(Point(rate_of(unit), done, rate, here, passes))
         if final:
             if self.execution_time_s is not None:
                 points.append(Point("perf/execution_time_s", done, self.execution_time_s, here, passes))

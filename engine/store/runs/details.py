@@ -31,7 +31,10 @@ class RunDetails:
         return [
             as_summary(row)
             for row in self.db.rows(
-                "SELECT * FROM metrics WHERE run_id = ? ORDER BY name, coalesce(rank, -1)", [run_id]
+                "SELECT metrics.*, done, unit, execution_time_s FROM metrics JOIN runs ON runs.id = metrics.run_id"
+                " LEFT JOIN progress ON progress.run_id = runs.id WHERE runs.id = ?"
+                " ORDER BY metrics.name, coalesce(rank, -1)",
+                [run_id],
             )
         ]
 

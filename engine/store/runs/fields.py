@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from engine.errors import FilterError
 from engine.filter import Filter, Names, read_filter, read_order
 from engine.filter.tree import Field, SortOrder
+from engine.metrics import is_rate
 from engine.store.connection import Connection
 from engine.store.runs.metric_sql import OF, number_of, side
 
@@ -58,8 +59,9 @@ class FieldReader:
         """Return several numeric fields like `values`, with one query for those of the same metric."""
         found: dict[Field, dict[int, float]] = {field: {} for field in fields}
         ids = json.dumps(list(run_ids))
-        for name in dict.fromkeys(field.name for field in fields if field.source == "metric"):
-            of_it = [field for field in found if field.source == "metric" and field.name == name]
+        summed = [field for field in found if field.source == "metric" and not is_rate(field.name)]
+        for name in dict.fromkeys(field.name for field in summed):
+            of_it = [field for field in summed if field.name == name]
             numbers = ", ".join(OF[side(name, field.of)] for field in of_it)
             sql = (
                 f"SELECT run_id, {numbers} FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) AND name "
@@ -72,7 +74,7 @@ class FieldReader:
                     for field, value in zip(of_it, values, strict=True):
                         if value is not None:
                             found[field][run_id] = value
-        return found | {field: self.values(run_ids, field) for field in fields if field.source != "metric"}
+        return found | {field: self.values(run_ids, field) for field in found if field not in summed}
 
     def texts(self, run_ids: Sequence[int], fields: Sequence[Field]) -> dict[Field, dict[int, Text]]:
         """Return non-numeric fields of runs: times in the store's format, flags as bool; missing values are omitted."""

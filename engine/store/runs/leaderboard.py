@@ -11,7 +11,7 @@ from engine.experiment.result import Result
 from engine.filter.tree import Field
 from engine.metrics import metric
 from engine.store.connection import Connection
-from engine.store.runs.metric_sql import OF, number_of
+from engine.store.runs.metric_sql import number_of
 
 _BESTS = """
 WITH found AS MATERIALIZED (
@@ -30,7 +30,7 @@ FROM ranked JOIN runs ON runs.id = ranked.id WHERE ranked.place = 1 ORDER BY ran
 _BEST_OF = """
 WITH found AS MATERIALIZED (
     SELECT lists.key AS list, runs.id, {task} AS task,
-        (SELECT {number} FROM metrics WHERE metrics.run_id = runs.id AND metrics.name = ?) AS value
+        {number} AS value
     FROM json_each(?) AS lists, json_each(lists.value) AS member CROSS JOIN runs ON runs.id = member.value
     WHERE runs.status = 'finished' AND runs.experiment = ?
         AND NOT EXISTS (SELECT 1 FROM duel_sweeps WHERE duel_sweeps.sweep_id = runs.sweep_id AND stage = 'tuning')
@@ -108,9 +108,10 @@ class LeaderboardReader:
         """
         task, values = _task(result)
         best = "min" if metric(result.metric).better == "min" else "max"
-        sql = _BEST_OF.format(task=task, number=OF[result.of], best=best)
+        number, bound = number_of(Field("metric", result.metric, "number", result.of))
+        sql = _BEST_OF.format(task=task, number=number, best=best)
         found = {}
-        for row in self.db.rows(sql, [*values, result.metric, json.dumps(lists), experiment]):
+        for row in self.db.rows(sql, [*values, *bound, json.dumps(lists), experiment]):
             tasks = tuple(json.loads(row["task"]))
             compares = row["tasks"] == 1 and not set(result.nothing_to_learn) & set(tasks)
             found[row["list"]] = BestRun(row["id"], row["value"], tasks if compares else None)

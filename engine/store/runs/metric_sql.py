@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.filter.tree import Field, Of, SortOrder
 from engine.launch_options import HERE
-from engine.metrics import metric
+from engine.metrics import is_rate, metric
 
 OF: dict[str, str] = {
     "last": "coalesce(max(last) FILTER (WHERE rank IS NULL), avg(last))",
@@ -19,11 +19,22 @@ OF: dict[str, str] = {
 extreme (min, max), or sum (count).
 """
 
+ELAPSED = (
+    "coalesce(runs.execution_time_s, runs.time_before_s + "
+    "86400 * (julianday(coalesce(runs.ended_at, 'now')) - julianday(runs.started_at)))"
+)
+"""`RunRow.elapsed_s` as SQL."""
+_RATE = (
+    "(SELECT progress.done / nullif(runs.execution_time_s, 0) FROM progress WHERE progress.run_id = runs.id AND "
+    "progress.done > 0 AND 'perf/' || replace(progress.unit, ' ', '_') || '_per_second' = ?)"
+)
+"""`engine.metrics.throughput` as SQL."""
+
 _RUNS = {
     "id": "runs.id",
     "sweep": "runs.sweep_id",
     "resumes": "runs.parent_id",
-    "duration": "runs.execution_time_s",
+    "duration": ELAPSED,
     "startup": "runs.startup_time_s",
     "cores": "runs.cores",
     "gpus": "runs.gpus",
@@ -54,10 +65,10 @@ def number_of(field: Field) -> Sql:
             at,
             at,
         ]
-    return (
-        f"(SELECT {OF[side(field.name, field.of)]} FROM metrics WHERE metrics.run_id = runs.id AND metrics.name = ?)",
-        [field.name],
-    )
+    recorded = f"(SELECT {OF[side(field.name, field.of)]} FROM metrics WHERE metrics.run_id = runs.id AND name = ?)"
+    if not is_rate(field.name) or field.of == "count":
+        return recorded, [field.name]
+    return f"iif({recorded} IS NULL, NULL, coalesce({_RATE}, {recorded}))", [field.name] * 3
 
 
 def order_of(order: SortOrder | None) -> Sql:
@@ -74,7 +85,9 @@ def sorted_by(field: Field) -> Sql:
 
 
 def side(name: str, of: Of) -> str:
-    """Return the aggregate of `OF` for one of a metric's values: its best is its maximum or minimum."""
+    """Return the aggregate of `OF` for one of a metric's values: its best is its maximum or minimum; a rate has one."""
+    if is_rate(name) and of != "count":
+        return "last"
     return (metric(name).better or "max") if of == "best" else of
 
 

@@ -3,9 +3,10 @@
 import json
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import replace
 
 from engine.launch_options import PRIORITIES, Terms
-from engine.metrics import metric
+from engine.metrics import is_rate, metric, rate_of, throughput
 from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
 from engine.store.schema.config_text import WHOLE
 from engine.store.timestamps import seconds_since
@@ -36,7 +37,8 @@ RUN = (
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
 )
 RUN_ROW = (
-    f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, progress.done, progress.total, {_TAGS}"
+    f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, progress.done, progress.total, "
+    f"progress.unit, {_TAGS}"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
 """Lists exclude the columns that can be long: environment, error, and the complete long config."""
@@ -108,27 +110,39 @@ def as_run_row(
 ) -> RunRow:
     """Return a row of `RUN_ROW` and its metrics as a record; `disturbed_above` is the lab's threshold."""
     share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
+    rates = rates_of(row, last)
     return RunRow(
         **{name: row[name] for name in _LISTED},
         progress=1.0 if row["status"] == "finished" else share,
         time_left_s=_time_left_s(row, share),
         config=json.loads(row["config"]),
-        last=last,
-        best=best,
-        mean=mean,
+        last={**last, **rates},
+        best={**best, **rates},
+        mean={**mean, **rates},
         disturbed_above=disturbed_above,
         tags=tuple(json.loads(row["tags"])),
     )
 
 
+def rates_of(row: sqlite3.Row, last: Mapping[str, float]) -> dict[str, float]:
+    """Return the throughputs of a row with `done`, `unit` and `execution_time_s` by name, given the recorded ones; they
+    are as recorded before the end, and where their unit is another.
+    """
+    whole = {rate_of(row["unit"] or ""): throughput(row["done"] or 0, row["execution_time_s"])}
+    return {name: whole.get(name) or value for name, value in last.items() if is_rate(name)}
+
+
 def as_summary(row: sqlite3.Row) -> Summary:
     """Return a row of the metrics table as a record."""
     same = "rank count last last_step low high mean nonfinite"
-    return Summary(
+    summary = Summary(
         metric=row["name"],
         best=best_of(row["name"], row["low"], row["high"]),
         **{name: row[name] for name in same.split()},
     )
+    if row["rank"] is not None or (rate := rates_of(row, {row["name"]: row["last"]}).get(row["name"])) is None:
+        return summary
+    return replace(summary, last=rate, best=rate, mean=rate)
 
 
 def as_runner(row: sqlite3.Row) -> RunnerRow:

@@ -271,7 +271,7 @@ def test_no_text_reaches_the_database_as_more_than_a_value(lab: tuple[Reader, li
 
 
 @pytest.mark.parametrize(
-    "text", ["-test/accuracy.best", "train/loss.min", "trainers", "-created", "owner", "mode", "-duration"]
+    "text", ["-test/accuracy.best", "train/loss.min", "trainers", "-created", "owner", "mode", "-resumes"]
 )
 def test_an_order_puts_those_that_lack_the_field_last(lab: tuple[Reader, list[Mirror]], text: str) -> None:
     reader, mirrors = lab
@@ -282,7 +282,7 @@ def test_an_order_puts_those_that_lack_the_field_last(lab: tuple[Reader, list[Mi
         "-created": lambda run: run.day,
         "owner": lambda run: run.texts["owner"],
         "mode": lambda run: run.config.get("mode"),
-        "-duration": lambda run: None,
+        "-resumes": lambda run: None,
     }
     newest = sorted(mirrors, key=lambda run: -run.id)
     there = sorted((run for run in newest if keys[text](run) is not None), key=keys[text], reverse=text.startswith("-"))
