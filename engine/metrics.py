@@ -233,7 +233,7 @@ METRICS = {
             "Steps used",
             "%",
             "max",
-            "Percentage of collected env steps that were trained on rather than discarded, so far.",
+            "Percentage of the env steps collected so far that were trained on, not discarded or still queued.",
             smooth=False,
         ),
         Metric(

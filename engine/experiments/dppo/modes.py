@@ -27,8 +27,6 @@ class Mode(ABC):
         self.queue = RolloutQueue(shared, locks)
         self.record = record
         self.place = place
-        self._behind = 0
-        """Env steps collected at the learner's last check."""
 
     # ---- collector side
 
@@ -54,11 +52,16 @@ class Mode(ABC):
     def updates(self) -> Iterator[int]:
         """Yield slots to train on until the run is over."""
 
+    @abstractmethod
     def progress(self) -> float:
-        """Return the fraction of the run completed before the current batch began: 0 for the first one, below 1 for the
-        last.
+        """Return the fraction of the run completed before the current batch: 0 for the first one, below 1 for the last
+        one.
         """
-        return self._behind / self.config.total_steps
+
+    def _batches(self, at_once: int = 1) -> int:
+        """Return the number of batches that hold the run's steps if they are collected `at_once` at a time."""
+        size = at_once * self.config.batch_steps * self.config.envs_per_collector
+        return at_once * -(-self.config.total_steps // size)
 
     def _put(self, slot: int, length: int) -> int:
         """Queue a filled slot; return the depth."""
@@ -80,15 +83,6 @@ class Mode(ABC):
             )
         return slot
 
-    def _enough(self) -> bool:
-        """End the run and return True once all its steps are collected."""
-        collected = self.shared.counts.steps_collected
-        if collected < self.config.total_steps:
-            self._behind = collected
-            return False
-        self.shared.stop()
-        return True
-
     def _permit(self, count: int) -> None:
         self.shared.permits.release(count)
 
@@ -109,22 +103,18 @@ class BoundedQueue(Mode):
             self.shared.ready.release()
 
     def updates(self) -> Iterator[int]:
-        self._permit(self.config.bound)
-        while self._full():
+        while self.progress() < 1:
+            self._permit(self.config.bound)
+            if not self._full():
+                return
             while (slot := self._get()) is not None:
                 yield slot
                 self.queue.free_slot(slot)
             self._synchronized()
-            if self._enough():
-                return
-            self._permit(self.config.bound)
+        self.shared.stop()
 
     def progress(self) -> float:
-        """Return the fraction of the run's batches that were trained on; the run ends with a full queue, so the total
-        is known.
-        """
-        queueful = self.config.bound * self.config.batch_steps * self.config.envs_per_collector
-        return self.shared.counts.steps_used / (-(-self.config.total_steps // queueful) * queueful)
+        return self.shared.counts.rollouts / self._batches(self.config.bound)
 
     def _full(self) -> bool:
         with self.record.phase("wait", "full queue", peer=EVERYBODY):
@@ -132,22 +122,31 @@ class BoundedQueue(Mode):
 
 
 class Unlocked(Mode):
-    """Updates are not synchronized: weights change while collectors act. It demonstrates the resulting errors."""
+    """Updates are not synchronized: weights change while collectors act. It demonstrates the resulting errors.
+
+    There are as many permits as batches in the run, so the queue is empty at its end.
+    """
 
     def finish(self, slot: int, length: int) -> None:
         self._put(slot, length)
         self.shared.ready.release()
 
     def updates(self) -> Iterator[int]:
-        self._permit(self.config.bound)
-        while self._one_is_there():
+        total, bound = self._batches(), self.config.bound
+        self._permit(min(bound, total))
+        for number in range(total):
+            if not self._one_is_there():
+                return
             slot = self._get()
             assert slot is not None
             yield from self._update(slot)
             self.queue.free_slot(slot)
-            if self._enough():
-                return
-            self._permit(1)
+            if number + bound < total:
+                self._permit(1)
+        self.shared.stop()
+
+    def progress(self) -> float:
+        return self.shared.counts.rollouts / self._batches()
 
     def _update(self, slot: int) -> Iterator[int]:
         yield slot
@@ -207,6 +206,8 @@ class ReaderWriter(Mode):
         self._counts = shared.counts
         self._round = -1
         self._mine = False
+        self._collected = 0
+        """Env steps collected before the current round."""
 
     def begin(self) -> bool:
         with self.record.phase("wait", "next round", peer=LEARNER):
@@ -246,9 +247,14 @@ class ReaderWriter(Mode):
             yield slot
             self.queue.free_slot(slot)
             self._synchronized()
-            if self._enough():
+            self._collected = self._counts.steps_collected
+            if self.progress() >= 1:
+                self.shared.stop()
                 return
             self._let_go()
+
+    def progress(self) -> float:
+        return self._collected / self.config.total_steps
 
     def _let_go(self) -> None:
         for bell in self.shared.go:

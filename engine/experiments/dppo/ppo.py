@@ -19,6 +19,7 @@ from engine.rl.environments import Environments
 from engine.rl.kinds import Kind
 from engine.rl.returns import advantages_of
 from engine.seeding import ENVIRONMENT, ORDER, seed_of
+from engine.trace.layout import EVERYBODY
 from engine.training.settings import rate_factor
 
 
@@ -40,6 +41,12 @@ class Collector:
     @torch.inference_mode()
     def play(self) -> None:
         """Play rollouts until the run is over: copy the newest policy, fill a slot, queue it."""
+        try:
+            self._play()
+        finally:
+            self.shared.ended.release()
+
+    def _play(self) -> None:
         while self.mode.begin():
             slot = self.mode.queue.take_free()
             header = self.shared.header(slot)
@@ -100,8 +107,10 @@ class PpoLearner:
         self._order = torch.Generator().manual_seed(seed_of(config.seed, ORDER))
 
     def learn(self) -> None:
-        """Update with every rollout that the mode yields, and publish, until the run is over."""
-        counts = self.shared.counts
+        """Update with every rollout that the mode yields, and publish, until the run is over; then record what part of
+        all steps was used.
+        """
+        counts, collected = self.shared.counts, 0
         for slot in self.mode.updates():
             header = self.shared.header(slot)
             rollout = self.shared.rollout(slot, header.steps)
@@ -113,8 +122,13 @@ class PpoLearner:
             counts.steps_used += rollout.rewards.numel()
             counts.rollouts += 1
             self.published.publish(self.policy.state)
+            collected = counts.steps_collected
             values |= counts.metrics(self.shared.live) | {"perf/policy_age": float(age)}
             self.record.log(values, step=counts.rollouts)
+        with self.record.phase("wait", "collectors", peer=EVERYBODY):
+            self.shared.wait_for_collectors()
+        if counts.steps_collected > collected:  # the run ended early
+            self.record.log(counts.metrics(self.shared.live), step=counts.rollouts)
 
     def _update(self, rollout: Rollout) -> dict[str, float]:
         """Estimate advantages and iterate over the rollout in mini-batches; return the metrics of the update."""

@@ -51,8 +51,7 @@ class RolloutQueue:
             return slot
 
     def discard(self, slot: int, steps: int) -> None:
-        """Free a slot without training on it; count its env steps as discarded."""
+        """Free a slot without training on it; count its env steps as collected."""
         with self._lock:
             self._counts.steps_collected += steps
-            self._counts.steps_discarded += steps
         self.free_slot(slot)

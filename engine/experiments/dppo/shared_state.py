@@ -38,9 +38,9 @@ class Counts(ctypes.Structure):
     queue_depth: int
     free_slots: int
     steps_collected: int
-    """Env steps, like the next two."""
+    """Env steps of whole and of cut batches, like the next one: trained on, queued or discarded."""
     steps_used: int
-    steps_discarded: int
+    """Those trained on."""
     synchronizations: int
     """Times that collectors and learner waited for each other."""
     rollouts: int
@@ -54,7 +54,7 @@ class Counts(ctypes.Structure):
 
     @classmethod
     def over(cls, memory: Tensor) -> "Counts":
-        """Return the counts in `memory`, int64 [13]."""
+        """Return the counts in `memory`, int64 [12]."""
         counts = cls.from_buffer(memory.numpy().data)
         counts._memory = memory
         return counts
@@ -63,9 +63,9 @@ class Counts(ctypes.Structure):
         return Counts.over, (self._memory,)
 
     def metrics(self, live: bool) -> dict[str, float]:
-        """Return the metrics of the run so far, after an update; `live` adds the percentage of mixed rollouts."""
+        """Return the metrics of the run so far; `live` adds the percentage of mixed rollouts."""
         found = {
-            "perf/steps_used": 100 * self.steps_used / (self.steps_used + self.steps_discarded),
+            "perf/steps_used": 100 * self.steps_used / max(1, self.steps_collected),
             "perf/synchronizations": 1000 * self.synchronizations / max(1, self.steps_collected),
         }
         return found | ({"perf/mixed_rollouts": 100 * self.mixed_rollouts / max(1, self.rollouts)} if live else {})
@@ -128,6 +128,8 @@ class SharedState:
     """Released when a batch is ready to train on."""
     parked: Bell
     """Released when a collector has stopped (mode reader_writer)."""
+    ended: Bell
+    """Released when a collector has ended."""
     go: tuple[Bell, ...]
     """Each release lets one collector begin a round (mode reader_writer)."""
     live: bool
@@ -161,6 +163,7 @@ class SharedState:
             permits=Bell(),
             ready=Bell(),
             parked=Bell(),
+            ended=Bell(),
             go=tuple(Bell() for _ in range(config.collectors)),
             live=config.mode == "unlocked",
         )
@@ -195,6 +198,12 @@ class SharedState:
             if bell.acquire(LOOK_S):
                 return not self.over
         return False
+
+    def wait_for_collectors(self) -> None:
+        """Wait until every collector has ended, after which no count changes."""
+        left = len(self.stepping)
+        while left:
+            left -= self.ended.acquire(LOOK_S)
 
     def step_ns(self, place: int) -> int:
         """Return the time that a collector's environments have been in the current step, or 0."""

@@ -5,6 +5,7 @@ are told to.
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,22 @@ import torch
 
 from engine.data.weights import FlatAdam
 from engine.errors import RankFailed
+from engine.experiments.dppo.modes import Mode
 from engine.experiments.dppo.ppo import PpoLearner
 from engine.experiments.dppo.published_policy import PublishedPolicy
 from engine.experiments.dppo.rollout_queue import RolloutQueue
+from engine.experiments.dppo.shared_state import Rollout, SharedState
 from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.rank.rank import FileLock
-from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.ranks import LocalRanks, Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
 from engine.system.processes import identity
 from tests.experiments.dppo import dppo_functions as functions
 from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
 from tests.experiments.grids import grid
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 MODES = ("bounded_queue", "update_locked", "reader_writer", "unlocked")
@@ -106,7 +110,9 @@ def test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful(tmp
     ranks.run(functions.run_rank, config, board)
     counts = board.counts
     assert counts.steps_collected == counts.steps_used == counts.rollouts * 32 == config.total_steps
-    assert set(sink.values("perf/steps_used", 1)) == {100.0}
+    assert sink.values("perf/steps_used", 1) == [100 * used / (5 * -(-used // 5)) for used in range(1, 31)], (
+        "of all batches collected so far, those in the queue too"
+    )
     assert counts.synchronizations == counts.rollouts // 5
     batches = 30 * board.bytes_of(0, 32)
     taken = (
@@ -115,6 +121,58 @@ def test_a_bounded_queue_uses_every_step_and_synchronizes_once_in_a_queueful(tmp
     assert taken == pytest.approx(round(taken)) and taken >= 30, (
         "each batch was played with a policy that was taken whole"
     )
+
+
+def train_after(monkeypatch: pytest.MonkeyPatch, board: SharedState, holds: Callable[[], bool]) -> None:
+    """Let the learner take no batch before `holds`."""
+    get = Mode._get
+
+    def late(mode: Mode) -> int | None:
+        try:
+            wait_until(holds, "the learner may take a batch")
+        except BaseException:
+            board.stop()  # else the other ranks would wait for the learner
+            raise
+        return get(mode)
+
+    monkeypatch.setattr(Mode, "_get", late)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("mode", ["bounded_queue", "update_locked", "unlocked"])
+def test_all_that_is_collected_is_used_however_fast_the_collectors_are(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(mode=mode, total_steps=6 * 32)  # as many batches as fit into the queue
+    board = board_of(config)
+    train_after(monkeypatch, board, lambda: board.counts.steps_collected >= config.total_steps)
+    ranks = LocalRanks(config.roles)
+    ranks.run(functions.run_rank, config, board)
+    assert board.counts.steps_collected == board.counts.steps_used == config.total_steps
+    assert board.counts.queue_depth == 0
+    assert ranks.recorders["learner"].values("perf/steps_used")[-1] == 100.0
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_that_ends_early_counts_what_it_does_not_use(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(mode=mode, total_steps=10**8)
+    board, update = board_of(config), PpoLearner._update
+
+    def last(learner: PpoLearner, rollout: Rollout) -> dict[str, float]:
+        board.stop()
+        return update(learner, rollout)
+
+    monkeypatch.setattr(PpoLearner, "_update", last)
+    if mode in ("update_locked", "unlocked"):
+        train_after(monkeypatch, board, lambda: board.counts.queue_depth > 1)
+    ranks = LocalRanks(config.roles)
+    ranks.run(functions.run_rank, config, board)
+    counts, shares = board.counts, ranks.recorders["learner"].values("perf/steps_used")
+    assert shares[-1] == 100 * counts.steps_used / counts.steps_collected
+    assert (shares[-1] == 100.0) == (mode == "bounded_queue"), "which trains on its whole queue in any case"
 
 
 @pytest.mark.parametrize("mode", ["bounded_queue", pytest.param("reader_writer", marks=pytest.mark.long)])
