@@ -107,7 +107,9 @@ def never_join_the_group(rank: Rank, guilty: int, collective: Collective) -> Non
 
 
 def work_long(rank: Rank, seconds: float) -> None:
-    """The first rank computes for that long while all others wait for it."""
+    """The first rank computes for that long, then the second one waits for its data as long, while all others wait for
+    it.
+    """
     rank.ready()
     step(rank, 1)
     if rank.index == 0:
@@ -116,6 +118,10 @@ def work_long(rank: Rank, seconds: float) -> None:
             while time.monotonic() < end:
                 sum(range(1_000))
     rank.barrier("tested")
+    if rank.index == 1:
+        with rank.recorder.phase("data"):
+            time.sleep(seconds)
+    rank.barrier("read")
 
 
 def be_slow(rank: Rank, slow: int, factor: float, steps: int) -> None:

@@ -7,7 +7,7 @@ the same result in further looks. A quiet rank that waits for one that makes pro
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from engine.hang.wait_graph import TOGETHER, Doing, cycle, roots
+from engine.hang.wait_graph import LONG, TOGETHER, Doing, cycle, roots
 from engine.trace.health import RankState, Verdict, VerdictState, listed
 
 CAUSES = {
@@ -30,10 +30,10 @@ FULL = ("put", "free slot")
 """Names of operations that wait for room in a queue."""
 HALTED = ("stopped", "dead", "disk wait")
 """States of a process that can't continue by itself: its cause is not whom it waits for."""
-LONG = ("evaluate", "data", "other")
-"""Phases in which a rank may work for long."""
-
-
+AWAITED = 0.5
+"""Share of the limit for which a rank must have made no progress to count as one that waits: others are asking for what
+they get at once.
+"""
 MISMATCH = "Is there a distributed collective mismatch in your code?"
 """What gloo writes before it ends a process that received another size than its own: not always the one at fault."""
 
@@ -59,10 +59,17 @@ class RunState:
     """Seconds without progress from which on a rank counts as quiet."""
     started: bool = True
     """Whether all ranks were ready."""
+    outside_s: float = 300.0
+    """Seconds up to which a rank that waits for a disk, an environment or the like counts as slow, not as stuck."""
 
     def quiet(self, rank: int) -> bool:
         """Return whether a rank has made no progress for the limit."""
         return self.ranks[rank].since_s >= self.limit_s
+
+    def goes_on(self, rank: RankState) -> bool:
+        """Return whether a quiet rank works, or waits for something outside the run that may take long."""
+        is_slow = rank.state not in ("stopped", "dead") and rank.since_s < self.outside_s
+        return rank.works or (is_slow and self.doing[rank.rank].is_outside)
 
 
 def judge(picture: RunState) -> Verdict:
@@ -74,7 +81,7 @@ def judge(picture: RunState) -> Verdict:
     if len(quiet) == len(ranks):
         return _all_quiet(picture, ranks)
     for rank in quiet:
-        if not picture.graph.get(rank.rank) and not rank.works:
+        if not picture.graph.get(rank.rank) and not picture.goes_on(rank):
             return _named("STALLED", picture, rank)
     if gone := _exited(picture, quiet):
         return _named("STALLED", picture, gone)
@@ -97,14 +104,15 @@ def _is_idle(picture: RunState, rank: RankState) -> bool:
 
 def _all_quiet(picture: RunState, ranks: Sequence[RankState]) -> Verdict:
     for rank in ranks:
-        if rank.works:
+        if picture.goes_on(rank):
             phase = rank.phase or "its own work"
-            waiting = _waiting_for(picture, rank)
+            how = " and works" if rank.works else f", which may take up to {picture.outside_s:.0f} s"
             return Verdict(
                 "WAITING",
                 rank.role,
                 phase if phase in LONG else "work",
-                f"{rank.role} has been in {phase} for {rank.since_s:.0f} s and works{_who_waits(waiting, '; ')}.",
+                f"{rank.role} has been in {phase} for {rank.since_s:.0f} s{how}"
+                f"{_who_waits(_waiting_for(picture, rank), '; ')}.",
             )
     if halted := [rank for rank in ranks if rank.state in HALTED]:
         return _named("HUNG", picture, _worst(picture, halted))
@@ -228,11 +236,14 @@ def _are(ranks: Sequence[RankState]) -> str:
 
 
 def _waiting_for(picture: RunState, rank: RankState) -> list[RankState]:
-    """Return the ranks that wait for a rank, directly or through others."""
+    """Return the ranks that wait for a rank, directly or through others, and make no progress meanwhile."""
     return [
         other
         for other in picture.ranks
-        if other.rank != rank.rank and other.rank in picture.doing and rank.rank in roots(picture.graph, other.rank)
+        if other.rank != rank.rank
+        and other.rank in picture.doing
+        and other.since_s >= AWAITED * picture.limit_s
+        and rank.rank in roots(picture.graph, other.rank)
     ]
 
 

@@ -10,6 +10,10 @@ BLOCKING = {"communicate", "wait", "receive", "send", "barrier", "collective", "
 """Kinds of operations in which a rank waits for others."""
 TOGETHER = {"barrier", "collective"}
 """Kinds that end when all ranks have entered."""
+LONG = ("evaluate", "data", "other")
+"""Phases in which a rank may work, or wait for a disk, for long."""
+OUTSIDE = ("env step", "rollout", "sleep")
+"""Names of operations whose time is that of an environment, or set as a delay in the run's config."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,15 @@ class Doing:
         return any(each.kind not in BLOCKING for each in self._innermost_of_others)
 
     @property
+    def is_outside(self) -> bool:
+        """Whether a thread does what may take long without a core: reads data, saves, tests, steps an environment."""
+        innermost = {each.lane: each for each in (*self.main, *self.others)}.values()
+        working = {each.lane for each in innermost if each.kind not in BLOCKING}
+        return any(
+            each.lane in working and (each.kind in LONG or each.name in OUTSIDE) for each in (*self.main, *self.others)
+        )
+
+    @property
     def handler_waits(self) -> list[OpenOperation]:
         """The operations in which further threads wait for others, such as a call within the call that they handle."""
         return [each for each in self._innermost_of_others if each.kind in BLOCKING]
@@ -66,9 +79,9 @@ def edges(
     """Return for each rank those that it waits for; empty for one that does its own work.
 
     A rank in a barrier or a collective waits for all that have not entered it; one with a peer waits for the peer. A
-    server that waits for requests waits for all that have no request with it. One that is `halted`, by a signal or the
-    kernel, waits for nobody. A rank whose further threads all wait waits for whom they wait for, too. `holders` are the
-    ranks that hold locks, by the lock's name; those that have `exited` can be waited for, in vain.
+    server that waits for requests waits for all that have no request with it and are not idle. One that is `halted`, by
+    a signal or the kernel, waits for nobody. A rank whose further threads all wait waits for whom they wait for, too.
+    `holders` are the ranks that hold locks, by the lock's name; those that have `exited` can be waited for, in vain.
     """
     found: dict[int, set[int]] = {rank: set() for rank in doing}
     for rank, own in doing.items():
@@ -95,7 +108,7 @@ def _targets(
         return {wait.peer} & {*doing, *exited}
     if wait.peer != EVERYBODY:
         return set()
-    return {other for other in doing if other in halted or not _waits_for(rank, doing[other])}
+    return {other for other in doing if other in halted or not (doing[other].is_idle or _waits_for(rank, doing[other]))}
 
 
 def _has_entered(wait: OpenOperation, other: Doing) -> bool:

@@ -60,6 +60,8 @@ class HangLimits:
     every_s: float = 0.25
     start_s: float = 60.0
     """Seconds that the process of a rank may take to begin: imports from a cold disk are no standstill."""
+    outside_s: float = 300.0
+    """Seconds that a rank may wait for something outside the run, such as the disk that its data is on."""
 
 
 @dataclass
@@ -149,7 +151,8 @@ def works(over_s: float, used_s: float, waited_s: float) -> bool:
 
 
 def busy_s(pid: int) -> tuple[float, float]:
-    """Return the seconds in which a process's threads have used a core, and have waited for one; 0 if it is gone.
+    """Return the seconds in which the threads of a process and of its children have used a core, and have waited for
+    one; 0 if it is gone.
 
     Threads of TensorPipe don't count: they are busy while they wait for messages.
     """
@@ -159,14 +162,18 @@ def busy_s(pid: int) -> tuple[float, float]:
             times = psutil.Process(pid).cpu_times()
             return times.user + times.system, 0.0
         return 0.0, 0.0
-    used_ns = waited_ns = 0
+    used_s = waited_s = 0.0
+    children: list[int] = []
     for thread in threads.iterdir():
         with suppress(OSError):  # it has just ended
             if not (thread / "comm").read_text().startswith("TP_"):
                 used, waited, _ = (thread / "schedstat").read_text().split()
-                used_ns += int(used)
-                waited_ns += int(waited)
-    return used_ns / 1e9, waited_ns / 1e9
+                used_s, waited_s = used_s + int(used) / 1e9, waited_s + int(waited) / 1e9
+            children += map(int, (thread / "children").read_text().split())  # not in every kernel
+    for child in children:
+        theirs = busy_s(child)
+        used_s, waited_s = used_s + theirs[0], waited_s + theirs[1]
+    return used_s, waited_s
 
 
 def _in_words(operation: OpenOperation) -> str:
@@ -244,7 +251,9 @@ class HangWatch:
             )
             for state in states
         ]
-        verdict = self._confirmed(judge(RunState(states, doing, graph, limit_s, self.started)), at)
+        verdict = self._confirmed(
+            judge(RunState(states, doing, graph, limit_s, self.started, max(limit_s, self._limits.outside_s))), at
+        )
         self.health = Health(now(), tuple(states), verdict)
 
     def _holders(self, doing: Mapping[int, Doing]) -> dict[str, int]:

@@ -25,4 +25,5 @@ class Faults:
             )
             os.kill(os.getpid(), signal.SIGKILL)
         if self._sleep_s:
-            time.sleep(self._sleep_s)
+            with self._rank.recorder.operation("compute", "sleep"):  # a delay that is set is no standstill
+                time.sleep(self._sleep_s)

@@ -86,6 +86,68 @@ def test_a_rank_that_works_is_not_hung_whatever_it_does() -> None:
         assert verdict(ranks, trainer2={"works": True, "state": "running"}) == ("WAITING", "trainer2", cause)
 
 
+@pytest.mark.parametrize("state", ["sleeping", "disk wait"])
+@pytest.mark.parametrize(
+    ("inner", "cause"),
+    [
+        ([operation("data")], "data"),
+        ([operation("evaluate")], "evaluate"),
+        ([operation("other", "checkpoint")], "other"),
+        ([operation("compute", "env step", number=3)], "work"),
+        ([operation("compute", "rollout", number=3)], "work"),
+        ([COMPUTE, operation("compute", "sleep")], "work"),
+        ([REQUESTS, operation("compute", "rollout", lane=1)], "work"),
+    ],
+)
+def test_a_rank_that_waits_for_something_outside_the_run_is_slow_not_hung(
+    inner: list[OpenOperation], cause: str, state: str
+) -> None:
+    ranks = {**WAITING_FOR_ONE, "trainer2": inner}
+    assert verdict(ranks, trainer2={"state": state}) == ("WAITING", "trainer2", cause)
+    assert verdict(ranks, 299.0, trainer2={"state": state}) == ("WAITING", "trainer2", cause)
+    assert verdict(ranks, 301.0, trainer2={"state": state})[:2] == ("HUNG", "trainer2")
+    assert verdict(ranks, trainer2={"state": "stopped"}) == ("HUNG", "trainer2", "stopped")
+    moving = {"since_s": 0.1}
+    assert verdict({**ranks, "helper": [COMPUTE]}, trainer2={"state": state}, helper=moving)[:2] == ("SLOW", "trainer2")
+    alone = {"trainer1": [COMPUTE], "trainer2": inner}
+    assert verdict(alone, trainer1=moving, trainer2={"state": state}) == ("RUNNING", "", "")
+
+
+def test_slow_data_is_told_with_its_limit() -> None:
+    found = judge(picture({**WAITING_FOR_ONE, "trainer2": [operation("data")]}, 12.0))
+    assert found.sentence == (
+        "trainer2 has been in data for 12 s, which may take up to 300 s; trainer1 and trainer3 wait for it."
+    )
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"ps": [REQUESTS], "trainer1": [COMPUTE], "trainer3": [push()]},  # async_sgd: a push is answered at once
+        {"main": [IDLE], "learner": [operation("wait", "batch", EVERYBODY)], "collector2": [COMPUTE]},  # dppo, unlocked
+        {"trainer1": [operation("lock", "weights")], "trainer3": [COMPUTE]},  # hogwild
+    ],
+    ids=["async_sgd", "dppo", "hogwild"],
+)
+def test_ranks_that_make_progress_wait_for_nobody(others: dict[str, list[OpenOperation]]) -> None:
+    moving: dict[str, Any] = {role: {"since_s": 0.1} for role in others}
+    found = judge(picture({**others, "trainer2": [COMPUTE]}, trainer2={"state": "stopped"}, **moving))
+    assert (found.state, found.rank) == ("STALLED", "trainer2")
+    assert found.sentence == "trainer2 makes no progress: it is stopped (SIGSTOP), in compute , since 30 s."
+
+
+def test_trainers_that_a_bound_holds_back_do_wait() -> None:
+    """Async SGD with a staleness bound."""
+    ranks = {"ps": [REQUESTS], "trainer1": [push()], "trainer2": [COMPUTE], "trainer3": [COMPUTE]}
+    found = judge(picture(ranks, trainer2={"state": "stopped"}, trainer3={"since_s": 0.1}))
+    assert found.state == "STALLED" and found.sentence.endswith("; ps and trainer1 wait for it.")
+
+
+def test_nobody_waits_for_an_idle_rank() -> None:
+    ranks = {"main": [IDLE], "learner": [operation("wait", "batch", EVERYBODY)], "collector1": [COMPUTE]}
+    assert edges(picture(ranks).doing)[1] == {2}
+
+
 def test_nothing_is_wrong_below_the_limit() -> None:
     assert verdict(WAITING_FOR_ONE, 9.9) == ("RUNNING", "", "")
     assert verdict(WAITING_FOR_ONE, 9.9, False) == ("STARTING", "", "")

@@ -160,13 +160,15 @@ def test_one_that_does_not_connect_to_the_others_is_named(patient: Patient) -> N
     assert "has not entered the barrier 'join gloo'" in found.sentence
 
 
-def test_a_rank_that_works_long_is_not_hung(tmp_path: Path) -> None:
+def test_a_rank_that_works_or_waits_for_its_data_long_is_not_hung(tmp_path: Path) -> None:
     patient = Patient(tmp_path, QUICK)
-    patient.start(functions.work_long, 4.0)
+    patient.ranks.end_when_hung = True
+    patient.start(functions.work_long, 2.0)
     patient.thread.join()
     assert patient.failure is None
     seen = {(each.state, each.rank, each.cause) for each in patient.verdicts()}
-    assert ("WAITING", "trainer1", "evaluate") in seen and not {state for state, _, _ in seen} & set(BAD)
+    assert {("WAITING", "trainer1", "evaluate"), ("WAITING", "trainer2", "data")} <= seen
+    assert not {state for state, _, _ in seen} & set(BAD)
 
 
 def test_a_straggler_is_not_hung(tmp_path: Path) -> None:

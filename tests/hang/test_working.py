@@ -1,6 +1,8 @@
 """Whether a quiet rank works: by the time that its threads used or waited for a core."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,6 +14,7 @@ from engine.hang.watch import WatchedRank, busy_s, works
 from engine.trace.layout import NOBODY
 from engine.trace.ring import TraceMemory
 from engine.trace.ring_reader import OpenOperation, TraceReader
+from tests.waiting import wait_until
 
 LIMIT_S = 10.0
 COMPUTE = Doing.of([OpenOperation(0, "compute", "", NOBODY, 0, 0, 0)])
@@ -64,6 +67,14 @@ def test_threads_of_tensorpipe_do_not_count_as_busy() -> None:
     thread.start()
     thread.join()
     assert done[0] < 0.2
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not any(Path("/proc/self/task").glob("*/children")), reason="needs a kernel that lists children")
+def test_the_work_of_a_ranks_own_processes_counts_as_its_work() -> None:
+    endless = f"{sys.executable} -c 'while True: pass'"
+    with subprocess.Popen(["sh", "-c", f"{endless} & read line; kill $!"], stdin=subprocess.PIPE) as shell:
+        wait_until(lambda: busy_s(shell.pid)[0] > 0.3, "its child has worked")
 
 
 def test_a_process_that_has_ended_is_not_busy() -> None:

@@ -81,7 +81,7 @@ def stop_before_an_average(rank: Rank, guilty: int, collective: Collective, how:
         for number in range(1, STEPS + 1):
             step(rank, number)
             if rank.index == guilty and number == FAULT_STEP:
-                with rank.recorder.phase("data"):
+                with rank.recorder.phase("compute"):
                     halt(rank, how)
             circle.average(torch.ones(collective.size), f"step {number}")
 

@@ -59,7 +59,7 @@ class Checkpoints:
         self._count += 1
         path = self._rank.folder / PARTS.replace("*", str(self._count))
         position = asdict(Checkpoint(step, passes, time_s, now(), dict(steps), self._rank.run))
-        with path.open("wb") as file:
+        with self._rank.recorder.operation("other", "checkpoint"), path.open("wb") as file:
             torch.save({**state, POSITION: position}, file)
             file.flush()
             os.fsync(file.fileno())
