@@ -28,6 +28,7 @@ def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, as
             owner=current_user.whoever(),
             priority=asked.priority,
             oversubscribe=asked.oversubscribe,
+            max_run_time_s=asked.max_run_time_s,
         )
         slowed = slowed_by_others(reader)
     starts = start_in_words(found.starts_in_s) or "unknown"
@@ -39,15 +40,15 @@ def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, as
 
 
 def takes(found: Estimate | None) -> str:
-    """Return the duration of similar runs, in words."""
+    """Return the duration of similar runs, start-up and execution, in words."""
     if found is None:
         return "No estimate yet (first run of this kind)"
-    if found.runs == 1:
-        return f"about {duration(found.median)}, from 1 similar run"
-    return (
-        f"about {duration(found.median)} ({duration(found.shortest)} to {duration(found.longest)}), from "
-        f"{found.runs} similar runs"
-    )
+    source = f"from {found.runs} similar {'run' if found.runs == 1 else 'runs'}"
+    if found.whole_s is not None:
+        return f"{duration(found.median)}, its time limit (about {duration(found.whole_s)} without it), {source}"
+    range_of = f" ({duration(found.shortest)} to {duration(found.longest)})" if found.runs > 1 else ""
+    executed = f" (execution {duration(found.execution_s)})" if found.execution_s is not None else ""
+    return f"about {duration(found.median)}{range_of} with start-up{executed}, {source}"
 
 
 def waits(reader: Reader) -> dict[int, Wait]:

@@ -117,6 +117,7 @@ def caveats(found: Outlay) -> Iterator[str]:
         yield "No estimate yet: no similar run has finished on this machine."
         return
     yield _source(found)
+    yield from _cut(found)
     if found.ends_in_s is None:
         yield _UNKNOWN_FINISH
 
@@ -148,6 +149,16 @@ def left(found: Outlay, sweep: Sweep) -> Iterator[str]:
         yield "Repeats are added until the medians are known."
     if held:
         yield _source(found)
+        yield from _cut(found)
+
+
+def _cut(found: Outlay) -> Iterator[str]:
+    """Yield that runs end at their time limit, if some do."""
+    if found.cut:
+        yield (
+            f"The time limit ends {found.cut:,} of {found.runs:,} {'run' if found.runs == 1 else 'runs'} before "
+            f"{'its' if found.cut == 1 else 'their'} work is done."
+        )
 
 
 def hours(found: Outlay) -> str:
@@ -162,7 +173,7 @@ def hours(found: Outlay) -> str:
 def _source(found: Outlay) -> str:
     """Return the basis of the estimates."""
     if found.assumed_s is None:
-        return "Estimated from similar runs on this machine."
+        return "Estimated from similar runs on this machine, start-up and execution."
     others = "each of the others" if found.like else "each"
     basis = {0: "their mean", 1: "the time of the run that differs only in the varied settings"}.get(
         found.near, f"the median of the {found.near:,} runs that differ only in the varied settings"

@@ -114,12 +114,16 @@ class MetricList(Shape):
 
 
 class EstimateTold(Shape):
-    """Seconds that similar runs held their slots."""
+    """Seconds that similar runs held their slots (start-up, execution and shutdown), at most the run's time limit."""
 
     median: Number
     shortest: Number
     longest: Number
     runs: Count = Field(description="Number of similar runs.")
+    execution_s: Number | None = Field(description="Their median execution time; null if not recorded.")
+    whole_s: Number | None = Field(
+        description="Their median without the time limit, if that ends the run before its work is done; else null."
+    )
 
 
 class WaitTold(Shape):

@@ -28,7 +28,13 @@ class RunEntry(Shape):
     started_at: Moment | None = Field(description="Time when all ranks were ready.")
     ended_at: Moment | None = Field(description="When it ended.")
     progress: float = Field(ge=0, le=1, description="Completed fraction of the work.")
-    time_left_s: Number | None = Field(description="Estimated remaining seconds at the current pace; null if unknown.")
+    time_left_s: Number | None = Field(
+        description="Estimated remaining seconds at the current pace, or until its time limit if that comes first; "
+        "null if unknown."
+    )
+    share_at_limit: Number | None = Field(
+        description="Fraction of its work at which its time limit is expected to end it; null otherwise."
+    )
     execution_time_s: Number | None = Field(description="Seconds from all ranks ready to all ranks done.")
     elapsed_s: Number | None = Field(
         description="Execution time, and before it is known: seconds so far, or until the end of a run that did not "

@@ -15,6 +15,7 @@ from app.ui.config_form import help_of
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from app.ui.widgets import show_facts
+from engine.analysis.duel import FEWEST, too_few_seeds
 from engine.catalogue import choices
 from engine.duel.catalogue import read_shared, read_strategy, ready, shared_fields
 from engine.duel.confounders import facts, untimely
@@ -150,7 +151,7 @@ def _seeds() -> tuple[str, int, int, int]:
             value=5,
             step=1,
             key="duel.seeds",
-            help="Evaluation runs per strategy, paired by seed. A verdict needs at least 5.",
+            help=f"Evaluation runs per strategy, paired by seed. A verdict needs at least {FEWEST}.",
         )
     with second[0]:
         tuning = st.number_input(
@@ -249,5 +250,12 @@ def _takes(duel: Duel, found: DuelOutlay, terms: Terms) -> None:
         "Tuning runs come first. When all have ended, the runner selects each strategy's learning rate "
         "and queues the evaluation runs."
     )
-    for sentence in untimely(duel):
+    if found.cut:
+        st.warning(
+            as_text(
+                f"The time limit ends runs of {', '.join(found.cut)} before the budget is spent; they get no result. "
+                "Raise the time limit, or lower the budget."
+            )
+        )
+    for sentence in filter(None, (too_few_seeds(duel.seeds), *untimely(duel))):
         st.warning(as_text(sentence))

@@ -25,7 +25,8 @@ def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:
 
 def _row(wait: Wait) -> list[str]:
     run = wait.run
-    takes = duration(wait.takes.median) if wait.takes else "–"
+    limited = " (limit)" if wait.takes and wait.takes.whole_s is not None else ""
+    takes = f"{duration(wait.takes.median)}{limited}" if wait.takes else "–"
     starts = wait.start or "–"
     return [
         wide(run_link(f"{run.id}: {title_of(run)}", run.id)),

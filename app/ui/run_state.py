@@ -47,11 +47,19 @@ def cause_of(run: Run | RunRow) -> str:
 
 
 def time_left(run: RunRow, reader: Reader | None = None) -> str:
-    """Return the remaining time of a run, in words; with a reader from similar runs while its own pace is unknown."""
+    """Return the remaining time of a run, or that its time limit ends it first, in words; with a reader from similar
+    runs while its own pace is unknown.
+    """
+    if run.status in ("starting", "stopping"):
+        return f"{run.status} ranks"
     left_s = time_left_s(reader, run) if reader else run.time_left_s
-    return {"starting": "starting ranks", "stopping": "stopping ranks"}.get(run.status) or (
-        f"about {duration(left_s)} left" if left_s is not None else "time left unknown"
-    )
+    limit_s = run.limit_left_s
+    if left_s is None:
+        return "time left unknown" + ("" if limit_s is None else f", at most {duration(limit_s)} (time limit)")
+    if limit_s is None or left_s < limit_s:
+        return f"about {duration(left_s)} left"
+    part = "" if run.share_at_limit is None else f", at about {run.share_at_limit:.0%}"
+    return f"ends at its time limit in {duration(limit_s)}{part}"
 
 
 def place_in_words(at: Run | RunRow | Terms) -> str:

@@ -77,6 +77,20 @@ def _judged(each: Difference, p: float, better: Better, margin: float) -> Differ
     return replace(each, outcome=outcome, p=p)
 
 
+def too_few_seeds(seeds: int) -> str:
+    """Return that a duel of that many evaluation seeds can't have a winner, why, and the cure; empty if it can."""
+    if seeds >= FEWEST:
+        return ""
+    why = (
+        "a single difference always has a sign"
+        if seeds == 1
+        else f"{seeds} differences without a cause have one sign in 1 of {2 ** (seeds - 1)} duels"
+    )
+    return (
+        f"{seeds} evaluation {'seed gives' if seeds == 1 else 'seeds give'} no verdict: {why}. Use at least {FEWEST}."
+    )
+
+
 def unflattered(found: Iterable[Difference], failed: Collection[str]) -> list[Difference]:
     """Return the differences without leads and levels of strategies with failed runs: the remaining seeds would be
     biased.

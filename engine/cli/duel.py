@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import click
 
-from engine.analysis.duel import joined
+from engine.analysis.duel import joined, too_few_seeds
 from engine.cli.answers import print_json, table
 from engine.cli.duel_outcome import described, in_full
 from engine.cli.frame import cluster_options, json_option, owner_option
@@ -118,6 +118,8 @@ def launch_command(
             "automatically."
         )
         click.echo(f"Show progress: python -m engine duel show {duel_id}")
+    if caution := too_few_seeds(duel.seeds):
+        click.echo(f"Caution: {caution}", err=True)
 
 
 launch_command.help = (launch_command.help or "").format(strategies=joined(list(ready())))

@@ -5,6 +5,7 @@ Torch-free.
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from engine.cluster.machines import machine_for
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells
@@ -28,6 +29,8 @@ class DuelOutlay:
     """Total run time in seconds; None where some strategy has no comparable run."""
     unknown: tuple[str, ...]
     """Strategies without comparable runs."""
+    cut: tuple[str, ...] = ()
+    """Strategies whose runs are expected to reach their time limit before they spend the budget."""
 
 
 def outlay(store: Reader, duel: Duel, terms: Terms = USUAL) -> DuelOutlay:
@@ -38,9 +41,13 @@ def outlay(store: Reader, duel: Duel, terms: Terms = USUAL) -> DuelOutlay:
     tune, judge = tuning_cells(duel), judging_cells(duel, [duel.rates[0]] * len(duel.strategies))
     firsts = [next(cell for cell in tune if cell.strategy == place) for place in range(len(duel.strategies))]
     each = _seconds(store, duel, firsts, machine_for(store.db.home, terms))
+    limit_s = terms.max_run_time_s or inf
     unknown = tuple(one.name for one, known in zip(duel.strategies, each, strict=True) if known is None)
-    whole = None if unknown else sum(each[cell.strategy] or 0.0 for cell in (*tune, *judge))
-    return DuelOutlay(len(tune), len(judge), whole, unknown)
+    whole = None if unknown else sum(min(each[cell.strategy] or 0.0, limit_s) for cell in (*tune, *judge))
+    cut = tuple(
+        one.name for one, known in zip(duel.strategies, each, strict=True) if known is not None and known > limit_s
+    )
+    return DuelOutlay(len(tune), len(judge), whole, unknown, cut)
 
 
 def _seconds(store: Reader, duel: Duel, firsts: Sequence[DuelCell], here: Machine) -> list[float | None]:

@@ -4,7 +4,7 @@ all settings that affect run time.
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -33,13 +33,25 @@ BEYOND = 0.1
 
 @dataclass(frozen=True)
 class Estimate:
-    """The seconds that similar runs held their slots, start-up included."""
+    """The seconds that similar runs held their slots: start-up, execution and shutdown."""
 
     median: float
     shortest: float
     longest: float
     runs: int
     """Number of similar runs."""
+    execution_s: float | None = None
+    """Their median execution time; None if not recorded."""
+    whole_s: float | None = None
+    """The median without the time limit, where that ends the run first; `median` is then the limit."""
+
+    def within(self, limit_s: float | None) -> "Estimate":
+        """Return the estimate of a run with that time limit."""
+        if limit_s is None or limit_s >= self.longest:
+            return self
+        whole = self.median if limit_s < self.median else None
+        median, shortest, longest = (min(each, limit_s) for each in (self.median, self.shortest, self.longest))
+        return replace(self, median=median, shortest=shortest, longest=longest, whole_s=whole)
 
 
 class History:
@@ -48,14 +60,14 @@ class History:
     def __init__(self, store: Reader, host: str) -> None:
         self._store, self._host = store, host
         self._past: dict[str, list[PastRun]] = {}
-        self._found: dict[str, dict[str, list[float]]] = {}
+        self._found: dict[str, dict[str, list[PastRun]]] = {}
 
     def estimate(self, experiment: str, config: Mapping[str, Any], demand: Demand) -> Estimate | None:
         """Return the estimate from similar runs, None without any."""
         if experiment not in self._found:
             self._found[experiment] = by_kind(self._runs(experiment))
-        seconds = self._found[experiment].get(kind_of(config, demand.cores, demand.gpus))
-        return _estimate(seconds) if seconds else None
+        runs = self._found[experiment].get(kind_of(config, demand.cores, demand.gpus))
+        return _estimate(runs) if runs else None
 
     def near(self, experiment: str, config: Mapping[str, Any], demand: Demand, but: Collection[str]) -> Estimate | None:
         """Return the estimate from runs that may also differ in the settings `but` and in their slots; None without.
@@ -63,12 +75,10 @@ class History:
         Runs with and without GPUs are never mixed.
         """
         wanted, on_gpus = _without(config, but), demand.gpus > 0
-        seconds = [
-            run.seconds
-            for run in self._runs(experiment)
-            if (run.gpus > 0) == on_gpus and _without(run.config, but) == wanted
+        runs = [
+            run for run in self._runs(experiment) if (run.gpus > 0) == on_gpus and _without(run.config, but) == wanted
         ]
-        return _estimate(seconds) if seconds else None
+        return _estimate(runs) if runs else None
 
     def _runs(self, experiment: str) -> list[PastRun]:
         if experiment not in self._past:
@@ -76,23 +86,23 @@ class History:
         return self._past[experiment]
 
 
-def _estimate(seconds: Sequence[float]) -> Estimate:
-    return Estimate(median(seconds), min(seconds), max(seconds), len(seconds))
+def _estimate(runs: Sequence[PastRun]) -> Estimate:
+    seconds = [run.seconds for run in runs]
+    executed = [run.execution_s for run in runs if run.execution_s is not None]
+    execution_s = median(executed) if executed else None
+    return Estimate(median(seconds), min(seconds), max(seconds), len(seconds), execution_s)
 
 
 def _without(config: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in COST_NO_TIME and name not in but}
 
 
-def by_kind(past: Iterable[PastRun]) -> dict[str, list[float]]:
-    """Return the run times in seconds by kind of run; those of disturbed runs only where a kind has no others."""
+def by_kind(past: Iterable[PastRun]) -> dict[str, list[PastRun]]:
+    """Return the runs by kind of run; disturbed runs only where a kind has no others."""
     found: dict[str, list[PastRun]] = {}
     for run in past:
         found.setdefault(kind_of(run.config, run.cores, run.gpus), []).append(run)
-    return {
-        kind: [run.seconds for run in ([each for each in runs if not each.disturbed] or runs)]
-        for kind, runs in found.items()
-    }
+    return {kind: [each for each in runs if not each.disturbed] or runs for kind, runs in found.items()}
 
 
 def kind_of(config: Mapping[str, Any], cores: int, gpus: int) -> str:
@@ -100,11 +110,21 @@ def kind_of(config: Mapping[str, Any], cores: int, gpus: int) -> str:
     return json.dumps([cores, gpus, _without(config, ())], sort_keys=True)
 
 
-def left(held_s: float, share: float, on_s: float, takes: Estimate | None) -> tuple[float | None, float | None]:
+def left(
+    held_s: float, share: float, on_s: float, takes: Estimate | None, limit_left_s: float | None = None
+) -> tuple[float | None, float | None]:
     """Return the least and the expected seconds until a run releases its slots, None if unknown.
 
-    `held_s` is the time since its claim; `share` of its work was done in `on_s`.
+    `held_s` is the time since its claim; `share` of its work was done in `on_s`; its time limit ends it in
+    `limit_left_s`.
     """
+    least, expected = _left(held_s, share, on_s, takes)
+    if limit_left_s is None or least is None or expected is None:
+        return least, expected
+    return min(least, limit_left_s), min(expected, limit_left_s)
+
+
+def _left(held_s: float, share: float, on_s: float, takes: Estimate | None) -> tuple[float | None, float | None]:
     expected = left_at_pace(share, on_s)
     if expected is not None and (takes is None or share >= TRUSTED):
         return expected * EARLY, expected

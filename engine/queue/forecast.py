@@ -21,6 +21,7 @@ from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.queue.queue import QueuedRun
 from engine.store.reader import Reader
 from engine.store.records import Demand, Run, RunRow
+from engine.store.runs.rows import limit_left_s
 from engine.store.timestamps import seconds_since
 from engine.system.gpus import Gpus, NvmlGpus
 from engine.system.machine import Machine, machine
@@ -108,17 +109,29 @@ def prospect(
     owner: str,
     priority: Priority = "normal",
     oversubscribe: bool = False,
+    max_run_time_s: float | None = None,
     here: Machine | None = None,
     gpus: Gpus | None = None,
     host: str = "",
 ) -> Prospect:
-    """Return the estimates of a run if launched now."""
+    """Return the estimates of a run if launched now, with that time limit or that of its owner's quota."""
     found = scene(store, home, here or machine(), gpus, host)
-    takes = found.history.estimate(experiment, config, demand)
+    takes = within(found.history.estimate(experiment, config, demand), limit_of(found, owner, max_run_time_s))
     new = Waiting(NEW, owner, demand.cores, demand.gpus, priority, None, oversubscribe, takes)
     why, starts = _foreseen(with_new(found.waiting, [new], priority), found)
     start = starts.get(NEW)
     return Prospect(takes, start, "" if start == 0 else why[NEW])
+
+
+def within(takes: Estimate | None, limit_s: float | None) -> Estimate | None:
+    """Return an estimate with a time limit; None without an estimate."""
+    return takes and takes.within(limit_s)
+
+
+def limit_of(found: Scene, owner: str, asked_s: float | None) -> float | None:
+    """Return the time limit of a run that is not launched yet: the one asked for, or the owner's quota."""
+    quota = found.room.limits.of(owner).max_run_time_s
+    return min((each for each in (asked_s, quota) if each is not None), default=None)
 
 
 def _on_cluster(run: QueuedRun, job: ClusterJob | None) -> Wait:
@@ -166,7 +179,8 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: FreeSlots) -
                 run.held_by,
                 run.oversubscribe,
             ),
-            *(history.estimate(run.experiment, run.config, run.demand), run.exclusive, run.demand.cores),
+            within(history.estimate(run.experiment, run.config, run.demand), run.max_run_time_s),
+            *(run.exclusive, run.demand.cores),
         )
         for run in queued
     ]
@@ -188,7 +202,9 @@ def holders_of(alive: Iterable[Run], history: History, room: FreeSlots) -> list[
 
 
 def time_left_s(store: Reader, run: RunRow, host: str = "") -> float | None:
-    """Return the estimated remaining time of a run: at its own pace, or from similar runs while that is unknown."""
+    """Return the estimated remaining time of a run: at its own pace, or from similar runs while that is unknown, and
+    until its time limit if that comes first.
+    """
     if run.time_left_s is not None or run.status != "running" or run.target or run.time_before_s:
         return run.time_left_s
     return _ends(store.runs.one(run.id), History(store, host or socket.gethostname()))[1]
@@ -200,7 +216,8 @@ def _ends(run: Run, history: History) -> tuple[float | None, float | None]:
     share = run.progress_done / run.progress_total if run.progress_total and run.started_at else 0.0
     on_s = run.time_before_s + seconds_since(run.started_at) if run.started_at else 0.0
     held_s = seconds_since(run.claimed_at) if run.claimed_at else 0.0
-    return left(held_s, share, on_s, history.estimate(run.experiment, run.config, run.demand))
+    limit_s = limit_left_s(run.terms.max_run_time_s, run.begun_at, run.status)
+    return left(held_s, share, on_s, history.estimate(run.experiment, run.config, run.demand), limit_s)
 
 
 def _foreseen(queue: Sequence[Waiting], found: Scene) -> tuple[dict[int, str], dict[int, float]]:

@@ -10,7 +10,7 @@ from typing import Any
 from engine.home import Home
 from engine.launch_options import USUAL, Terms
 from engine.queue.estimates import Estimate
-from engine.queue.forecast import NEW, Scene, scene, with_new
+from engine.queue.forecast import NEW, Scene, limit_of, scene, with_new, within
 from engine.queue.order import Holder, Waiting, forecast
 from engine.store.queue.queue import QueuedRun
 from engine.store.reader import Reader
@@ -44,6 +44,8 @@ class Outlay:
     """Seconds to the last end given the other runs, excluding runs on hold; None if unknown."""
     held: int = 0
     """Number of them on hold."""
+    cut: int = 0
+    """Number of queued ones that their time limit is expected to end before their work is done."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def before_launch(
     in which they differ.
     """
     found = scene(store, home, here or machine(), gpus, host, AHEAD)
+    limit_s = limit_of(found, owner, terms.max_run_time_s)
     new = [
         Waiting(
             *(
@@ -84,12 +87,13 @@ def before_launch(
                 None,
                 terms.oversubscribe,
             ),
-            *(found.history.estimate(experiment, config, demand), exclusive, demand.cores),
+            within(found.history.estimate(experiment, config, demand), limit_s),
+            *(exclusive, demand.cores),
         )
         for place, (config, demand) in enumerate(cells)
     ]
     part = _Part({run.id: demand for run, (_, demand) in zip(new, cells, strict=True)}, new)
-    near = found.history.near(experiment, *cells[0], varied) if cells else None
+    near = within(found.history.near(experiment, *cells[0], varied), limit_s) if cells else None
     return _outlay(part, near, replace(found, waiting=with_new(found.waiting, new, terms.priority)))
 
 
@@ -117,7 +121,11 @@ def what_is_left(
         [holder for holder in found.holders if holder.id in mine],
     )
     one = next(iter(mine.values()), None)
-    return _outlay(part, found.history.near(one.experiment, one.config, one.demand, varied) if one else None, found)
+    if one is None:
+        return _outlay(part, None, found)
+    limit_s = one.terms.max_run_time_s if isinstance(one, Run) else one.max_run_time_s
+    near = within(found.history.near(one.experiment, one.config, one.demand, varied), limit_s)
+    return _outlay(part, near, found)
 
 
 def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
@@ -127,7 +135,7 @@ def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
     known = [run.takes.median for run in part.waiting if run.takes]
     assumed = near.median if near else fmean(known) if known else None
     like = len(known) + sum(holder.end is not None for holder in part.on)
-    waiting = {run.id: _filled(run, assumed) for run in part.waiting}
+    waiting = {run.id: _filled(run, assumed, near.whole_s if near else None) for run in part.waiting}
     on = {holder.id: replace(holder, end=assumed) if holder.end is None else holder for holder in part.on}
     free = [run for run in waiting.values() if not run.held_by]
     seconds = {run.id: run.takes.median if run.takes else None for run in waiting.values()} | {
@@ -147,11 +155,14 @@ def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
         _last_end(free, on.values(), forecast(free, list(on.values()), found.room)),
         _last_end(free, on.values(), forecast(queue, holders, found.room)),
         len(waiting) - len(free),
+        sum(run.takes is not None and run.takes.whole_s is not None for run in waiting.values()),
     )
 
 
-def _filled(run: Waiting, assumed_s: float | None) -> Waiting:
-    return run if run.takes or assumed_s is None else replace(run, takes=Estimate(assumed_s, assumed_s, assumed_s, 0))
+def _filled(run: Waiting, assumed_s: float | None, whole_s: float | None) -> Waiting:
+    if run.takes or assumed_s is None:
+        return run
+    return replace(run, takes=Estimate(assumed_s, assumed_s, assumed_s, 0, whole_s=whole_s))
 
 
 def _hours(slots: Mapping[int, int], seconds: Mapping[int, float | None]) -> float | None:

@@ -96,6 +96,7 @@ class RunRow:
     progress: float
     """Completed fraction, 0 to 1."""
     time_left_s: float | None
+    """At its own pace, or until its time limit if that comes first; None while the pace is unknown."""
     execution_time_s: float | None
     startup_time_s: float | None
     version: int
@@ -119,6 +120,10 @@ class RunRow:
     """The cluster that it runs on; empty for this machine."""
     nodes: int = 1
     """Number of the cluster's nodes that it runs on."""
+    limit_left_s: float | None = None
+    """Seconds until its time limit ends it; None without a limit, and before its worker began."""
+    share_at_limit: float | None = None
+    """The part of its work, 0 to 1, that it will have done when its time limit ends it; None if its end comes first."""
     disturbed_above: float = DISTURBED_ABOVE_PERCENT / 100
     """The lab's threshold of `disturbance` when this was read (engine/access/quotas.py)."""
 

@@ -61,6 +61,10 @@ def test_the_form_says_what_a_duel_takes_and_launches_it(home: Home) -> None:
     assert "Hogwild! at 8 (every 2); Locked at 8" in words(
         test
     ) and "Use 8 passes to test all at the budget's end." in words(test)
+    too_few = "3 evaluation seeds give no verdict: 3 differences without a cause have one sign in 1 of 4 duels. Use at"
+    assert "give no verdict" not in words(test)
+    assert f"{too_few} least 5." in words(test.number_input(key="duel.seeds").set_value(3).run())
+    test.number_input(key="duel.seeds").set_value(5).run()
     test.button(key="duel.launch").click().run()
     assert not test.exception
     found = labs.gathered(home, 1)

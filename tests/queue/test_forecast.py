@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.actions.queue_actions import takes
+from app.ui.run_state import time_left
 from engine.access.quotas import Limits, set_limits
 from engine.home import Home
 from engine.launch_options import Terms
@@ -153,6 +155,73 @@ def test_time_left_comes_from_similar_runs_until_the_runs_own_pace_is_known(
     assert time_left_s(store.read, entry, "lab") == pytest.approx(24.0, abs=0.1)
     assert time_left_s(store.read, replace(entry, time_left_s=9.0), "lab") == 9.0
     assert time_left_s(store.read, replace(entry, target="cluster"), "lab") is None
+
+
+def test_a_time_limit_ends_every_forecast(
+    home: Home, store: Store, add: Callable[..., int], finished: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.store.runs.rows.seconds_since", lambda _: 0.0)
+    finished(100.0, cores=4)
+    run_id = add(cores=4, terms=Terms(max_run_time_s=60.0))
+    add(cores=4, terms=Terms(max_run_time_s=40.0))
+    add()
+    store.claims.claim(run_id, WORKER, (), (0, 1, 2, 3))
+    store.worker.begin(run_id, WORKER, {"host": "lab"})
+    store.worker.mark_running(run_id, 0.5)
+    store.worker.write(run_id, [], progress=(1, 1000, "samples"))
+
+    def starts() -> list[float | None]:
+        with Reader.open(home) as reader:
+            return [
+                wait.starts_in_s for wait in outlook(reader, home, here=HERE, gpus=FakeGpus(2), host="lab").values()
+            ]
+
+    entry = store.read.runs.entry(run_id)
+    assert time_left_s(store.read, entry, "lab") == pytest.approx(60.0, abs=0.1)
+    assert entry.limit_left_s == pytest.approx(60.0, abs=1.0) and entry.share_at_limit is None
+    assert starts() == pytest.approx([60.0, 100.0]), "each until its limit, not for the 100 s that it would take"
+    for place in ("engine.queue.forecast", "engine.store.runs.rows"):
+        monkeypatch.setattr(f"{place}.seconds_since", lambda _: 20.0)
+    store.worker.write(run_id, [], progress=(250, 1000, "samples"))
+    entry = store.read.runs.entry(run_id)
+    assert entry.time_left_s == entry.limit_left_s == pytest.approx(40.0)
+    assert entry.share_at_limit == pytest.approx(0.75), "a quarter in 20 s"
+    assert time_left(entry) == "ends at its time limit in 40 s, at about 75%"
+    assert starts() == pytest.approx([40.0, 80.0])
+    store.worker.write(run_id, [], progress=(400, 1000, "samples"))
+    entry = store.read.runs.entry(run_id)
+    assert (entry.time_left_s, entry.share_at_limit, time_left(entry)) == (30.0, None, "about 30 s left")
+    store.worker.write(run_id, [], progress=(0, 0, "samples"))
+    assert time_left(store.read.runs.entry(run_id)) == "time left unknown, at most 40 s (time limit)"
+
+
+def test_an_estimate_before_a_launch_ends_at_the_limit_asked_for_or_of_the_quota(
+    home: Home, store: Store, finished: Callable[..., int]
+) -> None:
+    finished(100.0)
+    asked = ("hogwild", {"epochs": 1, "seed": 3}, Demand(1, 0, 1, 1))
+
+    def found(limit_s: float | None = None) -> str:
+        return takes(
+            prospect(
+                store.read, home, *asked, owner="ada", max_run_time_s=limit_s, here=HERE, gpus=FakeGpus(2), host="lab"
+            ).takes
+        )
+
+    assert found() == "about 1 min 40 s with start-up (execution 1 min 40 s), from 1 similar run"
+    assert found(150.0) == found()
+    assert found(50.0) == "50 s, its time limit (about 1 min 40 s without it), from 1 similar run"
+    cells = [({"epochs": 1, "seed": seed}, asked[2]) for seed in range(2)]
+    outlay = before_launch(
+        *(store.read, home, "hogwild", cells, ["epochs"]),
+        owner="ada",
+        terms=Terms(max_run_time_s=50.0),
+        here=Machine(1, (), "cpu", 8.0),
+        host="lab",
+    )
+    assert (outlay.idle_s, outlay.cut) == (pytest.approx(100.0, abs=0.1), 2)
+    set_limits(home, Limits(max_run_time_s=20.0))
+    assert found(50.0).startswith("20 s, its time limit")
 
 
 def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plainly(
@@ -375,8 +444,8 @@ def test_like_runs_share_all_settings_that_cost_time(home: Home) -> None:
         PastRun(config, 1, 0, 80.0, disturbed=True),
         PastRun(config, 2, 1, 5.0),
     ]
-    assert by_kind(past)[kind_of(dict(reversed(config.items())), 2, 0)] == [30.0, 50.0]
-    assert by_kind(past)[kind_of(config, 1, 0)] == [80.0], "a disturbed time is better than none"
+    assert by_kind(past)[kind_of(dict(reversed(config.items())), 2, 0)] == past[:2]
+    assert by_kind(past)[kind_of(config, 1, 0)] == [past[4]], "a disturbed time is better than none"
 
 
 @pytest.mark.parametrize(

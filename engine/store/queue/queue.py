@@ -36,11 +36,11 @@ is NULL.
 _HELD_BY = f"coalesce(held_by, iif({NOT_PAUSED}, NULL, 'the pause of sweep ' || sweep_id)) AS held_by"
 _QUEUED = (
     f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, "
-    "oversubscribe, created_at, parent_id, sweep_id, target,"
+    "oversubscribe, created_at, parent_id, sweep_id, target, max_run_time_s,"
     " coalesce((SELECT exclusive FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS exclusive"
 )
 _PAST = (
-    "SELECT config, cores, gpus, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds,"
+    "SELECT config, cores, gpus, execution_time_s, (julianday(ended_at) - julianday(claimed_at)) * 86400 AS seconds,"
     " EXISTS (SELECT 1 FROM metrics WHERE run_id = runs.id AND rank IS NULL AND name = 'perf/disturbance'"
     " AND last > ?4) AS disturbed FROM runs"
     " WHERE experiment = ?1 AND status = 'finished' AND (parent_id IS NULL OR NOT resumes) AND NOT "
@@ -92,6 +92,8 @@ class QueuedRun:
     """Whether it needs the machine exclusively."""
     target: str = ""
     """The cluster that it is for; empty for the runner's machine."""
+    max_run_time_s: float | None = None
+    """Its time limit."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ class PastRun:
     gpus: int
     seconds: float
     disturbed: bool = False
+    execution_s: float | None = None
+    """Its execution time."""
 
 
 class QueueReader:
@@ -180,6 +184,7 @@ class QueueReader:
                 row["gpus"],
                 max(0.0, row["seconds"]),
                 bool(row["disturbed"]),
+                row["execution_time_s"],
             )
             for row in found
         ]
@@ -256,7 +261,7 @@ def _waiting_for(target: str | None) -> tuple[str, list[str]]:
 
 
 def _as_queued(row: Row) -> QueuedRun:
-    same = "id experiment preset name owner held_by created_at parent_id sweep_id target"
+    same = "id experiment preset name owner held_by created_at parent_id sweep_id target max_run_time_s"
     return QueuedRun(
         **{name: row[name] for name in same.split()},
         config=json.loads(row["config"]),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.launch_options import PRIORITIES, Terms
 from engine.metrics import is_rate, metric, rate_of, throughput
-from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Summary
+from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Status, Summary
 from engine.store.schema.config_text import WHOLE
 from engine.store.timestamps import seconds_since
 
@@ -37,8 +37,8 @@ RUN = (
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id LEFT JOIN notes ON notes.run_id = runs.id"
 )
 RUN_ROW = (
-    f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, progress.done, progress.total, "
-    f"progress.unit, {_TAGS}"
+    f"SELECT {', '.join(f'runs.{name}' for name in _LISTED)}, runs.config, runs.max_run_time_s, runs.begun_at, "
+    f"progress.done, progress.total, progress.unit, {_TAGS}"
     " FROM runs LEFT JOIN progress ON progress.run_id = runs.id"
 )
 """Lists exclude the columns that can be long: environment, error, and the complete long config."""
@@ -111,10 +111,14 @@ def as_run_row(
     """Return a row of `RUN_ROW` and its metrics as a record; `disturbed_above` is the lab's threshold."""
     share = min(1.0, row["done"] / row["total"]) if row["total"] else 0.0
     rates = rates_of(row, last)
+    left_s, limit_s = _time_left_s(row, share), limit_left_s(row["max_run_time_s"], row["begun_at"], row["status"])
+    is_cut = left_s is not None and limit_s is not None and limit_s < left_s
     return RunRow(
         **{name: row[name] for name in _LISTED},
         progress=1.0 if row["status"] == "finished" else share,
-        time_left_s=_time_left_s(row, share),
+        time_left_s=limit_s if is_cut else left_s,
+        limit_left_s=limit_s,
+        share_at_limit=share + (1 - share) * limit_s / left_s if is_cut and limit_s is not None and left_s else None,
         config=json.loads(row["config"]),
         last={**last, **rates},
         best={**best, **rates},
@@ -170,6 +174,15 @@ def _time_left_s(row: sqlite3.Row, share: float) -> float | None:
     if row["status"] != "running" or not row["started_at"]:
         return None
     return left_at_pace(share, row["time_before_s"] + seconds_since(row["started_at"]))
+
+
+def limit_left_s(limit_s: float | None, begun_at: str | None, status: Status) -> float | None:
+    """Return the seconds until a time limit, which counts from when its worker began, ends a run; None without a limit
+    and for a run that has not begun or no longer runs.
+    """
+    if limit_s is None or begun_at is None or status not in ("starting", "running"):
+        return None
+    return max(0.0, limit_s - seconds_since(begun_at))
 
 
 def left_at_pace(share: float, on_s: float) -> float | None:
