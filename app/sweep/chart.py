@@ -113,11 +113,20 @@ def what_is_drawn(groups: Sequence[Group], *, by_median: bool) -> str:
     lines = [[group for group in groups if group.key[1:] == key] for key in {group.key[1:] for group in groups}]
     connected = any(len(line) > 1 for line in lines)
     has_band = any(len(line) > 1 and any(len(group.values) > 1 for group in line) for line in lines)
+    unequal = "" if by_median else _unequal_counts(groups)
     return (
         f"{'Lines connect' if connected else 'Filled markers are'} {centre}"
         f"{' with their 95 % intervals' if intervals else ''}; small markers are single runs"
-        f"{'; the band spans minimum to maximum' if has_band else ''}."
+        f"{'; the band spans minimum to maximum' if has_band else ''}.{unequal}"
     )
+
+
+def _unequal_counts(groups: Sequence[Group]) -> str:
+    """Return that means are over different numbers of runs, as a further sentence; empty if they are not."""
+    counts = sorted({len(group.values) for group in groups})
+    if len(counts) < 2:
+        return ""
+    return f" Means are over {counts[0]} to {counts[-1]} runs, so they also differ by their seeds."
 
 
 def _table(found: Table, headings: Sequence[str], name: str, keys: int) -> str:

@@ -614,8 +614,10 @@ def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(
 def test_the_caption_of_a_chart_names_only_what_is_drawn() -> None:
     pair, single = Group((1,), {1: 2.0, 2: 3.0}), Group((2,), {3: 2.0})
     assert what_is_drawn([pair, single], by_median=False) == (
-        "Lines connect means over seeds; small markers are single runs; the band spans minimum to maximum."
+        "Lines connect means over seeds; small markers are single runs; the band spans minimum to maximum. Means are "
+        "over 1 to 2 runs, so they also differ by their seeds."
     )
+    assert "Means are over" not in what_is_drawn([pair, Group((2,), {3: 2.0, 4: 2.0})], by_median=False)
     assert what_is_drawn([pair], by_median=True) == "Filled markers are medians; small markers are single runs."
     many = Group((2,), dict(enumerate([1.0, 1.1, 1.2, 1.3, 1.4, 1.5])))
     assert "Lines connect medians with their 95 % intervals; " in what_is_drawn([pair, many], by_median=True)
