@@ -1,7 +1,7 @@
 # `make` lists the commands. Works with Python 3.11 or newer: make run PYTHON=python3.12
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run stop test test-quick test-long test-gpu test-cluster test-stress fault-matrix tour check format bench lock licences plotly try-image clean
+.PHONY: help install install-dev run stop test test-programs test-quick test-long test-gpu test-cluster test-stress fault-matrix tour check format bench lock licences plotly try-image clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,6 +25,9 @@ stop: install ## Stop the runner after its runs have ended
 
 test: install-dev ## Run all tests except the long ones and those on GPUs or Slurm, in parallel; print the ten slowest and the total time
 	@$(BIN)/python -m pytest -m "not long and not cluster" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10
+
+test-programs: install-dev ## Run the tests that need Chromium, nginx, caddy or systemd-analyze; fail without one of them
+	@PARALLAB_TEST_PROGRAMS=required $(BIN)/python -m pytest -m "needs_program and not long and not cluster" --numprocesses auto --dist loadscope --no-loadscope-reorder --durations 10 tests/browser tests/deploy
 
 test-quick: install-dev ## Run the tests that start no processes, ranks or browser
 	@$(BIN)/python -m pytest -q -m "not long and not cluster and not browser and not processes and not ranks" --numprocesses auto --dist loadscope --no-loadscope-reorder
@@ -52,10 +55,9 @@ tour: install-dev ## Follow docs/tour.md in Chromium and renew its pictures
 check: install-dev ## Check format, lint, types, architecture, Dockerfile, and known vulnerabilities of packages
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q tests/test_architecture.py
-	@$(BIN)/hadolint Dockerfile
-	@$(BIN)/python -m deploy.audit
+	@$(BIN)/mypy & \
+	$(BIN)/python -m pytest -q tests/test_architecture.py && $(BIN)/hadolint Dockerfile && $(BIN)/python -m deploy.audit; \
+	others=$$?; wait $$! && exit $$others
 
 format: install-dev ## Format all code
 	@$(BIN)/ruff format .

@@ -3,12 +3,15 @@
 No test ever touches the project's own store: `PARALLAB_HOME` always names a temporary folder.
 """
 
+import errno
 import os
+import re
+import shutil
 import signal
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
@@ -62,15 +65,46 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: first[item.path])
 
 
+OPTIONAL = frozenset(
+    re.findall(r"[\w-]+", (ROOT / ".ci" / "bare").read_text().partition("hidden=(")[2].partition(")")[0])
+)
+"""Programs of which a test finds only those that its marks name; others would make it depend on the machine."""
+FOLDERS = {f"{top}/{name}" for top in ("", "/usr", "/usr/local") for name in ("bin", "sbin")}
+EXPECTED = os.environ.get("PARALLAB_TEST_PROGRAMS")
+"""`required`: a missing program fails its tests; `hidden`: it counts as missing; otherwise its tests are skipped."""
+visible: frozenset[str] = frozenset()
+"""The optional programs that the running test may find."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before any fixture is made
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test whose programs are not installed; in CI fail it."""
+    """Let a test find the programs that its marks name; without one skip it."""
+    global visible
     needed = {name for mark in item.iter_markers("needs_program") for name in mark.args}
+    if EXPECTED != "hidden":
+        visible = OPTIONAL if item.get_closest_marker("cluster") else frozenset(needed & PROGRAMS.keys())
+        visible |= {*CHROMIUM} if CHROMIUM[0] in visible else frozenset()
     if missing := [name for name in PROGRAMS if name in needed and program(name) is None]:
         line = f"{' and '.join(missing)} not found: {installation(missing)}"
-        if IN_CI:
+        if EXPECTED == "required":
             pytest.fail(line)
         pytest.skip(line)
+
+
+def _is_hidden(path: str) -> bool:
+    return Path(path).name in OPTIONAL - visible and str(Path(path).parent) in FOLDERS
+
+
+LOOK = shutil.which
+"""The look-up that sees every program."""
+
+
+def _which(name: str, mode: int = os.F_OK | os.X_OK, path: str | None = None) -> str | None:
+    found = LOOK(name, mode, path)
+    return None if found and _is_hidden(found) else found
+
+
+shutil.which = _which  # type: ignore[assignment]
 
 
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
@@ -85,8 +119,16 @@ LDCONFIG = "/sbin/ldconfig"
 
 
 def _note(event: str, what: tuple[object, ...]) -> None:
+    if event == "subprocess.Popen":
+        _refuse(os.fsdecode(what[0]), what[3] or os.environ)  # type: ignore[arg-type]
     if event in STARTS and what[:1] != (LDCONFIG,):
         started.append(str(what)[:200])
+
+
+def _refuse(name: str, environment: Mapping[str, str]) -> None:
+    """Raise FileNotFoundError for a program that is hidden from the running test, as if it were not installed."""
+    if (found := LOOK(name, path=environment.get("PATH"))) and _is_hidden(found):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
 
 def _start(process: BaseProcess, start: object = BaseProcess.start) -> None:
