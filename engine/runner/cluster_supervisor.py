@@ -30,6 +30,7 @@ from engine.runner.run_loss import lose
 from engine.runner.slurm_launcher import JobRefused, SlurmLauncher
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
+from engine.store.connection import GAP_S
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.queue.queue import Bounded
 from engine.store.records import ENDED, Run
@@ -45,8 +46,8 @@ NEW_POLL_S = 1.0
 NEW_S = 20.0
 MIRROR_S = 2.0
 """Interval of copying a running job's files."""
-CHUNK = 4 << 20
-"""Bytes of records that one transaction stores."""
+CHUNK = 256 << 10
+"""Bytes of records that one transaction stores: about 5,000 points, 70 ms."""
 STOP_DEADLINE_S = 15.0
 """Time for a worker to end its run after SIGTERM; then the whole job is ended."""
 END_DEADLINE_S = 30.0
@@ -159,8 +160,7 @@ class ClusterJobs:
         if not job.job_id and seen.state is None and not folder.records.exists():
             self._submit_again(job, seen)
             return
-        while self._take(job, folder, seen):
-            job = self.store.read.cluster_jobs.of(job.run_id) or job
+        self._take_all(job, folder, seen)
         run = self.store.read.runs.one(job.run_id)
         self._tell_of_traces(run, folder, seen)
         if time.monotonic() - seen.mirrored_at >= MIRROR_S and folder.run.exists():
@@ -172,6 +172,13 @@ class ClusterJobs:
             self._while_queued(job, run, seen)
         else:
             self._while_alive(job, run, folder, seen)
+
+    def _take_all(self, job: ClusterJob, folder: JobFolder, seen: JobWatch) -> ClusterJob:
+        """Store all new records; return the job with its new position."""
+        while self._take(job, folder, seen):
+            job = self.store.read.cluster_jobs.of(job.run_id) or job
+            time.sleep(GAP_S)  # others write too
+        return self.store.read.cluster_jobs.of(job.run_id) or job
 
     def _take(self, job: ClusterJob, folder: JobFolder, seen: JobWatch, *, last: bool = False) -> bool:
         """Store the next records; return whether there may be more."""
@@ -227,7 +234,7 @@ class ClusterJobs:
             self.store.claims.stop_at_limit(run.id)
 
     def _take_last(self, job: ClusterJob, folder: JobFolder, seen: JobWatch) -> None:
-        job = self.store.read.cluster_jobs.of(job.run_id) or job
+        job = self._take_all(self.store.read.cluster_jobs.of(job.run_id) or job, folder, seen)
         self._take(job, folder, seen, last=True)
         if folder.run.exists():
             mirror(folder.run, self.home.run_folder(job.run_id))

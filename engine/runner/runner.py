@@ -39,6 +39,7 @@ from engine.system.machine import Machine, machine
 from engine.system.network_isolation import LEVEL_WORDS, machine_level
 from engine.system.processes import is_foreign, me
 from engine.system.runner_process import is_served, refuse_beside_foreign_runs
+from engine.transfer.import_process import clear_killed
 from engine.upkeep.leftovers import clean, leftovers
 from engine.upkeep.private_home import close_home
 from engine.upkeep.schedule import Schedule
@@ -117,6 +118,9 @@ def inherit(home: Home, endings: Endings) -> None:
         endings.inherit(run_id)
     if forsaken := [one for one in found if one.kind == "shared memory" or (one.kind == "process" and not one.run_id)]:
         clean(home, forsaken, by=Program("runner"), grace_s=0.0)
+    with Store.open(home) as store:
+        if count := clear_killed(store):
+            log.info("cleared %d unfinished imports", count)
 
 
 class Sampler:

@@ -1,7 +1,8 @@
 """Connections to the store: one for writing, one read-only. The parts of the store hold one of them."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
@@ -10,12 +11,18 @@ from filelock import FileLock, Timeout
 from engine.errors import NoSuchRun, NoSuchSweep, StoreError
 from engine.home import Home, flush
 from engine.store.schema.upgrade import applied, bring_up_to_date, known
-from engine.store.sqlite_errors import busy, told
+from engine.store.sqlite_errors import busy, is_busy, told
 from engine.umask import make_private
 
 Row = sqlite3.Row
 SYNCHRONOUS = "NORMAL"
 """With a write-ahead log a killed process loses no committed data, and a power failure leaves a consistent store."""
+POLL_S = 0.005
+"""Interval at which a writer tries to get the write lock; SQLite's own grows to 100 ms and would miss every gap."""
+PORTION_S = 0.1
+"""Time after which a long write lets others write."""
+GAP_S = 0.025
+"""Time that it gives them: SQLite keeps no queue, so that without a gap the same process would get the lock again."""
 
 
 class Connection:
@@ -43,7 +50,7 @@ class Connection:
         with told(self.home, self.timeout_s):
             yield
 
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    def rows(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         """Return all rows of a query."""
         with self.told():
             return self.connection.execute(sql, values).fetchall()
@@ -117,7 +124,7 @@ class WriteConnection(Connection):
                 yield self.connection
                 return
             try:
-                self.connection.execute("BEGIN IMMEDIATE")
+                self._begin()
                 yield self.connection
                 self.connection.execute("COMMIT")
             finally:
@@ -128,6 +135,52 @@ class WriteConnection(Connection):
         """Flush all commits to disk: SQLite itself flushes them only when it moves them from the log into the store."""
         with suppress(FileNotFoundError):
             flush(self.home.database.with_name(f"{self.home.database.name}-wal"))
+
+    @contextmanager
+    def portions(self, check: Callable[[], None] = lambda: None) -> Iterator[Callable[[], None]]:
+        """Hold the write lock for a block in portions: the yielded function, called wherever the rows are consistent,
+        commits them after `PORTION_S` and lets others write. Each portion begins with `check`; a failure undoes the
+        last portion only.
+        """
+        assert not self._in_change(), "a change can't be divided into portions"
+        begun = 0.0
+
+        def begin() -> None:
+            nonlocal begun
+            self._begin()
+            check()
+            begun = time.monotonic()
+
+        def rest() -> None:
+            if time.monotonic() - begun >= PORTION_S:
+                self.connection.execute("COMMIT")
+                time.sleep(GAP_S)
+                begin()
+
+        with self.told():
+            try:
+                begin()
+                yield rest
+                self.connection.execute("COMMIT")
+            finally:
+                if self._in_change():
+                    self.connection.execute("ROLLBACK")
+
+    def _begin(self) -> None:
+        """Wait for the write lock, at most `timeout_s`."""
+        deadline = time.monotonic() + self.timeout_s
+        self.connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            while True:
+                try:
+                    self.connection.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if not is_busy(error) or time.monotonic() >= deadline:
+                        raise
+                time.sleep(POLL_S)
+        finally:
+            self.connection.execute(f"PRAGMA busy_timeout = {round(self.timeout_s * 1_000)}")
 
     def _in_change(self) -> bool:
         return self.connection.in_transaction

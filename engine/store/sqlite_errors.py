@@ -38,6 +38,15 @@ def busy(home: Home, timeout_s: float) -> StoreBusy:
     )
 
 
+def is_busy(error: sqlite3.DatabaseError) -> bool:
+    """Return whether another connection holds the lock."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; the rest of an extended one tells where
+
+
 def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> StoreError | None:
     """Return our error for one of SQLite's, with the cure; None for a bug of ours."""
     cures = {
@@ -49,9 +58,9 @@ def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> Sto
         sqlite3.SQLITE_CORRUPT: "is damaged. Restore a backup, or move the file away to start with an empty store.",
         sqlite3.SQLITE_NOTADB: "is not an SQLite database. Move the file away, or set PARALLAB_HOME to another folder.",
     }
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; the rest of an extended one tells where
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if is_busy(error):
         return busy(home, timeout_s)
+    code = _code(error)
     if code == sqlite3.SQLITE_FULL:
         return StoreFull(f"The store {home.database} is on a full disk. Free some space; recorded data is kept.")
     kinds = dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), StoreDamaged) | dict.fromkeys(

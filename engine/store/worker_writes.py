@@ -70,16 +70,15 @@ class WorkerCommands:
         """Copy the parent's curves up to a checkpoint into a run; False, and nothing written, if it has them already or
         has no parent. `steps` are the last steps of the ranks that recorded independently of the one that saved it.
         """
-        with self.db.change() as connection:
-            (parent_id,) = connection.execute("SELECT parent_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
-            if (
-                parent_id is None
-                or connection.execute(
-                    "SELECT 1 FROM events WHERE run_id = ? AND kind = ?", [run_id, RESUMES]
-                ).fetchone()
-            ):
-                return False
-            time_s = take_over(connection, run_id, parent_id, step=step, time_s=time_s, steps=steps or {})
+        row = self.db.row(
+            "SELECT parent_id FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE run_id = ?1 AND kind "
+            "= ?2)",
+            [run_id, RESUMES],
+        )
+        if row is None or (parent_id := row["parent_id"]) is None:
+            return False
+        taking = take_over(self.db, run_id, parent_id, step=step, time_s=time_s, steps=steps or {})
+        with taking as (connection, time_s):
             connection.execute("UPDATE runs SET time_before_s = ? WHERE id = ?", [time_s, run_id])
             self._changes.note_event(run_id, RESUMES, "worker", f"run {parent_id} at step {step:,}")
             self.db.touch(run_id)

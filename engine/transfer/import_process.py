@@ -5,7 +5,6 @@ command line.
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +20,8 @@ from filelock import FileLock, Timeout
 from engine import errors
 from engine.errors import EngineError, ImportRefused
 from engine.home import ROOT, Home
-from engine.store import Reader, Store
-from engine.store.imports.run_ids import last_id, without_run
+from engine.store import Store
+from engine.store.curves.arrivals import clear, unfinished
 from engine.system.processes import describe_exit
 from engine.transfer.bundles.bundle import ImportResult
 
@@ -69,15 +68,34 @@ def _alone(home: Home) -> Iterator[None]:
 
 @contextmanager
 def _tidy(home: Home) -> Iterator[None]:
-    """Remove the run folders of a failed import; only one import runs at a time, so none belong to another."""
+    """Clear away what killed imports have left, this one's too; only one runs at a time, so nothing is another's."""
     with Store.open(home) as store:  # also migrates it
-        before = last_id(store)
+        clear(store.db)
     try:
         yield
     finally:
-        with suppress(EngineError), Reader.open(home) as reader:
-            for run_id in without_run(reader, before):
-                shutil.rmtree(home.run_folder(run_id), ignore_errors=True)
+        with suppress(EngineError), Store.open(home) as store:
+            clear(store.db)
+
+
+def clear_killed(store: Store) -> int:
+    """Delete the rows and folders of killed imports, and return their number; 0 while an import is running."""
+    if not unfinished(store.db):
+        return 0
+    try:
+        with FileLock(store.db.home.import_lock, timeout=0, mode=0o600):
+            return clear(store.db)
+    except Timeout:
+        return 0
+
+
+def is_importing(home: Home) -> bool:
+    """Return whether an import is running."""
+    try:
+        with FileLock(home.import_lock, timeout=0, mode=0o600):
+            return False
+    except Timeout:
+        return True
 
 
 def _answer(home: Home, path: Path, by: str, called: str, allowed: Allowance) -> dict[str, Any]:

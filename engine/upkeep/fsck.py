@@ -9,9 +9,11 @@ from engine.access.rules import Program
 from engine.errors import EngineError, StoreDamaged, StoreDenied
 from engine.home import Home
 from engine.store import ALIVE, Reader, Run, Store
+from engine.store.curves.arrivals import unfinished
 from engine.store.maintenance import integrity
 from engine.system.liveness_lock import lives
 from engine.system.runner_process import is_running
+from engine.transfer.import_process import clear_killed, is_importing
 from engine.upkeep.leftover import Kind, Leftover
 from engine.upkeep.leftovers import clean, leftovers
 
@@ -92,6 +94,14 @@ def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
             "Deletes those rows, and clears links to missing runs and sweeps.",
             mend=lambda: _with(home, integrity.remove_strangers),
         )
+    if unfinished(reader.db) and not is_importing(home):
+        yield Trouble(
+            "import",
+            "A killed import or resumption has left rows that nothing shows.",
+            "Deletes them.",
+            harmless=True,
+            mend=lambda: _with(home, clear_killed),
+        )
     for run in _without_worker(home, reader):
         pid = run.worker.pid if run.worker else "none"
         sentence = f"Run {run.id} is {run.status}, but its worker (pid {pid}) is gone and no runner is running."
@@ -164,7 +174,7 @@ def _without_worker(home: Home, reader: Reader) -> list[Run]:
     return gone if gone and not is_running(home) else []
 
 
-def _with(home: Home, change: Callable[[Store], None]) -> None:
+def _with(home: Home, change: Callable[[Store], object]) -> None:
     with Store.open(home) as store:
         change(store)
 

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from engine.home import Home
 from engine.store import ENDED, Reader
+from engine.store.curves.arrivals import hidden
 from engine.store.maintenance.integrity import Stint, stints_of_pids
 from engine.store.records import Status
 from engine.system.processes import boot_id, is_foreign
@@ -33,7 +34,7 @@ RECENT_S = 60.0
 def left_folders(home: Home, reader: Reader) -> Iterator[Leftover]:
     """Yield entries of the runs folder without a run in the store; a folder named by a number is ours."""
     found = _listed(home.path / "runs")  # before reading the ids, as a later folder belongs to a new run
-    known = {str(run_id) for run_id in reader.runs.statuses()}
+    known = {str(run_id) for ids in [reader.runs.statuses(), *hidden(reader.db)] for run_id in ids}
     for path in found:
         if path.name in known or not _is_old(path):
             continue

@@ -1,77 +1,94 @@
 """A resumed run copies its parent's curves up to the checkpoint, so that readers see one continuous run."""
 
-import json
-import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from sqlite3 import Connection as Sqlite
 from typing import Any
 
 from engine.histograms import HISTOGRAMS
 from engine.metrics import METRICS
+from engine.store.connection import Row, WriteConnection
+from engine.store.curves.arrivals import arriving_curves
+from engine.store.curves.ingest import CHUNK
 from engine.store.schema.minmax_buckets import rebuild
 
 _ENDS = ", ".join(f"'{name}'" for name, known in METRICS.items() if not known.live)
-_LAST_STEP = """json_extract(:steps, '$."' || old.rank || '"')"""
-_WITHIN = (
-    f"old.run_id = :parent AND old.name NOT IN ({_ENDS}) AND CASE"
-    f" WHEN {_LAST_STEP} IS NOT NULL THEN p.step <= {_LAST_STEP}"
-    " ELSE p.time_s <= :time_s AND (old.rank IS NULL OR p.step <= :step) END"
-)
-"""Condition on the points that the checkpoint covers. The last step of a rank that it names decides, as the rank may
-have recorded it after the checkpoint's time. A metric of the whole run counts other steps, so only time decides. A
-run's final numbers are excluded.
+_OLD = f"SELECT id, rank, name FROM metrics WHERE run_id = ? AND name NOT IN ({_ENDS})"
+_NEW = "INSERT INTO metrics (run_id, rank, name, count, nonfinite) VALUES (?, ?, ?, 0, 0)"
+_UNTIL = f"SELECT max(id) FROM (SELECT id FROM points WHERE metric_id = ? AND id > ? ORDER BY id LIMIT {CHUNK})"
+_COPY = """INSERT INTO points (metric_id, id, step, time_s, passes, value, nonfinite)
+    SELECT :new, id, step, time_s, passes, value, nonfinite FROM points
+        WHERE metric_id = :old AND id > :after AND id <= :until AND CASE WHEN :last_step IS NOT NULL
+            THEN step <= :last_step ELSE time_s <= :time_s AND (:whole OR step <= :step) END"""
+"""The points that the checkpoint covers. The last step of a rank that it names decides, as the rank may have recorded
+it after the checkpoint's time. A metric of the whole run counts other steps, so only time decides.
 """
-
-_STATEMENTS = (
-    f"""INSERT INTO metrics (run_id, rank, name, count, nonfinite, low, high)
-        SELECT :child, old.rank, old.name, count(p.value), count(p.nonfinite), min(p.value), max(p.value)
-        FROM metrics AS old JOIN points AS p ON p.metric_id = old.id WHERE {_WITHIN} GROUP BY old.id""",
-    f"""INSERT INTO points (metric_id, id, step, time_s, passes, value, nonfinite)
-        SELECT new.id, p.id, p.step, p.time_s, p.passes, p.value, p.nonfinite
-        FROM metrics AS old JOIN metrics AS new ON new.run_id = :child AND new.name = old.name AND new.rank IS old.rank
-        JOIN points AS p ON p.metric_id = old.id WHERE {_WITHIN}""",
-    """UPDATE metrics SET
-        mean = (SELECT sum(p.value / metrics.count) FROM points AS p WHERE p.metric_id = metrics.id),
-        (last, last_step) = (SELECT p.value, p.step FROM points AS p WHERE p.metric_id = metrics.id
-            AND p.value IS NOT NULL ORDER BY p.id DESC LIMIT 1)
-        WHERE run_id = :child""",
-    """UPDATE runs SET last_point_id = (
-        SELECT coalesce(max(p.id), 0) FROM points AS p JOIN metrics ON metrics.id = p.metric_id
-            WHERE metrics.run_id = :child) WHERE id = :child""",
-)
-_HISTOGRAM = """INSERT INTO histograms (run_id, rank, name, bucket, count)
-    SELECT :child, m.rank, :histogram, CAST(p.value AS INTEGER), count(*) FROM metrics AS m JOIN points AS p
-        ON p.metric_id = m.id
+_SUMMARY = """SELECT :id AS id, count(value) AS count, count(nonfinite) AS nonfinite, min(value) AS low,
+    max(value) AS high, max(id) AS highest, max(time_s) AS time_s,
+    (SELECT sum(value / :count) FROM points WHERE metric_id = :id) AS mean
+    FROM points WHERE metric_id = :id"""
+_FINITE = "SELECT count(value) FROM points WHERE metric_id = ?"
+_SHOW = """UPDATE metrics SET run_id = :child,
+    (count, nonfinite, low, high, mean) = (:count, :nonfinite, :low, :high, :mean),
+    (last, last_step) = (SELECT value, step FROM points WHERE metric_id = :id AND value IS NOT NULL
+        ORDER BY id DESC LIMIT 1)
+    WHERE id = :id"""
+_HISTOGRAM = """SELECT m.rank, CAST(p.value AS INTEGER) AS bucket, count(*) AS count FROM metrics AS m
+    JOIN points AS p ON p.metric_id = m.id
     WHERE m.run_id = :child AND m.name = :metric AND p.value IS NOT NULL
-        AND m.rank IN (SELECT rank FROM histograms WHERE run_id = :parent AND name = :histogram) GROUP BY m.rank, 4"""
+        AND m.rank IN (SELECT rank FROM histograms WHERE run_id = :parent AND name = :histogram) GROUP BY m.rank, 2"""
 
 
+@contextmanager
 def take_over(
-    connection: sqlite3.Connection, child: int, parent: int, *, step: int, time_s: float, steps: Mapping[int, int]
-) -> float:
+    db: WriteConnection, child: int, parent: int, *, step: int, time_s: float, steps: Mapping[int, int]
+) -> Iterator[tuple[Sqlite, float]]:
     """Copy the parent's points up to a step and a time into a run without points, with their summaries; of ranks in
-    `steps`, those up to that step. Return the training time (s) so far: no copied point is later.
+    `steps`, those up to that step. The block is in the transaction that makes them visible, and gets the training time
+    (s) so far: no copied point is later.
 
     Points keep their ids, which increase through a run. A histogram can't be cut at a time, so histograms whose values
     a metric records one by one are recounted from it.
     """
-    bounds: dict[str, Any] = {
-        "child": child,
-        "parent": parent,
-        "step": step,
-        "time_s": time_s,
-        "steps": json.dumps(steps),
-    }
-    for statement in _STATEMENTS:
-        connection.execute(statement, bounds)
-    for (metric_id,) in connection.execute("SELECT id FROM metrics WHERE run_id = ?", [child]).fetchall():
-        rebuild(connection, metric_id)
-    for known in HISTOGRAMS.values():
-        if known.metric:
-            connection.execute(
-                _HISTOGRAM, {"child": child, "parent": parent, "histogram": known.name, "metric": known.metric}
+    with arriving_curves(db, child) as here:
+        made = here.ids.start
+        with here.portions() as rest:
+            for old in db.connection.execute(_OLD, [parent]).fetchall():
+                bounds = {"step": step, "time_s": time_s, "last_step": steps.get(old["rank"])}
+                _copy(db.connection, made, old, bounds, rest)
+        summaries = [_summary(db, row[0]) for row in db.rows("SELECT id FROM metrics WHERE run_id = ?", [made])]
+        counts = [
+            (child, row["rank"], known.name, row["bucket"], row["count"])
+            for known in HISTOGRAMS.values()
+            for row in db.rows(
+                _HISTOGRAM, {"child": made, "parent": parent, "metric": known.metric, "histogram": known.name}
             )
-    (last_s,) = connection.execute(
-        "SELECT max(p.time_s) FROM points AS p JOIN metrics ON metrics.id = p.metric_id WHERE metrics.run_id = ?",
-        [child],
-    ).fetchone()
-    return max(time_s, last_s or 0.0)
+        ]
+        with here.last() as connection:
+            connection.executemany(_SHOW, [{**summary, "child": child} for summary in summaries])
+            connection.executemany(
+                "INSERT INTO histograms (run_id, rank, name, bucket, count) VALUES (?, ?, ?, ?, ?)", counts
+            )
+            last = max((summary["highest"] for summary in summaries), default=0)
+            connection.execute("UPDATE runs SET last_point_id = ? WHERE id = ?", [last, child])
+            yield connection, max([time_s, *(summary["time_s"] for summary in summaries)])
+
+
+def _copy(connection: Sqlite, child: int, old: Row, bounds: dict[str, Any], rest: Callable[[], None]) -> None:
+    """Copy one curve; a curve without points up to the checkpoint is left out."""
+    new = connection.execute(_NEW, [child, old["rank"], old["name"]]).lastrowid
+    after, copied = -1, 0
+    while (until := connection.execute(_UNTIL, [old["id"], after]).fetchone()[0]) is not None:
+        ids = {"new": new, "old": old["id"], "after": after, "until": until, "whole": old["rank"] is None}
+        copied += connection.execute(_COPY, bounds | ids).rowcount
+        after = until
+        rest()
+    if copied:
+        rebuild(connection, new or 0, rest)
+    else:
+        connection.execute("DELETE FROM metrics WHERE id = ?", [new])
+
+
+def _summary(db: WriteConnection, metric_id: int) -> dict[str, Any]:
+    (finite,) = db.rows(_FINITE, [metric_id])[0]
+    return dict(db.rows(_SUMMARY, {"id": metric_id, "count": finite})[0])

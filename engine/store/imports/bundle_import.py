@@ -1,4 +1,4 @@
-"""Import of runs from another store: their rows get new ids, in one validated transaction.
+"""Import of runs from another store: their rows get new ids, are validated while hidden, and become visible at once.
 
 The tables reject wrong types; times, summaries and ranges are checked here.
 """
@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from engine.errors import ImportRefused
+from engine.store.curves.arrivals import Arrival
 from engine.store.imports.bundle_checks import check_run, refusing
 from engine.store.imports.bundle_tables import NO_LONGER, TableRows, columns_of
 from engine.store.imports.sweep_import import ArrivingSweeps
@@ -34,21 +36,25 @@ _ORIGIN = (
 _VERSION = "(SELECT coalesce(max(version), 0) + 1 FROM runs)"
 _PLACE = "(SELECT coalesce(max(place), 0) + 1 FROM runs)"
 _COUNTED = (
-    "UPDATE runs SET last_point_id = (SELECT coalesce(max(p.id), 0) FROM points AS p JOIN metrics AS m ON m.id = "
-    "p.metric_id WHERE m.run_id = ?1) WHERE id = ?1"
+    "UPDATE runs SET last_point_id = (SELECT coalesce(max((SELECT max(id) FROM points WHERE metric_id = metrics.id)), "
+    "0) FROM metrics WHERE run_id = ?1) WHERE id = ?1"
 )
+BATCH = 500
+"""Rows written before a look at the portion's time."""
 
 
 @contextmanager
-def arriving(store: Store, origins: Mapping[int, Origin]) -> Iterator[sqlite3.Connection]:
-    """Hold one transaction in which the runs of a file are written, and finish it with their origins."""
-    with store.db.change() as connection:
+def arriving(here: Arrival, origins: Mapping[int, Origin]) -> Iterator[sqlite3.Connection]:
+    """Hold the last transaction of an import, in which the runs of a file are written; finish it with their origins."""
+    changes = RunChanges(here.db)
+    with here.last() as connection:
         with refusing("a row"):
             yield connection
         for run_id, origin in origins.items():
+            connection.execute(_COUNTED, [run_id])
             name_origin(connection, run_id, origin)
-            RunChanges(store.db).note_event(run_id, IMPORTED, origin.imported_by, origin.words)
-            store.db.touch(run_id)
+            changes.note_event(run_id, IMPORTED, origin.imported_by, origin.words)
+            here.db.touch(run_id)
 
 
 def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> None:
@@ -71,60 +77,73 @@ def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> 
 
 
 def admit(
-    store: Store, parts: Iterable[TableRows], ids: Mapping[int, int | None], origins: Mapping[int, Origin]
+    store: Store,
+    here: Arrival,
+    parts: Iterable[TableRows],
+    ids: Mapping[int, int | None],
+    origins: Mapping[int, Origin],
 ) -> tuple[int, ...]:
-    """Write the rows of some runs under the ids in `ids`, and return their sweeps; runs with id None are skipped.
+    """Write the rows of some runs under the ids in `ids`, and return their sweeps; runs with id None are skipped. The
+    sweeps and the runs are the last parts.
 
-    Raises ImportRefused, in which case nothing is written.
+    Raises ImportRefused, in which case the rows stay hidden.
     """
     owner = owner_here(store, origins)
     standing = store.read.access.standing(owner or "")
-    with arriving(store, origins) as connection:
-        metrics: dict[int, int | None] = {}
-        sweeps = ArrivingSweeps(connection, lambda whose: standing.may("extend sweep", [whose]))
-        for part in parts:
-            with refusing(f"table '{part.table}'"):
-                _write(connection, _owned(part, owner), ids, metrics, sweeps)
-        for run_id in origins:
-            check_run(connection, run_id)
-            connection.execute(_COUNTED, [run_id])
+    connection, parts, metrics = store.db.connection, iter(parts), dict[int, int | None]()
+    with here.portions() as rest:
+        sweep_rows = _write_hidden(connection, parts, ids, metrics, rest)
+    for run_id in origins:
+        check_run(connection, run_id)
+    with here.portions() as rest:
         for metric_id in filter(None, metrics.values()):
             if connection.execute("SELECT thinned FROM metrics WHERE id = ?", [metric_id]).fetchone()[0] == 0:
-                rebuild(connection, metric_id)
+                rebuild(connection, metric_id, rest)
+    with arriving(here, origins):
+        sweeps = ArrivingSweeps(connection, lambda whose: standing.may("extend sweep", [whose]))
+        keys = {"id": ids.__getitem__, "parent_id": lambda old: ids.get(old), "sweep_id": sweeps.here}
+        for part in filter(None, [sweep_rows, *parts]):
+            with refusing(f"table '{part.table}'"):
+                part = _known(connection, _owned(part, owner))
+                if part.table == "sweeps":
+                    sweeps.hold(part)
+                else:
+                    rows = _shortened(connection, part, ids)
+                    _insert(connection, replace(part, rows=rows), keys, {"version": _VERSION, "place": _PLACE})
     return sweeps.ids
 
 
-def _write(
+def _write_hidden(
     connection: sqlite3.Connection,
-    part: TableRows,
+    parts: Iterator[TableRows],
     ids: Mapping[int, int | None],
     metrics: dict[int, int | None],
-    sweeps: ArrivingSweeps,
-) -> None:
+    rest: Callable[[], None],
+) -> TableRows | None:
+    """Write the parts before the sweeps and the runs; return the first part that is one of these."""
+    for part in parts:
+        if part.table in ("sweeps", "runs"):
+            return part
+        with refusing(f"table '{part.table}'"):
+            part = _known(connection, part)
+            if part.table == "metrics":
+                _add_metrics(connection, part, ids, metrics, rest)
+            elif part.table == "points":
+                _insert(connection, part, {"metric_id": metrics.__getitem__}, {}, rest)
+            elif part.table != "origins":
+                _insert(connection, part, {"run_id": ids.__getitem__}, {}, rest)
+    return None
+
+
+def _known(connection: sqlite3.Connection, part: TableRows) -> TableRows:
+    """Return a part without the columns that are ignored; raises ImportRefused for an unknown column."""
     part = _without(part, NO_LONGER.get(part.table, ()))
     if unknown := set(part.columns) - set(columns_of(connection, part.table)):
         raise ImportRefused(
             f"The file was made by a newer version of Parallab: its table '{part.table}' has a column "
             f"'{min(unknown)}'. Update Parallab."
         )
-    if part.table == "origins":
-        return
-    if part.table == "sweeps":
-        sweeps.hold(part)
-    elif part.table == "runs":
-        keys = {"id": ids.__getitem__, "parent_id": lambda old: ids.get(old), "sweep_id": sweeps.here}
-        _insert(
-            connection,
-            replace(part, rows=_shortened(connection, part, ids)),
-            keys,
-            {"version": _VERSION, "place": _PLACE},
-        )
-    elif part.table == "metrics":
-        _insert(connection, replace(part, rows=_numbered(connection, part, ids, metrics)), {}, {})
-    elif part.table == "points":
-        _insert(connection, part, {"metric_id": metrics.__getitem__}, {})
-    else:
-        _insert(connection, part, {"run_id": ids.__getitem__}, {})
+    return part
 
 
 def owner_here(store: Store, origins: Mapping[int, Origin]) -> str | None:
@@ -164,12 +183,17 @@ def _shortened(connection: sqlite3.Connection, part: TableRows, ids: Mapping[int
         yield values
 
 
-def _numbered(
-    connection: sqlite3.Connection, part: TableRows, ids: Mapping[int, int | None], metrics: dict[int, int | None]
-) -> Iterator[list[Any]]:
-    """Yield the rows of the metrics with their new ids, and remember these; metrics of skipped runs map to None."""
-    (highest,) = connection.execute("SELECT coalesce(max(id), 0) FROM metrics").fetchone()
+def _add_metrics(
+    connection: sqlite3.Connection,
+    part: TableRows,
+    ids: Mapping[int, int | None],
+    metrics: dict[int, int | None],
+    rest: Callable[[], None],
+) -> None:
+    """Insert the rows of the metrics, and add their new ids to `metrics`; None for metrics of skipped runs."""
+    columns = tuple(name for name in part.columns if name != "id")
     at = {name: position for position, name in enumerate(part.columns)}
+    sql = f"INSERT INTO metrics ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     of_runs: Counter[int] = Counter()
     for row in part.rows:
         old, run_id = row[at["id"]], ids[row[at["run_id"]]]
@@ -180,13 +204,11 @@ def _numbered(
             raise ImportRefused(
                 f"Run {row[at['run_id']]} in the file exceeds the limit of {MOST_CURVES:,} metrics, counted per rank."
             )
-        highest += 1
-        metrics[old] = None if run_id is None else highest
+        metrics[old] = None
         if run_id is not None:
-            yield [
-                {"id": highest, "run_id": run_id}.get(name, value)
-                for name, value in zip(part.columns, row, strict=True)
-            ]
+            values = [run_id if name == "run_id" else row[at[name]] for name in columns]
+            metrics[old] = connection.execute(sql, values).lastrowid
+            rest()
 
 
 def _insert(
@@ -194,6 +216,7 @@ def _insert(
     part: TableRows,
     renumber: Mapping[str, Callable[[Any], int | None]],
     made: Mapping[str, str],
+    rest: Callable[[], None] = lambda: None,
 ) -> None:
     """Insert the rows with renumbered keys; a row whose key maps to None is skipped, except that a parent or a sweep
     becomes unknown.
@@ -205,7 +228,10 @@ def _insert(
         for name, change in renumber.items()
         if name in part.columns
     ]
-    connection.executemany(sql, filter(None, (_renumbered(row, keys) for row in part.rows)))
+    left = iter(part.rows)
+    while rows := list(islice(left, BATCH)):
+        connection.executemany(sql, filter(None, (_renumbered(row, keys) for row in rows)))
+        rest()
 
 
 def _renumbered(row: Sequence[Any], keys: Sequence[tuple[int, Callable[[Any], int | None], bool]]) -> list[Any] | None:

@@ -17,7 +17,7 @@ TABLES = (
     *("sweeps", "runs", "origins", "progress", "ranks", "metrics", "points", "phases", "spans", "histograms"),
     *("machine_metrics", "logs", "events", "tags", "notes", "trace_windows", "trace_chunks"),
 )
-"""In the order of writing and reading: a row follows the rows that it refers to."""
+"""In the order of writing: a row follows the rows that it refers to."""
 _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries", "end_when_hung"),

@@ -1,6 +1,4 @@
-"""Import of runs recorded by another program, as finished runs with curves of the whole run; one transaction per
-file.
-"""
+"""Import of runs recorded by another program, as finished runs with curves of the whole run."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,9 +8,9 @@ from typing import Any
 
 from engine.recorder import Point
 from engine.store.access.authorization import storable
-from engine.store.curves.ingest import POINT_BYTES, write_points
+from engine.store.curves.arrivals import Arrival, arriving_runs
+from engine.store.curves.ingest import POINT_BYTES, add_points
 from engine.store.imports.bundle_import import arriving, owner_here
-from engine.store.imports.run_ids import reserve
 from engine.store.records import Status
 from engine.store.runs.origins import Kind, Origin
 from engine.store.schema.config_text import keep_whole, listed
@@ -22,7 +20,7 @@ from engine.store.timestamps import now
 IMPORTED_EXPERIMENT = "imported"
 """Experiment of runs whose program recorded none; it is not in the registry."""
 
-BATCH = 50_000
+BATCH = 5_000
 """Number of points held in memory while a run is written."""
 _RUN = (
     "INSERT INTO runs (id, experiment, name, owner, status, cause, config, environment, cores, gpus, ranks, "
@@ -65,24 +63,32 @@ class ExternalRun:
 
 def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) -> list[int]:
     """Write the runs and return their ids, all or none; raises ImportRefused if one of them exists already."""
-    ids = reserve(store, len(runs))
-    origins = {
-        run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by)
-        for run_id, run in zip(ids, runs, strict=True)
-    }
-    here = owner_here(store, origins)
-    with arriving(store, origins) as connection:
-        for run_id, run in zip(ids, runs, strict=True):
-            owner, config, environment = here or run.owner, json.dumps(run.config), json.dumps(run.environment)
-            texts = [
-                storable(text)
-                for text in (run.experiment, run.name, owner, run.status, run.cause, listed(config), environment)
-            ]
-            connection.execute(_RUN, [run_id, *texts, run.created_at, run.created_at, run.ended_at, run.seconds])
-            keep_whole(connection, run_id, config)
-            points = iter(run.points)
+    with arriving_runs(store.db, len(runs)) as here:
+        origins = {
+            run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by)
+            for run_id, run in zip(here.ids, runs, strict=True)
+        }
+        _write_hidden(here, runs)
+        owner = owner_here(store, origins)
+        with arriving(here, origins) as connection:
+            for run_id, run in zip(here.ids, runs, strict=True):
+                config, environment = json.dumps(run.config), json.dumps(run.environment)
+                texts = [run.experiment, run.name, owner or run.owner, run.status, run.cause, listed(config)]
+                times = [run.created_at, run.created_at, run.ended_at, run.seconds]
+                connection.execute(_RUN, [run_id, *map(storable, [*texts, environment]), *times])
+                keep_whole(connection, run_id, config)
+    return list(here.ids)
+
+
+def _write_hidden(here: Arrival, runs: Sequence[ExternalRun]) -> None:
+    connection = here.db.connection
+    with here.portions() as rest:
+        for run_id, run in zip(here.ids, runs, strict=True):
+            written, points = 0, iter(run.points)
             while batch := list(islice(points, BATCH)):
-                write_points(connection, run_id, [(None, batch)])
+                add_points(connection, run_id, [(None, batch)], written + 1)
+                written += len(batch)
+                rest()
             connection.executemany(
                 "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [(run_id, storable(tag)) for tag in run.tags]
             )
@@ -91,4 +97,3 @@ def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) ->
                     "INSERT INTO notes (run_id, text, author, at) VALUES (?, ?, ?, ?)",
                     [run_id, storable(run.note), storable(run.owner), now()],
                 )
-    return list(ids)

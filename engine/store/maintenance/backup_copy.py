@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.errors import StoreError
 from engine.home import Home
 from engine.store.connection import ReadConnection
+from engine.store.curves.arrivals import drop_hidden
 from engine.store.schema.upgrade import applied, known
 from engine.store.sqlite_errors import told
 from engine.umask import make_private
@@ -37,6 +38,7 @@ def copy_store(
         with source.snapshot():
             runs = int(source.rows("SELECT count(*) FROM runs")[0][0])
             source.connection.backup(copy, pages=step_pages, progress=lambda *_: time.sleep(pause_s))
+        drop_hidden(copy)
         copy.execute("PRAGMA journal_mode = DELETE")
     return runs
 

@@ -1,8 +1,10 @@
 """Integrity checks of a store: one query per kind of problem, and the change that fixes it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.store.curves.arrivals import HIDDEN, hidden
 from engine.store.reader import Reader
 from engine.store.records import ALIVE, ProcessIdentity
 from engine.store.schema.minmax_buckets import rebuild
@@ -16,21 +18,23 @@ WHERE m.run_id IN (SELECT id FROM runs WHERE status NOT IN ({})) GROUP BY m.id
 """
 _LAST = "SELECT value, step FROM points WHERE metric_id = ? AND value IS NOT NULL ORDER BY id DESC LIMIT 1"
 _FROM_POINTS = """
-UPDATE metrics SET
-    (count, nonfinite, thinned) = (SELECT count(value), count(*) - count(value), 0 FROM points WHERE metric_id = :id),
-    (low, high) = (SELECT min(value), max(value) FROM points WHERE metric_id = :id),
+SELECT count(value) AS count, count(*) - count(value) AS nonfinite, min(value) AS low, max(value) AS high FROM points
+    WHERE metric_id = ?
+"""
+_MEAN = "SELECT sum(value / ?2) FROM points WHERE metric_id = ?1"
+_MENDED = """
+UPDATE metrics SET (count, nonfinite, thinned, low, high, mean) = (:count, :nonfinite, 0, :low, :high, :mean),
     (last, last_step) = (SELECT value, step FROM points WHERE metric_id = :id AND value IS NOT NULL ORDER BY id DESC
         LIMIT 1)
 WHERE id = :id
 """
-_MEAN = "UPDATE metrics SET mean = (SELECT sum(value / metrics.count) FROM points WHERE metric_id = :id) WHERE id = :id"
 _BEHIND = """
 SELECT id FROM runs WHERE last_point_id < (
     SELECT coalesce(max((SELECT max(id) FROM points WHERE metric_id = metrics.id)), 0) FROM metrics
         WHERE run_id = runs.id)
 """
 _UNLIKE_BUCKETS = """
-SELECT m.id FROM metrics AS m WHERE m.thinned = 0 AND m.count + m.nonfinite > 0 AND (
+SELECT m.id FROM metrics AS m JOIN runs ON runs.id = m.run_id WHERE m.thinned = 0 AND m.count + m.nonfinite > 0 AND (
     (SELECT count(*) FROM buckets WHERE metric_id = m.id) <> (m.count + m.nonfinite + 255) / 256
     OR (SELECT last_id FROM buckets WHERE metric_id = m.id ORDER BY bucket DESC LIMIT 1) IS NOT (SELECT max(id)
         FROM points WHERE metric_id = m.id))
@@ -54,20 +58,28 @@ def damage(store: Store | Reader) -> list[str]:
     return [str(row[0]) for row in store.db.rows("PRAGMA integrity_check(10)") if row[0] != "ok"]
 
 
+_HIDDEN = "EXISTS (SELECT 1 FROM arrivals WHERE {} BETWEEN first_id AND last_id)"
+"""Condition on a run: of an unfinished import."""
+
+
 def strangers(store: Store | Reader) -> list[tuple[str, str, int]]:
-    """Return (table, referenced table, count) of rows that refer to a missing row."""
-    found: dict[tuple[str, str], int] = {}
-    for row in store.db.rows("PRAGMA foreign_key_check"):
-        found[row[0], row[2]] = found.get((row[0], row[2]), 0) + 1
-    return [(table, other, count) for (table, other), count in found.items()]
+    """Return (table, referenced table, count) of rows that refer to a missing row, except those of unfinished
+    imports.
+    """
+    with store.db.snapshot():
+        found = Counter((row[0], row[2]) for row in store.db.rows("PRAGMA foreign_key_check"))
+        for table in HIDDEN if hidden(store.db) else ():
+            sql = f"SELECT count(*) FROM {table} WHERE {_HIDDEN.format('run_id')}"
+            found[table, "runs"] -= store.db.rows(sql)[0][0]
+    return [(table, other, count) for (table, other), count in found.items() if count > 0]
 
 
 def remove_strangers(store: Store) -> None:
     """Delete rows that refer to a missing row, as deleting that row would have; links to a missing run or sweep are set
-    to NULL.
+    to NULL. Rows of unfinished imports are kept.
     """
     with store.db.change() as connection:
-        for table, rowid, other, key in [tuple(row) for row in connection.execute("PRAGMA foreign_key_check")]:
+        for table, key, other in {(row[0], row[3], row[2]) for row in connection.execute("PRAGMA foreign_key_check")}:
             column, parent = next(
                 (row[3], row[4]) for row in connection.execute(f"PRAGMA foreign_key_list({table})") if row[0] == key
             )
@@ -75,9 +87,8 @@ def remove_strangers(store: Store) -> None:
             if column in ("parent_id", "sweep_id"):
                 connection.execute(f"UPDATE {table} SET {column} = NULL WHERE {missing}")
             else:
-                connection.execute(
-                    f"DELETE FROM {table} WHERE {'rowid = ' + str(rowid) if rowid is not None else missing}"
-                )
+                kept = f" AND NOT {_HIDDEN.format(column)}" if other == "runs" else ""
+                connection.execute(f"DELETE FROM {table} WHERE {missing}{kept}")
 
 
 def unlike_summaries(store: Store | Reader) -> list[Unlike]:
@@ -102,13 +113,16 @@ def unlike_summaries(store: Store | Reader) -> list[Unlike]:
 
 
 def mend_summaries(store: Store, unlike: Sequence[Unlike]) -> None:
-    """Recompute summaries, and the bucket extremes of their curves, from the points, one per transaction."""
+    """Recompute summaries, and the bucket extremes of their curves, from the points; their runs have no worker that
+    could write meanwhile.
+    """
     for each in unlike:
+        found = dict(store.db.rows(_FROM_POINTS, [each.metric_id])[0])
+        (mean,) = store.db.rows(_MEAN, [each.metric_id, found["count"]])[0]
         with store.db.change() as connection:
-            connection.execute(_FROM_POINTS, {"id": each.metric_id})
-            connection.execute(_MEAN, {"id": each.metric_id})
-            rebuild(connection, each.metric_id)
+            connection.execute(_MENDED, found | {"id": each.metric_id, "mean": mean})
             store.db.touch(each.run_id)
+    mend_corners(store, [each.metric_id for each in unlike])
 
 
 def unlike_corners(store: Store | Reader) -> list[int]:
@@ -117,10 +131,11 @@ def unlike_corners(store: Store | Reader) -> list[int]:
 
 
 def mend_corners(store: Store, metric_ids: Sequence[int]) -> None:
-    """Recompute the bucket extremes of curves, one per transaction."""
+    """Recompute the bucket extremes of curves: in portions, or at once where a worker may add points meanwhile."""
     for metric_id in metric_ids:
-        with store.db.change() as connection:
-            rebuild(connection, metric_id)
+        row = store.db.row("SELECT status FROM runs JOIN metrics ON run_id = runs.id WHERE metrics.id = ?", [metric_id])
+        with store.db.portions() as rest:
+            rebuild(store.db.connection, metric_id, (lambda: None) if row and row["status"] in ALIVE else rest)
 
 
 def behind(store: Store | Reader) -> list[int]:
@@ -140,7 +155,8 @@ def mend_behind(store: Store, run_ids: Sequence[int]) -> None:
 
 def logs_of(store: Store | Reader) -> dict[int, int]:
     """Return the number of logs of each run that has begun."""
-    return {row[0]: row[1] for row in store.db.rows("SELECT run_id, count(*) FROM logs GROUP BY run_id")}
+    sql = f"SELECT run_id, count(*) FROM logs WHERE NOT {_HIDDEN.format('run_id')} GROUP BY run_id"
+    return {row[0]: row[1] for row in store.db.rows(sql)}
 
 
 def forget_logs(store: Store, run_id: int) -> None:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from engine.store.curves.downsample import kept
+from engine.store.curves.ingest import CHUNK, delete_recorded
 from engine.store.reader import Reader
 from engine.store.records import ENDED
 from engine.store.store import Store
 
-CHUNK = 10_000
-"""Maximum number of rows that one transaction deletes."""
 VACUUM_PAGES = 2_000
 
 _ENDED = ", ".join(f"'{status}'" for status in ENDED)
@@ -79,8 +78,9 @@ def thin(store: Store, curve: Thinning, most: int) -> int:
     stay = {rows[position][0] for position in kept([float(row[1]) for row in rows], most)}
     stay |= {next((row[0] for row in reversed(rows) if row[2] is not None), rows[-1][0])} if rows else set()
     go = [row[0] for row in rows if row[0] not in stay]
-    for start in range(0, len(go), CHUNK):
-        with store.db.change() as connection:
+    with store.db.portions() as rest:
+        for start in range(0, len(go), CHUNK):
+            connection = store.db.connection
             connection.execute("DELETE FROM buckets WHERE metric_id = ?", [curve.metric_id])
             ids = json.dumps(go[start : start + CHUNK])
             gone = connection.execute(
@@ -89,6 +89,7 @@ def thin(store: Store, curve: Thinning, most: int) -> int:
             ).rowcount
             connection.execute("UPDATE metrics SET thinned = thinned + ? WHERE id = ?", [gone, curve.metric_id])
             store.db.touch(curve.run_id)
+            rest()
     return len(go)
 
 
@@ -98,17 +99,7 @@ def delete(store: Store, run_id: int, days: float) -> bool:
     """
     if not _is_free(store, run_id, days):
         return False
-    for (metric_id,) in store.db.rows("SELECT id FROM metrics WHERE run_id = ?", [run_id]):
-        for name in ("buckets", "points"):
-            key = "bucket" if name == "buckets" else "id"
-            part = f"SELECT {key} FROM {name} WHERE metric_id = ? ORDER BY {key} LIMIT {CHUNK}"
-            _in_chunks(store, f"DELETE FROM {name} WHERE metric_id = ? AND {key} IN ({part})", [metric_id, metric_id])
-        with store.db.change() as connection:
-            connection.execute("DELETE FROM metrics WHERE id = ?", [metric_id])
-    for name in ("spans", "machine_metrics", "trace_chunks"):
-        _in_chunks(
-            store, f"DELETE FROM {name} WHERE id IN (SELECT id FROM {name} WHERE run_id = ? LIMIT {CHUNK})", [run_id]
-        )
+    delete_recorded(store.db, run_id)
     with store.db.change() as connection:
         # The highest change token must never come back, so another run takes the next one before this one goes.
         connection.execute(
@@ -144,13 +135,6 @@ def give_back(store: Store) -> Iterator[int]:
 
 def _is_free(store: Store, run_id: int, days: float) -> bool:
     return store.db.row(f"SELECT 1 FROM runs WHERE id = ? AND {_UNPROTECTED}", [run_id, _before(days)]) is not None
-
-
-def _in_chunks(store: Store, sql: str, values: list[int]) -> None:
-    while True:
-        with store.db.change() as connection:
-            if connection.execute(sql, values).rowcount < CHUNK:
-                return
 
 
 def _before(days: float) -> str:

@@ -29,7 +29,8 @@ class FieldReader:
 
     def metric_names(self) -> list[str]:
         """Return the names of all recorded metrics."""
-        return [row[0] for row in self.db.rows("SELECT DISTINCT name FROM metrics ORDER BY name")]
+        of_runs = "EXISTS (SELECT 1 FROM runs WHERE id = run_id)"  # others are of an unfinished import
+        return [row[0] for row in self.db.rows(f"SELECT DISTINCT name FROM metrics WHERE {of_runs} ORDER BY name")]
 
     def filter(self, text: str) -> Filter:
         """Parse a filter, which may use names that only this store has. Raises FilterError."""

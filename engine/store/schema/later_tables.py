@@ -189,6 +189,11 @@ CLUSTER_JOBS = """CREATE TABLE cluster_jobs ( -- jobs of runs on a cluster, unti
     stop_sent_at TEXT -- when its worker was asked to stop
 ) STRICT"""
 
+ARRIVALS = """CREATE TABLE arrivals ( -- hidden rows: of imports whose runs are not here yet, and curves on their way into a run that resumes
+    first_id INTEGER PRIMARY KEY, -- the first of the run ids reserved for an import; minus the id of a run that resumes
+    last_id INTEGER NOT NULL -- the last one
+) STRICT"""
+
 LATER_TABLES = (
     *(
         BUCKETS,
@@ -207,6 +212,7 @@ LATER_TABLES = (
         LAUNCH_KEYS,
         LONG_CONFIGS,
         CLUSTER_JOBS,
+        ARRIVALS,
     ),
     *NOTICE_TABLES,
 )

@@ -9,6 +9,7 @@ from sqlite3 import Connection
 from engine.store.schema.config_text import TEXT_BYTES, move_out
 from engine.store.schema.first_tables import ENDS_ARE_LAST, INDEXES, TABLES
 from engine.store.schema.later_tables import (
+    ARRIVALS,
     AUDIT,
     BUCKETS,
     CLUSTER_JOBS,
@@ -284,3 +285,9 @@ def clusters(db: Connection) -> None:
 def equal_work_of_sweeps(db: Connection) -> None:
     """Let the runs of a sweep differ in their length so that all do the same total work."""
     db.execute("ALTER TABLE sweeps ADD COLUMN equal_work TEXT NOT NULL DEFAULT ''")
+
+
+@steps()
+def arrivals_of_imports(db: Connection) -> None:
+    """Let an import write its runs in portions, and find what a killed one has left."""
+    db.execute(ARRIVALS)

@@ -7,7 +7,7 @@ reading all points.
 
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 SIZE = 256
@@ -30,7 +30,8 @@ ON CONFLICT (metric_id, bucket) DO UPDATE SET
     high = CASE WHEN high IS NULL OR excluded.high > high THEN excluded.high ELSE high END,
     nan_id = coalesce(nan_id, excluded.nan_id)
 """
-_VALUES = "SELECT id, coalesce(value, nonfinite) FROM points WHERE metric_id = ? ORDER BY id"
+_PAGE = 100 * SIZE
+_VALUES = f"SELECT id, coalesce(value, nonfinite) FROM points WHERE metric_id = ? AND id > ? ORDER BY id LIMIT {_PAGE}"
 
 
 def keep_corners(
@@ -46,11 +47,14 @@ def keep_corners(
     )
 
 
-def rebuild(connection: sqlite3.Connection, metric_id: int) -> None:
-    """Recompute a metric's corners from its points, within a change."""
+def rebuild(connection: sqlite3.Connection, metric_id: int, rest: Callable[[], None] = lambda: None) -> None:
+    """Recompute a metric's corners from its points, within a change or in portions (`WriteConnection.portions`)."""
     connection.execute("DELETE FROM buckets WHERE metric_id = ?", [metric_id])
-    values = connection.execute(_VALUES, [metric_id])
-    keep_corners(connection, metric_id, 0, ((row[0], float(row[1])) for row in values))
+    before, last = 0, -1
+    while page := connection.execute(_VALUES, [metric_id, last]).fetchall():
+        keep_corners(connection, metric_id, before, ((row[0], float(row[1])) for row in page))
+        before, last = before + len(page), page[-1][0]
+        rest()
 
 
 def _corners(points: Sequence[tuple[int, float]]) -> Corners:

@@ -17,10 +17,10 @@ from engine import __version__
 from engine.errors import ConfigError, ImportRefused, Problem, WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.store.curves.arrivals import arriving_runs
 from engine.store.curves.ingest import POINT_BYTES
 from engine.store.imports.bundle_import import admit, origin_of
 from engine.store.imports.bundle_tables import TABLES, TableRows, parts_of
-from engine.store.imports.run_ids import reserve
 from engine.store.timestamps import now
 from engine.system.log_files import has_hole, pieces
 from engine.transfer.archives import Members, opened
@@ -145,15 +145,11 @@ def import_bundle(
     if not found.fresh:
         raise ImportRefused(_all_here(found, file))
     permit_bytes(_size(source, about) * len(found.fresh) // (len(found.fresh) + len(found.known)))
-    ids = dict(zip(found.fresh, reserve(store, len(found.fresh)), strict=True))
-    origins = {ids[old]: origin_of(origin, file, by) for old, origin in found.fresh.items()}
-    try:
+    with arriving_runs(store.db, len(found.fresh)) as here:
+        ids = dict(zip(found.fresh, here.ids, strict=True))
+        origins = {ids[old]: origin_of(origin, file, by) for old, origin in found.fresh.items()}
         _write_texts(store.db.home, source, about, ids)
-        sweeps = admit(store, _parts(source, about), {**dict.fromkeys(found.known), **ids}, origins)
-    except BaseException:
-        for run_id in ids.values():
-            shutil.rmtree(store.db.home.run_folder(run_id), ignore_errors=True)
-        raise
+        sweeps = admit(store, here, _parts(source, about), {**dict.fromkeys(found.known), **ids}, origins)
     return ImportResult(tuple(ids.values()), {str(old): here for old, here in found.known.items()}, sweeps=sweeps)
 
 
@@ -182,7 +178,7 @@ def _check_members(source: Members, about: Manifest) -> None:
 
 
 def _parts(source: Members, about: Manifest) -> Iterator[TableRows]:
-    for table in TABLES:
+    for table in [*(name for name in TABLES if name not in ("sweeps", "runs")), "sweeps", "runs"]:
         if table == "logs":
             rows: list[Sequence[Any]] = [(log.run_id, log.source, _log_path(log)) for log in about.logs]
             yield TableRows("logs", ("run_id", "source", "path"), iter(rows))
