@@ -46,6 +46,10 @@ signal.signal(
 )  # a shell's background job ignores it, and so would all that tests start
 
 
+LONGEST = {"test_way_of_a_run", "test_choices", "test_report", "test_live", "test_watchers"}
+"""Files of browser tests that take at least 30 s."""
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Run one test more at a time than there are cores for this process: with as many as two cores, an eighth of their
     time is idle.
@@ -55,12 +59,14 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest: the last ones are short then."""
+    """Begin with the files that take longest, so that no worker is left with one at the end."""
     first: dict[Path, int] = {}
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.needs_program(CHROMIUM[0]))
-        turn = 0 if item.get_closest_marker("browser") else 1 if item.get_closest_marker("processes") else 2
+            turn = 0 if item.path.stem in LONGEST else 1
+        else:
+            turn = 2 if item.get_closest_marker("processes") else 3
         first[item.path] = min(turn, first.get(item.path, turn))
     items.sort(key=lambda item: first[item.path])
 
