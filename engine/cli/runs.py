@@ -5,7 +5,6 @@ from typing import TypedDict, get_args
 
 import click
 
-from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.cli.answers import duration, moment, print_json, table
 from engine.cli.frame import json_option
 from engine.home import Home
@@ -79,7 +78,11 @@ def list_command(
         order = reader.fields.order(sort) if sort else None
         rows = reader.runs.find(**asked, matching=matching, archived=away, order=order, limit=limit, offset=offset)
         total = reader.runs.count(**asked, matching=matching, archived=away)
-        unequal = unequal_of_sweep(reader, sweep) if sweep is not None else ""
+        unequal = ""
+        if sweep is not None:
+            from engine.analysis.scaling.scaling_data import unequal_of_sweep  # only here: it imports the configs
+
+            unequal = unequal_of_sweep(reader, sweep)
     for note in matching.notes:
         click.echo(note, err=True)
     if as_json:
