@@ -12,6 +12,12 @@ BY_TIME = (
 """The definition of a throughput, after its work."""
 
 
+LOSS, LOSS_FALL, WINDOW = "train/loss", "train/loss_fall", 50
+"""The training loss; by how much it fell, from the mean of the first to that of the last `WINDOW` recorded steps."""
+EPISODES, LAST_EPISODES, MOST_EPISODES = "charts/episodic_return", "charts/episodic_return_last_100", 100
+"""The reward of each episode, and the mean over the last `MOST_EPISODES`."""
+
+
 def throughput(work: float, time_s: float | None) -> float | None:
     """Return the throughput of a run: its total work by its execution time, without start-up; both include the runs
     that it resumes. None without work or time.
@@ -130,6 +136,24 @@ METRICS = {
             "max",
             "Sum of rewards in a finished episode.",
             band=True,
+            signed=True,
+        ),
+        Metric(
+            LAST_EPISODES,
+            "Reward of the last 100 episodes",
+            "",
+            "max",
+            "Mean reward of the last 100 episodes of all ranks; of all episodes while there are fewer.",
+            smooth=False,
+            signed=True,
+        ),
+        Metric(
+            LOSS_FALL,
+            "Fall of the training loss",
+            "",
+            "max",
+            f"Mean of the first minus mean of the last {WINDOW} recorded steps of a run with at least twice as many.",
+            live=False,
             signed=True,
         ),
         Metric("charts/episodic_length", "Episode length", "steps", None, "Steps in a finished episode.", band=True),

@@ -22,7 +22,7 @@ from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
-from app.ui.time_difference import complete, show_unequal_work, time_difference
+from app.ui.time_difference import complete, show_not_learned, show_unequal_work, time_difference
 from engine.analysis.result import reached_most
 from engine.registry import experiment_title
 from engine.store import Reader
@@ -99,6 +99,7 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
         experiment_title(run.experiment) if len(titles) == len(runs) else f"run {run.id}": (run,) for run in runs
     }
     show_unequal_work(groups, reader)
+    show_not_learned(groups)
     if view.tab in ("curves", "bars"):
         ended = {name: own for name, own in complete(groups).items() if own}
         if said := reached_most(ended):

@@ -18,7 +18,7 @@ from app.ui import components, widgets
 from app.ui.html import breadcrumb, duel_link, link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
-from app.ui.time_difference import complete, disturbed_choice, show_unequal_work, time_difference
+from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.sweep_cells import measured
@@ -61,6 +61,7 @@ def page(sweep_id: int) -> None:
             page_capture.facts("Sweep", sweep_facts(sweep, runs))
             groups = by_values(sweep.fields, runs)
             show_unequal_work(counted(groups), reader)
+            show_not_learned(counted(groups))
             whole = view != VIEWS[3] and disturbed_choice(groups, reader)
             found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
             if view == VIEWS[0]:

@@ -113,7 +113,7 @@ def submit(asked: Submission, request: Request, response: Response, key: Key = N
         once=once,
     )
     with Reader.open(home) as reader:
-        entry = RunEntry.model_validate(reader.runs.entry(run_id))
+        entry = RunEntry.of(reader.runs.entry(run_id))
     response.headers["location"] = at(f"{API}/runs/{run_id}")
     if once and entry.created_at < began_at:
         response.status_code = 200

@@ -19,6 +19,7 @@ from app.api.run_shapes import (
     RunList,
     SummaryTold,
     TermsTold,
+    said_of,
 )
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
 from app.run import log_tail
@@ -81,7 +82,7 @@ def runs(asked: Annotated[RunsAsked, Query()]) -> RunList:
             before=asked.before,
             limit=asked.limit + 1,
         )
-    shown = [RunEntry.model_validate(row) for row in found[: asked.limit]]
+    shown = [RunEntry.of(row) for row in found[: asked.limit]]
     return RunList(runs=shown, next=shown[-1].id if len(found) > asked.limit else None, notes=list(matching.notes))
 
 
@@ -127,7 +128,12 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
     job = job_state(found, reader.cluster_jobs.of(run_id))
     told = (
         vars(entry)
-        | {"disturbance": entry.disturbance, "disturbed": entry.disturbed, "elapsed_s": entry.elapsed_s}
+        | {
+            "disturbance": entry.disturbance,
+            "disturbed": entry.disturbed,
+            "elapsed_s": entry.elapsed_s,
+            "not_learned": said_of(entry),
+        }
         | same
         | {"progress_done": found.progress_done, "progress_total": found.progress_total}
     )

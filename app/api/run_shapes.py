@@ -5,8 +5,9 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from app.api.shapes import Count, Id, Moment, Number, Shape
+from engine.analysis.chance_level import not_learned
 from engine.launch_options import LONGEST_S, MOST_RETRIES, Priority
-from engine.store.records import RankState, Status, StopKind
+from engine.store.records import RankState, RunRow, Status, StopKind
 from engine.trace.health import ProcessState, VerdictState
 
 Numbers = dict[str, Number]
@@ -66,10 +67,26 @@ class RunEntry(Shape):
     )
     best: Numbers = Field(description="Best value of each metric that has a better direction.")
     mean: Numbers = Field(description="Mean of all values of each metric.")
+    not_learned: str = Field(
+        description="Why it did not learn, or lost what it had learned, as a sentence; empty if it learned, and where "
+        "that can't be judged."
+    )
     tags: list[str] = Field(description="Tags of the run.")
     starred_by: str | None = Field(description="Who starred it.")
     pinned_by: str | None = Field(description="Person who pinned it as its experiment's baseline.")
     archived_by: str | None = Field(description="Person who archived it.")
+
+    @classmethod
+    def of(cls, row: RunRow) -> "RunEntry":
+        """Return a run of a list."""
+        own = {name: getattr(row, name) for name in cls.model_fields if hasattr(row, name)}
+        return cls.model_validate({**own, "not_learned": said_of(row)})
+
+
+def said_of(row: RunRow) -> str:
+    """Return why a run did not learn; empty if it did."""
+    bad = not_learned(row)
+    return bad.sentence if bad else ""
 
 
 class RunList(Shape):

@@ -13,7 +13,7 @@ from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import EngineError
 from engine.experiment.definition import Experiment
 from engine.experiment.ideal_lines import Baseline, Reference, Scaling
-from engine.metrics import metric
+from engine.metrics import LAST_EPISODES, metric
 from engine.registry import experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow, is_complete
@@ -42,7 +42,11 @@ def metric_choices(runs: Sequence[RunRow]) -> list[str]:
     rank = {
         name: next((place for place, start in enumerate(order) if name.startswith(start)), len(order)) for name in found
     }
-    return [*timed, *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name)), STARTUP]
+    return [
+        *timed,
+        *sorted(found, key=lambda name: (rank[name], metric(name).better is None, name != LAST_EPISODES, name)),
+        STARTUP,
+    ]
 
 
 def default_metric(choices: Sequence[str], compares: Compares) -> str:
@@ -56,7 +60,7 @@ def statistic_of(name: str) -> str:
     """Return which statistic of a metric represents a run, in words; empty if it has only one."""
     if metric(name).is_single:
         return ""
-    return "last value of each run" if name.startswith("test/") else "mean over each run"
+    return "last value of each run" if name.startswith("test/") or name == LAST_EPISODES else "mean over each run"
 
 
 def value_of(run: RunRow, name: str) -> float | None:

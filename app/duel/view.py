@@ -10,7 +10,7 @@ from app.duel.results import show_judged, show_runs, show_tuning, show_unlike, s
 from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.store_access import reading
-from app.ui.time_difference import time_difference
+from app.ui.time_difference import show_not_learned, time_difference
 from engine.duel.evidence import by_strategy, gather
 from engine.duel.outcome import outcome
 
@@ -29,6 +29,7 @@ def page(duel_id: int) -> None:
         note(found)
         show_verdict(found)
         with reading() as reader:
+            show_not_learned(by_strategy(found.evidence))
             time_difference(by_strategy(found.evidence), reader)
         show_judged(found)
         show_tuning(found)

@@ -27,8 +27,8 @@ def best_html(reader: Reader) -> Markup:
 
 
 def _row(one: Experiment, best: LeaderboardEntry) -> list[str]:
-    known = metric(one.result.metric)
-    what = ", ".join(filter(None, (known.label.lower(), one.result.statistic)))
+    known = metric(best.result.metric)
+    what = ", ".join(filter(None, (known.label.lower(), best.result.statistic)))
     called = f"{best.run_id}, {best.preset}" if best.preset else str(best.run_id)
     seeds = f"{best.seeds} seeds, mean {number(best.mean, unit=known.unit)}" if best.seeds > 1 else "1 seed"
     return [

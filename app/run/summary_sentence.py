@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from app.core.formatting import duration
 from app.ui.html import number
+from engine.analysis.chance_level import not_learned
 from engine.analysis.result import ranked
 from engine.metrics import metric
 from engine.registry import known_experiment
@@ -34,7 +35,8 @@ def summary_sentence(
         f" in {duration(run.execution_time_s)}" if run.execution_time_s is not None else " so far" if run.active else ""
     )
     parts = [value + took, _waiting(run, phases, ranks), _staleness(summaries)]
-    return "; ".join(filter(None, parts)) + "."
+    bad = not_learned(entry)
+    return " ".join(filter(None, (bad.sentence if bad else "", "; ".join(filter(None, parts)) + ".")))
 
 
 def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequence[RankRow]) -> str:

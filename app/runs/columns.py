@@ -3,7 +3,7 @@
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.access.quotas import disturbed_above
@@ -11,7 +11,7 @@ from engine.analysis.disturbance import depends_on_time
 from engine.config_values import field_title
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
-from engine.metrics import metric
+from engine.metrics import EPISODES, LAST_EPISODES, metric
 from engine.store import Reader
 from engine.store.runs.fields import Text
 
@@ -135,7 +135,8 @@ def usual(metrics: Sequence[str]) -> list[str]:
     Noisy metrics (episode rewards) appear with their mean, all others with their last value.
     """
     found = ["duration"]
-    for name in in_order(metrics):
+    left_out = {EPISODES} if LAST_EPISODES in metrics else set()
+    for name in in_order(set(metrics) - left_out):
         if name.startswith(("test/", "charts/episodic_return")):
             found += [
                 _written(name, "mean" if metric(name).band else "last"),
@@ -146,7 +147,7 @@ def usual(metrics: Sequence[str]) -> list[str]:
     return [*found, *USUAL]
 
 
-def in_order(metrics: Sequence[str]) -> list[str]:
+def in_order(metrics: Collection[str]) -> list[str]:
     """Return metrics with tests first, then those where higher is better."""
     return sorted(
         set(metrics) - set(APART), key=lambda name: (not name.startswith("test/"), metric(name).better != "max", name)

@@ -17,6 +17,7 @@ from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
 from app.runs.rows import TableRow
 from app.ui.run_state import DISTURBED, cause_of, outcome, status_counts, time_left
+from engine.analysis.chance_level import not_learned
 from engine.analysis.disturbance import in_words
 from engine.analysis.result import Ranked
 from engine.experiment.result import Result
@@ -219,7 +220,9 @@ def _note(run: RunRow, facts: RowFacts) -> str:
         return facts.waits.get(run.id, "")
     if run.status in ENDED:
         if run.status == "finished":
-            return f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""
+            bad = not_learned(run)
+            said = [bad.short if bad else "", f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""]
+            return ", ".join(filter(None, said))
         return cause_of(run)
     return f"on {run.target}, {time_left(run)}" if run.target else time_left(run)
 
@@ -227,10 +230,11 @@ def _note(run: RunRow, facts: RowFacts) -> str:
 def _hover(row: TableRow, facts: RowFacts) -> str:
     if not row.run or row.fold:
         return ""
-    if row.run.status == "finished" and row.run.disturbed:
-        share = in_words(row.run.disturbance or 0.0)
-        return f"Other programs took {share} of its CPU time: its times are not reliable."
-    return _note(row.run, facts)
+    if row.run.status != "finished":
+        return _note(row.run, facts)
+    bad, share = not_learned(row.run), in_words(row.run.disturbance or 0.0)
+    disturbed = f"Other programs took {share} of its CPU time: its times are not reliable." if row.run.disturbed else ""
+    return " ".join(filter(None, (bad.sentence if bad else "", disturbed)))
 
 
 def _of(name: str, columns: Mapping[str, Column]) -> Column | None:

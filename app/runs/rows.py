@@ -141,7 +141,7 @@ def _bests(reader: Reader, folds: Mapping[str, tuple[RunFold, set[str]]]) -> dic
         keys = [key for key, (_, names) in folds.items() if name in names]
         bests = reader.leaderboard.best_of([folds[key][0].run_ids for key in keys], name, known.result)
         for place, own in bests.items():
-            found.setdefault(keys[place], []).append((own, known.result))
+            found.setdefault(keys[place], []).append((own, own.result))
     return {key: best for key, several in found.items() if (best := _best(several))}
 
 

@@ -8,6 +8,7 @@ import streamlit as st
 from app.report import page_capture
 from app.ui import widgets
 from app.ui.html import as_text
+from engine.analysis.chance_level import not_learned_of
 from engine.analysis.disturbance import MOST_NAMED, in_words
 from engine.analysis.scaling.targets import Goal
 from engine.analysis.scaling.time_difference import Compares, is_work_unequal, not_comparable, time_spent, why_faster
@@ -54,6 +55,13 @@ def disturbed_choice(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> 
 def show_unequal_work(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> None:
     """Show that the compared groups of runs do unequal total work, whatever metric is shown; nothing if they don't."""
     if said := unequal_work_of(groups, reader):
+        st.markdown(f":orange-badge[Caution] {as_text(said)}")
+        page_capture.words([said])
+
+
+def show_not_learned(groups: Mapping[str, Sequence[RunRow]]) -> None:
+    """Show which of the compared runs did not learn; nothing if all did."""
+    if said := not_learned_of(run for own in groups.values() for run in own):
         st.markdown(f":orange-badge[Caution] {as_text(said)}")
         page_capture.words([said])
 

@@ -19,6 +19,11 @@ class Ranked:
     result: Result
     value: float
 
+    @classmethod
+    def of(cls, name: str, value: float) -> "Ranked":
+        """Return the last value of any metric in the form of a result."""
+        return cls(Result(name), value)
+
     @property
     def words(self) -> str:
         """Metric, value and statistic where there is a choice, such as `test accuracy 96.98 % (last)`."""
@@ -43,9 +48,12 @@ def ranked(run: RunRow) -> Ranked | None:
     known = known_experiment(run.experiment)
     if known is None:
         return None
-    result = known.result
-    value = (run.mean if result.of == "mean" else run.last).get(result.metric)
-    return None if value is None else Ranked(result, value)
+    result: Result | None = known.result
+    while result is not None:
+        if (value := (run.mean if result.of == "mean" else run.last).get(result.metric)) is not None:
+            return Ranked(result, value)
+        result = result.older
+    return None
 
 
 def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from engine.analysis.chance_level import not_learned
 from engine.analysis.disturbance import in_words, named
 from engine.analysis.result import ranked
 from engine.analysis.total_work import declared
@@ -41,8 +42,10 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
     entry = reader.runs.entry(run_id)
     row, result = plain(entry), ranked(entry)
     row["metrics"] = row.pop("last")
+    bad = not_learned(entry)
     return {
         **row,
+        "not_learned": bad.sentence if bad else "",
         "disturbance": entry.disturbance,
         "disturbed": entry.disturbed,
         "elapsed_s": entry.elapsed_s,
@@ -63,6 +66,8 @@ def summary_text(found: Mapping[str, Any]) -> str:
     lines = [f"Run {found['id']} {found['status']}{times}.{cause}"]
     if found["result"]:
         lines.append(f"Result: {found['result']['words']}.")
+    if found["not_learned"]:
+        lines.append(found["not_learned"])
     if found["status"] == "failed" and found["error"]:
         lines += ["", *found["error"].rstrip().splitlines()[-20:]]
     if found["metrics"]:

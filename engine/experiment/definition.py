@@ -13,6 +13,7 @@ from engine.experiment.contender import Contender
 from engine.experiment.ideal_lines import Scaling
 from engine.experiment.result import ACCURACY, Result
 from engine.experiment.work import Work
+from engine.metrics import LAST_EPISODES
 
 MessagePattern = Literal[
     "batched server",
@@ -67,7 +68,7 @@ class ReadySweep:
 
 HEADLINE = (
     *("test/accuracy", "test/loss", "train/loss", "perf/samples_per_second", "perf/env_steps_per_second"),
-    "charts/episodic_return",
+    LAST_EPISODES,
 )
 """Metrics at the top of a run's page unless the experiment overrides them."""
 

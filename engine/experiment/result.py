@@ -25,6 +25,9 @@ class Result:
     nothing_to_learn: tuple[str, ...] = ("synthetic",)
     """Tasks that exist for timing only."""
 
+    older: "Result | None" = None
+    """The number of runs of earlier versions, which lack `metric`."""
+
     @property
     def statistic(self) -> str:
         """The statistic, in words; empty for a throughput, of which a run has one."""

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from engine.catalogue import BUILT_IN, chosen_from
 from engine.config import RuleBroken
+from engine.metrics import EPISODES, LAST_EPISODES
 
 FIELD = "environment"
 SHOWN = BUILT_IN["environments"]
@@ -122,7 +123,7 @@ def rewards_that_solve(name: str) -> dict[str, float]:
     none.
     """
     solved_at = kind_of(name).solved_at
-    return {} if solved_at is None else {"charts/episodic_return": solved_at, "test/episodic_return": solved_at}
+    return {} if solved_at is None else dict.fromkeys((EPISODES, LAST_EPISODES, "test/episodic_return"), solved_at)
 
 
 def _numbers(shape: tuple[int, ...]) -> int:

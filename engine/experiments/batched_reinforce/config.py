@@ -8,6 +8,7 @@ from engine.config import ADVANCED, Config, RuleBroken
 from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
 from engine.experiment.result import Result
 from engine.experiment.work import Work
+from engine.metrics import LAST_EPISODES
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 
 
@@ -228,7 +229,9 @@ EXPERIMENT = Experiment(
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; Williams: Simple "
     "Statistical Gradient-Following "
     "Algorithms for Connectionist Reinforcement Learning, Machine Learning 1992",
-    result=Result("charts/episodic_return", "mean", ("environment",)),
+    result=Result(
+        LAST_EPISODES, task=("environment",), older=Result("charts/episodic_return", "mean", ("environment",))
+    ),
     work=lambda config: Work(
         "episodes",
         config.episodes * config.steps * config.envs_per_observer * config.observers,

@@ -14,6 +14,7 @@ from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.usage.telemetry import Telemetry
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import PATIENCE_S, patiently
+from engine.runtime.worker.run_figures import LearningFigures
 from engine.runtime.worker.sink import Sink
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch
@@ -54,6 +55,7 @@ class RunProgress:
         self.telemetry = Telemetry([member.pid for member in members if not member.remote])
         self.disturbance = disturbance
         self.traces = TraceCollector([member.trace for member in members])
+        self.learning = LearningFigures(resumed=time_before_s > 0)
         self.zero: float | None = None
         """The time (monotonic, s) at which all ranks were ready."""
         self.execution_time_s: float | None = None
@@ -85,11 +87,12 @@ class RunProgress:
             for seconds in self.sink.trace_requests():
                 self.traces.request(seconds)
         traced = self.traces.collect(final)
-        self.unwritten += [
+        batches = [
             batch
             for member, (picked, chunk) in zip(self.members, traced, strict=True)
             if (batch := member.take(self._spans(picked), chunk))
         ]
+        self.unwritten += batches
         self.windows += self.traces.new_windows()
         samples = []
         if self.telemetry.due() or final:
@@ -102,6 +105,7 @@ class RunProgress:
                     member.memory_mb, member.cpu_percent = self.telemetry.of(member.pid)
                 elif remote.report:
                     member.memory_mb, member.cpu_percent = remote.report.memory_mb, remote.report.cpu_percent
+        self.learning.add(point for batch in batches for point in batch.points)
         done, total, unit = self._totals()
         self.written_at = time.monotonic()
         own = self._run_points(done, unit, bool(samples), final)
@@ -225,6 +229,10 @@ class RunProgress:
         points = []
         if due and elapsed > 0 and (rate := throughput(done, elapsed)):
             points.append(Point(rate_of(unit), done, rate, here, passes))
+        if due:
+            points += [
+                Point(name, done, value, here, passes) for name, value in self.learning.values(final=final).items()
+            ]
         if final:
             if self.execution_time_s is not None:
                 points.append(Point("perf/execution_time_s", done, self.execution_time_s, here, passes))

@@ -57,6 +57,8 @@ class LeaderboardEntry:
     """Number of finished seeds of the same config with the same seeding rule, including its own."""
     mean: float
     """Mean over these runs."""
+    result: Result
+    """What the values are."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class BestRun:
     value: float
     task: tuple[Any, ...] | None
     """Values of the settings that define the task; None if the list has runs of several tasks, or nothing to learn."""
+    result: Result
+    """What the value is."""
 
 
 class LeaderboardReader:
@@ -98,8 +102,12 @@ class LeaderboardReader:
                         row["name"],
                         seeds,
                         mean,
+                        result,
                     )
                 )
+        if result.older:  # only on tasks without a run of this version
+            tasks_here = {each.task for each in found}
+            found += [each for each in self.bests(experiment, result.older) if each.task not in tasks_here]
         return found
 
     def best_of(self, lists: Sequence[Sequence[int]], experiment: str, result: Result) -> dict[int, BestRun]:
@@ -114,8 +122,8 @@ class LeaderboardReader:
         for row in self.db.rows(sql, [*values, *bound, json.dumps(lists), experiment]):
             tasks = tuple(json.loads(row["task"]))
             compares = row["tasks"] == 1 and not set(result.nothing_to_learn) & set(tasks)
-            found[row["list"]] = BestRun(row["id"], row["value"], tasks if compares else None)
-        return found
+            found[row["list"]] = BestRun(row["id"], row["value"], tasks if compares else None, result)
+        return (self.best_of(lists, experiment, result.older) if result.older else {}) | found
 
 
 def _task(result: Result) -> tuple[str, list[str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.access.quotas import disturbed_above
 from engine.filter import Filter, SortOrder
+from engine.metrics import EPISODES, LOSS
 from engine.store.connection import Connection, Row
 from engine.store.records import Run, RunRow, Status
 from engine.store.runs.filter_sql import condition
@@ -17,12 +18,13 @@ from engine.store.runs.metric_sql import OF, Sql, order_of
 from engine.store.runs.rows import RUN, RUN_ROW, as_run, as_run_row, best_of
 
 NUMBERS = f"""
-SELECT run_id, name, {OF["last"]} AS last, {OF["min"]} AS low, {OF["max"]} AS high, {OF["mean"]} AS mean
+SELECT run_id, name, {OF["last"]} AS last, {OF["min"]} AS low, {OF["max"]} AS high, {OF["mean"]} AS mean,
+    sum(count) AS count, sum(nonfinite) AS nonfinite
 FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, name
 """
 """The whole run's number if recorded, otherwise the aggregate over its ranks (`numbers.OF`)."""
 
-_Numbers = tuple[dict[str, float], dict[str, float], dict[str, float]]
+_Numbers = tuple[dict[str, float], dict[str, float], dict[str, float], dict[str, int], dict[str, int]]
 
 _CHAIN = """
 WITH RECURSIVE
@@ -178,13 +180,19 @@ class RunReader:
         """Return rows of `RUN_ROW` as records, with the numbers of each run's metrics."""
         numbers = self._numbers([row["id"] for row in rows])
         above = disturbed_above(self.db.home)
-        return [as_run_row(row, *numbers.get(row["id"], ({}, {}, {})), above) for row in rows]
+        return [as_run_row(row, *numbers.get(row["id"], ({}, {}, {}, {}, {})), above) for row in rows]
 
     def _numbers(self, run_ids: Sequence[int]) -> dict[int, _Numbers]:
-        """Return last, best and mean of each metric of each run, from the summary rows alone."""
+        """Return last, best and mean of each metric of each run, the number of values that some have or that are not
+        finite, from the summary rows alone.
+        """
         found: dict[int, _Numbers] = {}
         for row in self.db.rows(NUMBERS, [json.dumps(run_ids)]):
-            last, best, mean = found.setdefault(row["run_id"], ({}, {}, {}))
+            last, best, mean, counts, nonfinite = found.setdefault(row["run_id"], ({}, {}, {}, {}, {}))
+            if row["name"] in (LOSS, EPISODES):
+                counts[row["name"]] = row["count"]
+            if row["nonfinite"]:
+                nonfinite[row["name"]] = row["nonfinite"]
             if row["last"] is not None:
                 last[row["name"]] = row["last"]
             if (value := best_of(row["name"], row["low"], row["high"])) is not None:

@@ -106,6 +106,8 @@ def as_run_row(
     last: Mapping[str, float],
     best: Mapping[str, float],
     mean: Mapping[str, float],
+    counts: Mapping[str, int],
+    nonfinite: Mapping[str, int],
     disturbed_above: float,
 ) -> RunRow:
     """Return a row of `RUN_ROW` and its metrics as a record; `disturbed_above` is the lab's threshold."""
@@ -123,6 +125,8 @@ def as_run_row(
         last={**last, **rates},
         best={**best, **rates},
         mean={**mean, **rates},
+        counts=counts,
+        nonfinite=nonfinite,
         disturbed_above=disturbed_above,
         tags=tuple(json.loads(row["tags"])),
     )

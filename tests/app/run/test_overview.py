@@ -190,7 +190,8 @@ def test_the_end_of_a_run_is_announced_once_to_a_person_who_watched_it(
     store.claims.end(lab["running"], "finished", "Completed successfully", execution_time_s=3.0)
     test.run()
     assert [each.value.replace("\\", "") for each in test.toast] == [
-        f"Run {lab['running']} finished. Test accuracy 95.50 % in 3.0 s; trainers waited 5 % of the time."
+        f"Run {lab['running']} finished. Not finite: 2 training loss values are NaN or infinite. "
+        "Test accuracy 95.50 % in 3.0 s; trainers waited 5 % of the time."
     ]
     assert not test.run().toast
 

@@ -84,7 +84,7 @@ def test_every_place_shows_the_same_throughput(home: Home, reader: Reader, made:
     numbers |= {
         "result": getattr(ranked(run), "value", None),
         "published figures": number_of(run, RATE),
-        "API, list": RunEntry.model_validate(listed).mean[RATE],
+        "API, list": RunEntry.of(listed).mean[RATE],
         "API, run": answer.last[RATE],
         "API, summaries": next(each.mean for each in answer.summaries if each.metric == RATE),
         "show": in_full(reader, run_id)["metrics"][RATE],
@@ -122,7 +122,7 @@ def test_every_place_shows_the_same_execution_time(home: Home, reader: Reader, m
     assert run.elapsed_s == full_answer(reader, run_id).elapsed_s == summary(reader, run_id)["elapsed_s"] == shown
     assert _cells(entry)[-1] == duration(shown)
     assert duration(shown) in str(facts_of(run))
-    assert RunEntry.model_validate(entry).elapsed_s == shown
+    assert RunEntry.of(entry).elapsed_s == shown
     assert [row.id for row in reader.runs.find(matching=reader.fields.filter("duration > 4.9"))] == [run_id]
 
 

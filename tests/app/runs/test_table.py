@@ -27,6 +27,7 @@ from engine.cli.show import summary, summary_text
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS, Names
 from engine.home import Home
+from engine.metrics import LAST_EPISODES
 from engine.notices.notice import notice_of
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment, experiment_title
@@ -574,6 +575,12 @@ def plain(html: str) -> str:
     [
         ("batched_reinforce", {REWARD: [20.0, 100.0, 500.0, 480.0]}, "episode reward 275 (mean over the run)", 275.0),
         (
+            "batched_reinforce",
+            {REWARD: [20.0, 100.0, 500.0, 480.0], LAST_EPISODES: [60.0, 400.0, 392.0]},
+            "reward of the last 100 episodes 392 (last)",
+            392.0,
+        ),
+        (
             "dppo",
             {REWARD: [20.0, 500.0], "test/episodic_return": [480.0, 500.0, 470.0]},
             "evaluation reward 470 (last)",
@@ -607,8 +614,12 @@ def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
 
 
 def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(home: Home, reader: Reader) -> None:
-    run = add(home, "dppo", {REWARD: [20.0, 100.0, 500.0], "test/episodic_return": [480.0]})
-    assert "Episode reward 206.7 mean over the run; best 500" in plain(tiles(reader.details.summaries(run.id), run))
+    run = add(home, "batched_reinforce", {REWARD: [20.0, 100.0, 500.0]})
+    assert "episode reward 206.7 mean over the run; best 500" in plain(tiles(reader.details.summaries(run.id), run))
+    assert [name for name in usual([REWARD, LAST_EPISODES]) if "/" in name] == [
+        f"{LAST_EPISODES}.last",
+        f"{LAST_EPISODES}.best",
+    ]
     assert [name for name in usual([REWARD, "test/accuracy"]) if "/" in name] == [
         "test/accuracy.last",
         "test/accuracy.best",
