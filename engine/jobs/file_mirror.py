@@ -1,12 +1,19 @@
-"""Copies a run's files from the job's folder to the home: logs as they grow, others when replaced. Torch-free."""
+"""Copies a run's files from the job's folder to the home: logs as they grow, others when replaced. Torch-free.
 
+A folder of a job is written by programs of other machines. Each of its files is opened from its folder's descriptor,
+and no link in it is followed, also where one takes a file's or a folder's place meanwhile.
+"""
+
+import errno
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from engine.home import flush
-from engine.system.run_files import is_meeting_file
+from engine.system.run_files import is_meeting_file, opened_within
 
 COMPARED = 1024
 """Bytes before the end of our copy of a log that must be the same in the original, or all of it is copied."""
@@ -17,18 +24,39 @@ def mirror(source: Path, target: Path) -> None:
     """Bring the copy of a folder up to date. A file that is replaced meanwhile is left for the next time. Links and
     special files are skipped; nothing is deleted.
     """
-    for path in _files(source):
-        copy = target / path.relative_to(source)
+    for path, file in _files(source):
+        copy = target / path
         if path.suffix == ".log":
-            _follow(path, copy)
-        elif about := _replaced(path, copy):
-            _replace(path, copy, about)
+            _follow(file, copy)
+        elif _is_other(os.fstat(file.fileno()), copy):
+            _replace(source / path, file, copy)
 
 
-def _replace(path: Path, copy: Path, about: os.stat_result) -> None:
+def _files(folder: Path) -> Iterator[tuple[Path, IO[bytes]]]:
+    """Yield the regular files below a folder, each opened, with its path there."""
+    try:
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # not there yet, or a link
+            return
+        raise
+    try:
+        for place, _, names, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+            for name in sorted(names):
+                path = Path(place) / name
+                if path.suffix != PART and not is_meeting_file(path):
+                    with suppress(FileNotFoundError), opened_within(descriptor, name) as file:
+                        yield path, file
+    finally:
+        os.close(top)
+
+
+def _replace(path: Path, file: IO[bytes], copy: Path) -> None:
+    about = os.fstat(file.fileno())
     copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = copy.with_name(f"{copy.name}{PART}")
-    shutil.copyfile(path, part, follow_symlinks=False)
+    with part.open("wb") as into:
+        shutil.copyfileobj(file, into)
     os.utime(part, ns=(about.st_atime_ns, about.st_mtime_ns))
     if _is_same(path, about):
         flush(part)
@@ -37,22 +65,13 @@ def _replace(path: Path, copy: Path, about: os.stat_result) -> None:
         part.unlink()
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for place, _, names in os.walk(folder):
-        for name in sorted(names):
-            path = Path(place) / name
-            if path.suffix != PART and not is_meeting_file(path) and not path.is_symlink() and path.is_file():
-                yield path
-
-
-def _replaced(path: Path, copy: Path) -> os.stat_result | None:
-    """Return the original's state if our copy is another one."""
-    about = path.stat(follow_symlinks=False)
+def _is_other(about: os.stat_result, copy: Path) -> bool:
+    """Return whether our copy is not of a file's present state."""
     try:
         ours = copy.stat()
     except FileNotFoundError:
-        return about
-    return None if (ours.st_size, ours.st_mtime_ns) == (about.st_size, about.st_mtime_ns) else about
+        return True
+    return (ours.st_size, ours.st_mtime_ns) != (about.st_size, about.st_mtime_ns)
 
 
 def _is_same(path: Path, about: os.stat_result) -> bool:
@@ -63,14 +82,14 @@ def _is_same(path: Path, about: os.stat_result) -> bool:
     return (found.st_ino, found.st_size, found.st_mtime_ns) == (about.st_ino, about.st_size, about.st_mtime_ns)
 
 
-def _follow(path: Path, copy: Path) -> None:
+def _follow(original: IO[bytes], copy: Path) -> None:
     """Append what a log has more than our copy; copy all of it if it was shortened."""
     copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy.touch(mode=0o600)
-    have, size = copy.stat().st_size, path.stat().st_size
+    have, size = copy.stat().st_size, os.fstat(original.fileno()).st_size
     if size == have:
         return
-    with path.open("rb") as original, copy.open("r+b") as ours:
+    with copy.open("r+b") as ours:
         begin = max(0, have - COMPARED)
         original.seek(begin)
         ours.seek(begin)

@@ -11,10 +11,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Listener
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
+from socket import SHUT_RDWR, create_server, socket
 
 from engine.errors import RunFailed
 from engine.home import ROOT
@@ -30,6 +32,10 @@ log = logging.getLogger(__name__)
 
 CONNECT_S = 120.0
 """Time for all agents to start and connect."""
+HANDSHAKE_S = 10.0
+"""Time for a program that has connected to prove that it is an agent; many may try at once."""
+MOST_HANDSHAKES = 64
+"""At more handshakes at once the oldest one ends."""
 LEAVE_S = 10.0
 MASTER = "MASTER_ADDR"
 """torchrun's variable with the first host's address."""
@@ -44,11 +50,11 @@ def further_nodes(folder: JobFolder, count: int, interface: str) -> Iterator[Nod
     other = os.environ[MASTER] if by_hand else slurm_address(_other_node())
     host, interface_here = own_address(other, interface)
     key = secrets.token_bytes(32)
-    with Listener((host, 0), backlog=count, authkey=key) as listener, meeting_point(host) as meeting:
-        folder.tell_link(LinkAddress(host=host, port=listener.address[1], key=key.hex()))
+    with create_server((host, 0), backlog=MOST_HANDSHAKES) as listener, meeting_point(host) as meeting:
+        folder.tell_link(LinkAddress(host=host, port=listener.getsockname()[1], key=key.hex()))
         agents = None if by_hand else _start_agents(folder, count)
         try:
-            nodes = tuple(_connected(listener, agents, count))
+            nodes = tuple(_connected(listener, key, agents, count))
             log.info("connected with %s", ", ".join(node.name for node in nodes))
             yield NodeSetting(nodes, meeting, interface_here)
             for node in nodes:
@@ -105,31 +111,58 @@ def _start_agents(folder: JobFolder, count: int) -> subprocess.Popen[bytes]:
         )
 
 
-def _connected(listener: Listener, agents: Agents, count: int) -> list[Node]:
-    """Return the nodes whose agents have connected."""
+@dataclass
+class _Handshake:
+    """A connection whose other end has to prove, in a thread of its own, that it knows the key."""
+
+    door: socket
+    key: bytes
+    begun: float = field(default_factory=time.monotonic)
+    node: Node | None = None
+
+    def __post_init__(self) -> None:
+        self.link = Connection(os.dup(self.door.fileno()))
+        self.thread = threading.Thread(target=self._greet, daemon=True)
+        self.thread.start()
+
+    def end(self) -> None:
+        """Wake the thread, which then ends."""
+        with suppress(OSError):
+            self.door.shutdown(SHUT_RDWR)
+
+    def _greet(self) -> None:
+        try:
+            deliver_challenge(self.link, self.key)
+            answer_challenge(self.link, self.key)
+            self.node = Node(self.link.recv(), self.link)
+        except (AuthenticationError, EOFError, OSError) as error:
+            log.warning("refused a connection that is not an agent's: %s", error)
+            self.link.close()
+
+
+def _connected(listener: socket, key: bytes, agents: Agents, count: int) -> list[Node]:
+    """Return the nodes whose agents have connected; nobody who connects keeps others waiting."""
     found: list[Node] = []
-    failure: list[str] = []
-
-    def accept() -> None:
-        while len(found) < count:
-            try:
-                link = listener.accept()
-                found.append(Node(link.recv(), link))
-            except (AuthenticationError, EOFError, ConnectionError) as error:
-                log.warning("refused a connection that is not an agent's: %s", error)
-            except OSError as error:
-                failure.append(str(error))
-                return
-
-    thread = threading.Thread(target=accept, daemon=True)
-    thread.start()
+    going: list[_Handshake] = []
+    listener.settimeout(0.1)
     deadline = time.monotonic() + CONNECT_S
-    while thread.is_alive() and time.monotonic() < deadline and (agents is None or agents.poll() is None):
-        thread.join(0.1)
+    while len(found) < count and time.monotonic() < deadline and (agents is None or agents.poll() is None):
+        with suppress(TimeoutError):
+            door = listener.accept()[0]
+            door.settimeout(None)
+            going.append(_Handshake(door, key))
+        for each in [each for each in going if not each.thread.is_alive()]:
+            going.remove(each)
+            each.door.close()
+            found += [each.node] if each.node else []
+        for at, each in enumerate(going):
+            if time.monotonic() - each.begun > HANDSHAKE_S or at < len(going) - MOST_HANDSHAKES:
+                each.end()
+    for each in going:
+        each.end()
+        each.door.close()
     if len(found) < count:
         code = agents.poll() if agents else None
         how = f"within {CONNECT_S:.0f} s" if code is None else f"before srun ended with exit code {code}"
-        raise RunFailed(
-            f"{len(found)} of {count} further nodes connected {how}. See the log agents. {' '.join(failure)}".strip()
-        )
+        raise RunFailed(f"{len(found)} of {count} further nodes connected {how}. See the log agents.")
     return found

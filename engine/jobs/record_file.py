@@ -35,6 +35,7 @@ from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.store.timestamps import now
 from engine.system.network_isolation import Network
+from engine.system.run_files import opened_within
 from engine.trace.health import Health
 from engine.trace.layout import TraceWindow
 
@@ -144,7 +145,7 @@ def read_records(path: Path, position: int, most: int) -> bytes:
     without the file.
     """
     try:
-        with path.open("rb") as file:
+        with opened_within(path.parent, path.name) as file:
             file.seek(position)
             content = file.read(most)
             while len(content) >= most and b"\n" not in content:

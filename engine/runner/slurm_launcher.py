@@ -22,6 +22,7 @@ from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import Run
 from engine.system.checkpoint_state import take_checkpoint
+from engine.system.run_files import opened_within
 
 
 class JobRefused(RunnerError):
@@ -83,8 +84,11 @@ class SlurmLauncher:
 
     def failure(self, job: ClusterJob) -> str:
         """Return the end of a job's output."""
-        found = sorted((Path(job.folder) / "slurm").glob("*_log.out"))
-        return found[-1].read_text(errors="replace")[-1500:].strip() if found else ""
+        if not (found := sorted((Path(job.folder) / "slurm").glob("*_log.out"))):
+            return ""
+        with suppress(FileNotFoundError), opened_within(found[-1].parent, found[-1].name) as file:
+            return file.read().decode(errors="replace")[-1500:].strip()
+        return ""
 
     def _spec(self, target: Cluster, run: Run, folder: JobFolder) -> JobSpec:
         resumed = self._resumed(run, folder)

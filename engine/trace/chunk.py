@@ -31,11 +31,11 @@ class TraceChunk:
 
     @classmethod
     def of(cls, rank: int, names: Sequence[str], parts: Sequence[Entries], lost: int = 0) -> "TraceChunk":
-        """Return a chunk of these entries, with the names that they use."""
+        """Return a chunk of these entries, with the names that they use; a name that the rank never gave is empty."""
         entries = np.concatenate(parts)
         used, numbers = np.unique(entries["name"], return_inverse=True)
         entries["name"] = numbers
-        return cls(rank, tuple(names[number] for number in used), entries, lost)
+        return cls(rank, tuple(names[number] if number < len(names) else "" for number in used), entries, lost)
 
     def __len__(self) -> int:
         return len(self.entries)

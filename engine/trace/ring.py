@@ -2,6 +2,7 @@
 for an operation.
 """
 
+import fcntl
 import itertools
 import mmap
 import os
@@ -71,7 +72,6 @@ class TraceMemory:
     def __init__(self, descriptor: int | None = None) -> None:
         if descriptor is None:
             descriptor = _new_memory()
-            os.ftruncate(descriptor, SIZE)
         self.descriptor = descriptor
         self.memory = memoryview(mmap.mmap(descriptor, SIZE))
 
@@ -86,10 +86,15 @@ class TraceMemory:
 
 
 def _new_memory() -> int:
-    if hasattr(os, "memfd_create"):
-        return os.memfd_create("trace")
-    with tempfile.TemporaryFile() as file:  # macOS
-        return os.dup(file.fileno())
+    """Return a descriptor of `SIZE` bytes; on Linux no process can change its size, so that no reader is killed."""
+    if not sys.platform.startswith("linux"):
+        with tempfile.TemporaryFile() as file:
+            file.truncate(SIZE)
+            return os.dup(file.fileno())
+    descriptor = os.memfd_create("trace", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(descriptor, SIZE)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    return descriptor
 
 
 def _reopened(descriptor: Any) -> TraceMemory:

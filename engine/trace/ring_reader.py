@@ -1,4 +1,7 @@
-"""The worker's side of a rank's trace: reads it without the rank's help, so also where the rank is stuck or dead."""
+"""The worker's side of a rank's trace: reads it without the rank's help, so also where the rank is stuck or dead.
+
+The rank can write anything into the memory: no value of it is used as a size, a place or a time unchecked.
+"""
 
 from dataclasses import dataclass
 
@@ -14,6 +17,8 @@ from engine.trace.layout import (
     KINDS,
     LANE_WORDS,
     LANES,
+    LATEST_NS,
+    MOST_NAMES,
     MOVED,
     NAME_BYTES,
     NAMES,
@@ -79,7 +84,7 @@ class TraceReader:
 
     def ask_for_stacks(self) -> None:
         """Ask the rank to write its stacks."""
-        self._words[ASKED] += 1
+        self._words[ASKED] = (self._words[ASKED] + 1) % LATEST_NS
 
     def sums(self) -> dict[str, float]:
         """Return the seconds of each phase that has any."""
@@ -88,7 +93,7 @@ class TraceReader:
     def names(self) -> list[str]:
         """Return the names by number."""
         found = [""]
-        for number in range(1, self._words[NAMES]):
+        for number in range(1, min(self._words[NAMES], MOST_NAMES)):
             at = NAMES_AT + number * NAME_BYTES
             found.append(
                 bytes(self._memory[at : at + NAME_BYTES]).rstrip(b"\0").decode(errors="ignore")
@@ -99,9 +104,10 @@ class TraceReader:
         """Return the entries written since the last call, in order; count those that were overwritten meanwhile.
 
         An entry that a thread is just writing is left for the next call, once: if it is still not complete then, its
-        rank was stopped while it wrote.
+        rank was stopped while it wrote. Entries that no writer makes are left out and count as lost.
         """
-        head = max(self._read, self.written)  # a thread that was interrupted may set it back for a moment
+        # a thread that was interrupted may set the head back for a moment
+        head = max(self._read, min(self.written, LATEST_NS - 1))
         while self._words[(RING_AT + head % CAPACITY * ENTRY.size) // WORD] == head + 1:
             head += 1
         first = max(self._read, head - CAPACITY)
@@ -115,7 +121,7 @@ class TraceReader:
             count = held - first
             found, expected, written = found[:count], expected[:count], written[:count]
         still = self._ring["seq"][np.arange(first, head) % CAPACITY]
-        valid = (written == expected) & (still == expected)
+        valid = (written == expected) & (still == expected) & _is_possible(found)
         self.lost += int(len(valid) - valid.sum())
         self._read = head
         whole: Entries = found[valid]
@@ -136,3 +142,11 @@ class TraceReader:
                 if kind < len(KINDS) and name < len(names):
                     found.append(OpenOperation(entered, KINDS[kind], names[name], peer, number, step, lane))
         return found
+
+
+def _is_possible(entries: Entries) -> Entries:
+    """Return which entries have values that can be stored."""
+    times = (entries["entered_ns"] >= 0) & (entries["left_ns"] >= entries["entered_ns"])
+    known = (entries["kind"] < len(KINDS)) & (entries["lane"] < LANES) & (entries["name"] < MOST_NAMES)
+    found: Entries = times & known & (entries["left_ns"] < LATEST_NS)
+    return found

@@ -3,11 +3,14 @@
 import os
 import shutil
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from engine.jobs import file_mirror
 from engine.jobs.file_mirror import mirror
+from engine.jobs.record_file import read_records
+from engine.system.run_files import is_meeting_file
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def test_a_log_is_copied_as_it_grows_and_whole_once_it_was_shortened(source: Pat
 def test_a_file_that_is_replaced_meanwhile_is_left_for_the_next_time_and_others_are_not(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, copyfile = tmp_path / "copy", shutil.copyfile
+    target, copyfileobj = tmp_path / "copy", shutil.copyfileobj
 
     def save(text: str) -> None:
         (source / "new").write_text(text)
@@ -46,14 +49,14 @@ def test_a_file_that_is_replaced_meanwhile_is_left_for_the_next_time_and_others_
     save("new1")
     (source / "picture").write_text("seen")
 
-    def replaced_meanwhile(*given: object, **more: object) -> None:
-        copyfile(*given, **more)  # type: ignore[call-overload]
+    def replaced_meanwhile(original: IO[bytes], copy: IO[bytes]) -> None:
+        copyfileobj(original, copy)
         save("newer")
 
-    monkeypatch.setattr(file_mirror.shutil, "copyfile", replaced_meanwhile)
+    monkeypatch.setattr(shutil, "copyfileobj", replaced_meanwhile)
     mirror(source, target)
     assert ((target / "checkpoint.pt").read_text(), (target / "picture").read_text()) == ("old", "seen")
-    monkeypatch.setattr(file_mirror.shutil, "copyfile", copyfile)
+    monkeypatch.setattr(shutil, "copyfileobj", copyfileobj)
     mirror(source, target)
     assert (target / "checkpoint.pt").read_text() == "newer"
     assert not list(target.glob("*.part"))
@@ -67,3 +70,38 @@ def test_links_and_pipes_are_left_out(source: Path, tmp_path: Path) -> None:
     (source / "a.lock").write_text("")
     mirror(source, tmp_path / "copy")
     assert [path for path in (tmp_path / "copy").rglob("*") if path.is_file()] == []
+
+
+def test_no_folder_that_is_a_link_is_followed_and_nothing_is_copied_of_what_becomes_one(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run` as a link brought any file that the runner's user can read into the home, and so onto a run's page."""
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "key.log").write_text("secret")
+    (secrets / "key.pt").write_text("secret")
+    (tmp_path / "run").symlink_to(secrets)
+    mirror(tmp_path / "run", tmp_path / "copy")
+    (source / "pictures").symlink_to(secrets)
+    (source / "logs" / "key.log").write_text("ours")
+    (source / "key.pt").write_text("ours")
+    swapped: list[str] = []
+
+    def swap(path: Path) -> bool:
+        """Put links in the places of files once they are listed."""
+        if path.name.startswith("key"):
+            swapped.append(path.name)
+            (source / path).unlink()
+            (source / path).symlink_to(secrets / path.name)
+        return is_meeting_file(path)
+
+    monkeypatch.setattr(file_mirror, "is_meeting_file", swap)
+    mirror(source, tmp_path / "copy")
+    assert sorted(swapped) == ["key.log", "key.pt"]
+    assert [path for path in (tmp_path / "copy").rglob("*") if not path.is_dir()] == []
+
+
+def test_records_that_are_a_link_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "records").symlink_to(tmp_path / "secret")
+    assert read_records(tmp_path / "records", 0, 1000) == b""

@@ -2,11 +2,13 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Listener
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 
 import psutil
@@ -16,6 +18,9 @@ import torch
 from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
 from engine.home import ROOT
+from engine.jobs import further_nodes
+from engine.jobs.job_folder import JobFolder
+from engine.runtime.nodes.agent import connect
 from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
@@ -141,3 +146,52 @@ def test_a_program_without_the_key_is_refused() -> None:
         with pytest.raises((AuthenticationError, EOFError)):
             listener.accept()
         assert stranger.wait() != 0
+
+
+@pytest.mark.parametrize("strangers", [1, further_nodes.MOST_HANDSHAKES + 5])
+def test_programs_that_connect_and_say_nothing_keep_no_agent_waiting(
+    strangers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The handshakes came one after the other, without a deadline."""
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.setenv(further_nodes.MASTER, "127.0.0.1")
+    monkeypatch.setattr(further_nodes, "CONNECT_S", 20.0)
+    folder, links = JobFolder(tmp_path), list[socket.socket | Connection]()
+
+    def come() -> None:
+        wait_until(lambda: folder.link() is not None, "the worker tells its address")
+        found = folder.link()
+        assert found
+        for _ in range(strangers):
+            links.append(socket.create_connection((found.host, found.port)))
+        links.append(connect(found.host, found.port, bytes.fromhex(found.key)))
+        links[-1].send("n2")  # type: ignore[arg-type]
+
+    coming = threading.Thread(target=come, daemon=True)
+    coming.start()
+    with further_nodes.further_nodes(folder, 1, "") as found:
+        assert [node.name for node in found.nodes] == ["n2"]
+    for link in links:
+        link.close()
+    coming.join()
+
+
+def test_a_stranger_that_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(further_nodes, "HANDSHAKE_S", 0.1)
+    monkeypatch.setattr(further_nodes, "CONNECT_S", 20.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stranger = socket.create_connection(listener.getsockname())
+        stranger.settimeout(20.0)
+
+        def watch() -> None:
+            while stranger.recv(1000):
+                pass
+            agent = connect("127.0.0.1", listener.getsockname()[1], KEY)
+            agent.send("n2")
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        (node,) = further_nodes._connected(listener, KEY, None, 1)
+        node.close()
+        watching.join()
+        stranger.close()

@@ -1,12 +1,14 @@
 """The worker's copy of a trace on another node reads as the original, on the worker's clock."""
 
 import random
+import time
 
 import numpy as np
 import pytest
 
 from engine.runtime.nodes import trace_copy
 from engine.runtime.nodes.trace_copy import TraceSource, write
+from engine.trace.collector import TraceCollector
 from engine.trace.layout import CAPACITY
 from engine.trace.ring import TraceMemory, TraceWriter
 from engine.trace.ring_reader import TraceReader
@@ -91,3 +93,55 @@ def test_a_look_sends_what_is_new_alone() -> None:
     part = source.changes()
     assert part is not None and len(part.blocks) == 1
     assert trace_copy.BLOCK * len(part.blocks) < 1000
+
+
+def stored(memory: memoryview) -> list[str]:
+    """Return the names of the operations that the worker would store of a copy."""
+    collector = TraceCollector([TraceReader(memory)])
+    collector.begin(time.monotonic() - 1.0)
+    ((_, chunk),) = collector.collect(final=True)
+    return [chunk.names[entry["name"]] for entry in chunk.entries] if chunk else []
+
+
+def test_a_name_that_is_first_used_while_the_memory_is_read_comes_with_its_entry() -> None:
+    """It came with the next copy, and its entry ended the run: "list index out of range"."""
+    ours, theirs = TraceMemory(), TraceMemory()
+    writer = TraceWriter(theirs.memory)
+
+    class Memory:
+        reads = 0
+
+        def __getitem__(self, part: slice) -> bytes:
+            found = bytes(theirs.memory[part])
+            self.reads += 1
+            if self.reads == 1:  # the header
+                with writer.operation("rpc", "fetch"):
+                    pass
+            return found
+
+    with writer.operation("rpc", "push"):
+        pass
+    part = TraceSource(Memory()).changes()  # type: ignore[arg-type]
+    assert part is not None
+    write(ours.memory, part, 0)
+    assert stored(ours.memory) == ["push", "fetch"]
+
+
+def test_a_copy_that_is_read_while_it_is_written_has_the_name_of_each_entry() -> None:
+    ours, theirs = TraceMemory(), TraceMemory()
+    writer, seen = TraceWriter(theirs.memory), list[list[str]]()
+
+    class Memory:
+        def __getitem__(self, part: slice) -> memoryview:
+            return ours.memory[part]
+
+        def __setitem__(self, part: slice, content: bytes) -> None:
+            ours.memory[part] = content
+            seen.append(stored(ours.memory))
+
+    with writer.operation("rpc", "push"):
+        pass
+    part = TraceSource(theirs.memory).changes()
+    assert part is not None
+    write(Memory(), part, 0)  # type: ignore[arg-type]
+    assert seen[-1] == ["push"] and all(names in ([], ["push"]) for names in seen)

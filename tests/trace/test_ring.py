@@ -10,8 +10,23 @@ import time
 import numpy as np
 import pytest
 
-from engine.trace.entries import Entries
-from engine.trace.layout import CAPACITY, EVERYBODY, HEAD, KINDS, LANES, MOST_NAMES, NOBODY, RING_AT
+from engine.trace.chunk import TraceChunk
+from engine.trace.collector import TraceCollector
+from engine.trace.entries import DTYPE, Entries
+from engine.trace.layout import (
+    ASKED,
+    CAPACITY,
+    EVERYBODY,
+    HEAD,
+    KINDS,
+    LANES,
+    LATEST_NS,
+    MOST_NAMES,
+    NAMES,
+    NOBODY,
+    RING_AT,
+    SIZE,
+)
 from engine.trace.ring import TraceMemory, TraceWriter
 from engine.trace.ring_reader import TraceReader
 from tests.child_functions import stuck_at_a_barrier
@@ -265,3 +280,37 @@ def test_a_process_that_a_rank_forks_does_not_write_into_its_trace() -> None:
     os.waitpid(child, 0)
     writer.note("send", "answer", number=2)
     assert reader.drain()["number"].tolist() == [1, 2] and reader.names() == ["", "answer"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux seals memory")
+def test_a_rank_can_not_take_the_memory_from_its_reader() -> None:
+    """A read beyond a shortened file kills the process."""
+    memory = TraceMemory()
+    for size in (0, SIZE + 4096):
+        with pytest.raises(PermissionError):
+            os.ftruncate(memory.descriptor, size)
+
+
+@pytest.mark.parametrize("number", [-(2**63), -1, MOST_NAMES, 2**40, 2**63 - 1])
+def test_whatever_a_rank_writes_into_its_memory_its_reader_goes_on(number: int) -> None:
+    memory = TraceMemory()
+    writer, collector = TraceWriter(memory.memory), TraceCollector([reader := TraceReader(memory.memory)])
+    collector.begin(time.monotonic() - 1.0)
+    with writer.operation("rpc", "push"):
+        pass
+    for _ in range(4):
+        with writer.operation("rpc", "fetch"):
+            pass
+    writer.words[NAMES] = writer.words[ASKED] = number
+    words = np.frombuffer(memory.memory, DTYPE, CAPACITY, RING_AT)
+    words["name"][1], words["kind"][2], words["left_ns"][3], words["lane"][4] = 65_535, 255, -1, 99
+    assert len(reader.names()) <= MOST_NAMES
+    reader.ask_for_stacks()
+    writer.words[HEAD] = max(number, writer.words[HEAD])
+    ((_, chunk),) = collector.collect(final=True)
+    if number > CAPACITY:
+        assert chunk is None or chunk.lost < LATEST_NS
+    else:
+        assert chunk is not None and len(chunk) == 1, "four of five entries are none that a writer makes"
+        assert TraceChunk.unpacked(0, *chunk.packed(), len(chunk)).names == chunk.names
+    assert len(reader.open_operations()) == 0

@@ -190,7 +190,7 @@ def connect(host: str, port: int, key: bytes, within_s: float = 60.0) -> Connect
     while True:
         try:
             return Client((host, port), authkey=key)
-        except OSError:
+        except (OSError, EOFError):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)

@@ -4,7 +4,22 @@ import numpy as np
 
 from engine.runtime.nodes.messages import TracePart
 from engine.trace.entries import DTYPE
-from engine.trace.layout import ASKED, CAPACITY, DEPTH, ENTRY, HEAD, LANE_WORDS, LANES, OPEN, RING_AT, SIZE, SLOT, WORD
+from engine.trace.layout import (
+    ASKED,
+    CAPACITY,
+    DEPTH,
+    ENTRY,
+    HEAD,
+    LANE_WORDS,
+    LANES,
+    NAMES,
+    NAMES_AT,
+    OPEN,
+    RING_AT,
+    SIZE,
+    SLOT,
+    WORD,
+)
 
 BLOCK = 64
 """Entries of a block."""
@@ -23,7 +38,7 @@ class TraceSource:
 
     def changes(self) -> TracePart | None:
         """Return the changed parts for rank 0 of a message, None if there are none. The header is read first, so that
-        it counts no entry that the blocks lack.
+        it counts no entry that the blocks lack, and its names again afterwards, so that no entry lacks its name.
         """
         header = bytes(self._memory[:RING_AT])
         if header == self._sent[:RING_AT]:
@@ -41,11 +56,22 @@ class TraceSource:
                 self._sent[at : at + BLOCK_BYTES] = content
         self._sent[:RING_AT] = header
         self._looked_to = head
-        return TracePart(0, header, blocks)
+        return TracePart(0, _with_names(header, self._memory), blocks)
+
+
+def _with_names(header: bytes | memoryview, names: bytes | memoryview) -> bytes:
+    """Return a header with the names of another one."""
+    count = slice(NAMES * WORD, (NAMES + 1) * WORD)
+    found = bytearray(header[:NAMES_AT]) + bytes(names[NAMES_AT:RING_AT])
+    found[count] = names[count]
+    return bytes(found)
 
 
 def write(memory: memoryview, part: TracePart, shift_ns: int) -> None:
-    """Bring the worker's copy up to date; `shift_ns` is what the worker's clock is ahead of the node's."""
+    """Bring the worker's copy up to date: names, then the entries that use them, then their count; `shift_ns` is what
+    the worker's clock is ahead of the node's.
+    """
+    memory[:RING_AT] = _with_names(memory[:RING_AT], part.header)
     for number, content in part.blocks.items():
         entries = np.frombuffer(bytearray(content), DTYPE)
         begun = entries["seq"] > 0
