@@ -18,6 +18,7 @@ from engine.home import ROOT, Home
 from engine.store import Store
 from tests.browser.conftest import FLAGS, chromium, free_port
 from tests.labs import basic, small
+from tests.notices.receivers import certificates
 from tests.waiting import PATIENCE_S, wait_until
 
 HOST, WORDS = "lab.example.org", "correct horse battery"
@@ -78,18 +79,14 @@ def upstream(home: Home, tmp_path: Path, run_id: int) -> Iterator[int]:
 def nginx(upstream: int, tmp_path: Path) -> Iterator[int]:
     """Put nginx before it, by the file that we ship; give the port on which it speaks TLS."""
     port, plain = free_port(), free_port()
-    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    words = (
-        f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN={HOST} "
-        f"-keyout {key} -out {certificate}"
-    )
-    subprocess.run(words.split(), check=True, capture_output=True)
+    certificates(tmp_path, HOST)
+    chain = str(tmp_path / "server.pem")  # with its key
     changes = {
         "listen 80;": f"listen 127.0.0.1:{plain};",
         "listen 443 ssl http2;": f"listen 127.0.0.1:{port} ssl http2;",
         "server 127.0.0.1:8501;": f"server 127.0.0.1:{upstream};",
-        f"/etc/ssl/certs/{HOST}.pem": str(certificate),
-        f"/etc/ssl/private/{HOST}.key": str(key),
+        f"/etc/ssl/certs/{HOST}.pem": chain,
+        f"/etc/ssl/private/{HOST}.key": chain,
     }
     site = (PROXIES / "nginx.conf").read_text()
     for ours, here in changes.items():
