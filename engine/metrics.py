@@ -424,3 +424,11 @@ def _of_museum(name: str) -> Metric | None:
 
 PHASES = ("compute", "communicate", "wait", "update", "data", "evaluate", "lock", "other", "serve")
 """Phases of a rank's main thread; `other` is the remainder, `serve` a server's handler threads."""
+
+
+def unit_of_difference(name: str) -> str:
+    """Return the unit suffix of a difference of two values of a metric: ` points` for percentages, empty without a
+    unit.
+    """
+    unit = metric(name).unit
+    return " points" if unit == "%" else f" {unit}" if unit else ""

@@ -15,7 +15,7 @@ from engine.analysis.statistics.groups import counted
 from engine.analysis.statistics.resample import RunPoints, aligned, member
 from engine.analysis.tuning import Spent
 from engine.duel.evidence import DuelEvidence, Tried
-from engine.duel.outcome import DuelOutcome, unit_of
+from engine.duel.outcome import DuelOutcome
 from engine.duel.spec import Duel
 from engine.metrics import metric
 
@@ -125,7 +125,7 @@ def tuning(found: DuelOutcome) -> tuple[go.Figure, list[int]]:
 
 def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
     """Return the paired differences with intervals and single seeds, the colours of the traces, and the height."""
-    figure, colours = go.Figure(), list[int]()
+    figure, colours, unit = go.Figure(), list[int](), found.unit
     shown = [each for each in found.found if each.found]
     names = [f"{escape(each.first)}<br>- {escape(each.second)}" for each in shown]
     figure.add_scatter(
@@ -136,7 +136,7 @@ def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
         marker={"symbol": "circle-open", "size": 7},
         opacity=0.6,
         name="single seed",
-        hovertemplate="seed %{customdata}: %{x:+.3g}<extra></extra>",
+        hovertemplate=f"seed %{{customdata}}: %{{x:+.3g}}{unit}<extra></extra>",
     )
     known = [(each.found.mean, each.found.low, each.found.high) for each in shown if each.found]
     figure.add_scatter(
@@ -152,17 +152,14 @@ def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
         mode="markers",
         marker={"symbol": "diamond", "size": 10},
         name="mean, 95 % CI",
-        hovertemplate="%{x:+.3g}<extra>mean</extra>",
+        hovertemplate=f"%{{x:+.3g}}{unit}<extra>mean</extra>",
     )
     colours += [_GREY, 0]
     margin, height = found.evidence.duel.margin, FRAME_PX + ROW_PX * max(2, len(shown))
     figure.add_vline(x=0, line={"width": 1.5, "color": _MARK})
     if margin:
         figure.add_vrect(x0=-margin, x1=margin, line_width=0, fillcolor="rgba(128,128,128,0.16)", layer="below")
-    title = (
-        "Difference in "
-        f"{metric(found.evidence.duel.metric).label.lower()}{f' ({unit.strip()})' if (unit := unit_of(found.evidence.duel.metric)) else ''}"  # noqa: E501
-    )
+    title = f"Difference in {metric(found.evidence.duel.metric).label.lower()}{f' ({unit.strip()})' if unit else ''}"
     figure.update_layout(
         height=height,
         hovermode="closest",

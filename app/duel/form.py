@@ -21,12 +21,11 @@ from engine.duel.catalogue import read_shared, read_strategy, ready, shared_fiel
 from engine.duel.confounders import facts, untimely
 from engine.duel.estimate import DuelOutlay, outlay
 from engine.duel.launch import AGAIN
-from engine.duel.outcome import unit_of
 from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy
 from engine.errors import ConfigError, EngineError, Problem
 from engine.experiment.contender import KINDS, Kind
 from engine.launch_options import Terms
-from engine.metrics import metric
+from engine.metrics import metric, unit_of_difference
 
 FIRST = ("hogwild", "parameter_server")
 _USUAL: dict[Kind, float] = {"passes": 10.0, "seconds": 30.0, "updates": 2_000.0, "bytes": 100.0}
@@ -184,7 +183,7 @@ def _judged(kind: Kind) -> tuple[str, float | None, float | None, bool]:
             placeholder="hardest value reached by all",
             help="The duel reports the time to reach this value.",
         )
-        unit = unit_of(name).strip() or "loss"
+        unit = unit_of_difference(name).strip() or "loss"
         tie = st.number_input(f"Tie margin ({unit})", value=TIES[name], format="%g", key=f"duel.tie.{name}")
         alone = st.toggle(
             "Exclusive (for timing)",

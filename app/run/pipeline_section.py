@@ -14,7 +14,7 @@ from app.charts.pipeline_batches import batch, last_complete, slower_than_fewer_
 from app.run.gantt import gantt, gantt_colours, gantt_height
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, table, tile, tile_row
-from engine.analysis.pipeline.advice import Settings, SpeedupBound, advice, best_speed_up
+from engine.analysis.pipeline.advice import Settings, SpeedupBound, advice, best_speed_up, percent
 from engine.analysis.pipeline.spans import BatchSpans, Measures, measure, unhindered
 from engine.errors import EngineError
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
@@ -23,6 +23,7 @@ from engine.store.records import RankRow, Run
 
 NEWEST = "last complete"
 MEASURED, UNHINDERED = "Measured", "Without waiting"
+CUT_IS_EARLIER = " These shares were measured before training; Work share above is of this batch."
 PER_STAGE = {"perf/activations_held": "Activations held", "perf/peak_memory": "Peak memory"}
 
 
@@ -87,32 +88,32 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
         )
     )
     if cut:
-        st.caption(as_text(cut))
+        st.caption(as_text(cut + CUT_IS_EARLIER))
 
 
 def tiles(found: Measures, best: SpeedupBound) -> list[Markup]:
     """Return a batch's key metrics as HTML tiles."""
     stages = len(found.shares)
     splits = f"{found.splits:,} split{'' if found.splits == 1 else 's'}"
-    moved = (_percent(found.moving), "send and receive") if found.moving else ("–", "not recorded")
+    moved = (percent(found.moving), "send and receive") if found.moving else ("–", "not recorded")
     return [
         tile(
             "Bubble",
-            _percent(found.bubble),
+            percent(found.bubble),
             "of stage time",
             "Share of the stage time in this batch spent neither computing nor updating.",
         ),
         tile(
             "Ideal bubble",
-            _percent(found.ideal),
+            percent(found.ideal),
             f"{stages} equal stages, {splits}",
             "(stages - 1) / (splits + stages - 1): equal stages, zero transfer time.",
         ),
         tile(
             "With these stages",
-            _percent(found.bound_bubble),
+            percent(found.bound_bubble),
             f"at most {found.bound:.2f} × serial execution",
-            "Minimum bubble for the measured forward and backward times of these stages.",
+            "Bubble of this batch without transfers and delays, with its measured forwards, backwards and updates.",
         ),
         tile("Transfers", *moved, "Share of the stage time spent sending or receiving."),
         tile(
@@ -133,11 +134,11 @@ def tiles(found: Measures, best: SpeedupBound) -> list[Markup]:
 def causes(found: Measures) -> str:
     """Return the parts of the bubble, as a sentence."""
     parts = (
-        f"schedule {_points(found.of_schedule)}, unequal stages {_points(found.of_unevenness)}, transfers and delays "
-        f"{_points(found.of_waiting)}"
+        f"{percent(found.ideal)} for equal stages, {_points(found.of_unevenness)} for the durations of these "
+        f"stages and micro-batches, {_points(found.of_waiting)} for transfers and delays"
     )
     times = f"{found.least_s * 1e3:,.4g} instead of {found.window_s * 1e3:,.4g} ms"
-    return f"Bubble {_points(found.bubble)}: {parts}. Without transfers and delays the batch would take {times}."
+    return f"Bubble {percent(found.bubble)}: {parts}. Without transfers and delays the batch would take {times}."
 
 
 def cuts_of(detail: str) -> tuple[int, ...]:
@@ -211,7 +212,7 @@ def _rows(
         rows.append(
             [
                 role,
-                _percent(found.shares[stage]),
+                percent(found.shares[stage]),
                 *spent,
                 *(nowrap(f"{number(value, 3)} MB") if value is not None else "–" for value in memory),
             ]
@@ -220,12 +221,9 @@ def _rows(
 
 
 def _spent(seconds: float, window_s: float) -> str:
-    return nowrap(f"{number(seconds * 1e3, 3)} ms ({_percent(seconds / window_s)})") if seconds else "–"
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.1f} %" if 0 < share < 0.0995 else f"{share * 100:.0f} %"
+    return nowrap(f"{number(seconds * 1e3, 3)} ms ({percent(seconds / window_s)})") if seconds else "–"
 
 
 def _points(share: float) -> str:
-    return f"{share * 100:.1f} %"
+    """Return a difference of two shares in percentage points, with its sign."""
+    return f"{100 * share:+.1f} points"

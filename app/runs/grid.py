@@ -248,13 +248,23 @@ def _heading(name: str, columns: Mapping[str, Column], values: Sequence[Any]) ->
         kind = "number" if name == "n" else "text"
         return {"kind": kind, "label": label, "help": help_text, "sort": SORTS.get(name)}
     if name.endswith(SD):
-        return {"kind": "number", "label": "± sd", "help": "Standard deviation over finished runs"}
+        return {"kind": "number", "label": "± sd", "help": f"Standard deviation over finished runs{_in_points(column)}"}
     if name.endswith(DIFFERENCE):
-        return {"kind": "number", "label": "Δ", "help": f"{column.label}: difference to the baseline"}
+        said = f"{column.label}: difference to the baseline{_in_points(column)}"
+        return {"kind": "number", "label": "Δ", "help": said}
     label = column.label.removesuffix(" (s)") if column.field.kind == "seconds" else column.label
     kind = "text" if any(isinstance(value, str | bool | datetime) for value in values) else "number"
     sort = None if column.step is not None or column.field.kind == "tags" else column.field.written
     return {"kind": kind, "label": label, "help": column.help, "sort": sort}
+
+
+def _in_points(column: Column) -> str:
+    """Return that differences in a column of percentages are in points."""
+    return ", in percentage points" if _is_percentage(column) else ""
+
+
+def _is_percentage(column: Column) -> bool:
+    return column.field.source == "metric" and metric(column.field.name).unit == "%" and column.field.of != "count"
 
 
 def _result_heading(results: Collection[Result]) -> dict[str, Any]:
@@ -285,8 +295,8 @@ def _cell(name: str, value: Any, columns: Mapping[str, Column]) -> Any:
     if column.field.kind == "seconds":
         sign = "" if not name.endswith(DIFFERENCE) else "+" if value >= 0 else "-"
         return sign + duration(abs(value))
-    if metric(column.field.name).unit == "%" and column.field.of != "count":
-        return f"{value:{'+' if name.endswith(DIFFERENCE) else ''}.2f}"
+    if _is_percentage(column):
+        return f"{value:+.2f} points" if name.endswith(DIFFERENCE) else f"{value:.2f}"
     return f"{value:+.4g}" if name.endswith(DIFFERENCE) else f"{value:.3g}" if name.endswith(SD) else f"{value:.5g}"
 
 

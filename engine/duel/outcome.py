@@ -22,7 +22,7 @@ from engine.analysis.tuning import Better, Spent
 from engine.duel.evidence import DuelEvidence, Tried
 from engine.duel.spec import Duel
 from engine.duel.tuning import Tuned, is_missing, tuned
-from engine.metrics import metric
+from engine.metrics import metric, unit_of_difference
 
 FAR = 0.9
 """Tests before this share of the budget give a caution."""
@@ -52,7 +52,7 @@ class DuelOutcome:
     @property
     def unit(self) -> str:
         """The unit suffix for differences of the metric."""
-        return unit_of(self.evidence.duel.metric)
+        return unit_of_difference(self.evidence.duel.metric)
 
 
 def outcome(found: DuelEvidence) -> DuelOutcome:
@@ -83,7 +83,7 @@ def outcome(found: DuelEvidence) -> DuelOutcome:
         tuned(found),
         values,
         tuple(pairs),
-        verdict(list(values), pairs, duel.margin, unit_of(duel.metric)) if known else "",
+        verdict(list(values), pairs, duel.margin, unit_of_difference(duel.metric)) if known else "",
         target,
         tuple(reached(with_failed, target, duel.budget.amount, better)) if target is not None and known else (),
         (
@@ -93,12 +93,6 @@ def outcome(found: DuelEvidence) -> DuelOutcome:
             *_cautions(found, judged),
         ),
     )
-
-
-def unit_of(name: str) -> str:
-    """Return the unit suffix for differences of a metric: ` points` for percentages."""
-    unit = metric(name).unit
-    return " points" if unit == "%" else f" {unit}" if unit else ""
 
 
 def amount_in_words(kind: str, amount: float) -> str:

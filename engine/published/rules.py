@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from engine.analysis.statistics.intervals import mean_interval
-from engine.metrics import metric
+from engine.metrics import metric, unit_of_difference
 from engine.published.readings import Readings
 
 Outcome = Literal["holds", "fails", "undecided", "not judged"]
@@ -59,7 +59,7 @@ def compared(rule: Rule, one: Mapping[int, float], other: Mapping[int, float], s
         leads if points else [100 * lead for lead in leads],
         POINTS if points else 100 * SHARE,
         words,
-        " points" if points else " %",
+        unit_of_difference(number) if points else " %",
     )
 
 

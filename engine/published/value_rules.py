@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine.analysis.statistics.intervals import equivalence, mean_interval
-from engine.metrics import metric
+from engine.metrics import metric, unit_of_difference
 from engine.published.readings import Readings, at, xs_of
 from engine.published.rules import FEWEST_SEEDS, LEVEL, Check, Kind, Outcome, Side, compared, effect, lacks, unit_of
 
@@ -27,11 +27,11 @@ class Plausible:
 
     def judge(self, readings: Readings) -> Check:
         values = [found.value for found in readings.get(self.number, ()) if self.x in (None, found.x)]
-        unit = unit_of(self.number)
-        above = effect(self, [value - self.least for value in values], 0.0, f"above {self.least:g}{unit} by", unit)
+        unit, by = unit_of(self.number), unit_of_difference(self.number)
+        above = effect(self, [value - self.least for value in values], 0.0, f"above {self.least:g}{unit} by", by)
         if self.most is None or above.outcome != "holds":
             return above
-        return effect(self, [self.most - value for value in values], 0.0, f"below {self.most:g}{unit} by", unit)
+        return effect(self, [self.most - value for value in values], 0.0, f"below {self.most:g}{unit} by", by)
 
 
 @dataclass(frozen=True)

@@ -57,20 +57,24 @@ def test_the_numbers_are_those_of_the_batch_made_by_hand(store: Store) -> None:
     basic.write_spans(store, run_id, hand_made())
     shown = words(section(run_id))
     for number in (
-        "<strong>41 %</strong>",
-        "<strong>33 %</strong>",
-        "<strong>38 %</strong>",
+        "<strong>41.0 %</strong>",
+        "<strong>33.3 %</strong>",
+        "<strong>36.0 %</strong>",
         "<strong>5.6 %</strong>",
         "<strong>1.18</strong>",
     ):
         assert number in shown
-    assert "at most 1.25 × serial execution" in shown
-    assert ("Bubble 41.0 %: schedule 28.1 %, unequal stages 5.1 %, transfers and delays 7.9 %.") in shown
+    assert "at most 1.28 × serial execution" in shown
+    assert (
+        "Bubble 41.0 %: 33.3 % for equal stages, +2.6 points for the durations of these stages and micro-batches, "
+        "+5.0 points for transfers and delays."
+    ) in shown
     assert "would take 82 instead of 89 ms" in shown
-    for cell in ("40 %", "42 ms (47 %)", "6 ms (6.7 %)", "41 ms (46 %)", "96.5 MB", "48.2 MB", "950 MB"):
+    for cell in ("40.0 %", "42 ms (47.2 %)", "6 ms (6.7 %)", "41 ms (46.1 %)", "96.5 MB", "48.2 MB", "950 MB"):
         assert cell in shown
     assert "Raise splits to 4: equal stages then idle 20 %" in shown
-    assert "The net was cut by measured time: cut=1." in shown
+    assert "schedule alone leaves stages idle 33.3 % of the time" in shown, "the ideal bubble, as in its tile"
+    assert "The net was cut by measured time: cut=1. These shares were measured before training" in shown
 
 
 def test_a_batch_is_chosen_by_its_link_the_last_complete_one_without_and_its_least_time_is_drawn(store: Store) -> None:

@@ -180,7 +180,7 @@ def test_values_are_cut_at_the_budget_and_early_tests_told(home: Home) -> None:
     own = found.of("judging", 1)[0]
     assert own.at and (own.at.spent, own.value) == (4, labs.usual("Parameter server", 0.03, 0, 1.0))
     told = outcome(found)
-    assert told.verdict.startswith("Hogwild! is ahead of Parameter server by 2.9")
+    assert told.verdict.startswith("Hogwild! is ahead of Parameter server by 2.9") and " points (" in told.verdict
     assert told.target == 89.0 and [len(each.spent) for each in told.reached] == [5, 5]
     assert any("Best learning rate of Hogwild! is the largest of the grid (0.1)" in each for each in told.cautions)
     assert not any("work" in each for each in told.cautions), "each recorded the same"

@@ -78,6 +78,8 @@ def test_passes_count_the_samples_of_all_trainers() -> None:
         seen = [point.passes for point in steps if point.passes is not None]
         assert seen == sorted(seen)
         assert len(seen) == 30
+        stale = [point for point in other.points if point.name == "perf/staleness"]
+        assert [(point.step, point.passes) for point in stale] == [(point.step, point.passes) for point in steps]
         assert other.done == other.total == 2 * 1437
 
 

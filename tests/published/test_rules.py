@@ -137,6 +137,8 @@ def test_a_floor_of_plausibility_is_judged_by_an_interval(values: tuple[float, .
         readings({"": {1: (0, 0, 0), 10: values}}, "test/accuracy")
     )
     assert (found.kind, found.outcome) == ("floor", outcome)
+    if len(values) > 1:
+        assert f"above 90 % by {sum(values) / 3 - 90:.4g} points (" in found.numbers, "a difference of percentages"
 
 
 def test_growth_floors_and_crossings_are_judged_where_points_and_seeds_are_enough() -> None:

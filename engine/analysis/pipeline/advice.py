@@ -88,7 +88,7 @@ def advice(measures: Measures, settings: Settings, best: SpeedupBound, slower: S
         return f"{full}. The hardware is the limit: use fewer stages, or a core or GPU for each."
     costly = (1 - 1 / slower.times) * (1 - measures.bubble) if slower and slower.times >= COSTLY else 0.0
     losses = {
-        "schedule": measures.of_schedule,
+        "schedule": measures.ideal,
         "unevenness": measures.of_unevenness,
         "waiting": measures.of_waiting,
         "costly": costly,
@@ -111,7 +111,7 @@ def _more_splits(measures: Measures, settings: Settings) -> str:
     lost, stages = (
         (
             f"With {_counted(measures.splits, 'split')} the schedule alone leaves stages idle "
-            f"{_percent(measures.of_schedule)} of the time"
+            f"{_percent(measures.ideal)} of the time"
         ),
         len(measures.shares),
     )
@@ -182,8 +182,13 @@ def _less_waiting(measures: Measures, settings: Settings) -> str:
     )
 
 
+def percent(share: float) -> str:
+    """Return a share of time as a percentage with one decimal, as everywhere on the page of a batch."""
+    return f"{share * 100:.1f} %"
+
+
 def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
+    return percent(share).replace(".0 %", " %")
 
 
 def _counted(count: int, noun: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.pipelining.schedules import Schedule
-from engine.pipelining.simulation import makespan, play, speed_up_bound
+from engine.pipelining.simulation import makespan, play
 from engine.recorder import Span
 
 WORK = ("forward", "backward")
@@ -53,9 +53,10 @@ class BatchSpans:
 class Measures:
     """The measures of one complete batch; tuples have an entry per stage, shares are from 0 to 1.
 
-    `bubble` is the idle share of stage time, the sum of three parts: `of_schedule`, the idle share of equal stages;
-    `of_unevenness`, the addition by the measured durations; `of_waiting`, the difference between the measured time and
-    the minimum (`least_s`): transfers and delays.
+    `bubble` is the idle share of stage time, the sum of three parts: `ideal`, the bubble of equal stages;
+    `of_unevenness`, the difference to it of the batch's bubble without transfers and delays (`bound_bubble`, in
+    `least_s`), negative where unequal micro-batches or updates fill it; and `of_waiting`, the addition by transfers
+    and delays.
     """
 
     splits: int
@@ -67,11 +68,6 @@ class Measures:
     """Neither busy nor moving; sending that overlaps other work still counts in `moving_s`."""
     shares: tuple[float, ...]
     bubble: float
-    of_schedule: float
-    of_unevenness: float
-    of_waiting: float
-    bound: float
-    """Maximum speed-up of stages with these forwards and backwards over serial execution, for equal micro-batches."""
 
     @property
     def ideal(self) -> float:
@@ -79,9 +75,22 @@ class Measures:
         return ideal_bubble(len(self.shares), self.splits)
 
     @property
+    def bound(self) -> float:
+        """Maximum speed-up of this batch's stages over serial execution: without transfers and delays."""
+        return sum(self.busy_s) / self.least_s
+
+    @property
     def bound_bubble(self) -> float:
         """The bubble at this bound."""
         return 1 - self.bound / len(self.shares)
+
+    @property
+    def of_unevenness(self) -> float:
+        return self.bound_bubble - self.ideal
+
+    @property
+    def of_waiting(self) -> float:
+        return self.bubble - self.bound_bubble
 
     @property
     def at_work(self) -> float:
@@ -112,23 +121,15 @@ def measure(batch: BatchSpans, schedule: Schedule) -> Measures:
     busy, moving = _covered(batch, BUSY), _covered(batch, MOVING)
     forward, backward = durations(batch, "forward"), durations(batch, "backward")
     work = [sum(ahead) + sum(back) for ahead, back in zip(forward, backward, strict=True)]
-    least = makespan(schedule, forward, backward, updates(batch))
-    bubble = 1 - sum(busy) / (stages * window)
-    of_waiting = min(bubble, max(0.0, 1 - least / window))
-    of_schedule = min(bubble - of_waiting, sum(work) * (stages - 1) / splits / (stages * window))
     return Measures(
         splits=splits,
         window_s=window,
-        least_s=least,
+        least_s=min(window, makespan(schedule, forward, backward, updates(batch))),  # torch may use another order
         busy_s=tuple(busy),
         moving_s=tuple(moving),
         waiting_s=tuple(window - spent for spent in _covered(batch, (*BUSY, *MOVING))),
         shares=tuple(spent / sum(work) for spent in work),
-        bubble=bubble,
-        of_schedule=of_schedule,
-        of_unevenness=bubble - of_waiting - of_schedule,
-        of_waiting=of_waiting,
-        bound=speed_up_bound(schedule, list(map(sum, forward)), list(map(sum, backward)), splits),
+        bubble=1 - sum(busy) / (stages * window),
     )
 
 

@@ -19,7 +19,7 @@ from engine.analysis.seedings import mixture
 from engine.analysis.statistics.confidence import student
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
 from engine.analysis.statistics.intervals import Interval, mean_interval, slope
-from engine.metrics import metric
+from engine.metrics import metric, unit_of_difference
 from engine.registry import experiment_title
 from engine.store.records import RunRow
 
@@ -169,7 +169,7 @@ def price_in_words(found: Price, name: str, runs: Sequence[Stale]) -> str:
     that may explain it.
     """
     known, change = metric(name), found.change
-    unit = {"%": " points", "": ""}.get(known.unit, f" {known.unit}")
+    unit = unit_of_difference(name)
     count = f"{change.count} runs"
     if not found.direction:
         both = f"{change.mean:+.2g}{unit} per update, 95 % interval {change.low:+.2g} to {change.high:+.2g}"

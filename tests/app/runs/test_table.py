@@ -256,6 +256,9 @@ def test_the_baseline_stands_on_top_with_differences_to_it(home: Home, seeds: li
     assert chosen["test/accuracy.best difference"][other] == 50.0 - 97.0
     assert "test/accuracy.best difference" not in framed(columns=["test/accuracy.best"], differences="false")
     assert "Baseline run 99 doesn't exist" in said(page(baseline="99"))
+    drawn = page(columns=["test/accuracy.best"], baseline=str(seeds[1]), fold="false")
+    (row,) = [row for row in rows_of(drawn) if row["key"] == f"run-{seeds[0]}"]
+    assert "-1.00 points" in row["cells"], "percentages differ by points"
 
 
 def test_groups_are_compared_with_the_whole_group_of_the_baseline(home: Home, seeds: list[int], store: Store) -> None:
