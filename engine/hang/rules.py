@@ -68,8 +68,9 @@ class RunState:
 
     def goes_on(self, rank: RankState) -> bool:
         """Return whether a quiet rank works, or waits for something outside the run that may take long."""
-        is_slow = rank.state not in ("stopped", "dead") and rank.since_s < self.outside_s
-        return rank.works or (is_slow and self.doing[rank.rank].is_outside)
+        may_be_slow = rank.state not in ("stopped", "dead") and rank.since_s < self.outside_s
+        is_loading = not self.started and rank.state == "disk wait"
+        return rank.works or (may_be_slow and (is_loading or self.doing[rank.rank].is_outside))
 
 
 def judge(picture: RunState) -> Verdict:

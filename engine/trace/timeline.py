@@ -91,7 +91,7 @@ class RunTrace:
         """By rank and lane: what the thread did, without gaps inside an operation, in order of time."""
         entries = self.entries
         timed = np.flatnonzero(entries["left_ns"] > entries["entered_ns"])
-        lanes = self.ranks[timed] * 256 + entries["lane"][timed].astype(np.int64)
+        lanes = self.ranks[timed].astype(np.int64) * 256 + entries["lane"][timed]
         order = timed[np.lexsort((entries["depth"][timed], entries["entered_ns"][timed], lanes))]
         of_thread = np.split(order, np.flatnonzero(np.diff(np.sort(lanes))) + 1)
         return {

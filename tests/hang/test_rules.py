@@ -259,6 +259,13 @@ def test_before_all_are_ready_the_missing_one_has_not_joined() -> None:
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "not joined")
 
 
+def test_a_rank_that_loads_from_a_slow_disk_while_it_starts_is_waited_for() -> None:
+    ranks = {"trainer1": [operation("barrier", "ready", EVERYBODY)], "trainer2": []}
+    slow = {"state": "disk wait"}
+    assert verdict(ranks, started=False, trainer2=slow) == ("WAITING", "trainer2", "work")
+    assert verdict(ranks, 301.0, started=False, trainer2=slow) == ("HUNG", "trainer2", "disk wait")
+
+
 def test_waits_are_followed_to_their_ends_and_cycles_are_found() -> None:
     graph: dict[int, set[int]] = {0: {1}, 1: {2, 3}, 2: set(), 3: {0}}
     assert roots(graph, 0) == {2} and roots(graph, 2) == {2}

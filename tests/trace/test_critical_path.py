@@ -477,6 +477,15 @@ def test_a_stage_waits_for_the_neighbour_it_receives_from_next_not_for_the_last_
     ]
 
 
+def test_ranks_beyond_the_first_hundred_are_told_apart() -> None:
+    ranks = [[traced("compute", 0, 10 + rank)] for rank in range(300)]
+    trace = traced_run(" ".join(f"trainer{rank}" for rank in range(300)), ranks)
+    assert {thread: did.end_ns for thread, did in trace.threads.items()} == {
+        (rank, 0): [(10 + rank) * 1_000] for rank in range(300)
+    }
+    assert own_work(trace, 0, 1_000_000) == [(10 + rank) * 1_000 for rank in range(300)]
+
+
 # ---- reference, and what is not traced
 
 

@@ -72,11 +72,12 @@ class AgentService:
                 is_late = observer not in self.waiting and time.monotonic() - heard_at > self.config.timeout_s
                 if is_late and not self.done.is_set():
                     role = self.config.observer_roles[observer]
+                    others = " and ".join(self.config.observer_roles[other] for other in sorted(self.waiting))
+                    waiting = f", and {others} {'waits' if len(self.waiting) == 1 else 'wait'} for it" if others else ""
                     raise RunFailed(
                         f"{role} sent no request for {self.config.timeout_s:g} s (timeout_s) in round "
-                        f"{self.agent.episode + 1}, and the others wait for it. Its environment may "
-                        "hang: check its log, or raise timeout_s if a step of "
-                        f"{self.config.environment} takes that long."
+                        f"{self.agent.episode + 1}{waiting}. Its environment may hang: check its log, or raise "
+                        f"timeout_s if a step of {self.config.environment} takes that long."
                     )
 
     def _report(self) -> None:

@@ -3,6 +3,7 @@ an observer falls out.
 """
 
 import statistics
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.errors import RankFailed
+from engine.errors import RankFailed, RunFailed
 from engine.experiments.batched_reinforce.agent_service import AgentService
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.messages import MessageLayout
@@ -19,7 +20,7 @@ from engine.experiments.batched_reinforce.reinforce import Agent
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request
-from engine.runtime.worker.ranks import LocalRanks, Ranks
+from engine.runtime.worker.ranks import LocalRanks, Rank, Ranks
 from engine.runtime.worker.sink import MemorySink
 from tests.experiments.batched_reinforce import reinforce_functions as functions
 from tests.experiments.grids import grid
@@ -199,9 +200,32 @@ def test_a_killed_observer_ends_the_run_with_its_name(tmp_path: Path, transport:
 @pytest.mark.processes
 def test_a_stopped_observer_ends_the_run_with_its_name_in_time(tmp_path: Path) -> None:
     with pytest.raises(
-        RankFailed, match=r"observer2 sent no request for 8 s \(timeout_s\) in round 1, and the others wait for it"
+        RankFailed,
+        match=r"observer2 sent no request for 8 s \(timeout_s\) in round 1, and observer1 and observer3 wait for it",
     ):
         fall(config_of(transport="shared_memory", timeout_s=8), tmp_path, "stop")
+
+
+@pytest.mark.ranks
+def test_nobody_is_said_to_wait_for_a_silent_observer_while_the_others_play() -> None:
+    config, said = config_of(mode="per_call", timeout_s=8), list[str]()
+
+    def answer(rank: Rank) -> None:
+        service = AgentService(rank, Agent(rank, config, kind_of(config.environment)))
+        for waiting in ([], [0], [0, 2]):
+            service.heard_at[1] = time.monotonic() - 9
+            service.waiting = dict.fromkeys(waiting, lambda answer, vector: None)
+            with pytest.raises(RunFailed) as failure:
+                service._check_observers()
+            said.append(str(failure.value).partition(". ")[0])
+
+    LocalRanks(config.roles[:1]).run(answer)
+    silent = "observer2 sent no request for 8 s (timeout_s) in round 1"
+    assert said == [
+        silent,
+        f"{silent}, and observer1 waits for it",
+        f"{silent}, and observer1 and observer3 wait for it",
+    ]
 
 
 @pytest.mark.processes
