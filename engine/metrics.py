@@ -140,7 +140,7 @@ METRICS = {
         ),
         Metric(
             LAST_EPISODES,
-            "Reward of the last 100 episodes",
+            "Mean reward of the last 100 episodes",
             "",
             "max",
             "Mean reward of the last 100 episodes of all ranks; of all episodes while there are fewer.",

@@ -90,7 +90,8 @@ def made(
         ),
         (
             made("batched_reinforce", "quick", {LAST_EPISODES: 9.4}, {LAST_EPISODES: 396.0}),
-            "Collapsed: reward of the last 100 episodes fell from 396 to 9.4, no more than random actions get (22.5).",
+            "Collapsed: mean reward of the last 100 episodes fell from 396 to 9.4, no more than random actions get "
+            "(22.5).",
         ),
     ],
 )

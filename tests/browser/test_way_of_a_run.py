@@ -102,8 +102,8 @@ def drawn(page: Page, *curves: str) -> None:
 
 
 def legend(page: Page) -> None:
-    expect(page.locator("[data-metric='charts/episodic_return'] .legend")).to_contain_text(
-        "Solved at 475", timeout=RUN_MS
+    expect(page.locator("[data-metric='charts/episodic_return_last_100'] .legend")).to_contain_text(
+        "Target: 475", timeout=RUN_MS
     )
 
 

@@ -580,7 +580,7 @@ def plain(html: str) -> str:
         (
             "batched_reinforce",
             {REWARD: [20.0, 100.0, 500.0, 480.0], LAST_EPISODES: [60.0, 400.0, 392.0]},
-            "reward of the last 100 episodes 392 (last)",
+            "mean reward of the last 100 episodes 392 (last)",
             392.0,
         ),
         (
