@@ -10,7 +10,7 @@ from engine.registry import experiment
 from engine.store import Reader, Run, Store
 from engine.store.runs.commands import checked_name
 from engine.store.runs.idempotency_keys import LaunchKey
-from engine.system.checkpoint_state import last_checkpoint
+from engine.system.checkpoint_state import last_checkpoint, why_not_own
 from engine.system.machine import demand
 
 PAGE_TIMEOUT_S = 2.0
@@ -82,9 +82,11 @@ def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEO
     Raises NoSuchRun, WrongStatus for an active or finished run, NoCheckpoint, and the errors of `launch`.
     """
     with Reader.open(home, timeout_s=timeout_s) as reader:
-        run = reader.runs.one(run_id)
-    if refusal := why_not_resumable(home, run):
-        raise refusal
+        run, found = reader.runs.one(run_id), last_checkpoint(home.run_folder(run_id))
+        if refusal := why_not_resumable(home, run):
+            raise refusal
+        if found and (lacking := reader.runs.why_behind(run_id, found.steps)):
+            raise NoCheckpoint(f"Run {run_id} can't be resumed: {lacking}")
     return _launch_again(home, run, owner, timeout_s, resumes=True)
 
 
@@ -136,6 +138,6 @@ def why_not_resumable(home: Home, run: Run) -> EngineError | None:
         return NoCheckpoint(f"{no} the experiment {run.experiment} has no checkpoints. Retry it instead.")
     if other_rule := seeding.why_not_resumable(run.seeding):
         return WrongStatus(f"{no} {other_rule}")
-    if last_checkpoint(home.run_folder(run.id)) is None:
-        return NoCheckpoint(f"{no} it has no checkpoint. Launch it again with a shorter checkpoint_every_s.")
+    if why := why_not_own(run, last_checkpoint(home.run_folder(run.id))):
+        return NoCheckpoint(f"{no} {why}")
     return None

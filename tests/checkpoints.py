@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 
+from engine.home import Home
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
 from engine.runtime.worker.checkpoints import Checkpoints
+from engine.store import Reader
 
 
 def saver(folder: Path, run: str = "", **options: Any) -> Checkpoints:
@@ -22,6 +24,12 @@ def saver(folder: Path, run: str = "", **options: Any) -> Checkpoints:
 def lay(folder: Path, step: int, *, time_s: float = 1.0, run: str = "", steps: Mapping[int, int] | None = None) -> None:
     """Write a checkpoint without tensors."""
     assert saver(folder, run).save({}, step=step, passes=step / 10, time_s=time_s, steps=steps or {})
+
+
+def lay_of(home: Home, run_id: int, step: int, **more: Any) -> None:
+    """Write a checkpoint into a run's folder that names it."""
+    with Reader.open(home) as reader:
+        lay(home.run_folder(run_id), step, run=reader.runs.one(run_id).uid, **more)
 
 
 def lay_former(folder: Path, step: int, *, time_s: float = 1.0, beside: float | None = None) -> None:

@@ -11,6 +11,7 @@ from app.ui.html import as_text, nowrap, run_link, table, wide
 from engine.errors import EngineError
 from engine.home import Home
 from engine.system.cleanup import Cleared
+from engine.system.run_files import aside_of
 from engine.upkeep.leftover import Kind, Leftover
 from engine.upkeep.leftovers import clean
 
@@ -85,7 +86,7 @@ def _plan(ours: Sequence[Leftover]) -> Iterator[str]:
             size_ = sum(one.size_bytes or 0 for one in ours if one.kind == kind)
             held = f" ({size(size_)})" if size_ else ""
             yield as_text(
-                f"{count:,} {name if count == 1 else names}{held} will be {way.format(aside=Home.find().aside)}."
+                f"{count:,} {name if count == 1 else names}{held} will be {way.format(aside=aside_of(Home.find()))}."
             )
 
 

@@ -49,12 +49,13 @@ def restore_command(file: Path, unchecked: bool, owner: str, as_json: bool) -> N
     """Replace the store by a copy of FILE, after checking its checksum, schema and integrity.
 
     Refused while a runner or a run is active. The previous store, and the folders of runs that are not in FILE, are
-    moved to aside/ in the home and never deleted. Runs that were running when FILE was made are marked as lost by the
-    next runner.
+    kept in aside/ of the home (folders: of runs/ if that is on another file system) and never deleted. Runs that were
+    running when FILE was made are marked as lost by the next runner.
     """
     done = restore(Home.find(), file.expanduser().absolute(), by=owner, unchecked=unchecked)
     if as_json:
         print_json(done)
     else:
-        more = f", with {done.folders:,} folders of runs that are not in the backup" if done.folders else ""
-        click.echo(f"Restored {file.name}: {done.runs:,} runs. The previous store is in {done.aside}{more}.")
+        more = f", and {done.folders:,} folders of runs that are not in the backup in {done.folders_in}"
+        kept = f"The previous store is in {done.aside}{more if done.folders else ''}."
+        click.echo(f"Restored {file.name}: {done.runs:,} runs. {kept}")

@@ -25,6 +25,8 @@ class JobSpec(BaseModel):
     version: str
     """Version of the runner."""
     run_id: int
+    run_uid: str = ""
+    """Random id of the run, which its checkpoints name."""
     cluster: str
     experiment: str
     config: dict[str, Any]

@@ -90,6 +90,7 @@ def execute_job(path: str) -> None:
         spec.end_when_hung,
         lambda: (folder.run / RESUMED if spec.resumes else None, spec.time_before_s),
         partial(further_nodes, folder, spec.nodes - 1, spec.interface) if spec.nodes > 1 else None,
+        spec.run_uid,
     )
     stopped = partial(_stopped, switch)
     status, cause, error = execution.outcome(stopped)

@@ -7,7 +7,7 @@ from engine.errors import EngineError
 from engine.registry import experiment
 from engine.store import Store
 from engine.store.records import Run
-from engine.system.checkpoint_state import last_checkpoint
+from engine.system.checkpoint_state import last_checkpoint, why_not_own
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ def _can_resume(store: Store, run: Run) -> bool:
     try:
         if not experiment(run.experiment).resumable or seeding.why_not_resumable(run.seeding):
             return False
-        return last_checkpoint(store.db.home.run_folder(run.id)) is not None
+        found = last_checkpoint(store.db.home.run_folder(run.id))
+        return found is not None and not (why_not_own(run, found) or store.read.runs.why_behind(run.id, found.steps))
     except EngineError:
         return False

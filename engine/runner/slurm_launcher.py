@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from engine import __version__, seeding
+from engine import __version__
 from engine.cluster.machines import machine_for
 from engine.cluster.targets import Cluster
 from engine.errors import ConfigError, NoCheckpoint, RunnerError
@@ -21,8 +21,8 @@ from engine.jobs.slurm import SlurmRefused, SlurmUnavailable
 from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import Run
-from engine.system.checkpoint_state import take_checkpoint
-from engine.system.run_files import opened_within
+from engine.system.checkpoint_state import go_on_from_parent
+from engine.system.run_files import opened_within, vacate
 
 
 class JobRefused(RunnerError):
@@ -50,6 +50,9 @@ class SlurmLauncher:
         try:
             machine_for(self._home, run.terms)  # the cluster may have changed since the launch
             check_owner(target.jobs)
+            if not folder.run.exists() and (found := vacate(self._home, run.id)):
+                words = f"Files of another run of this number are in {found}."
+                self._store.runs.add_event(run.id, "folder moved", "runner", words)
             folder.create(self._spec(target, run, folder))
             if target.by_hand:
                 self._store.cluster_jobs.submitted(job, BY_HAND)
@@ -103,6 +106,7 @@ class SlurmLauncher:
             end_when_hung=run.terms.end_when_hung,
             data_folder=str(target.data_folder),
             host_network_refused=self._store.read.quotas.why_no_listening("host"),
+            run_uid=run.uid,
             resumes=resumed is not None,
             time_before_s=resumed or 0.0,
             interface=target.interface or "",
@@ -110,14 +114,6 @@ class SlurmLauncher:
 
     def _resumed(self, run: Run, folder: JobFolder) -> float | None:
         """Give the job the checkpoint of the run that this one resumes; return the training time up to it."""
-        if run.parent_id is None or not run.resumes:
+        if go_on_from_parent(self._store, run, folder.run) is None:
             return None
-        if other_rule := seeding.why_not_resumable(self._store.read.runs.one(run.parent_id).seeding):
-            raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
-        folder.run.mkdir(mode=0o700, parents=True, exist_ok=True)
-        taken = take_checkpoint(self._home.run_folder(run.parent_id), folder.run)
-        if taken is None:
-            raise NoCheckpoint(f"The checkpoint of run {run.parent_id}, which this run resumes, no longer exists.")
-        _, found = taken
-        self._store.worker.go_on_from_parent(run.id, step=found.step, time_s=found.time_s, steps=found.steps)
         return self._store.read.runs.one(run.id).time_before_s

@@ -237,6 +237,10 @@ class Run:
     pinned_by: str | None = None
     archived_by: str | None = None
     seeding: int = SEEDING
+    uid: str = ""
+    """Random id, which its checkpoints name: a number can be reused after a restore."""
+    resumed_uid: str = ""
+    """The random id that the checkpoint named which it resumed from."""
 
     @property
     def target(self) -> str:

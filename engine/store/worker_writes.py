@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.errors import WrongStatus
+from engine.errors import NoCheckpoint, WrongStatus
 from engine.recorder import Point
 from engine.seeding import SEEDING
 from engine.store.connection import WriteConnection
@@ -65,10 +65,12 @@ class WorkerCommands:
             self.db.touch(run_id)
 
     def go_on_from_parent(
-        self, run_id: int, *, step: int, time_s: float, steps: Mapping[int, int] | None = None
+        self, run_id: int, *, step: int, time_s: float, steps: Mapping[int, int] | None = None, uid: str = ""
     ) -> bool:
         """Copy the parent's curves up to a checkpoint into a run; False, and nothing written, if it has them already or
-        has no parent. `steps` are the last steps of the ranks that recorded independently of the one that saved it.
+        has no parent. `steps` are the last steps of ranks that it includes, `uid` the run that it names.
+
+        Raises NoCheckpoint if the store lacks points that the checkpoint includes.
         """
         row = self.db.row(
             "SELECT parent_id FROM runs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM events WHERE run_id = ?1 AND kind "
@@ -77,9 +79,11 @@ class WorkerCommands:
         )
         if row is None or (parent_id := row["parent_id"]) is None:
             return False
+        if lacking := self._runs.why_behind(parent_id, steps or {}):
+            raise NoCheckpoint(f"Run {parent_id} can't be resumed: {lacking}")
         taking = take_over(self.db, run_id, parent_id, step=step, time_s=time_s, steps=steps or {})
         with taking as (connection, time_s):
-            connection.execute("UPDATE runs SET time_before_s = ? WHERE id = ?", [time_s, run_id])
+            connection.execute("UPDATE runs SET time_before_s = ?, resumed_uid = ? WHERE id = ?", [time_s, uid, run_id])
             self._changes.note_event(run_id, RESUMES, "worker", f"run {parent_id} at step {step:,}")
             self.db.touch(run_id)
         return True

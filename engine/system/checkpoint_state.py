@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from engine import seeding
+from engine.errors import NoCheckpoint
 from engine.home import flush
+from engine.store import Store
+from engine.store.records import Run
+from engine.store.timestamps import now
 
 CHECKPOINT, RESUMED, FORMER_POSITION = "checkpoint.pt", "resumed.pt", "checkpoint.json"
 POSITION = "position"
@@ -22,6 +27,9 @@ PARTS = f"checkpoint-*{PART}"
 """Names of checkpoints that are not published yet."""
 LAST_STEP = 2**53
 """Stands for an unknown step, where the time alone tells which points a checkpoint includes."""
+
+
+FOREIGN = "the checkpoint in its folder is that of another run. Retry it, which repeats it from the start."
 
 
 @dataclass(frozen=True)
@@ -33,9 +41,7 @@ class Checkpoint:
     time_s: float
     saved_at: str
     steps: Mapping[int, int] = field(default_factory=dict)
-    """The last step that it includes of each rank that records independently of the one that saved it; of others, time
-    and step tell.
-    """
+    """The last step of ranks that it includes; of other ranks, time and step tell which points it includes."""
     run: str = ""
     """Random id of the run that saved it; empty for one of an earlier version."""
     is_former: bool = False
@@ -47,6 +53,22 @@ def last_checkpoint(folder: Path) -> Checkpoint | None:
     return position_of(folder / CHECKPOINT)
 
 
+def why_not_own(run: Run, found: Checkpoint | None) -> str:
+    """Return why a run can't resume from what its folder has as checkpoint; empty if it can.
+
+    One of an earlier version names no run: it must have been saved during the run or, by the run that it resumed,
+    before.
+    """
+    if found is None:
+        return "it has no checkpoint. Launch it again with a shorter checkpoint_every_s."
+    if found.is_former:
+        begun = "" if run.resumes and run.parent_id else run.begun_at or ""
+        is_own = begun <= found.saved_at <= (run.ended_at or now())
+    else:
+        is_own = bool(found.run) and found.run in (run.uid, run.resumed_uid)
+    return "" if is_own else FOREIGN
+
+
 def position_of(path: Path) -> Checkpoint | None:
     """Return the position of a checkpoint, None if the file is missing or damaged."""
     try:
@@ -56,6 +78,24 @@ def position_of(path: Path) -> Checkpoint | None:
         return _former_position(values, json.loads(path.with_name(FORMER_POSITION).read_text()))
     except Exception:  # a damaged pickle raises anything
         return None
+
+
+def go_on_from_parent(store: Store, run: Run, folder: Path) -> Path | None:
+    """Give a run the curves and the checkpoint of the run that it resumes; return the checkpoint, None for a run that
+    resumes none. Raises NoCheckpoint.
+
+    The curves come first: a run that ends between the two has no checkpoint, and its parent can be resumed again.
+    """
+    if run.parent_id is None or not run.resumes:
+        return None
+    parent, source = store.read.runs.one(run.parent_id), store.db.home.run_folder(run.parent_id)
+    found = last_checkpoint(source)
+    why = seeding.why_not_resumable(parent.seeding) or why_not_own(parent, found)
+    if why or found is None:
+        raise NoCheckpoint(f"Run {parent.id} can't be resumed: {why}")
+    store.worker.go_on_from_parent(run.id, step=found.step, time_s=found.time_s, steps=found.steps, uid=found.run)
+    take_checkpoint(source, folder)
+    return folder / RESUMED
 
 
 def take_checkpoint(source: Path, target: Path) -> tuple[Path, Checkpoint] | None:

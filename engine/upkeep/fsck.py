@@ -12,6 +12,7 @@ from engine.store import ALIVE, Reader, Run, Store
 from engine.store.curves.arrivals import unfinished
 from engine.store.maintenance import integrity
 from engine.system.liveness_lock import lives
+from engine.system.run_files import aside_of
 from engine.system.runner_process import is_running
 from engine.transfer.import_process import clear_killed, is_importing
 from engine.upkeep.leftover import Kind, Leftover
@@ -142,7 +143,9 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
         yield Trouble("processes", sentence, "Ends them.", mend=partial(_clean, home, left))
     if strays := found.get("folder"):
         sentence = f"Run folders without a run in the store: {_ids([int(Path(one.name).name) for one in strays])}."
-        yield Trouble("orphan folders", sentence, f"Moves them to {home.aside}.", mend=partial(_clean, home, strays))
+        yield Trouble(
+            "orphan folders", sentence, f"Moves them to {aside_of(home)}.", mend=partial(_clean, home, strays)
+        )
     with_job = reader.cluster_jobs.run_ids()  # their files are still on the way
     for run_id, count in integrity.logs_of(reader).items():
         if run_id not in with_job and not home.run_folder(run_id).is_dir():

@@ -20,7 +20,7 @@ from engine.store.curves.arrivals import hidden
 from engine.store.maintenance.integrity import Stint, stints_of_pids
 from engine.store.records import Status
 from engine.system.processes import boot_id, is_foreign
-from engine.system.run_files import is_meeting_file
+from engine.system.run_files import ASIDE, is_meeting_file
 from engine.system.shm_segments import held, maker_of
 from engine.upkeep.backups import LOCK, PART, SUM
 from engine.upkeep.leftover import Leftover
@@ -36,7 +36,7 @@ def left_folders(home: Home, reader: Reader) -> Iterator[Leftover]:
     found = _listed(home.path / "runs")  # before reading the ids, as a later folder belongs to a new run
     known = {str(run_id) for ids in [reader.runs.statuses(), *hidden(reader.db)] for run_id in ids}
     for path in found:
-        if path.name in known or not _is_old(path):
+        if path.name in known or path.name == ASIDE or not _is_old(path):
             continue
         if path.name.isdecimal() and path.is_dir():
             yield Leftover("folder", str(path), "No run of this store uses this folder.", _size_of(path))

@@ -11,6 +11,7 @@ from engine.store.timestamps import now
 from engine.system.cleanup import Cleared
 from engine.system.logs import note_for_runner
 from engine.system.processes import end_these
+from engine.system.run_files import put_aside
 from engine.system.shm_segments import SHARED
 from engine.upkeep.left_files import left_files, left_folders, left_segments
 from engine.upkeep.left_processes import left_processes
@@ -79,9 +80,8 @@ def _end(found: list[Leftover]) -> Iterator[Outcome]:
 def _put_aside(home: Home, found: list[Leftover]) -> list[Outcome]:
     if not found:
         return []
-    aside = home.aside / f"orphans-{now().replace(':', '-')}"
-    aside.mkdir(mode=0o700, parents=True)
-    return [_tried(one, lambda path: path.rename(aside / path.name)) for one in found]
+    occasion = f"orphans-{now().replace(':', '-')}"
+    return [_tried(one, lambda path: put_aside(home, path, occasion)) for one in found]
 
 
 def _tried(one: Leftover, change: Callable[[Path], object]) -> Outcome:

@@ -14,13 +14,17 @@ from engine.home import Home, flush
 from engine.store import ALIVE, ENDED, Reader, Store
 from engine.store.access.accounts import Account
 from engine.store.access.accounts_mark import is_marked, mark
-from engine.store.maintenance.backup_copy import examine_copy, run_ids
+from engine.store.curves.arrivals import count_from, last_id
+from engine.store.maintenance.backup_copy import empty_log, examine_copy, run_ids
 from engine.store.timestamps import now
 from engine.system.liveness_lock import lives
+from engine.system.run_files import put_aside
 from engine.upkeep.backups import check_sum
 
 TAKE_S = 0.5
 SCHEMA_S = 30.0
+DIGITS = 15
+"""Most digits of a number that a run can have had."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,11 @@ class Restored:
 
     runs: int
     aside: Path
-    """Folder with the previous store, and the folders of runs that are not in the backup."""
+    """Folder with the previous store."""
     folders: int
-    """Number of these run folders."""
+    """Number of folders of runs that are not in the backup."""
+    folders_in: Path | None
+    """Where they are now; None if there are none."""
 
 
 def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Restored:
@@ -49,17 +55,25 @@ def restore(home: Home, backup: Path, *, by: str, unchecked: bool = False) -> Re
     with _alone(home):
         _no_run_is_on(home)
         accounts = _accounts(home)
-        aside = home.aside / f"restore-{now().replace(':', '-')}"
+        occasion = f"restore-{now().replace(':', '-')}"
         made = Home(home.restoring)
         try:
-            _prepare(made, backup, by, accounts)
-            if is_marked(made):
-                mark(home)  # before its accounts are replaced
-            _swap(home, made.database, aside)
+            _prepare(made, backup, by, accounts, _highest_number(home))
+            with (
+                _store_kept(home, occasion) as aside,
+                _strangers_aside(home, made.database, occasion) as moved,
+            ):
+                if is_marked(made):
+                    mark(home)  # before its accounts are replaced
+                _switch(home, made.database, aside)
+        except OSError as error:
+            raise StoreError(
+                f"{error.filename} can't be moved or copied: {error.strerror}. The store and the run folders are as "
+                "before; mend that, and restore again."
+            ) from error
         finally:
             shutil.rmtree(made.path, ignore_errors=True)
-        folders = _put_aside_strangers(home, aside)
-    return Restored(runs, aside, folders)
+    return Restored(runs, aside, len(moved), moved[0].parent if moved else None)
 
 
 @contextmanager
@@ -103,31 +117,79 @@ def _accounts(home: Home) -> list[Account]:
     return []
 
 
-def _prepare(made: Home, backup: Path, by: str, accounts: Sequence[Account]) -> None:
+def _highest_number(home: Home) -> int:
+    """Return the highest number that any run of the home has had, by its store and its folders: none is used again."""
+    numbers = [int(path.name) for path in _numbered(home) if len(path.name) <= DIGITS]
+    with suppress(StoreError), Reader.open(home) as reader:
+        numbers.append(last_id(reader.db))
+    return max(numbers, default=0)
+
+
+def _numbered(home: Home) -> list[Path]:
+    return [path for path in (home.path / "runs").glob("*") if path.name.isdecimal()]
+
+
+def _prepare(made: Home, backup: Path, by: str, accounts: Sequence[Account], highest: int) -> None:
     """Copy the backup into a temporary home and end its sessions there, before it becomes the lab's store."""
     shutil.rmtree(made.path, ignore_errors=True)
     shutil.copyfile(backup, made.create().database)
     made.database.chmod(0o600)
     with Store.open(made) as store:  # migrates an older schema
         store.people.note_restored(backup.name, by=by, accounts=accounts)
+        count_from(store.db, highest)
     flush(made.database)
 
 
-def _swap(home: Home, new: Path, aside: Path) -> None:
-    """Move the store and its write-ahead log aside, then rename the new one."""
+@contextmanager
+def _store_kept(home: Home, occasion: str) -> Iterator[Path]:
+    """Keep the store in a folder, which is removed if the block fails: by a link if its write-ahead log is empty, else
+    as a copy.
+    """
+    aside, links = home.aside / occasion, home.database.exists() and empty_log(home.database)
     aside.mkdir(mode=0o700, parents=True)
-    for old in (home.database.with_name(home.database.name + end) for end in ("", "-wal", "-shm")):
-        if old.exists():
-            old.rename(aside / old.name)
-    new.rename(home.database)
+    try:
+        for old in filter(Path.exists, _files_of(home)):
+            try:
+                if not links or old != home.database:
+                    raise OSError  # a link to the store and a copy of its log would not belong together
+                (aside / old.name).hardlink_to(old)
+            except OSError:
+                shutil.copy2(old, aside / old.name)
+                flush(aside / old.name)
+        flush(aside)
+        yield aside
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def _strangers_aside(home: Home, new: Path, occasion: str) -> Iterator[list[Path]]:
+    """Move aside the folders of runs that are not in the new store, and back if the block fails."""
+    known, moved = run_ids(new), list[Path]()
+    try:
+        strangers = [folder for folder in _numbered(home) if int(folder.name) not in known]
+        moved.extend(put_aside(home, folder, f"{occasion}/runs") for folder in strangers)
+        yield moved
+    except BaseException:
+        for path in moved:
+            path.rename(home.run_folder(int(path.name)))
+        raise
+
+
+def _switch(home: Home, new: Path, aside: Path) -> None:
+    """Put the new store in place of the old one, whose write-ahead log must not outlive it."""
+    log, index = _files_of(home)[1:]
+    for old in (log, index):
+        old.unlink(missing_ok=True)
+    try:
+        new.replace(home.database)
+    except OSError:
+        if (aside / log.name).exists():
+            shutil.copy2(aside / log.name, log)
+        raise
     flush(home.path)
 
 
-def _put_aside_strangers(home: Home, aside: Path) -> int:
-    """Move aside the folders of runs that are not in the restored store, as their ids will be reused."""
-    known = run_ids(home.database)
-    folders = [path for path in (home.path / "runs").glob("*") if path.name.isdecimal() and int(path.name) not in known]
-    for folder in folders:
-        (aside / "runs").mkdir(exist_ok=True)
-        folder.rename(aside / "runs" / folder.name)
-    return len(folders)
+def _files_of(home: Home) -> list[Path]:
+    return [home.database.with_name(home.database.name + end) for end in ("", "-wal", "-shm")]

@@ -88,6 +88,8 @@ def last_line(process: subprocess.Popen[str]) -> Any:
 def test_run_starts_a_runner_and_another_when_that_is_killed_and_ends_with_one_json_object(
     begun: Begin, parallab: Parallab, home: Home
 ) -> None:
+    (home.run_folder(1) / "hang").mkdir(parents=True)  # of a run of this number that this store never had
+    (home.run_folder(1) / "checkpoint.pt").write_text("worth something")
     process = begun("run", *QUICK, *setting(epochs=3), "--name", "first light", "--json")
     wait_until(lambda: newest(home, *ALIVE), "the run is on")
     first = runner_process(home)
@@ -111,6 +113,10 @@ def test_run_starts_a_runner_and_another_when_that_is_killed_and_ends_with_one_j
     shown = json.loads(parallab("show", "1", "--json").stdout)
     assert [rank["state"] for rank in shown["ranks"]] == ["done", "done"]
     assert shown["environment"]["packages"]["torch"]
+    (moved,) = home.aside.glob("found-*/1")
+    assert (moved / "checkpoint.pt").read_text() == "worth something"
+    assert sorted(path.name for path in home.run_folder(1).iterdir()) == ["logs"]
+    assert f"Files of another run of this number are in {moved}." in [event["detail"] for event in shown["events"]]
 
 
 def test_the_first_interrupt_cancels_the_run_which_resumes_where_its_checkpoint_was(

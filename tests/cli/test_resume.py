@@ -16,7 +16,7 @@ from engine.runtime.worker.worker import _resumed
 from engine.seeding import SEEDING
 from engine.store import Demand, Reader, Status, Store
 from engine.system.processes import me
-from tests.checkpoints import lay
+from tests.checkpoints import lay, lay_former, lay_of
 from tests.cli.conftest import Parallab
 
 
@@ -41,7 +41,7 @@ def left(store: Store) -> Callable[..., int]:
 
 
 def save(home: Home, run_id: int) -> None:
-    lay(home.run_folder(run_id), 1200, time_s=12.5)
+    lay_of(home, run_id, 1200, time_s=12.5)
 
 
 def test_what_cannot_be_resumed_says_why(parallab: Parallab, home: Home, left: Callable[..., int]) -> None:
@@ -89,6 +89,44 @@ def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(
         connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [parent])
     with pytest.raises(NoCheckpoint, match="Retry it, which repeats it from the start"):
         _resumed(store.read.runs.one(child), home.run_folder(child), store)
+
+
+@pytest.mark.parametrize("former", [False, True])
+def test_the_checkpoint_of_another_run_is_refused_and_the_run_is_retried(
+    parallab: Parallab, home: Home, store: Store, left: Callable[..., int], former: bool
+) -> None:
+    """As after half a restore: the folder of a run that had the same number."""
+    run_id = left("cancelled")
+    if former:
+        lay_former(home.run_folder(run_id), 1200)  # long before this run began
+    else:
+        lay(home.run_folder(run_id), 1200, run="0" * 32)
+    refused = parallab("resume", str(run_id), "--no-runner")
+    assert refused.returncode == 2
+    assert (
+        f"Run {run_id} can't be resumed: the checkpoint in its folder is that of another run. Retry" in refused.stderr
+    )
+    child = store.runs.add(
+        "reference", store.read.runs.one(run_id).config, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=run_id
+    )
+    with pytest.raises(NoCheckpoint, match="is that of another run"):
+        _resumed(store.read.runs.one(child), home.run_folder(child), store)
+    assert not home.run_folder(child).exists()
+    assert parallab("retry", str(run_id), "--no-runner").returncode == 0
+
+
+def test_a_run_that_resumed_is_resumed_from_its_parents_checkpoint_until_it_has_its_own(
+    home: Home, store: Store, left: Callable[..., int]
+) -> None:
+    first = left("cancelled")
+    save(home, first)
+    second = resume(home, first, owner="ada")
+    _resumed(store.read.runs.one(second), home.run_folder(second), store)
+    store.runs.cancel(second, by="ada")
+    third = resume(home, second, owner="ada")
+    path, _ = _resumed(store.read.runs.one(third), home.run_folder(third), store)
+    assert path == home.run_folder(third) / "resumed.pt"
+    assert store.read.runs.one(third).resumed_uid == store.read.runs.one(first).uid
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled", "lost"])

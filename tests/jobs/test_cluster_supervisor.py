@@ -186,7 +186,7 @@ def test_a_checkpoint_that_came_back_is_given_to_the_next_job(lab: JobLab) -> No
     lab.step()
     losses(lab.records(run_id), 0, 30)
     folder = JobFolder(Path(lab.job(run_id).folder))
-    lay(folder.run, 10)
+    lay(folder.run, 10, run=lab.run(run_id).uid)
     saved = (folder.run / "checkpoint.pt").read_bytes()
     lab.step()
     lab.slurm.set("NODE_FAIL")

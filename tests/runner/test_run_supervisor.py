@@ -21,7 +21,7 @@ from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.cleanup import Cleared
 from engine.system.processes import boot_id, me, uptime_s
-from tests.checkpoints import lay
+from tests.checkpoints import lay_of
 from tests.runner.test_runner import paper, run_of, runner
 
 __all__ = ["runner"]
@@ -56,7 +56,7 @@ def worker_of(runner: Runner, run_id: int) -> ProcessIdentity:
 
 
 def checkpoint(home: Home, run_id: int) -> None:
-    lay(home.run_folder(run_id), 1200)
+    lay_of(home, run_id, 1200)
 
 
 # ---- stopping ------------------------------------------------------------------------------------------------------

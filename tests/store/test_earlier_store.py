@@ -30,6 +30,7 @@ def test_a_store_of_an_earlier_version_reads_back_whole(home: Home) -> None:
             (0, "staleness"): {2: 5},
             (1, "staleness"): {2: 5},
         }
+        assert len({reader.runs.one(run_id).uid for run_id in (1, 2, 3)} - {""}) == 3
         sweep = reader.sweeps.one(1)
         assert (sweep.name, sweep.statuses, sweep.stop_after) == ("rates", {"queued": 1, "cancelled": 1}, 1)
         assert reader.runs.one(2).held_by == "ada"

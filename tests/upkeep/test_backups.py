@@ -1,8 +1,13 @@
 """Backups are whole, checked and counted; the way back replaces nothing that is in use and deletes nothing."""
 
+import errno
+import itertools
+import os
+import shutil
 import sqlite3
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,17 +15,21 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
-from engine.errors import RunnerError, StoreBusy, StoreError, StoreTooNew, WrongStatus
+from engine.errors import NoCheckpoint, RunnerError, StoreBusy, StoreError, StoreTooNew, WrongStatus
 from engine.home import Home
+from engine.launch import resume
 from engine.recorder import Point
-from engine.store import RankBatch, Reader, Store
+from engine.runner.run_loss import lose
+from engine.store import Demand, RankBatch, Reader, Store
 from engine.store.schema.migrations import steps
 from engine.store.timestamps import now
+from engine.system.checkpoint_state import last_checkpoint
 from engine.system.processes import me
 from engine.upkeep import fsck
 from engine.upkeep.backups import back_up, backups, check_sum
 from engine.upkeep.restore import restore
 from engine.upkeep.schedule import Schedule
+from tests.checkpoints import lay
 from tests.store.test_concurrency import WRITER
 
 Running = Callable[..., int]
@@ -104,6 +113,111 @@ def test_a_restored_store_is_that_of_the_backup_and_what_was_there_lies_aside(
     assert home.run_folder(kept).is_dir()
     assert made.path.is_file()
     assert list(fsck.examine(home)) == []
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """Give a folder on another file system than the home."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == Path(tempfile.gettempdir()).stat().st_dev:
+        pytest.skip("needs a second file system, such as /dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared) as folder:
+        yield Path(folder)
+
+
+def everything(home: Home) -> dict[str, bytes | None]:
+    """Return all that lies in a home, with its content, but for the store, whose audit log grows."""
+    found = (path for path in home.path.rglob("*") if not path.name.endswith((".db", "-wal", "-shm", ".lock")))
+    return {str(path): path.read_bytes() if path.is_file() else None for path in found}
+
+
+def test_a_restore_with_the_run_folders_on_another_disk_moves_those_of_later_runs_aside_there(
+    home: Home, store: Store, running: Running, elsewhere: Path
+) -> None:
+    (home.path / "runs").symlink_to(elsewhere)
+    kept = running()
+    store.claims.end(kept, "finished", "Completed successfully")
+    made = back_up(home, by="ada")
+    later = running()
+    store.claims.end(later, "cancelled", "Cancelled by ada.")
+    lay(home.run_folder(later), 1200, run=store.read.runs.one(later).uid)
+    lay(home.run_folder(kept), 7)
+    store.close()
+    done = restore(home, made.path, by="ada")
+    place = home.path / "runs" / "aside" / done.aside.name / "runs"
+    assert (done.runs, done.folders, done.folders_in) == (1, 1, place)
+    assert last_checkpoint(place / str(later)) is not None, "nothing is deleted"
+    assert not home.run_folder(later).exists() and home.run_folder(kept).is_dir()
+    with Store.open(home) as again:
+        number = again.runs.add("reference", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    assert number > later, "no run gets the number of another one"
+    assert list(fsck.examine(home)) == []
+
+
+def test_orphans_on_another_disk_are_moved_aside_there(home: Home, store: Store, elsewhere: Path) -> None:
+    (home.path / "runs").symlink_to(elsewhere)
+    lay(home.run_folder(41), 3)
+    os.utime(home.run_folder(41), (1.0, 1.0))
+    (trouble,) = fsck.examine(home)
+    assert trouble.mend and trouble.cure == f"Moves them to {home.path / 'runs' / 'aside'}."
+    trouble.mend()
+    assert [last_checkpoint(path) is not None for path in elsewhere.glob("aside/orphans-*/41")] == [True]
+    assert list(fsck.examine(home)) == []
+
+
+@pytest.mark.parametrize(("failing", "at"), [("rename", 1), ("rename", 2), ("replace", 1), ("copy", 1)])
+def test_a_restore_that_fails_has_changed_nothing(
+    home: Home, store: Store, running: Running, monkeypatch: pytest.MonkeyPatch, failing: str, at: int
+) -> None:
+    """`rename` moves a run's folder, `replace` the new store, `copy` keeps the old one."""
+    made = back_up(home, by="ada")
+    for run_id in (running(), running()):
+        store.claims.end(run_id, "finished", "Completed successfully")
+        lay(home.run_folder(run_id), 5)
+    store.close()
+    before, calls = everything(home), itertools.count(1)
+
+    def breaking(real: Callable[..., Any], concerned: Callable[[Any], bool]) -> Callable[..., Any]:
+        def call(*given: Any, **options: Any) -> Any:
+            if concerned(given) and next(calls) >= at:
+                raise OSError(errno.EIO, "Input/output error", str(given[0]))
+            return real(*given, **options)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        if failing == "copy":
+            patch.setattr(shutil, "copy2", breaking(shutil.copy2, lambda given: True))
+            patch.setattr(Path, "hardlink_to", breaking(Path.hardlink_to, lambda given: True))
+        elif failing == "replace":
+            patch.setattr(Path, "replace", breaking(Path.replace, lambda given: given[1] == home.database))
+        else:
+            patch.setattr(Path, "rename", breaking(Path.rename, lambda given: given[0].parent == home.path / "runs"))
+        with pytest.raises(StoreError, match=r"Input/output error\. The store and the run folders are as before"):
+            restore(home, made.path, by="ada")
+    assert {name: content for name, content in everything(home).items() if "/aside" not in name} == before
+    assert not any(path.is_file() for path in home.aside.rglob("*"))
+    with Reader.open(home) as reader:
+        assert reader.runs.count() == 2
+        assert reader.audit.entries()[0].command == "restore"
+
+
+def test_a_checkpoint_that_the_restored_store_has_no_points_for_is_not_resumed(
+    home: Home, store: Store, running: Running
+) -> None:
+    run_id = running(experiment="reference")
+    store.worker.write(run_id, [RankBatch(0, [Point("train/loss", 1, 0.5, 0.1)], last_step=1)])
+    made = back_up(home, by="ada")
+    store.worker.write(run_id, [RankBatch(0, [Point("train/loss", 2, 0.4, 0.2)], last_step=2)])
+    lay(home.run_folder(run_id), 2, run=store.read.runs.one(run_id).uid, steps={0: 2})
+    store.claims.end(run_id, "cancelled", "Cancelled by ada.")
+    assert store.read.runs.why_behind(run_id, {0: 2}) == ""
+    store.close()
+    restore(home, made.path, by="ada")
+    with Store.open(home) as again:
+        lose(again, again.read.runs.one(run_id), "It is gone.")
+    with pytest.raises(NoCheckpoint, match=r"its checkpoint is of step 2 and its curves end at step 1.*Retry it"):
+        resume(home, run_id, owner="ada")
 
 
 def test_a_backup_with_a_changed_byte_a_lost_checksum_or_another_program_is_refused(

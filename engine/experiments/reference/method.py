@@ -76,7 +76,7 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
                 )
             if checkpoints.due():
                 time_s = rank.time_before_s + time.monotonic() - began
-                checkpoints.save(training.state(), step=step, passes=passes, time_s=time_s)
+                checkpoints.save(training.state(), step=step, passes=passes, time_s=time_s, steps={0: step})
         if config.tests_after(training.epoch):
             _test(net, data, record, training.step, training.samples / data.size)
         training.next_epoch()

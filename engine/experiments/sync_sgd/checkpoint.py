@@ -49,11 +49,9 @@ class RoundCheckpoint:
         state = {"round": number, "center": trainer.global_state, "velocity": own}
         state |= {name: getattr(self._buffers, name)[self._place].clone() for name in ("local", "random")}
         state["random_of"] = self._rank.device.type
-        _, *others = steps = [number * count for count in trainer.part.steps_of_all]
+        steps = {index: number * count for index, count in enumerate(trainer.part.steps_of_all)}
         passes = trainer.part.samples_of_all(number) / trainer.data.size  # others may be in the next round already
-        self._checkpoints.save(
-            state, step=max(steps), passes=passes, time_s=time_s, steps=dict(enumerate(others, start=1))
-        )
+        self._checkpoints.save(state, step=max(steps.values()), passes=passes, time_s=time_s, steps=steps)
 
     def restore(self) -> int:
         """Restore the checkpoint that this run resumes, if any; return the number of the next round."""

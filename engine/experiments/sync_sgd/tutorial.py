@@ -65,7 +65,7 @@ def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Coll
             _average(circle, weights, number, log)
             if rank.index == 0 and checkpoints.due():
                 time_s = rank.time_before_s + circle.latest_s() - zero
-                steps = {index: number * _steps(config, part) for index, part in enumerate(parts) if index}
+                steps = {index: number * _steps(config, part) for index, part in enumerate(parts)}
                 state = {"round": number, "center": weights}
                 checkpoints.save(state, step=log.steps, passes=float(number), time_s=time_s, steps=steps)
             if rank.index == 0 and config.tests_after(number):

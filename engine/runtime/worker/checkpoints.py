@@ -50,8 +50,8 @@ class Checkpoints:
         """Write `state` (tensors and plain values); return False, and keep the previous one, if a tensor of it is not
         finite.
 
-        `time_s` is the training time of the state. It includes what this rank has recorded so far, and of every other
-        rank the steps up to that in `steps`.
+        `time_s` is the training time of the state, `steps` the last step that it includes of each rank that records
+        steps. It includes what this rank has recorded so far.
         """
         self._saved_at = time.monotonic()
         if not all(_finite(value) for value in state.values()):

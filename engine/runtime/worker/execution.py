@@ -64,6 +64,8 @@ class Execution:
     """Returns the checkpoint to resume from, and the training time up to it."""
     further_nodes: Callable[[], AbstractContextManager[NodeSetting]] | None = None
     """Opens the connection with further nodes; None for a run on one."""
+    run_uid: str = ""
+    """Random id of the run, which its checkpoints name."""
     ranks: Ranks | None = field(default=None, init=False)
 
     def run(self) -> None:
@@ -92,6 +94,7 @@ class Execution:
             config.server_roles,
             self.disturbance,
             end_when_hung=self.end_when_hung,
+            run_uid=self.run_uid,
         )
         noted = self._note_data(config)
         with self.further_nodes() if self.further_nodes else nullcontext(ONE_NODE) as found:

@@ -77,6 +77,8 @@ class Ranks:
     """Address at which ranks on several nodes meet."""
     interface: str = "lo"
     """Network interface of the connections between ranks."""
+    run_uid: str = ""
+    """Random id of the run, which its checkpoints name."""
     execution_time_s: float | None = None
     members: list[RankHandle] = field(default_factory=list)
 
@@ -155,6 +157,7 @@ class Ranks:
             os.getpid() if self.start_method == "spawn" else None,
             self.interface,
             self.meeting_point,
+            self.run_uid,
         )
 
     def _start_on(self, node: Node, plan: RankPlan) -> RankHandle:

@@ -13,9 +13,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from engine import __version__, seeding
+from engine import __version__
 from engine.data.sets.registry import preload
-from engine.errors import NoCheckpoint
 from engine.home import Home
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
@@ -30,12 +29,13 @@ from engine.runtime.worker.sink import Sink, StoreSink
 from engine.runtime.worker.stop_request import StopSwitch, stop_reason
 from engine.store import Store
 from engine.store.records import Run, Status
-from engine.system.checkpoint_state import take_checkpoint
+from engine.system.checkpoint_state import go_on_from_parent
 from engine.system.liveness_lock import announce, lives
 from engine.system.log_files import close_up
 from engine.system.logs import log_to_stdout
 from engine.system.machine import machine
 from engine.system.processes import me, uptime_s
+from engine.system.run_files import vacate
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +96,8 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     began = time.monotonic()
     run = store.worker.begin(run_id, me(), surroundings, uptime_s())
     folder = home.run_folder(run_id)
+    if found := vacate(home, run_id):
+        store.runs.add_event(run_id, "folder moved", "worker", f"Files of another run of this number are in {found}.")
     write_own_log(folder / "logs" / "worker.log")
     store.worker.add_log(run_id, "worker", "logs/worker.log")
     if run.cores and not run.terms.oversubscribe:
@@ -115,6 +117,7 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
         store.read.quotas.why_no_listening("host"),
         run.terms.end_when_hung,
         lambda: _resumed(run, folder, store),
+        run_uid=run.uid,
     )
     status, cause, error = execution.outcome(lambda: _stopped(store.read.runs.one(run_id)))
     if status == "failed" and (now := store.read.runs.one(run_id)).stop_requested_by:
@@ -142,17 +145,7 @@ def _sink(store: Store, run_id: int) -> Sink:
 
 def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:
     """Copy the curves of the run that this one resumes; return its checkpoint and the training time up to it."""
-    if run.parent_id is None or not run.resumes:
-        return None, 0.0
-    if other_rule := seeding.why_not_resumable(store.read.runs.one(run.parent_id).seeding):
-        raise NoCheckpoint(f"Run {run.parent_id} can't be resumed: {other_rule}")
-    taken = take_checkpoint(store.db.home.run_folder(run.parent_id), folder)
-    if taken is None:
-        raise NoCheckpoint(
-            f"The checkpoint of run {run.parent_id}, which this run resumes, no longer exists. Launch a new run."
-        )
-    path, found = taken
-    store.worker.go_on_from_parent(run.id, step=found.step, time_s=found.time_s, steps=found.steps)
+    path = go_on_from_parent(store, run, folder)
     return path, store.read.runs.one(run.id).time_before_s
 
 

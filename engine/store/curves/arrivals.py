@@ -54,16 +54,25 @@ class Arrival:
             raise ImportRefused("The rows were cleared away by another process as unfinished. Try again.")
 
 
+def last_id(db: Connection) -> int:
+    """Return the highest id that a run has had, or that was reserved for one."""
+    row = db.row("SELECT seq FROM sqlite_sequence WHERE name = 'runs'")
+    return int(row["seq"]) if row else 0
+
+
+def count_from(db: WriteConnection, last: int) -> None:
+    """Give new runs ids above `last`."""
+    with db.change() as connection:
+        if not connection.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'runs'", [last]).rowcount:
+            connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('runs', ?)", [last])
+
+
 @contextmanager
 def arriving_runs(db: WriteConnection, count: int) -> Iterator[Arrival]:
     """Reserve ids that no other run will ever get; if the block fails, the runs' rows and folders are deleted."""
-    with db.change() as connection:
-        row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'runs'").fetchone()
-        if row is None:
-            connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('runs', ?)", [count])
-        else:
-            connection.execute("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'runs'", [count])
-        first = int(row[0] if row else 0) + 1
+    with db.change():
+        first = last_id(db) + 1
+        count_from(db, last_id(db) + count)
         here = _begun(db, range(first, first + count))
     with _cleared(here):
         yield here

@@ -21,7 +21,8 @@ _COPY = """INSERT INTO points (metric_id, id, step, time_s, passes, value, nonfi
         WHERE metric_id = :old AND id > :after AND id <= :until AND CASE WHEN :last_step IS NOT NULL
             THEN step <= :last_step ELSE time_s <= :time_s AND (:whole OR step <= :step) END"""
 """The points that the checkpoint covers. The last step of a rank that it names decides, as the rank may have recorded
-it after the checkpoint's time. A metric of the whole run counts other steps, so only time decides.
+it after the checkpoint's time; not of rank 0, which saved it and may have tested at that step since. A metric of the
+whole run counts other steps, so only time decides.
 """
 _SUMMARY = """SELECT :id AS id, count(value) AS count, count(nonfinite) AS nonfinite, min(value) AS low,
     max(value) AS high, max(id) AS highest, max(time_s) AS time_s,
@@ -54,7 +55,7 @@ def take_over(
         made = here.ids.start
         with here.portions() as rest:
             for old in db.connection.execute(_OLD, [parent]).fetchall():
-                bounds = {"step": step, "time_s": time_s, "last_step": steps.get(old["rank"])}
+                bounds = {"step": step, "time_s": time_s, "last_step": steps.get(old["rank"]) if old["rank"] else None}
                 _copy(db.connection, made, old, bounds, rest)
         summaries = [_summary(db, row[0]) for row in db.rows("SELECT id FROM metrics WHERE run_id = ?", [made])]
         counts = [

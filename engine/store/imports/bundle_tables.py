@@ -1,7 +1,7 @@
 """Content of a bundle: its tables and columns, and their rows as plain values.
 
-Data that is meaningful only in one store is omitted: a run's place in the queue, its processes, its change token, and
-its baseline mark. The plan of the run's sweep is included.
+Data that is meaningful only in one store is omitted: a run's place in the queue, its processes, its change token, its
+random id, and its baseline mark. The plan of the run's sweep is included.
 """
 
 import json
@@ -21,7 +21,7 @@ TABLES = (
 _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries", "end_when_hung"),
-        *("target", "nodes"),
+        *("target", "nodes", "uid", "resumed_uid"),
         *(
             "worker_boot_id",
             "worker_pid",

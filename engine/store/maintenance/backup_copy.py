@@ -62,6 +62,17 @@ def examine_copy(path: Path) -> int:
         return int(copy.execute("SELECT count(*) FROM runs").fetchone()[0])
 
 
+def empty_log(path: Path) -> bool:
+    """Move a store's write-ahead log into the store; return whether nothing is left in it."""
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error:
+        return False
+    log = path.with_name(f"{path.name}-wal")
+    return not log.exists() or log.stat().st_size == 0
+
+
 def run_ids(path: Path) -> set[int]:
     """Return the ids of the runs in a copy."""
     with _opened(path) as copy:

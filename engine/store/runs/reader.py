@@ -5,7 +5,7 @@ reads `config_groups.py`.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.access.quotas import disturbed_above
@@ -33,6 +33,11 @@ before(id) AS (SELECT :run UNION SELECT runs.parent_id FROM runs JOIN before ON 
 after(id) AS (SELECT :run UNION SELECT runs.id FROM runs JOIN after ON runs.parent_id = after.id)
 SELECT id, status FROM runs WHERE id IN (SELECT id FROM before UNION SELECT id FROM after) ORDER BY id
 """
+_LAST_STEPS = """
+SELECT rank, max(last_step) FROM (SELECT rank, last_step FROM ranks WHERE run_id = ?1
+    UNION ALL SELECT rank, last_step FROM metrics WHERE run_id = ?1 AND rank IS NOT NULL) GROUP BY rank
+"""
+"""A resumed run has steps of its parent in its curves, and its ranks may have none of their own yet."""
 
 
 class RunReader:
@@ -47,6 +52,20 @@ class RunReader:
         if row is None:
             raise self.db.no_such_run(run_id)
         return as_run(row)
+
+    def why_behind(self, run_id: int, steps: Mapping[int, int]) -> str:
+        """Return why a run's curves don't reach its checkpoint, which includes these last steps of ranks; empty if any
+        rank's do.
+        """
+        stored = dict(self.db.tuples(_LAST_STEPS, [run_id]))
+        behind = [(step, stored.get(rank) or 0) for rank, step in steps.items() if step > (stored.get(rank) or 0)]
+        if not behind or len(behind) < len(steps):  # a rank that died did not send its last points
+            return ""
+        step, last = behind[0]
+        return (
+            f"its checkpoint is of step {step:,} and its curves end at step {last:,}, as after the restore of an older "
+            "backup. Retry it, which repeats it from the start."
+        )
 
     def find(
         self,

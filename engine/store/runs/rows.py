@@ -71,7 +71,7 @@ def as_run(row: sqlite3.Row) -> Run:
         "begun_at started_at ended_at"
         " stop_requested_at stop_requested_by heartbeat_at execution_time_s startup_time_s version "
         "time_before_s held_by"
-        " stop_kind attempt begun_uptime_s starred_by pinned_by archived_by seeding data_folder"
+        " stop_kind attempt begun_uptime_s starred_by pinned_by archived_by seeding data_folder uid resumed_uid"
     )
     return Run(
         **{name: row[name] for name in same.split()},

@@ -240,6 +240,8 @@ LATER: dict[str, str] = {
     "runs.max_retries": "number of automatic retries if it is lost",
     "runs.end_when_hung": "1 if it ends as failed when it hangs",
     "runs.target": "cluster that it runs on; empty for the runner's machine",
+    "runs.uid": "random id, which its checkpoints name",
+    "runs.resumed_uid": "random id of the run whose checkpoint it resumed from; empty if it did not",
     "runs.nodes": "number of the cluster's nodes that its ranks are spread over",
     "runs.attempt": "number of lost runs before it in its chain that the runner retried",
     "runs.resumes": "1 if it continues from its parent's checkpoint, 0 if it repeats its parent from the start",

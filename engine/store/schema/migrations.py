@@ -291,3 +291,15 @@ def equal_work_of_sweeps(db: Connection) -> None:
 def arrivals_of_imports(db: Connection) -> None:
     """Let an import write its runs in portions, and find what a killed one has left."""
     db.execute(ARRIVALS)
+
+
+@steps()
+def run_identities(db: Connection) -> None:
+    """Let a checkpoint name its run, whose number another run may get after a restore."""
+    db.execute("ALTER TABLE runs ADD COLUMN uid TEXT NOT NULL DEFAULT ''")
+    db.execute("ALTER TABLE runs ADD COLUMN resumed_uid TEXT NOT NULL DEFAULT ''")
+    db.execute("UPDATE runs SET uid = lower(hex(randomblob(16)))")
+    db.execute(
+        "CREATE TRIGGER run_uid AFTER INSERT ON runs WHEN NEW.uid = ''"
+        " BEGIN UPDATE runs SET uid = lower(hex(randomblob(16))) WHERE id = NEW.id; END"
+    )

@@ -23,6 +23,7 @@ from engine.store.imports.bundle_import import admit, origin_of
 from engine.store.imports.bundle_tables import TABLES, TableRows, parts_of
 from engine.store.timestamps import now
 from engine.system.log_files import has_hole, pieces
+from engine.system.run_files import vacate
 from engine.transfer.archives import Members, opened
 from engine.transfer.bundles.dedup import MatchedRuns, match_runs
 from engine.transfer.bundles.manifest import NAME, Log, Manifest, Sheet, manifest_of
@@ -147,6 +148,8 @@ def import_bundle(
     permit_bytes(_size(source, about) * len(found.fresh) // (len(found.fresh) + len(found.known)))
     with arriving_runs(store.db, len(found.fresh)) as here:
         ids = dict(zip(found.fresh, here.ids, strict=True))
+        for run_id in here.ids:
+            vacate(store.db.home, run_id)
         origins = {ids[old]: origin_of(origin, file, by) for old, origin in found.fresh.items()}
         _write_texts(store.db.home, source, about, ids)
         sweeps = admit(store, here, _parts(source, about), {**dict.fromkeys(found.known), **ids}, origins)

@@ -16,7 +16,7 @@ from engine.store.records import Status
 from engine.system.machine import demand, machine
 from engine.system.processes import me
 from tests.app.test_pages import opened
-from tests.checkpoints import lay
+from tests.checkpoints import lay_of
 
 
 def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", saved: bool = True) -> int:
@@ -30,7 +30,7 @@ def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", 
         store.worker.begin(run_id, me(), {})
         store.claims.end(run_id, status, "It ended.")
     if saved:
-        lay(home.run_folder(run_id), 1200)
+        lay_of(home, run_id, 1200)
     return run_id
 
 

@@ -23,6 +23,8 @@ OF_ITS_STORE = {
     "heartbeat_at",
     "begun_uptime_s",
     "data_folder",
+    "uid",
+    "resumed_uid",
     "terms",
     "parent_id",
     "chain",
