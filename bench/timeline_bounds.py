@@ -133,14 +133,6 @@ def cases() -> list[Case]:
                 ),
                 Case("batched_reinforce", "slow observer2", config, ("compute",), (("observer2", ENVIRONMENT, 40.0),)),
             ]
-    tutorial: dict[str, Any] = {
-        "observers": 2,
-        "episodes": 100,
-        "steps": 500,
-        "variant": "tutorial",
-        "start_method": "spawn",
-    }
-    found.append(Case("batched_reinforce", "tutorial, which traces no request", tutorial, ("wait",), share=0.5))
     ppo: dict[str, Any] = {
         "collectors": 2,
         "environment": "CartPole-v1",
