@@ -69,7 +69,7 @@ REAL: dict[str, dict[str, Any]] = {
     "async_sgd": {"trainers": 2, "epochs": LONG, "batch_size": 50},
 }
 SAME_VALUES = {"reference", "sync_sgd"}
-"""Trainers of a server draw their dropout anew when they resume, and the order of their gradients differs from run to
+"""Trainers of a server draw other dropout when they resume, and the order of their gradients differs from run to
 run: there steps are compared.
 """
 START_S = 240.0
