@@ -90,11 +90,13 @@ def test_a_half_written_entry_is_left_for_the_next_time_and_then_counted_as_lost
 def test_many_threads_write_while_the_worker_reads_and_no_entry_is_torn_or_doubled() -> None:
     writer, reader = pair()
     each, threads = 4_000, 6
+    written = [0] * threads
 
     def write(thread: int) -> None:
         for number in range(each):
             with writer.operation("rpc", f"thread{thread}", peer=thread, number=number) as done:
                 done.bytes = thread * each + number
+            written[thread] += 1
 
     found: list[Entries] = []
     at_work = [threading.Thread(target=write, args=(thread,)) for thread in range(threads)]
@@ -102,6 +104,14 @@ def test_many_threads_write_while_the_worker_reads_and_no_entry_is_torn_or_doubl
         thread.start()
     while any(thread.is_alive() for thread in at_work):
         found.append(reader.drain())
+        before = list(written)
+        wait_until(  # an entry that is incomplete in two calls counts as lost; a thread may rest longer
+            lambda before=before: all(
+                now > earlier or not thread.is_alive()
+                for now, earlier, thread in zip(written, before, at_work, strict=True)
+            ),
+            "each thread has completed an entry",
+        )
     found += [reader.drain(), reader.drain()]
     entries = np.concatenate(found)
     assert len(entries) + reader.lost == each * threads
