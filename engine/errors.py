@@ -16,6 +16,7 @@ EngineError
 │   ├── StoreFull         the store's disk has no room left
 │   ├── StoreDamaged     the store's file is damaged, or not an SQLite database
 │   ├── StoreDenied      this user may not open the store, or not write to it
+│   ├── StoreGone        the store was deleted or replaced while it was open
 │   ├── StoreTooNew       the store was written by a newer Parallab
 │   ├── NoSuchRun         no run has that id
 │   ├── NoSuchSweep       no sweep has that id
@@ -125,6 +126,10 @@ class StoreDamaged(StoreError):
 
 class StoreDenied(StoreError):
     """This user may not open the store, or not write to it or to its folder."""
+
+
+class StoreGone(StoreError):
+    """The store was deleted, moved or replaced while this process had it open."""
 
 
 class StoreTooNew(StoreError):

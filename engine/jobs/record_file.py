@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import StoreFull
+from engine.errors import StoreFull, StoreGone
 from engine.jobs.job_folder import JobFolder
 from engine.jobs.records import (
     BatchRecord,
@@ -75,7 +75,9 @@ class RecordFile:
             self.sync()
 
     def sync(self) -> None:
-        """Ask the file system to keep what was written."""
+        """Ask the file system to keep what was written; raises StoreGone if the job's folder was deleted."""
+        if os.fstat(self._file).st_nlink == 0:
+            raise StoreGone(f"The job's folder {self._folder.path} was deleted during the run, which ends.")
         self._synced_at = time.monotonic()
         os.fdatasync(self._file)
 

@@ -203,7 +203,10 @@ class Runner:
         log.info("runner stops%s", "; its runs continue" if self.leaving else "")
 
     def step(self) -> bool:
-        """Do all due work once; return False after a stop request, once all runs and their processes are gone."""
+        """Do all due work once; return False after a stop request, once all runs and their processes are gone. Raises
+        StoreGone if the home was deleted, moved or replaced: the workers notice it too, and end their runs.
+        """
+        self.store.db.check_there()
         self._beat()
         self.sampler.look(self.store)
         self.usage.look(self.store)

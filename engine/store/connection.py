@@ -1,5 +1,6 @@
 """Connections to the store: one for writing, one read-only. The parts of the store hold one of them."""
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,7 +9,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from engine.errors import NoSuchRun, NoSuchSweep, StoreError
+from engine.errors import NoSuchRun, NoSuchSweep, StoreError, StoreGone
 from engine.home import Home, flush
 from engine.store.schema.upgrade import applied, bring_up_to_date, known
 from engine.store.sqlite_errors import busy, is_busy, told
@@ -112,7 +113,19 @@ class WriteConnection(Connection):
             except BaseException:
                 connection.close()
                 raise
-        return cls(home, connection, timeout_s)
+        opened = cls(home, connection, timeout_s)
+        opened._file = _file_of(home)
+        return opened
+
+    _file: tuple[int, int] | None = None
+
+    def check_there(self) -> None:
+        """Raise StoreGone if the store was deleted, moved or replaced: what is written would be lost with the file."""
+        if _file_of(self.home) != self._file:
+            raise StoreGone(
+                f"The store {self.home.database} was deleted, moved or replaced while this process (pid {os.getpid()}) "
+                "used it. Nothing more is written. Start it again."
+            )
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
@@ -174,13 +187,18 @@ class WriteConnection(Connection):
             while True:
                 try:
                     self.connection.execute("BEGIN IMMEDIATE")
-                    return
+                    break
                 except sqlite3.OperationalError as error:
                     if not is_busy(error) or time.monotonic() >= deadline:
                         raise
                 time.sleep(POLL_S)
         finally:
             self.connection.execute(f"PRAGMA busy_timeout = {round(self.timeout_s * 1_000)}")
+        try:
+            self.check_there()
+        except StoreGone:
+            self.connection.execute("ROLLBACK")
+            raise
 
     def _in_change(self) -> bool:
         return self.connection.in_transaction
@@ -200,20 +218,37 @@ class ReadConnection(Connection):
         """Open the store read-only; raises StoreTooNew, StoreBusy, StoreError."""
         found = _find(home, timeout_s)
         opened = cls(home, found or _empty(), timeout_s)
-        opened._waits = found is None
+        opened._waits, opened._file = found is None, _file_of(home)
         return opened
 
     _waits = False
+    _file: tuple[int, int] | None = None
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Convert SQLite's errors to ours; first check whether a store has been created."""
-        if self._waits and not self.connection.in_transaction and (found := _find(self.home, self.timeout_s)):
-            self.connection.close()
-            self.connection, self._waits = found, False
-            found.row_factory = Row
+        """Convert SQLite's errors to ours; first follow a store that was created, replaced or deleted meanwhile."""
+        if not self.connection.in_transaction and (self._waits or _file_of(self.home) != self._file):
+            self._reopen()
         with super().told():
             yield
+
+    def _reopen(self) -> None:
+        file, found = _file_of(self.home), _find(self.home, self.timeout_s)
+        if found is None and self._waits:
+            return
+        self.connection.close()
+        self.connection = found or _empty()
+        self.connection.row_factory = Row
+        self._waits, self._file = found is None, file
+
+
+def _file_of(home: Home) -> tuple[int, int] | None:
+    """Return the identity of the store's file, None without one."""
+    try:
+        about = home.database.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return about.st_dev, about.st_ino
 
 
 def _prepare(connection: sqlite3.Connection, home: Home, timeout_s: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from engine.errors import EngineError
+from engine.errors import EngineError, StoreGone
 from engine.home import Home
 from engine.store.store import Store
 
@@ -47,6 +47,9 @@ class StoreThread:
                     work = self._begin(store)
                     while not self._leaving.wait(work()):
                         pass
+            except StoreGone as gone:  # never begin another home in its place
+                log.error("%s end: %s", self._thread.name, gone)
+                return
             except EngineError as trouble:
                 log.warning("%s are delayed: %s", self._thread.name, trouble)
             except Exception as bug:  # its words may hold a secret, such as a webhook's address

@@ -5,6 +5,7 @@ runner's own deaths come last).
 """
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from engine.runner.runner import serve
 from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader
 from engine.store.records import ENDED
-from engine.system.processes import identity, session_members
+from engine.system.processes import identity, is_alive, session_members
 from engine.system.runner_process import ensure_running, is_running
 from tests.faults.lab import Lab, go_on
 from tests.faults.test_matrix import LATE
@@ -160,3 +161,26 @@ def _warm(home: Home) -> bool:
     with Reader.open(home) as reader:
         row = reader.runner.current()
     return bool(row and row.warm)
+
+
+def test_a_runner_and_its_run_end_with_their_home(tmp_path: Path) -> None:
+    """They went on for ever, writing into files that nobody could read."""
+    lab = Lab(Home(tmp_path / "home").create())
+    runner = lab.serve()
+    lab.start(1)
+    with (tmp_path / "home" / "runner.log").open() as log:
+        started = psutil.Process(runner.pid).children(recursive=True)
+        assert started
+        lab.home.path.rename(tmp_path / "moved")
+        shutil.rmtree(tmp_path / "moved")
+        wait_until(lambda: not is_alive(runner), "the runner ends")
+        wait_until(lambda: not any(map(_lives, started)), "all that it has started ends")
+        assert "was deleted, moved or replaced while this process" in log.read()
+    assert not lab.home.path.exists()
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

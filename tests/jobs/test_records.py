@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import StoreFull
+from engine.errors import StoreFull, StoreGone
 from engine.jobs.job_folder import JobFolder
 from engine.jobs.record_file import RecordFile, read_records
 from engine.jobs.records import EventRecord, WriteRecord, line_of, tail_of
@@ -166,3 +166,11 @@ def test_a_request_for_a_trace_is_told_once(folder: JobFolder) -> None:
     assert file.trace_requests() == [1.0]
     folder.request_traces([1.0, 2.0])
     assert (file.trace_requests(), file.trace_requests()) == ([2.0], [])
+
+
+def test_a_worker_whose_jobs_folder_was_deleted_does_not_go_on(folder: JobFolder) -> None:
+    file = RecordFile(folder)
+    file.sync()
+    folder.records.unlink()
+    with pytest.raises(StoreGone, match="was deleted during the run, which ends"):
+        file.sync()

@@ -1,6 +1,7 @@
 """How a store comes to be, who may open it, and what is said when it can't be."""
 
 import logging
+import shutil
 import sqlite3
 import threading
 import time
@@ -11,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from engine.errors import StoreBusy, StoreError, StoreFull, StoreTooNew
+from engine.errors import StoreBusy, StoreError, StoreFull, StoreGone, StoreTooNew
 from engine.home import Home
 from engine.recorder import Point
 from engine.runtime.worker.retry import patiently
 from engine.runtime.worker.sink import StoreSink
-from engine.store import RankBatch, Reader, Store
+from engine.store import Demand, RankBatch, Reader, Store
 from engine.store.connection import ReadConnection
 from engine.store.schema.migrations import steps
 from engine.store.schema.upgrade import bring_up_to_date, known
@@ -293,3 +294,32 @@ def test_a_runs_last_words_wait_for_room(
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def removed(home: Home) -> None:
+    shutil.rmtree(home.path)
+
+
+def moved(home: Home) -> None:
+    home.path.rename(home.path.with_name("elsewhere"))
+
+
+def replaced(home: Home) -> None:
+    moved(home)
+    with Store.open(home):
+        pass
+
+
+@pytest.mark.parametrize("change", [removed, moved, replaced])
+def test_nothing_is_written_into_a_store_that_is_gone(home: Home, change: Callable[[Home], None]) -> None:
+    with Store.open(home) as store, Reader.open(home) as reader:
+        store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        assert reader.runs.count() == 1
+        change(home)
+        with pytest.raises(StoreGone, match="was deleted, moved or replaced while this process"):
+            store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        with pytest.raises(StoreGone), store.db.portions():
+            pass
+        assert not store.db.connection.in_transaction
+        assert reader.runs.count() == 0, "a follower reads what is there now"
+        assert home.path.exists() == (change is replaced), "nobody makes a home again by looking"

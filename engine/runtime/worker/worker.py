@@ -15,6 +15,7 @@ from pathlib import Path
 
 from engine import __version__
 from engine.data.sets.registry import preload
+from engine.errors import StoreGone
 from engine.home import Home
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
@@ -69,7 +70,11 @@ def main() -> None:
                 ),
             )
         elif line:
-            carry_out(store, home, int(line), surroundings, StopSwitch())
+            try:
+                carry_out(store, home, int(line), surroundings, StopSwitch())
+            except StoreGone as gone:
+                log.error("%s", gone)
+                sys.exit(1)
 
 
 def warm_up() -> None:
