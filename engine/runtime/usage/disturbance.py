@@ -68,12 +68,13 @@ class Disturbance:
     _is_hidden: bool = False
     _programs: dict[int, tuple[str, float]] = field(default_factory=dict)
     _by_program: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    _scanned_at: float | None = None
+    _scanned_at: float = 0.0
 
     def begin(self, pids: Collection[int]) -> None:
         """Count from now on; `pids` are the run's ranks."""
         self._pids = {*pids, os.getpid(), *self.members()}
         self._first = self._last = self.read(self._pids, self.cores)
+        self._programs, self._scanned_at = dict(self.scan(self._pids)), self._first.at
 
     def sample(self) -> Sampled:
         """Count up to now, and return what was used per second since the last sample."""
@@ -83,7 +84,7 @@ class Disturbance:
         wall = now.at - before.at
         if wall <= 0:
             return {}
-        if self._scanned_at is None or now.at - self._scanned_at >= SCAN_S:
+        if now.at - self._scanned_at >= SCAN_S:
             self._add_up_programs(now.at)
         self._last = now
         found: Sampled = {}
@@ -141,7 +142,9 @@ class Disturbance:
         return [Point(name, step, value, time_s, passes) for name, value in values.items() if value is not None]
 
     def programs(self) -> Sequence[tuple[str, float]]:
-        """Return the programs that took most CPU time beside the run, with the cores that each used on average."""
+        """Return the programs that took most CPU time beside the run up to the last sample, with the cores that each
+        used on average; call right after it.
+        """
         if self._first is None or self._last is None:
             return []
         self._add_up_programs(self._last.at)
@@ -151,10 +154,10 @@ class Disturbance:
 
     def _add_up_programs(self, at: float) -> None:
         """Find new processes of the run, and add up what the others' took since the last look."""
-        is_first, self._scanned_at = self._scanned_at is None, at
+        self._scanned_at = at
         self._pids |= set(self.members())
         now = dict(self.scan(self._pids))
-        for pid, (name, seconds) in () if is_first else now.items():
+        for pid, (name, seconds) in now.items():
             _, before = self._programs.get(pid, (name, 0.0))
             self._by_program[name] += max(0.0, seconds - before)
         self._programs = now

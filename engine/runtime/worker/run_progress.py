@@ -94,11 +94,13 @@ class RunProgress:
         ]
         self.unwritten += batches
         self.windows += self.traces.new_windows()
-        samples = []
+        samples: list[MachineSample] = []
+        programs: Sequence[tuple[str, float]] = ()
         if self.telemetry.due() or final:
             samples = self.telemetry.sample()
             at = now()
             samples += [MachineSample(at, *place, value) for place, value in self.disturbance.sample().items()]
+            programs = self.disturbance.programs() if final else ()
             self._trim_logs()
             for member in self.members:
                 if (remote := member.remote) is None:
@@ -119,7 +121,7 @@ class RunProgress:
             if not final:  # ranks may still send, until `write_last`
                 self._publish_checkpoints()
             self.sink.ranks([member.row() for member in self.members])
-            if final and (programs := self.disturbance.programs()):
+            if programs:
                 self.sink.other_programs(programs)
         except (StoreBusy, StoreFull) as error:
             # Records are kept here and written with the next batch: a busy database or a full disk costs time,

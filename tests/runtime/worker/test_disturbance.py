@@ -100,11 +100,22 @@ def test_programs_beside_the_run_are_named_by_the_cores_that_they_used() -> None
     kernel.programs = {10: ("python -m app", 100.0), 11: ("stress", 0.0)}
     found = counted(kernel, 2, (0, 1))
     kernel.go_on(1.0, own=2.0)
-    found.sample()  # looks round for the first time
+    found.sample()
     kernel.programs = {10: ("python -m app", 100.2), 11: ("stress", 5.0), 12: ("late", 0.5), 13: ("idle", 0.01)}
     kernel.go_on(9.0, own=2.0)
     found.sample()
     assert found.programs() == [("stress", 0.5), ("late", 0.05), ("python -m app", 0.02)]
+
+
+def test_a_program_of_a_short_run_is_named_by_all_that_it_used_in_it() -> None:
+    kernel = Kernel()
+    kernel.programs = {11: ("stress", 40.0)}
+    found = counted(kernel, 2, (0, 1))
+    for second in (1, 2):
+        kernel.programs = {11: ("stress", 40.0 + second)}
+        kernel.go_on(1.0, own=1.0, others=1.0)
+        found.sample()
+    assert found.programs() == [("stress", 1.0)]
 
 
 def test_a_run_that_never_began_has_no_disturbance() -> None:
