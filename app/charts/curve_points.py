@@ -75,7 +75,7 @@ def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]
         ]
         return [(times, growing(values)) for times, values in parts]
     known = known_experiment(run.experiment)
-    clock = known.update_clock if known else None
+    clock = known.clock(run.config) if known else None
     if clock is None:
         return []
     if clock.counts == "points":
@@ -85,6 +85,8 @@ def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]
         ]
         return [(each, np.arange(1.0, each.size + 1)) for each in times]
     found = reader.curves.series(run.id, [clock.metric], max_points=CLOCK_POINTS)
+    if clock.counts == "most":
+        found = sorted(found, key=lambda each: each.steps[-1] if each.steps else 0)[-1:]
     share = 1 / len(found) if clock.counts == "mean" and found else 1.0
     return [(np.asarray(each.times_s), np.asarray(each.steps, dtype=float) * share) for each in found]
 

@@ -85,7 +85,8 @@ def curves(run: Run, reader: Reader) -> None:
                 help=f"Exponential moving average for noisy curves with more than {FEW} points; the raw line stays "
                 "visible. Short curves are smoothed less, sums and constants never.",
             )
-    clock = asdict(known.update_clock) if known and known.update_clock else None
+    found = known.clock(run.config) if known else None
+    clock = asdict(found) if found else None
     components.curves(run.id, active=run.active, x=x or usual, clock=clock, smoothing=smoothing)
 
 

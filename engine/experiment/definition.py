@@ -75,12 +75,13 @@ HEADLINE = (
 
 @dataclass(frozen=True)
 class UpdateClock:
-    """The metric whose points count a model's updates: the sum of all ranks' `steps`, their `mean`, or one update per
-    point (`points`).
+    """The metric whose points count a model's updates: the sum of all ranks' `steps` (each updates the one model),
+    their `mean` (each has a copy), the `most` of a rank (each update is of all that still have data), or one update
+    per point (`points`).
     """
 
     metric: str
-    counts: Literal["steps", "mean", "points"] = "steps"
+    counts: Literal["steps", "mean", "most", "points"] = "steps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +123,10 @@ class Experiment:
     """Metrics at the top of a run's page after the result, in this order, if the run has them."""
     goals: Callable[[Any], Mapping[str, float]] = lambda config: {}
     """Target value of a metric for a run of that config, drawn as a line in the metric's chart."""
-    update_clock: UpdateClock | None = None
-    """What counts the model's updates; None where nothing does, so that updates can't be an x-axis."""
+    update_clock: UpdateClock | Callable[[Mapping[str, Any]], UpdateClock] | None = None
+    """What counts the model's updates, or a function of a run's settings that returns it; None where nothing does, so
+    that updates can't be an x-axis.
+    """
     stale_gradients: str = ""
     """What records stale gradients, in words after "by"; empty if nothing does."""
     sections: tuple[str, ...] = ()
@@ -143,6 +146,10 @@ class Experiment:
     def server_roles(self) -> tuple[str, ...]:
         """Roles that serve the others: they use one thread and don't count among the ranks that share the cores."""
         return self.config.server_roles
+
+    def clock(self, settings: Mapping[str, Any]) -> UpdateClock | None:
+        """Return what counts the updates of a run with those settings."""
+        return self.update_clock(settings) if callable(self.update_clock) else self.update_clock
 
     def preset(self, name: str) -> Preset:
         """Return the preset of that name; raises UnknownName."""

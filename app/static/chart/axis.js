@@ -52,11 +52,12 @@ function passClock(chart) {
   return longest && interpolation(longest.times, longest.passes);
 }
 
-// The updates of the model at a time: the sum of the steps of the ranks that count them, their mean, or the number of points.
+// The updates of the model at a time: the sum of the steps of the ranks that count them, their mean, the most of one, or the number of points.
 function updateClock(chart) {
   const { metric, counts } = chart.data.clock ?? {};
-  const clocks = [...chart.curves.values()].filter((curve) => curve.metric === metric);
+  let clocks = [...chart.curves.values()].filter((curve) => curve.metric === metric);
   if (!clocks.length) return null;
+  if (counts === "most") clocks = [clocks.reduce((best, curve) => ((curve.steps.at(-1) ?? 0) > (best.steps.at(-1) ?? 0) ? curve : best))];
   const share = counts === "mean" ? 1 / clocks.length : 1;
   const made = (curve) => (counts === "points" ? curve.times.map((_, place) => ((place + 1) * curve.total) / curve.times.length) : curve.steps);
   const parts = clocks.map((curve) => interpolation(curve.times, made(curve)));

@@ -161,7 +161,11 @@ EXPERIMENT = Experiment(
         own_tasks=(("model", "resnet50"), ("model", "small_resnet")),
         nothing_to_learn=("synthetic", "resnet50", "small_resnet"),
     ),
-    update_clock=UpdateClock("test/accuracy"),  # tests use the server's count
+    update_clock=lambda settings: (
+        UpdateClock("train/loss", counts="most")
+        if settings.get("batch_update_size") == settings.get("trainers")
+        else UpdateClock("test/accuracy")  # tests use the server's count
+    ),
     stale_gradients="a parameter server whose batch_update_size is below its trainers",
     axis="batch_update_size",
     counts={"trainers": "trainer"},

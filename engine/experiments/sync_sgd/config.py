@@ -10,6 +10,9 @@ from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiments.sync_sgd.duel import CONTENDER
 from engine.training.settings import TrainingConfig, fits_the_data
 
+STEPS_TOGETHER = ("gradients", "ddp")
+"""Values of `sync` with which an update is of all trainers that have a mini-batch left."""
+
 
 class SyncSgdConfig(TrainingConfig):
     """Settings of trainers on parts of the data, which wait for each other and average."""
@@ -94,7 +97,7 @@ class SyncSgdConfig(TrainingConfig):
     @property
     def steps_together(self) -> bool:
         """Whether trainers synchronize in each step, not only at the end of a round."""
-        return self.sync in ("gradients", "ddp")
+        return self.sync in STEPS_TOGETHER
 
     @property
     def divergence_advice(self) -> str:
@@ -226,7 +229,9 @@ EXPERIMENT = Experiment(
     source="Zinkevich, Weimer, Smola and Li: Parallelized Stochastic Gradient Descent, NeurIPS 2010",
     resumable=True,
     work=lambda config: CONTENDER.work(config, data_set(config.dataset).train),
-    update_clock=UpdateClock("train/loss", counts="mean"),  # each copy has had the mean of them
+    update_clock=lambda settings: UpdateClock(
+        "train/loss", counts="most" if settings.get("sync") in STEPS_TOGETHER else "mean"
+    ),
     axis="trainers",
     counts={"trainers": "trainer"},
     duel=CONTENDER,
