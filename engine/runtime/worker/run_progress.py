@@ -1,20 +1,22 @@
 """The progress of a run and its ranks' messages, on the way to the store."""
 
 import logging
+import math
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 
 from engine.errors import StoreBusy, StoreFull
-from engine.metrics import rate_of, throughput
+from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, MOST_EPISODES, WINDOW, rate_of, throughput
 from engine.recorder import Point, Span
 from engine.runtime.rank.rank import Saved
 from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.usage.telemetry import Telemetry
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.retry import PATIENCE_S, patiently
-from engine.runtime.worker.run_figures import LearningFigures
 from engine.runtime.worker.sink import Sink
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch
@@ -244,3 +246,37 @@ class RunProgress:
             )
             points += self.disturbance.points(done, here, passes)
         return points
+
+
+class LearningFigures:
+    """Figures over the points of all ranks, which arrive in portions: the mean of the last episodes, and how far the
+    loss fell.
+    """
+
+    def __init__(self, *, resumed: bool = False) -> None:
+        self._resumed = resumed
+        self._episodes: deque[float] = deque(maxlen=MOST_EPISODES)
+        self._first: list[float] = []
+        self._latest: deque[float] = deque(maxlen=WINDOW)
+        self._steps = 0
+
+    def add(self, points: Iterable[Point]) -> None:
+        """Add a portion of the ranks' points; values that are not finite don't count."""
+        known = (point for point in points if point.name in (EPISODES, LOSS) and math.isfinite(point.value))
+        for point in sorted(known, key=lambda point: point.time_s):
+            if point.name == EPISODES:
+                self._episodes.append(point.value)
+                continue
+            self._steps += 1
+            self._latest.append(point.value)
+            if len(self._first) < WINDOW:
+                self._first.append(point.value)
+
+    def values(self, *, final: bool) -> dict[str, float]:
+        """Return the figures so far. The fall of the loss is known at the end of a run that began at its first step and
+        recorded two windows.
+        """
+        found = {LAST_EPISODES: fmean(self._episodes)} if self._episodes else {}
+        if final and not self._resumed and self._steps >= 2 * WINDOW:
+            found[LOSS_FALL] = fmean(self._first) - fmean(self._latest)
+        return found
