@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -79,13 +80,11 @@ def test_a_cancel_ends_a_stopped_rank_and_a_worker_that_hangs(lab: Lab) -> None:
 
 
 def test_a_raising_rank_fails_the_run_with_its_traceback(lab: Lab) -> None:
-    with Reader.open(lab.home) as reader:
-        expected = max((row.id for row in reader.runs.find()), default=0) + 1
-    (lab.home.run_folder(expected) / "weights.lock").mkdir(parents=True)  # where the ranks want a file
-    run_id = lab.launch(
-        "hogwild", {"dataset": "digits", "trainers": 2, "device": "cpu", "threads_per_rank": 1, "lock": True}
-    )
-    assert run_id == expected
+    run_id = lab.launch("reference", {"dataset": "digits", "epochs": 1_000, "device": "cpu", "checkpoint_every_s": 1})
+    lab.until_training(run_id)
+    for number in range(1, 500):
+        with suppress(FileExistsError):
+            (lab.home.run_folder(run_id) / f"checkpoint-{number}.part").mkdir()  # where the rank wants a file
     run = lab.ended(run_id)
     assert run.status == "failed"
     assert "raised IsADirectoryError" in run.cause
