@@ -219,11 +219,11 @@ def _note(run: RunRow, facts: RowFacts) -> str:
     if run.status == "queued":
         return facts.waits.get(run.id, "")
     if run.status in ENDED:
-        if run.status == "finished":
-            bad = not_learned(run)
-            said = [bad.short if bad else "", f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""]
-            return ", ".join(filter(None, said))
-        return cause_of(run)
+        if run.status != "finished":
+            return cause_of(run)
+        if bad := not_learned(run):
+            return bad.short  # both would be cut; the hover has both
+        return f"disturbed {in_words(run.disturbance or 0.0)}" if run.disturbed else ""
     return f"on {run.target}, {time_left(run)}" if run.target else time_left(run)
 
 
