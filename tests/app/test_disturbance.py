@@ -1,4 +1,4 @@
-"""Disturbed runs on the pages: flagged, crosses, left out by default, and measured again."""
+"""Flags on the pages: disturbed runs (crosses, left out by default, measured again), and runs that did not learn."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from engine.analysis.sweep_cells import measured
 from engine.commands.quotas import change_limits
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Reader, Store
+from engine.store import RankBatch, Reader, Store
 from tests.app.runs.drawn_table import rows_of
 from tests.app.test_pages import opened
 from tests.app.test_scaling import end, hogwild, view, words
@@ -58,6 +58,23 @@ def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(hom
     page = words(view(sweep_id, "Results"))
     assert "disturbed 31 %" in page and f"Run {one} was disturbed" in page
     assert "disturbed 4.9" not in page
+
+
+def test_a_run_that_did_not_learn_is_flagged_wherever_it_is_compared(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, 1)
+    (bad,) = at_2(home, sweep_id)
+    disturb(home, bad, 31.4)
+    with Store.open(home) as store:
+        losses = [Point("train/loss", step, 2.3, 9.0, None) for step in range(1, 41)]
+        store.worker.write(bad, [RankBatch(0, losses)], run_points=[Point("test/accuracy", 40, 10.0, 9.0, None)])
+        row, other = run_rows([store.read.runs.entry(each) for each in (bad, bad - 1)])
+    facts = grid.RowFacts({}, {}, {})
+    assert (grid._state(row, facts)["note"], grid._state(other, facts)["note"]) == ("did not learn", "")
+    sentence = "test accuracy 10.00 % is chance for 10 classes."
+    assert grid._hover(row, facts).startswith(f"Did not learn: {sentence} Other programs took 31 %")
+    assert f"Did not learn: {sentence}" in words(opened("run", {"run": str(bad)}))
+    for page in (view(sweep_id, "Results"), opened("compare", {"runs": f"{bad - 1}-{bad}"})):
+        assert f"Run {bad} did not learn: {sentence}" in words(page)
 
 
 def test_the_threshold_of_the_lab_decides_everywhere_which_runs_are_disturbed(home: Home) -> None:
