@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -45,9 +44,6 @@ ORDER = tuple(name for line in LAYERS for name in line.split())
 ALONE = {name for name in ORDER if name.count(".") == 1 and not (ROOT / name.replace(".", "/")).is_dir()}
 """The modules that lie in no folder of their own."""
 SCREENS = ORDER[ORDER.index("app.home") : ORDER.index("app.api")]
-MOST_MODULES, MOST_TEST_FILES = 15, 25
-LIKE_PARTS = {"engine.cli", "engine.museum.exhibits", "pages"}
-"""Registries of like parts, a module each, which may be as many as they like."""
 METHOD_SEES = (
     *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics", "engine.trace.layout"),
     *("engine.data", "engine.training", "engine.rl", "engine.museum", "engine.signs", "engine.pipelining"),
@@ -220,17 +216,6 @@ def test_no_screen_imports_another() -> None:
     for module in within(modules(), *SCREENS):
         others = [screen for screen in SCREENS if screen != place(module)]
         assert not within(imports(module), *others), module
-
-
-def test_a_folder_holds_few_modules() -> None:
-    folders = Counter(name.rpartition(".")[0] for name, path in modules().items() if path.name != "__init__.py")
-    assert not {name: n for name, n in folders.items() if n > MOST_MODULES and name not in LIKE_PARTS}
-    others = Counter(
-        path.parent for name in ("static", "templates") for path in (ROOT / "app" / name).rglob("*") if path.is_file()
-    )
-    assert not {str(path): n for path, n in others.items() if n > MOST_MODULES}
-    tests = Counter(path.parent for path in (ROOT / "tests").rglob("*.py"))
-    assert not {str(path): n for path, n in tests.items() if n > MOST_TEST_FILES}
 
 
 def test_a_module_is_named_by_a_plain_noun() -> None:
