@@ -1,18 +1,21 @@
 """A folder, a zip file or a single file as a set of named members, with limits against hostile files.
 
-Members are never unpacked to disk under their own names, and never read past their declared size.
+Members are never unpacked to disk under their own names, and never read past their declared size. Files that operating
+systems and editors add, and links, are left out with a note.
 """
 
 import io
 import os
+import re
+import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from engine.errors import ImportRefused
 
@@ -26,14 +29,28 @@ Logs are exempt: repeated lines compress to zip's limit, and a log is copied in 
 LOGS = "logs/"
 SMALL = 16 << 20
 LONGEST_NAME = 1_000
+MOST_NAMED = 3
+"""Files named in a note."""
+_DRIVE = re.compile(r"[A-Za-z]:")
+_OF_SYSTEMS = {
+    *("__macosx", ".trashes", ".spotlight-v100", ".fseventsd", "$recycle.bin", "system volume information", "@eadir"),
+    *(".git", ".hg", ".svn", ".idea", ".vscode", ".ipynb_checkpoints"),
+}
+"""Folders of operating systems, version control and editors, in lower case."""
+_OF_EDITORS = re.compile(r"\..*|desktop\.ini|(?:eh)?thumbs\.db|icon\r|.*~|#.*#|~\$.*", re.DOTALL)
+"""Files of operating systems and editors, in lower case: hidden ones, thumbnails, backups and locks."""
 
 
 class Members(Protocol):
     """Files by name, relative to one root."""
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Collection[str]:
         """The names, with slashes, in order."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Notes on the files that are left out."""
 
     def size(self, name: str) -> int:
         """Return a member's size in bytes."""
@@ -47,15 +64,22 @@ class Folder:
     """The files below a folder, without links, which could point to any file of the machine."""
 
     path: Path
-    names: tuple[str, ...]
+    files: Mapping[str, str]
+    """The place of each file below the folder, by its name as a member."""
+    notes: Sequence[str] = ()
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of its files."""
+        return self.files.keys()
 
     def size(self, name: str) -> int:
         """Return a file's size in bytes."""
-        return (self.path / name).lstat().st_size
+        return (self.path / self.files[name]).lstat().st_size
 
     def open(self, name: str) -> IO[bytes]:
         """Open a file."""
-        return (self.path / name).open("rb")
+        return (self.path / self.files[name]).open("rb")
 
 
 @dataclass(frozen=True)
@@ -63,18 +87,24 @@ class Zip:
     """The members of a zip file."""
 
     file: zipfile.ZipFile
-    names: tuple[str, ...]
+    infos: Mapping[str, zipfile.ZipInfo]
+    notes: Sequence[str]
     open_ones: list[IO[bytes]] = field(default_factory=list)
     """Open members, closed with the zip: an import may stop anywhere."""
 
+    @property
+    def names(self) -> Collection[str]:
+        """The names of its members."""
+        return self.infos.keys()
+
     def size(self, name: str) -> int:
         """Return a member's declared size, at which reading ends."""
-        return self.file.getinfo(name).file_size
+        return self.infos[name].file_size
 
     def open(self, name: str) -> IO[bytes]:
         """Open a member; raises ImportRefused if it is encrypted or its compression is unknown."""
         try:
-            self.open_ones.append(self.file.open(name))
+            self.open_ones.append(self.file.open(self.infos[name]))
             return self.open_ones[-1]
         except (
             zipfile.BadZipFile,
@@ -98,14 +128,14 @@ def members(path: Path) -> Iterator[Members]:
         raise ImportRefused(f"{path} doesn't exist.")
     elif path.suffix.lower() == ".zip" or zipfile.is_zipfile(path):
         with _zip(path) as file:
-            found = Zip(file, _checked(file))
+            found = Zip(file, *_members_of(file))
             try:
                 yield found
             finally:
                 for each in found.open_ones:
                     each.close()
     else:
-        yield Folder(path.parent, (path.name,))
+        yield Folder(path.parent, {path.name: path.name})
 
 
 def read(source: Members, name: str, most: int) -> bytes:
@@ -129,17 +159,13 @@ def opened(source: Members, name: str) -> Iterator[IO[bytes]]:
 
 
 def lines(source: Members, name: str, most: int) -> Iterator[bytes]:
-    """Yield the lines of a member; raises ImportRefused for a line of more than `most` bytes."""
+    """Yield the lines of a member with their line ends; of a line of more than `most` bytes, its beginning alone."""
     with opened(source, name) as file:
         buffered = io.BufferedReader(file)  # type: ignore[type-var]  # a member's own readline takes a time that grows with the square of the line
-        number = 0
-        while line := buffered.readline(most + 1):
-            number += 1
-            if len(line) > most:
-                raise ImportRefused(
-                    f"'{shown(name)}', line {number:,}, is longer than the maximum of {most:,} bytes. Export it again."
-                )
+        while line := buffered.readline(most):
             yield line
+            while not line.endswith(b"\n") and line:
+                line = buffered.readline(most)
 
 
 def shown(name: str, most: int = 80) -> str:
@@ -154,17 +180,46 @@ def _why(error: Exception) -> str:
 
 
 def _folder(path: Path) -> Folder:
-    found: list[str] = []
-    for folder, _, files in os.walk(path, followlinks=False):
+    places, links = list[str](), list[str]()
+    for folder, folders, names in os.walk(path, followlinks=False):
         here = Path(folder)
-        found += [
-            (here / name).relative_to(path).as_posix()
-            for name in files
-            if (here / name).is_file() and not (here / name).is_symlink()
-        ]
-        if len(found) > MOST_MEMBERS:
+        for each in map(here.joinpath, (*folders, *names)):
+            if each.is_symlink():
+                links.append(each.relative_to(path).as_posix())
+            elif each.is_file():
+                places.append(each.relative_to(path).as_posix())
+        if len(places) > MOST_MEMBERS:
             raise ImportRefused(f"{path} has more than {MOST_MEMBERS:,} files. Choose a folder of fewer runs.")
-    return Folder(path, tuple(sorted(found)))
+    files: dict[str, str] = {}
+    for place in sorted(places, key=lambda place: "\\" in place):
+        name = place.replace("\\", "/")  # unpacked from a zip of Windows by a program that kept its back-slashes
+        files[place if name in files or _is_unsafe(name) else name] = place
+    return Folder(path, *_of_runs(files, sorted(links)))
+
+
+def _of_runs(files: Mapping[str, Any], links: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the files without those of operating systems and editors, in order, and notes on what is left out."""
+    kept = {name: files[name] for name in sorted(files) if not _is_of_system(name)}
+    notes = []
+    for what, left_out in (
+        ("files of the operating system or an editor", sorted(files.keys() - kept.keys())),
+        ("links", links),
+    ):
+        if left_out:
+            named = ", ".join(f"'{shown(name)}'" for name in left_out[:MOST_NAMED])
+            more = f" and {len(left_out) - MOST_NAMED:,} more" if len(left_out) > MOST_NAMED else ""
+            notes.append(f"Left out as {what}: {named}{more}.")
+    return kept, notes
+
+
+def _is_of_system(name: str) -> bool:
+    *folders, file = name.lower().split("/")
+    return not _OF_SYSTEMS.isdisjoint(folders) or _OF_EDITORS.fullmatch(file) is not None
+
+
+def _is_unsafe(name: str) -> bool:
+    """Return whether a name with slashes could point outside its folder on any system."""
+    return name.startswith("/") or ".." in name.split("/") or "\0" in name or _DRIVE.match(name) is not None
 
 
 def _zip(path: Path) -> zipfile.ZipFile:
@@ -176,31 +231,38 @@ def _zip(path: Path) -> zipfile.ZipFile:
         ) from error
 
 
-def _checked(file: zipfile.ZipFile) -> tuple[str, ...]:
-    """Return the names of a zip; raises ImportRefused for unsafe or duplicate names, or too large contents."""
-    infos = [info for info in file.infolist() if not info.is_dir()]
-    names = [info.filename for info in infos]
-    if len(names) > MOST_MEMBERS:
-        raise ImportRefused(f"Too many files: {len(names):,}; at most {MOST_MEMBERS:,} can be imported at once.")
-    for name in names:
+def _members_of(file: zipfile.ZipFile) -> tuple[dict[str, zipfile.ZipInfo], list[str]]:
+    """Return the members of a zip by name, and notes on those left out; raises ImportRefused for unsafe or duplicate
+    names, or too large contents.
+
+    Some programs for Windows write back-slashes between folders, which the format doesn't allow: they are read as
+    slashes, before any name is checked.
+    """
+    infos = [info for info in file.infolist() if not info.filename.endswith(("/", "\\"))]
+    if len(infos) > MOST_MEMBERS:
+        raise ImportRefused(f"Too many files: {len(infos):,}; at most {MOST_MEMBERS:,} can be imported at once.")
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in infos:
+        name = info.filename.replace("\\", "/")
         if len(name) > LONGEST_NAME:
             raise ImportRefused(
                 f"The name of member '{shown(name)}' has {len(name):,} characters; at most {LONGEST_NAME:,} are "
                 "supported. Shorten it."
             )
-        if (
-            name.startswith("/")
-            or "\\" in name
-            or ":" in name.split("/")[0]
-            or ".." in PurePosixPath(name).parts
-            or "\0" in name
-        ):
+        if _is_unsafe(name):
             raise ImportRefused(
-                f"Member '{shown(name)}' has an unsafe path, which no supported program writes. The file "
+                f"Member '{shown(info.filename)}' has an unsafe path, which no supported program writes. The file "
                 "was not imported."
             )
-    if len(set(names)) < len(names):
-        raise ImportRefused("Two members have the same name. Compress the file again.")
+        if members.setdefault(str(PurePosixPath(name)), info) is not info:
+            raise ImportRefused(f"Two members have the same name, '{shown(name)}'. Compress the file again.")
+    _check_sizes(infos)
+    links = {name for name, info in members.items() if stat.S_ISLNK(info.external_attr >> 16)}
+    return _of_runs({name: info for name, info in members.items() if name not in links}, sorted(links))
+
+
+def _check_sizes(infos: Sequence[zipfile.ZipInfo]) -> None:
+    """Raise ImportRefused for contents that are too large, or compressed as only a zip bomb is."""
     total = sum(info.file_size for info in infos)
     if total > MOST_BYTES:
         raise ImportRefused(
@@ -218,4 +280,3 @@ def _checked(file: zipfile.ZipFile) -> tuple[str, ...]:
                 f"{what} unpacks to {unpacked // max(1, size):,} times its size; at most {DENSEST:,} times is "
                 "allowed, as protection against zip bombs."
             )
-    return tuple(sorted(names))

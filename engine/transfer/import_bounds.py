@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 from engine.errors import ImportRefused
 from engine.recorder import Point
@@ -13,7 +14,7 @@ MOST_CONFIG_BYTES = 1 << 20
 """Maximum total size of the parameters, or tags, of one run, including names."""
 MOST_METRICS = 2_000
 """Per run."""
-LONGEST_NAME = 200
+LONGEST_NAME, LONGEST_METRIC = 200, 500
 
 
 @dataclass
@@ -46,11 +47,22 @@ class ImportBudget:
         self.config_bytes -= taken
 
 
+def shortened(name: str, most: int) -> str:
+    """Return a name of at most `most` characters; of a longer one its beginning and a checksum, so that two names that
+    begin alike stay two.
+    """
+    if len(name) <= most:
+        return name
+    return f"{name[: most - 9]}…{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
 class Values:
     """The values of one run's metrics in recording order, 28 bytes each."""
 
     def __init__(self, where: str, room: ImportBudget) -> None:
         self._where, self._room = where, room
+        self.notes: list[str] = []
+        """Notes on what is not as it was recorded."""
         self._names: dict[str, int] = {}
         self._which, self._at, self._steps, self._values = array("i"), array("d"), array("q"), array("d")
 
@@ -64,7 +76,13 @@ class Values:
                 f"The file has more than {ImportBudget().points:,} values, including {self._where}. "
                 "Import fewer runs at a time."
             )
-        which = self._names.setdefault(name[:LONGEST_NAME], len(self._names))
+        short = shortened(name, LONGEST_METRIC)
+        if short != name and short not in self._names:
+            self.notes.append(
+                f"A metric of {self._where} has a name of {len(name):,} characters: shortened to {LONGEST_METRIC}, "
+                f"ending in '{short[-30:]}'."
+            )
+        which = self._names.setdefault(short, len(self._names))
         if which >= MOST_METRICS:
             raise ImportRefused(f"{self._where} has more metrics than the maximum of {MOST_METRICS:,} per run.")
         if which >= self._room.metrics:

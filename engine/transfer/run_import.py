@@ -33,6 +33,7 @@ def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportR
         if NAME in source.names:
             return import_bundle(store, source, file=called, by=by, permit_bytes=permit_bytes)
         runs, notes = _recorded(source, called)
+        notes = [*source.notes, *notes]
     return _taken(store, runs, notes, file=called, by=by, permit_bytes=permit_bytes)
 
 

@@ -11,22 +11,34 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 _F = descriptor_pb2.FieldDescriptorProto
-_DOUBLE, _FLOAT, _INT64, _INT32, _BOOL, _TEXT, _BYTES, _MESSAGE = (
-    *(_F.TYPE_DOUBLE, _F.TYPE_FLOAT, _F.TYPE_INT64, _F.TYPE_INT32),
-    *(_F.TYPE_BOOL, _F.TYPE_STRING, _F.TYPE_BYTES, _F.TYPE_MESSAGE),
+_DOUBLE, _FLOAT, _INT64, _INT32, _UINT64, _UINT32, _BOOL, _BYTES, _MESSAGE = (
+    *(_F.TYPE_DOUBLE, _F.TYPE_FLOAT, _F.TYPE_INT64, _F.TYPE_INT32, _F.TYPE_UINT64, _F.TYPE_UINT32),
+    *(_F.TYPE_BOOL, _F.TYPE_BYTES, _F.TYPE_MESSAGE),
 )
 _MESSAGES: dict[str, list[tuple[str, int, int, str]]] = {
     "Plugin": [("plugin_name", 1, _BYTES, ""), ("content", 2, _BYTES, "")],
     "Metadata": [("plugin_data", 1, _MESSAGE, "Plugin")],
+    "Dim": [("size", 1, _INT64, "")],
+    "Shape": [("dim", 2, _MESSAGE, "*Dim")],
     "Tensor": [
         ("dtype", 1, _INT32, ""),
+        ("tensor_shape", 2, _MESSAGE, "Shape"),
         ("tensor_content", 4, _BYTES, ""),
         ("float_val", 5, _FLOAT, "*"),
         ("double_val", 6, _DOUBLE, "*"),
+        ("int_val", 7, _INT32, "*"),
+        ("int64_val", 10, _INT64, "*"),
+        ("bool_val", 11, _BOOL, "*"),
+        ("half_val", 13, _INT32, "*"),
+        ("uint32_val", 16, _UINT32, "*"),
+        ("uint64_val", 17, _UINT64, "*"),
     ],
     "Value": [
         ("tag", 1, _BYTES, ""),
         ("simple_value", 2, _FLOAT, "?"),
+        ("image", 4, _BYTES, "?"),
+        ("histo", 5, _BYTES, "?"),
+        ("audio", 6, _BYTES, "?"),
         ("tensor", 8, _MESSAGE, "Tensor"),
         ("metadata", 9, _MESSAGE, "Metadata"),
     ],

@@ -4,7 +4,8 @@ Source: the file store of MLflow. Its meta.yaml has one name and value per line;
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -21,8 +22,9 @@ META = "meta.yaml"
 MOST_SMALL = 1 << 20
 MOST_TEXT = 20_000
 LONGEST_LINE = 1_000
-"""Maximum bytes of a metric's line, which has three numbers."""
-_LINE = re.compile(r"([A-Za-z_][\w.]*):(?:\s+(.*))?")
+"""Maximum bytes of a metric's line, which has two or three numbers."""
+_LINE = re.compile(rb"\s*(\d{1,15})\s+([-+.0-9A-Za-z]+)(?:\s+(-?\d{1,19}))?\s*\n")
+_META_LINE = re.compile(r"([A-Za-z_][\w.]*):(?:\s+(.*))?")
 _STATUS: dict[str, tuple[Status, str]] = {
     "1": ("lost", "Still running when exported from MLflow."),
     "2": ("lost", "Not started yet when exported from MLflow."),
@@ -42,7 +44,7 @@ class _Files:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-def run_folders(names: Sequence[str]) -> dict[str, _Files]:
+def run_folders(names: Collection[str]) -> dict[str, _Files]:
     """Return the run folders among names: those with a meta.yaml and metrics, params or tags."""
     found: dict[str, _Files] = {
         str(PurePosixPath(name).parent): _Files() for name in names if PurePosixPath(name).name == META
@@ -67,11 +69,15 @@ def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Ex
         if about.get("lifecycle_stage") == "deleted":
             notes.append(f"'{shown(folder)}' was skipped: it was deleted in MLflow.")
             continue
-        runs.append(_run(source, folder, files, about, room))
+        values = _values(source, folder, files.metrics, room)
+        notes += values.notes
+        runs.append(_run(source, folder, files, about, values, room))
     return runs, notes
 
 
-def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], room: ImportBudget) -> ExternalRun:
+def _run(
+    source: Members, folder: str, files: _Files, about: Mapping[str, str], values: Values, room: ImportBudget
+) -> ExternalRun:
     where = f"'{shown(folder)}/{META}'"
     run_id = about.get("run_id") or about.get("run_uuid")
     if not run_id:
@@ -79,7 +85,6 @@ def _run(source: Members, folder: str, files: _Files, about: Mapping[str, str], 
     for kind, members in (("parameters", files.params), ("tags", files.tags)):
         room.take_config(f"'{shown(folder)}'", {name: source.size(member) for name, member in members.items()}, kind)
     tags = {name: _text(source, member) for name, member in files.tags.items()}
-    values = _values(source, folder, files.metrics, room)
     begin = _seconds(about.get("start_time"), where)
     if begin is None:
         begin = min(values.moments, default=0.0)
@@ -124,29 +129,37 @@ def _experiment(source: Members, folder: str) -> str:
 
 
 def _values(source: Members, folder: str, files: Mapping[str, str], room: ImportBudget) -> Values:
-    """Return the values of `timestamp value step` lines (early MLflow wrote no step)."""
+    """Return the values of `timestamp value step` lines (early MLflow wrote no step), with a note on each file that has
+    other lines.
+
+    A last line without its end may be cut within a number, so it is not read.
+    """
     found = Values(f"'{shown(folder)}'", room)
     for name, member in files.items():
+        number = wrong = first = 0
+        has_steps = False
         for number, line in enumerate(lines(source, member, LONGEST_LINE), 1):
-            if line.strip():
-                found.add(name, *_value(member, number, line))
+            match = _LINE.fullmatch(line)
+            if match and (match[3] or not has_steps) and (value := _value(match, number)):
+                has_steps = match[3] is not None
+                found.add(name, *value)
+            elif line.strip():
+                wrong, first = wrong + 1, first or number
+        if wrong:
+            found.notes.append(
+                f"'{shown(member)}': {wrong:,} of {number:,} lines left out as incomplete or damaged, the first is "
+                f"line {first:,}."
+            )
     found.done()
     return found
 
 
-def _value(member: str, number: int, line: bytes) -> tuple[float, int, float]:
-    """Return time (s since 1970), step and value of a line."""
-    words = line.split()
-    try:
-        at, value, step = int(words[0]) / 1000, float(words[1]), int(words[2]) if len(words) > 2 else number - 1
-        if len(words) not in (2, 3) or not 0 <= at < LATEST_S or abs(step) >= 2**62:
-            raise ValueError(line)
-    except (ValueError, IndexError, OverflowError) as error:
-        raise ImportRefused(
-            f"'{shown(member)}', line {number:,}, is not an MLflow metric line 'timestamp value step'. Export "
-            "the run again."
-        ) from error
-    return at, step, value
+def _value(line: re.Match[bytes], number: int) -> tuple[float, int, float] | None:
+    """Return time (s since 1970), step and value of a line; None if one of them can't be."""
+    at, step = int(line[1]) / 1000, int(line[3] or number - 1)
+    with suppress(ValueError):
+        return (at, step, float(line[2])) if at < LATEST_S and abs(step) < 2**62 else None
+    return None
 
 
 def _meta(source: Members, member: str) -> dict[str, str]:
@@ -157,7 +170,7 @@ def _meta(source: Members, member: str) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise ImportRefused(f"'{shown(member)}' is not a text file. Export the run from MLflow again.") from error
     for line in text.splitlines():
-        if (match := _LINE.fullmatch(line.rstrip())) is not None:
+        if (match := _META_LINE.fullmatch(line.rstrip())) is not None:
             found[match[1]] = _unquoted(match[2] or "")
     if not found:
         raise ImportRefused(

@@ -4,7 +4,8 @@ hyperparameters the config.
 
 import math
 import struct
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -12,27 +13,43 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from engine.errors import ImportRefused
 from engine.store.imports.external_import import ExternalRun
 from engine.store.runs.origins import fingerprint
 from engine.transfer.archives import Members, opened, shown
-from engine.transfer.import_bounds import LONGEST_NAME, ImportBudget, Values
+from engine.transfer.import_bounds import LONGEST_NAME, ImportBudget, Values, shortened
 from engine.transfer.readers.event_messages import message
 from engine.transfer.readers.tfrecord import Records
 
 MARK = "tfevents"
 LATEST_S = 4e9
 """Valid wall times, 1970 to 2096."""
-_DTYPES = {1: "f", 2: "d"}
+_BFLOAT16 = 14
+_DTYPES = {
+    1: ("f", "float_val"),
+    2: ("d", "double_val"),
+    3: ("i", "int_val"),
+    4: ("B", "int_val"),
+    5: ("h", "int_val"),
+    6: ("b", "int_val"),
+    9: ("q", "int64_val"),
+    10: ("?", "bool_val"),
+    _BFLOAT16: ("e", "half_val"),
+    17: ("H", "int_val"),
+    19: ("e", "half_val"),
+    22: ("I", "uint32_val"),
+    23: ("Q", "uint64_val"),
+}
+"""Types of tensors that are numbers (types.proto): the format of one in bytes, and the field that lists them."""
+_OTHER_DTYPES = {7: "string", 8: "complex64", 18: "complex128", 24: "float8_e5m2", 25: "float8_e4m3fn"}
 
 
-def event_files(names: Sequence[str]) -> list[str]:
+def event_files(names: Collection[str]) -> list[str]:
     """Return the event files among names."""
-    return [name for name in names if MARK in PurePosixPath(name).name and not name.startswith("__MACOSX/")]
+    return [name for name in names if MARK in PurePosixPath(name).name]
 
 
-def read_tensorboard(source: Members, names: Sequence[str], *, top: str = "") -> tuple[list[ExternalRun], list[str]]:
-    """Return one run per folder, and notes; raises ImportRefused for a damaged or invalid event file."""
+def read_tensorboard(source: Members, names: Collection[str], *, top: str = "") -> tuple[list[ExternalRun], list[str]]:
+    """Return one run per folder, and notes on what is damaged or not a scalar."""
     folders: dict[str, list[str]] = {}
     for name in names:
         folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
@@ -45,8 +62,9 @@ def read_tensorboard(source: Members, names: Sequence[str], *, top: str = "") ->
             notes += found.take(source, name)
         if found.values:
             runs.append(found.run())
+            notes += found.values.notes
         else:
-            notes.append(f"'{shown(folder)}' was skipped: it has no scalars.")
+            notes.append(f"'{shown(found.name)}' was skipped: it has no scalars.")
     return runs, notes
 
 
@@ -61,46 +79,34 @@ class _Folder:
 
     def take(self, source: Members, name: str) -> list[str]:
         """Read one file and return notes on it."""
+        where = f"'{shown(name)}'"
         with opened(source, name) as file:
-            records = Records(file, f"'{shown(name)}'")
+            records = Records(file, where)
             for data in records:
                 self.digest.update(data)
-                self._event(data, name)
-        said = (
-            [
-                (
-                    f"'{shown(name)}' ends within a record, probably because its writer was killed; everything before "
-                    "was imported."
-                )
-            ]
-            if records.cut_off
-            else []
-        )
-        return said + (
-            [f"'{shown(name)}' has {records.passed_over:,} images or graphs, which were skipped."]
-            if records.passed_over
-            else []
-        )
+                self._event(data, records.left_out)
+        left_out = [f"{where}: left out {count:,} {what}." for what, count in records.left_out.items()]
+        return [records.note, *left_out] if records.note else left_out
 
-    def _event(self, data: bytes, name: str) -> None:
+    def _event(self, data: bytes, left_out: Counter[str]) -> None:
+        """Take the scalars and hyperparameters of a record, and count what is left out of it."""
         try:
             event = message("Event").FromString(data)
-        except DecodeError as error:
-            raise ImportRefused(
-                f"'{shown(name)}' is not a TensorBoard event file: one of its records is not an event. Choose a "
-                "file that TensorBoard can read."
-            ) from error
+        except DecodeError:
+            left_out["records that are not events of TensorBoard"] += 1
+            return
         for value in event.summary.value:
-            if (number := _number(value)) is not None:
-                if not 0 <= event.wall_time < LATEST_S:
-                    raise ImportRefused(
-                        f"'{shown(name)}' has an event with an invalid time ({event.wall_time:g} s since 1970). "
-                        "Choose a file that TensorBoard can read."
-                    )
-                self.values.add(_text(value.tag) or "value", event.wall_time, event.step, number)
-            elif value.metadata.plugin_data.plugin_name == b"hparams":
-                self.config |= _config(value.metadata.plugin_data.content)
+            about = value.metadata.plugin_data
+            number = _number(value, about.plugin_name)
+            if about.plugin_name == b"hparams":
+                self.config |= _config(about.content)
                 ImportBudget().take_config(f"'{shown(self.name)}'", self._sizes())  # as it grows
+            elif isinstance(number, str):
+                left_out[number] += 1
+            elif not 0 <= event.wall_time < LATEST_S:
+                left_out["values without a valid time"] += 1
+            else:
+                self.values.add(_text(value.tag) or "value", event.wall_time, event.step, number)
 
     def _sizes(self) -> dict[str, int]:
         return {name: len(str(value)) for name, value in self.config.items()}
@@ -126,20 +132,39 @@ class _Folder:
         )
 
 
-def _number(value: Any) -> float | None:
-    """Return the scalar of a summary's value, None for other values."""
+def _number(value: Any, plugin: bytes) -> float | str:
+    """Return the scalar of a summary's value; of another value its kind, in words."""
     if value.HasField("simple_value"):
         return float(value.simple_value)
-    if not value.HasField("tensor") or value.metadata.plugin_data.plugin_name not in (b"", b"scalars"):
-        return None
-    tensor = value.tensor
-    for listed in (tensor.float_val, tensor.double_val):
-        if len(listed) == 1:
-            return float(listed[0])
-    kind = _DTYPES.get(tensor.dtype)
-    if kind and len(tensor.tensor_content) == struct.calcsize(kind):
-        return float(struct.unpack(f"<{kind}", tensor.tensor_content)[0])
-    return None
+    if value.HasField("tensor") and plugin in (b"", b"scalars"):
+        found = _scalar(value.tensor, is_marked=plugin == b"scalars")
+        return f"values of '{shown(_text(value.tag))}' ({found})" if isinstance(found, str) else found
+    kind = next((name for name in ("image", "histo", "audio") if value.HasField(name)), shown(_text(plugin)))
+    return f"values of kind {kind or 'unknown'}"
+
+
+def _scalar(tensor: Any, *, is_marked: bool) -> float | str:
+    """Return the number of a tensor; its type if that is no number, or that it has several.
+
+    A tensor may list fewer values than its shape has: a scalar without any is 0 (tensor.proto).
+    """
+    if tensor.dtype not in _DTYPES:
+        return _OTHER_DTYPES.get(tensor.dtype, f"type {tensor.dtype}")
+    kind, field = _DTYPES[tensor.dtype]
+    listed, content = getattr(tensor, field), tensor.tensor_content
+    size = struct.calcsize(f"<{kind}")
+    if (
+        math.prod(dim.size for dim in tensor.tensor_shape.dim) != 1
+        or len(listed) > 1
+        or len(content) not in (0, size)
+        or not (is_marked or listed or content)
+    ):
+        return "not one number"
+    if field == "half_val":  # 16 bits each, also in the list
+        content = content or struct.pack("<H", sum(listed) & 0xFFFF)
+    if tensor.dtype == _BFLOAT16:  # the upper half of a float
+        kind, content = "f", b"\0\0" + content
+    return float(struct.unpack(f"<{kind}", content)[0] if content else sum(listed))
 
 
 def _config(content: bytes) -> dict[str, Any]:
@@ -148,7 +173,11 @@ def _config(content: bytes) -> dict[str, Any]:
         entries = message("HParams").FromString(content).session_start_info.hparams
     except DecodeError:
         return {}
-    return {_text(entry.key)[:LONGEST_NAME]: value for entry in entries if (value := _setting(entry.value)) is not None}
+    return {
+        shortened(_text(entry.key), LONGEST_NAME): value
+        for entry in entries
+        if (value := _setting(entry.value)) is not None
+    }
 
 
 def _setting(value: Any) -> str | float | bool | None:

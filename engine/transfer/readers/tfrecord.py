@@ -6,10 +6,9 @@ damage.
 """
 
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from typing import IO
-
-from engine.errors import ImportRefused
 
 LARGEST = 1 << 20
 """Larger records hold images or graphs, not scalars, and are skipped."""
@@ -39,35 +38,45 @@ def masked_checksum(data: bytes) -> int:
 
 
 class Records:
-    """The records of one file; afterwards `cut_off` is set if its end was truncated."""
+    """The whole records of one file, up to its end or to where it is cut or damaged; afterwards `note` says where that
+    is, and `left_out` counts what was left out before.
+    """
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self.file, self.name = file, name
-        self.cut_off = False
-        self.passed_over = 0
+        self.note = ""
+        self.left_out = Counter[str]()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield each record; raises ImportRefused at the first with a wrong checksum."""
         at = 0
         while head := self.file.read(_HEAD.size):
-            if len(head) < _HEAD.size:
-                self.cut_off = True
+            length, expected = _HEAD.unpack(head.ljust(_HEAD.size))
+            if len(head) == _HEAD.size and masked_checksum(head[:8]) != expected:
+                self.note = self._damaged(at)
                 return
-            length, expected = _HEAD.unpack(head)
-            if masked_checksum(head[:8]) != expected:
-                raise self._damaged(at)
-            record = self._read(length)
+            record = self._read(length) if len(head) == _HEAD.size else None
             if record is None:
-                self.cut_off = True
+                self.note = (
+                    f"{self.name} ends within a record, probably because its writer was killed, and was read up to "
+                    "there."
+                )
                 return
             data, (checksum,) = record[:-4], struct.unpack("<I", record[-4:])
             if length > LARGEST:
-                self.passed_over += 1
+                self.left_out["images or graphs"] += 1
             elif masked_checksum(data) != checksum:
-                raise self._damaged(at)
+                self.left_out["damaged records"] += 1
             else:
                 yield data
             at += _HEAD.size + length + 4
+
+    def _damaged(self, at: int) -> str:
+        if at == 0:
+            return (
+                f"{self.name} is not a TensorBoard event file: it does not start with a record. Choose a file with "
+                "'tfevents' in its name."
+            )
+        return f"{self.name} is damaged from byte {at:,} on and was read up to there."
 
     def _read(self, length: int) -> bytes | None:
         """Return a record with its checksum (for a large one, only the checksum), None at a truncated end."""
@@ -82,13 +91,3 @@ class Records:
             left -= len(piece)
         found = self.file.read(4)
         return found if len(found) == 4 else None
-
-    def _damaged(self, at: int) -> ImportRefused:
-        if at == 0:
-            return ImportRefused(
-                f"{self.name} is not a TensorBoard event file: it does not start with a record. Choose a file with "
-                "'tfevents' in its name."
-            )
-        return ImportRefused(
-            f"{self.name} is damaged: wrong checksum of the record at byte {at:,}. Copy it from the source again."
-        )

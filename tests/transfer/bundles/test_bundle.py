@@ -202,7 +202,13 @@ def test_a_file_with_any_byte_changed_or_cut_off_comes_whole_or_not_at_all(
             assert not integrity.unlike_summaries(ours) + integrity.strangers(ours)
 
 
-@pytest.mark.parametrize("name", ["../../evil.txt", "/etc/evil", "a/../../evil", "C:/evil", "a\\..\\evil"])
+LEADS_OUT = [
+    *("../../evil.txt", "/etc/evil", "a/../../evil", "a/..", "C:/evil", "c:evil"),
+    *("a\\..\\evil", "..\\..\\evil", "a/\\..\\..\\evil", "\\evil", "\\\\server\\share\\evil", "C:\\evil", "/\\evil"),
+]
+
+
+@pytest.mark.parametrize("name", LEADS_OUT)
 def test_a_name_that_leads_out_is_refused(tmp_path: Path, ours: Store, name: str) -> None:
     path = tmp_path / "evil.zip"
     with zipfile.ZipFile(path, "w") as file:
