@@ -22,7 +22,7 @@ from engine.store import Reader, Stretch
 from engine.store.curve_records import Series
 from engine.store.curves.export_pages import PointRow, Recording
 from engine.store.curves.series import Axis
-from engine.transfer.point_rows import COLUMNS
+from engine.transfer.run_tables import COLUMNS
 
 router = APIRouter()
 AXES: dict[str, Axis] = {"step": "step", "time": "time_s", "passes": "passes"}

@@ -11,6 +11,7 @@ from app.export.view_report import Environments
 from app.report import page_capture
 from app.report.page_capture import Noted
 from engine.duel.catalogue import ready
+from engine.duel.evidence import about_runs
 from engine.duel.outcome import DuelOutcome, amount_in_words
 from engine.duel.spec import Duel, Strategy
 from engine.metrics import metric
@@ -45,12 +46,20 @@ def leave(found: DuelOutcome, title: str, shown: Noted) -> None:
             yield from checkout(environments.get(runs[-1].id, {}))
         yield duel_again(found.evidence.duel, stored.name)
 
-    view_downloads(f"duel-{stored.id}", title, f"/duel?duel={stored.id}", shown, runs, key="duel", again=again)
+    view_downloads(
+        f"duel-{stored.id}",
+        title,
+        f"/duel?duel={stored.id}",
+        shown,
+        runs,
+        key="duel",
+        again=again,
+        about=about_runs(found.evidence),
+    )
 
 
 def note_tables(found: DuelOutcome) -> None:
-    """Record the tables shown, as plain values."""
-    page_capture.table("Planned runs and results", lambda: tables.values_to_save(found))
+    """Record the paired differences, as plain values; the runs are in every download."""
     if found.found:
         page_capture.table("Paired differences", lambda: tables.pairs_to_save(found))
 

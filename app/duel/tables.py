@@ -172,27 +172,6 @@ def facts_table(facts: Sequence[StrategyFacts]) -> str:
     return table(headers, rows, caption="Uncontrolled differences")
 
 
-def values_to_save(found: DuelOutcome) -> Table:
-    """Return every planned run with its result, one per row."""
-    names = [one.name for one in found.evidence.duel.strategies]
-    columns = ["stage", "strategy", "learning_rate", "seed", "run", "status", "value", "judged_at", "seconds"]
-    rows = [
-        (
-            *(
-                each.stage,
-                names[each.strategy],
-                each.rate,
-                each.seed,
-                each.run.id if each.run else None,
-                each.run.status if each.run else "deleted",
-            ),
-            *(each.value, each.at.spent if each.at else None, each.at.time_s if each.at else None),
-        )
-        for each in found.evidence.cells
-    ]
-    return Table.of(columns, rows)
-
-
 def pairs_to_save(found: DuelOutcome) -> Table:
     """Return the paired differences, one per row."""
     columns = ["first", "second", "seeds", "mean", "low", "high", "interval", "p_holm", "outcome"]

@@ -16,6 +16,8 @@ from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.tables import FORMATS, Table
 
 Make = Callable[[], Table]
+RUNS = "The runs"
+_HELP = {RUNS: "One row per run: all settings, results, work, times and disturbance."}
 
 
 def download(
@@ -26,7 +28,7 @@ def download(
     runs: Sequence[int] = (),
     report: Callable[[], bytes] | None = None,
 ) -> None:
-    """Show the download popover: each table as CSV, JSON and Parquet, the runs as a bundle, the view as a report.
+    """Show the download popover: the view as a report, each table as CSV, JSON and Parquet, the runs as a bundle.
 
     `name` is the prefix of file names; the keys of `tables` label the rows of buttons.
     """
@@ -35,7 +37,7 @@ def download(
             st.caption("Whole view as an offline page")
             _button("Report (HTML)", report, f"{name}.html", "text/html", f"{key}-report")
         for label, table in (tables or {}).items():
-            st.caption(as_text(label))
+            st.caption(as_text(label), help=_HELP.get(label))
             _table_buttons(table, name if len(tables or {}) == 1 else f"{name}-{_slug(label)}", f"{key}-{label}")
         if runs:
             st.caption("Runs for another lab: use `python -m engine import` or Import on its Runs page")

@@ -1,26 +1,25 @@
 """A view of several runs as a report: its address, its content, and its runs' settings, environments and commands."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
-from app.core.formatting import absolute
+from app.export.downloads import RUNS
 from app.export.rerun_commands import runs_again
 from app.report import CommandLines, FactList, Grid, Heading, Part, ReportLink, report
 from app.report.page_capture import Noted
-from app.ui.widgets import title_of
 from engine.analysis import differences as apart
 from engine.analysis.differences import MISSING, Row
 from engine.config_values import field_title, value_in_words
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import RunRow
+from engine.transfer.run_tables import Cells, runs_table
 from engine.transfer.tables import Table
 
 Environments = Mapping[int, Mapping[str, Any]]
 Again = Callable[[Environments], Iterable[str]]
-HEADINGS = ("Run", "Title", "Owner", "Status", "Execution (s)", "Start-up (s)", "Launched")
-RUNS = ("run", "title", "owner", "status", "execution_time_s", "startup_time_s", "launched")
 
 
 @dataclass(frozen=True)
@@ -34,10 +33,12 @@ class Seen:
     runs: tuple[RunRow, ...]
     again: Again | None = None
     """Returns the commands that launch it again, given its runs' environments; None for one command per run."""
+    about: Mapping[int, Cells] = field(default_factory=dict)
+    """Further cells of runs, such as their strategy in a duel."""
 
 
 def view_report(seen: Seen, by: str) -> bytes:
-    """Return the report of a view; it reads only the runs' environments, which don't change after start."""
+    """Return the report of a view; it reads only its runs' work, environments and metrics again."""
     with Reader.open(Home.find()) as reader:
         environments = reader.multi_run.environments([run.id for run in seen.runs])
     return report(seen.title, list(_parts(seen, environments)), by=by)
@@ -49,7 +50,7 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
     if not seen.runs:
         return
     yield Heading("Runs")
-    yield Grid("The runs", runs_table(seen.runs, settings=False), HEADINGS)
+    yield Grid(RUNS, rows_of(seen.runs, seen.about))
     yield from _compared("Settings", {run.id: run.config for run in seen.runs})
     known = {
         run_id: {name: value for name, value in held.items() if name != "boot_id"}
@@ -61,23 +62,10 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
         yield CommandLines("Commands, to run in a checkout of this repository", lines)
 
 
-def runs_table(runs: Sequence[RunRow], *, settings: bool = True) -> Table:
-    """Return one row per run, with the settings that differ."""
-    differing = [row for row in apart.rows([run.config for run in runs]) if row.differs] if settings else []
-    rows = [
-        (
-            run.id,
-            title_of(run),
-            run.owner,
-            run.status,
-            run.elapsed_s,
-            run.startup_time_s,
-            absolute(run.created_at),
-            *_values(differing, place),
-        )
-        for place, run in enumerate(runs)
-    ]
-    return Table.of((*RUNS, *(row.name for row in differing)), rows)
+def rows_of(runs: Sequence[RunRow], about: Mapping[int, Cells] = MappingProxyType({})) -> Table:
+    """Return one row per run, with all that is known of it."""
+    with Reader.open(Home.find()) as reader:
+        return runs_table(reader, runs, about)
 
 
 def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part]:

@@ -20,7 +20,7 @@ from engine.home import Home
 from engine.queue.cluster_wait import job_state
 from engine.store import Reader
 from engine.store.records import Run, RunRow
-from engine.transfer.point_rows import points_table
+from engine.transfer.run_tables import points_table
 from engine.transfer.tables import Table
 
 _WATCHED = "run.watched"

@@ -52,6 +52,13 @@ class Column:
         return self.field.source == "run" and self.field.name in TIMES
 
     @property
+    def unit(self) -> str:
+        """The unit of its numbers; empty without one."""
+        if self.field.source == "metric":
+            return "" if self.field.of == "count" else metric(self.field.name).unit
+        return "s" if self.field.kind == "seconds" and not self.is_setting else ""
+
+    @property
     def label(self) -> str:
         """The column heading."""
         if self.field.source != "metric":

@@ -13,6 +13,7 @@ from app.runs.rows import Numbers, TableRow, differing
 from app.runs.text_columns import value_of
 from engine.store.records import is_complete
 from engine.store.runs.fields import Text
+from engine.transfer.tables import headed
 
 Words = Mapping[str, Mapping[int, Text]]
 """By column and run."""
@@ -34,6 +35,15 @@ def table(
     """Return the rows as a data frame; arguments as of `cells_of`."""
     cells = cells_of(rows, columns, numbers, words=words, spread=spread, baselines=baselines, disturbed=disturbed)
     return pd.DataFrame(cells, dtype=object)
+
+
+def headings(columns: Sequence[Column]) -> dict[str, str]:
+    """Return the names of columns in files, which have the unit, by their names in the table."""
+    return {
+        column.written + part: headed(column.written + part, "points" if part and column.unit == "%" else column.unit)
+        for column in columns
+        for part in ("", SD, DIFFERENCE)
+    }
 
 
 def cells_of(

@@ -10,8 +10,9 @@ import streamlit as st
 from app.actions.annotations import baseline_beside, mark_selected
 from app.actions.cancel_runs import cancel_selected
 from app.actions.queue_actions import in_short
-from app.export.downloads import download
+from app.export.downloads import RUNS, download
 from app.export.view_downloads import here
+from app.export.view_report import rows_of
 from app.links import compare
 from app.links.compare import query_of
 from app.links.launch import clone_query
@@ -129,12 +130,20 @@ def show(reader: Reader, view: RunsView, found: Found, waits: Mapping[int, Wait]
         download(
             "runs",
             key="runs",
-            tables={"The table": lambda: _whole(view)},
+            tables={"The table as shown": lambda: _whole(view), RUNS: lambda: rows_of(_matching(view, ids))},
             runs=[run_id for run_id in ids or on_page if statuses.get(run_id) in ENDED],
             report=report_of(view, lambda: _whole(view), on_page),
         )
         import_button()
         st.caption("Keys: j and k move, x selects, Enter opens, o unfolds, c compares, Esc clears the selection.")
+
+
+def _matching(view: RunsView, ids: Sequence[int]) -> Sequence[RunRow]:
+    """Return the selected runs, else all matching ones, up to `MOST_DOWNLOADED`."""
+    with Reader.open(Home.find()) as reader:
+        if ids:
+            return reader.runs.some(ids)
+        return reader.runs.find(**view.asked | {"order": view.order, "limit": MOST_DOWNLOADED})
 
 
 def _whole(view: RunsView) -> Table:
@@ -146,7 +155,8 @@ def _whole(view: RunsView) -> Table:
         )
         tops, _ = baselines(reader, view, found)
         shown = on_top(tops, found)
-        return of_frame(frame.table(shown, view.columns, **_values(reader, view, shown, tops)))
+        made = frame.table(shown, view.columns, **_values(reader, view, shown, tops))
+        return of_frame(made.rename(columns=frame.headings(view.columns)))
 
 
 def _values(reader: Reader, view: RunsView, shown: Sequence[TableRow], tops: Mapping[str, TableRow]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def report_of(view: RunsView, whole: Callable[[], Table], run_ids: Sequence[int]
     address, by, ids = widgets.page_address(here("/runs")), current_user.whoever(), list(run_ids)
     with page_capture.keeping() as shown:
         page_capture.facts("Query", query_facts(view))
-        page_capture.table("The table", whole)
+        page_capture.table("The table as shown", whole)
 
     def made() -> bytes:
         with Reader.open(Home.find()) as reader:

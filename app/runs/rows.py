@@ -248,6 +248,8 @@ def _cells(run: RunRow) -> dict[str, Any]:
         "run": run.id,
         "marks": ", ".join(marks(run)),
         "title": title_of(run),
+        "experiment": run.experiment,
+        "preset": run.preset,
         "owner": run.owner,
         "status": run.status,
         "progress": None if run.status in ENDED else run.progress,
@@ -261,6 +263,8 @@ def _group_cells(group: RunGroup) -> dict[str, Any]:
     title = title_of_experiment(group.experiment)
     return {
         "title": f"{title}, {group.preset}" if group.preset else title,
+        "experiment": group.experiment,
+        "preset": group.preset,
         "n": len(group.finished),
         "runs": spans(group.run_ids),
         "marks": "",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import nan
+from typing import Any
 
 from engine.analysis.total_work import unequal_work_of
 from engine.analysis.tuning import Spent, at_budget
@@ -11,11 +12,13 @@ from engine.config import Config
 from engine.duel.methods import pace
 from engine.duel.spec import Duel, Strategy, from_json
 from engine.experiment.contender import Pace
+from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, StoredDuel, Tested
 from engine.store.records import ENDED, RunRow
 from engine.store.sweeps.duels import RATE, STAGES, Stage
 from engine.store.sweeps.sweeps import SEED
+from engine.transfer.tables import headed
 
 AT_ONCE = 20
 """Runs whose tests are read per query; each has up to a few thousand."""
@@ -158,3 +161,18 @@ def _spent(found: Pace, duel: Duel, furthest: tuple[float, float], tests: Sequen
         return max(tested, time_s)
     each = {"updates": found.updates, "bytes": found.bytes}.get(duel.budget.kind, 1.0) or 0.0
     return max(tested, passes * each)
+
+
+def about_runs(found: DuelEvidence) -> dict[int, dict[str, Any]]:
+    """Return for each run that counts its strategy and stage, and its result within the budget, as cells of a table."""
+    known, budget = metric(found.duel.metric), found.duel.budget
+    return {
+        each.run.id: {
+            "stage": each.stage,
+            "strategy": found.duel.strategies[each.strategy].name,
+            headed(f"{known.name} within budget", known.unit): each.value,
+            headed("tested at", budget.kind): each.at and each.at.spent,
+        }
+        for each in found.cells
+        if each.run
+    }

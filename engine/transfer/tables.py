@@ -1,4 +1,4 @@
-"""Export of a displayed table as CSV, JSON or Parquet.
+"""Tables as CSV, JSON or Parquet: the only place that writes CSV.
 
 User text may start like a formula; in CSV such text gets a leading apostrophe, so that spreadsheets don't evaluate it.
 """
@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import IO, Any
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Characters that start a formula in spreadsheets, in both widths."""
+BOM = "\ufeff"
+"""Begins a CSV file: without it, Excel reads UTF-8 as the code page of its country."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,29 @@ def safe_cell(value: Any) -> Any:
     return f"'{value}" if value.startswith(FORMULA) else value
 
 
-def as_csv(table: Table) -> bytes:
-    """Return the table as UTF-8 CSV with a header; NaN and infinities as nan, inf and -inf, None as an empty cell."""
-    file = io.StringIO(newline="")
+def headed(name: str, unit: str) -> str:
+    """Return a column's name with its unit: `test/accuracy.best (%)`; a name that ends in its unit keeps it."""
+    return f"{name} ({unit})" if unit and not name.endswith(f"_{unit}") else name
+
+
+def write_csv(columns: Iterable[str], rows: Iterable[Sequence[Any]], file: IO[str]) -> int:
+    """Write CSV with a header and return the number of rows; NaN and infinities are nan, inf and -inf, None is an empty
+    cell.
+    """
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(safe_cell, table.columns))
-    writer.writerows(map(safe_cell, row) for row in table.rows)
-    return _utf8(file.getvalue())
+    writer.writerow(map(safe_cell, columns))
+    count = 0
+    for row in rows:
+        writer.writerow(map(safe_cell, row))
+        count += 1
+    return count
+
+
+def as_csv(table: Table) -> bytes:
+    """Return the table as a CSV file in UTF-8 that spreadsheets recognise (`BOM`)."""
+    file = io.StringIO(newline="")
+    write_csv(table.columns, table.rows, file)
+    return _utf8(BOM + file.getvalue())
 
 
 def as_json(table: Table) -> bytes:

@@ -10,7 +10,7 @@ from engine.metrics import METRICS
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, NewRun, Reader
 from engine.store.schema.config_text import LEFT_OUT, MOST_LISTED
-from engine.transfer.point_rows import COLUMNS, point_rows
+from engine.transfer.run_tables import COLUMNS, point_rows
 from tests.api.conftest import Lab, Script
 from tests.labs import basic
 

@@ -17,7 +17,7 @@ from engine.analysis.statistics.confidence import LIMIT
 from engine.analysis.tuning import Spent
 from engine.cli import main
 from engine.duel.catalogue import read_strategy
-from engine.duel.evidence import Tried
+from engine.duel.evidence import Tried, about_runs
 from engine.duel.outcome import outcome
 from engine.errors import WrongStatus
 from engine.home import Home
@@ -180,7 +180,7 @@ def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
     assert all(set(each.line.count) <= {0, 5} for each in charts.lines(found, kind) if each), (
         "a mean is of all seeds or of none"
     )
-    assert len(tables.values_to_save(told).rows) == 2 * (3 + 5) and len(tables.pairs_to_save(told).rows) == 1
+    assert len(about_runs(found)) == 2 * (3 + 5) and len(tables.pairs_to_save(told).rows) == 1
 
 
 def test_a_mean_of_staggered_tests_has_no_jump_and_ends_with_the_first_run(home: Home) -> None:

@@ -165,7 +165,7 @@ def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home)
     with Store.open(accounts) as store:
         store.access.permit("back up", by="ada", detail=FORMULA)
         store.access.permit("collect", by="ada")
-    rows = list(csv.DictReader(io.StringIO(as_csv(_table(AuditQuery("ada", "back up", False))).decode())))
+    rows = list(csv.DictReader(io.StringIO(as_csv(_table(AuditQuery("ada", "back up", False))).decode("utf-8-sig"))))
     assert [(row["who"], row["command"], row["detail"]) for row in rows] == [("ada", "back up", f"'{FORMULA}")]
     text = docs.PAGE.read_text()
     assert docs.written(text) == text, "write it anew: python -m engine.access.docs"

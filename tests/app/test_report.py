@@ -1,5 +1,6 @@
 """Reports: one file with all it needs, in which no text of a person becomes markup."""
 
+import codecs
 import csv
 import io
 import json
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from click.testing import CliRunner
 from hypothesis import strategies as some
 from streamlit.testing.v1 import AppTest
 
@@ -22,6 +24,7 @@ from app.report import Chart, CommandLines, FactList, Grid, Heading, Legend, Par
 from app.run.report import run_report
 from app.ui.html import number
 from engine.analysis.statistics.confidence import LIMIT
+from engine.cli import main
 from engine.home import Home
 from engine.published.rules import LEVEL_EXPLAINED
 from engine.registry import experiment
@@ -34,6 +37,7 @@ from tests.app.test_pages import opened, said
 from tests.app.test_scaling import hogwild
 from tests.inputs import drawn
 from tests.labs import basic, compare, figures, sweeps
+from tests.labs import duel as labs
 from tests.labs.compare import ACCURACY
 
 
@@ -186,7 +190,7 @@ def test_scaling_leaves_with_every_number_of_its_tables(home: Home, offered: Off
     sentences = [each.value.removeprefix(":orange-badge[Caution] ").replace("\\", "") for each in test.markdown]
     assert all(sentence in text for sentence in sentences if "trainers" in sentence)
     table = "by-size" if view == "Scaling" else "time-breakdown"
-    rows = list(csv.reader(io.StringIO(offered[f"scaling-{table}.csv"]().decode())))
+    rows = list(csv.reader(io.StringIO(offered[f"scaling-{table}.csv"]().decode("utf-8-sig"))))
     assert rows == [
         ["" if cell is None else str(cell) for cell in row]
         for row in grids(report)[table.replace("-", " ").capitalize()]
@@ -208,6 +212,51 @@ def test_a_sweep_leaves_with_its_numbers_and_is_launched_again_by_its_command(ho
     assert "Ideal: the work with 1 split" in text and "11 finished, 1 failed" in text
     last = json.loads(offered["sweep-1-the-runs.json"]())[-1]
     assert [last[name] for name in ("run", "status", "splits", "mode", "seed")] == [12, "failed", 4, "1f1b", 1]
+
+
+FACTS = ("run", "name", "experiment", "preset", "owner", "status", "execution_time_s", "work", "disturbance (%)")
+
+
+def test_runs_leave_as_the_same_rows_from_every_view_and_the_command_line(
+    home: Home, offered: Offered, store: Store
+) -> None:
+    _, runs = sweeps.pipeline(home, {"splits": [1, 2]}, 2, owner="Zoë", title="=1+1; ε")
+    for run in runs:
+        sweeps.drive(home, run)
+    found = labs.whole(home, "hogwild", "parameter_server", amount=8)
+    for name, query in (
+        ("runs", {}),
+        ("compare", {"runs": "1-4", "tab": "bars"}),
+        ("duel", {"duel": "1"}),
+        ("sweep", {"sweep": "1"}),
+    ):
+        page(name, **query)
+    kinds = {"--sweep": "sweep-1", "--duel": "duel-1"}
+    read = {}
+    for view in ("runs", "compare", "duel-1", "sweep-1"):
+        raw = offered[f"{view}-the-runs.csv"]()
+        assert raw.startswith(codecs.BOM_UTF8)
+        read[view] = {row["run"]: row for row in csv.DictReader(io.StringIO(raw.decode("utf-8-sig"), newline=""))}
+        assert all(name in row for row in read[view].values() for name in FACTS)
+    for option, view in kinds.items():
+        told = CliRunner().invoke(main, ["export", option, "1", "--rows", "run", "--format", "csv"])
+        rows = {row["run"]: row for row in csv.DictReader(io.StringIO(told.stdout, newline=""))}
+        assert rows and rows == {run_id: row for run_id, row in read[view].items() if run_id in rows}
+    first = read["sweep-1"]["1"]
+    assert (first["preset"], first["owner"], first["status"], first["splits"]) == ("quick", "Zoë", "finished", "1")
+    assert first["name"].startswith("'=1+1; ε"), "no spreadsheet carries it out"
+    assert first["work"] == "45"
+    ranked = [row for row in read["runs"].values() if row["result"]]
+    assert ranked and all(row[row["result_metric"]] == row["result"] for row in ranked)
+    assert read["compare"] == read["sweep-1"], "the same runs, the same rows"
+    assert set(read["runs"]) == {str(run_id) for run_id in range(1, 1 + len(read["runs"]))}
+    assert {key: value for key, value in read["runs"]["1"].items() if value} == {
+        key: value for key, value in first.items() if value
+    }
+    for each in found.cells:
+        row = read["duel-1"][str(each.run.id)]  # type: ignore[union-attr]
+        assert row["strategy"] == found.duel.strategies[each.strategy].name
+        assert float(row["test/accuracy within budget (%)"]) == each.value
 
 
 def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_that_keeps_them(
@@ -249,7 +298,7 @@ def test_a_mean_of_staggered_tests_has_no_jump_on_the_page_in_its_report_its_tab
         assert y[drawn] == pytest.approx(50 + x[drawn] / 2)
     assert "where all of them have values" in text
     (name,) = [name for name in offered if name.endswith("passes.csv")]
-    rows = list(csv.DictReader(io.StringIO(offered[name]().decode())))
+    rows = list(csv.DictReader(io.StringIO(offered[name]().decode("utf-8-sig"))))
     assert len(rows) == 32 and all(float(row["value"]) == pytest.approx(50 + float(row["passes"]) / 2) for row in rows)
 
 
@@ -284,7 +333,9 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
     assert len(charts) == {"curves": 2, "differences": 0}.get(tab, 1)
     if tab == "curves":
         losses = [series for series in reader.curves.series(4, ["train/loss"]) if series.ids]
-        table = list(csv.DictReader(io.StringIO(offered["compare-training-loss-against-step.csv"]().decode())))
+        table = list(
+            csv.DictReader(io.StringIO(offered["compare-training-loss-against-step.csv"]().decode("utf-8-sig")))
+        )
         of_run = [
             [float(row["value"]) for row in table if row["run"] == "4" and row["rank"] == str(series.rank)]
             for series in losses

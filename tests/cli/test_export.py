@@ -50,7 +50,7 @@ def test_an_export_goes_to_a_file_and_says_what_it_wrote(parallab: Parallab, end
     path = tmp_path / "out.csv"
     told = json.loads(parallab("export", str(ended), "--format", "csv", "--output", str(path), "--json").stdout)
     assert told == {"path": str(path), "runs": 1, "points": 7}
-    assert len(path.read_text().splitlines()) == 8
+    assert len(path.read_text("utf-8-sig").splitlines()) == 8
 
 
 def test_a_wrong_id_among_right_ones_writes_nothing(parallab: Parallab, ended: int, tmp_path: Path) -> None:

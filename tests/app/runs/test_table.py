@@ -432,7 +432,7 @@ def test_the_downloaded_table_has_one_row_per_run_with_plain_ids(
     given: list[Any] = []
     monkeypatch.setattr("app.runs.page_table.download", lambda *_, tables, **__: given.append(tables))
     page()
-    table = given[-1]["The table"]()
+    table = given[-1]["The table as shown"]()
     named = list(table.columns)
     ids = [row[named.index("run")] for row in table.rows]
     assert ids == [*(run.id for run in reversed(members)), *seeds[::-1]]
