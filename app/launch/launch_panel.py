@@ -16,7 +16,7 @@ from app.links.launch import LAUNCH, as_path, changes_of, launch_query, target_q
 from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text
 from app.ui.store_access import told
-from app.ui.widgets import PAGES, show_facts
+from app.ui.widgets import PAGES, page_address, show_facts
 from engine.cluster.machines import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, DeviceError
@@ -175,7 +175,7 @@ def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any], te
         with st.popover("Link to this form", type="tertiary"):
             st.caption("Opens the form with its current settings.")
             st.code(
-                as_path(LAUNCH, launch_query(found, preset, values) | target_query(terms)),
+                page_address(as_path(LAUNCH, launch_query(found, preset, values) | target_query(terms))),
                 language=None,
                 wrap_lines=True,
             )

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.core.base_path import at
 from app.links.run_ids import is_run_id
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
@@ -126,8 +125,8 @@ def target_query(at: Terms | Run | RunRow) -> dict[str, str | list[str]]:
 
 
 def as_path(path: str, query: Mapping[str, str | list[str]]) -> str:
-    """Return the address of a page with its query."""
-    return f"{at(path)}?{urlencode(query, doseq=True, safe=':')}"
+    """Return the path of a page with its query."""
+    return f"{path}?{urlencode(query, doseq=True, safe=':')}"
 
 
 def _setting(config: type[Config], text: str) -> dict[str, Any]:

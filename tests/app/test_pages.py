@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
 from app.run import live_update, sections
@@ -24,7 +25,7 @@ from engine.rl.pictures import PICTURE
 from engine.store import Demand, Reader, Store
 from engine.store.records import ENDED, Run, Status
 from tests.browser.places import EMPTY
-from tests.labs import basic, small
+from tests.labs import basic, small, sweeps
 from tests.waiting import PATIENCE_S
 
 SECTIONS = (*live_update.LIVE, *live_update.STATIC)
@@ -416,3 +417,11 @@ print(sorted(set(sys.modules) & {{"torch", "torchvision"}}))
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert answer.stdout.strip() == "[]", answer.stderr
+
+
+@pytest.mark.parametrize(("page", "of"), [("launch", "experiment=hogwild"), ("run", "run=1"), ("sweep", "sweep=1")])
+def test_a_link_to_copy_names_its_host(home: Home, monkeypatch: pytest.MonkeyPatch, page: str, of: str) -> None:
+    sweeps.pipeline(home, {"splits": [1, 2]})
+    monkeypatch.setattr(ContextProxy, "url", property(lambda _: "https://lab.example:8443/somewhere"))
+    links = [code.value for code in opened(page, dict([of.split("=")])).code if "?" in code.value]
+    assert links and all(link.startswith(f"https://lab.example:8443/{page}?{of}") for link in links)
