@@ -64,13 +64,11 @@ def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
             return "On hold."
         if run.target:
             return _sentence(cluster_wait(run.target, reader.cluster_jobs.of(run.id)))
-        return (
-            "Next in the queue."
-            if before == 0
-            else f"{before:,} {'run' if before == 1 else 'runs'} ahead in the queue."
-        )
+        return _sentence(_place(before + 1))
     starts = wait.start if wait.reason != "starts next" else ""
     sentences = [_sentence(wait.reason)]
+    if wait.position and wait.reason != "starts next":
+        sentences.append(_sentence(_place(wait.position)))
     if starts:
         sentences.append(f"Expected to start {starts}.")
     if wait.takes:
@@ -93,9 +91,10 @@ def in_short(run: RunRow, wait: Wait | None, reader: Reader) -> str:
             return "on hold"
         if run.target:
             return cluster_wait(run.target, reader.cluster_jobs.of(run.id))
-        return f"{before:,} {'run' if before == 1 else 'runs'} ahead in the queue" if before else "next in the queue"
+        return _place(before + 1)
     starts = wait.start if wait.reason != "starts next" else ""
-    return f"{wait.reason}, starts {starts}" if starts else wait.reason
+    place = f"position {wait.position:,}: " if (wait.position or 1) > 1 else ""
+    return f"{place}{wait.reason}{f', starts {starts}' if starts else ''}"
 
 
 def queue_actions(run: Run) -> None:
@@ -139,7 +138,12 @@ def _button(
         st.rerun()
 
 
+def _place(position: int) -> str:
+    """Return a position in the queue in words."""
+    return "next in the queue" if position == 1 else f"position {position:,} in the queue"
+
+
 def _sentence(words: str) -> str:
     """Return words as a sentence; a name at the start keeps its case."""
-    starts_low = words.startswith(("waits", "held", "starts", "to be"))
+    starts_low = words.startswith(("waits", "held", "starts", "to be", "next", "position"))
     return f"{words[:1].upper() if starts_low else words[:1]}{words[1:]}."

@@ -17,7 +17,7 @@ def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:
         return
     with st.expander(f"Queue: {waiting(total, held)}"):
         rows = [_row(wait) for wait in waits.values()]
-        headers = ("Run", "Owner", "Priority", "Duration", "Estimated start", "Reason")
+        headers = ("Position", "Run", "Owner", "Priority", "Duration", "Estimated start", "Reason")
         st.html(table(headers, rows, caption="Queue in start order"))
         if total > len(waits):
             st.caption(f"First {len(waits)} of {total:,}")
@@ -25,10 +25,12 @@ def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:
 
 def _row(wait: Wait) -> list[str]:
     run = wait.run
+    place = "–" if wait.position is None else f"{wait.position:,}"
     limited = " (limit)" if wait.takes and wait.takes.whole_s is not None else ""
     takes = f"{duration(wait.takes.median)}{limited}" if wait.takes else "–"
     starts = wait.start or "–"
     return [
+        place,
         wide(run_link(f"{run.id}: {title_of(run)}", run.id)),
         run.owner,
         run.priority,

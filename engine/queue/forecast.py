@@ -3,8 +3,9 @@ not launched yet.
 """
 
 import socket
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -43,6 +44,8 @@ class Wait:
     takes: Estimate | None
     starts_in_s: float | None
     """Estimated start, None if unknown."""
+    position: int | None = None
+    """Its place, from 1, among the runs that wait for the same machine or cluster; None for one on hold."""
 
     @property
     def start(self) -> str:
@@ -92,11 +95,20 @@ def outlook(
         for queued, waiting in zip(found.queued, found.waiting, strict=True)
     }
     if not store.cluster_jobs.targets():
-        return waits
+        return _placed(waits)
     jobs = {job.run_id: job for job in store.cluster_jobs.all()}
     everyone = store.queue.waiting(limit=MOST if most is None else most)
     waits |= {run.id: _on_cluster(run, jobs.get(run.id)) for run in everyone if run.target}
-    return {run.id: waits[run.id] for run in everyone if run.id in waits}
+    return _placed({run.id: waits[run.id] for run in everyone if run.id in waits})
+
+
+def _placed(waits: Mapping[int, Wait]) -> dict[int, Wait]:
+    """Return the waits, in queue order, with their positions."""
+    counts, found = Counter[str](), dict[int, Wait]()
+    for run_id, wait in waits.items():
+        counts[wait.run.target] += not wait.run.held_by
+        found[run_id] = wait if wait.run.held_by else replace(wait, position=counts[wait.run.target])
+    return found
 
 
 def prospect(

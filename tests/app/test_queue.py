@@ -1,5 +1,6 @@
 """The queue in the console: why a run waits, the order, what can be done about it, and what a launch would meet."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -65,12 +66,12 @@ def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
         store.queue.hold(held, by="Bea")
     assert "On hold." in words(opened("run", {"run": str(held)}))
     assert "Next in the queue." in words(opened("run", {"run": str(first)}))
-    assert "1 run ahead in the queue." in words(opened("run", {"run": str(second)}))
+    assert "Position 2 in the queue." in words(opened("run", {"run": str(second)}))
     notes = {row["key"]: row["Status"]["note"] for row in rows_of(opened("runs"))}
     assert notes == {
         f"run-{held}": "on hold",
         f"run-{first}": "next in the queue",
-        f"run-{second}": "1 run ahead in the queue",
+        f"run-{second}": "position 2 in the queue",
     }
 
 
@@ -85,6 +86,7 @@ def test_no_queue_is_shown_where_none_waits_and_in_its_order_where_some_do(home:
     page = html(test)
     table = page[page.index("<table") : page.index("</table>")]
     assert table.index(f"/run?run={second}") < table.index(f"/run?run={first}")
+    assert ">Position<" in table and re.findall("<tr><td>(.*?)</td>", table) == ["1", "–"], "one on hold has none"
     assert "held by &lt;i&gt;Bea" in table
     assert "<i>Bea" not in table
 
