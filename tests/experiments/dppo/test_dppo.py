@@ -228,10 +228,12 @@ def test_vectors_and_one_hot_observations_are_played_too(tmp_path: Path, environ
 def test_a_killed_rank_ends_the_run_with_its_name(tmp_path: Path, mode: str, role: str) -> None:
     config = config_of(mode=mode, total_steps=10**8)
     ranks, sink = ranks_of(config, tmp_path)
+    killed: list[int] = []
 
     def kill_when_playing() -> bool:
-        if any(batch.rank == 2 for batch in sink.batches):
-            os.kill(next(member.pid for member in ranks.members if member.plan.role == role), signal.SIGKILL)
+        if not killed and any(batch.rank == 2 for batch in sink.batches):
+            killed.append(next(member.pid for member in ranks.members if member.plan.role == role))
+            os.kill(killed[0], signal.SIGKILL)  # once: a moment later the process is gone
         return False
 
     ranks.stop_requested = kill_when_playing

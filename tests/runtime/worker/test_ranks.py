@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -16,8 +18,11 @@ import torch
 from engine.errors import RankFailed, RunFailed, StoreBusy
 from engine.home import ROOT
 from engine.runtime.rank import fork_server
+from engine.runtime.rank.rank import Saved
 from engine.runtime.worker.ranks import Ranks, StopRequested
+from engine.runtime.worker.run_progress import RunProgress
 from engine.runtime.worker.sink import MemorySink
+from engine.system.checkpoint_state import CHECKPOINT, PARTS
 from engine.system.log_files import pieces
 from engine.system.network_isolation import network_id
 from engine.system.processes import identity
@@ -213,6 +218,7 @@ def test_no_rank_and_no_fork_server_outlives_a_killed_worker(tmp_path: Path, sta
     script = f"""
 from pathlib import Path
 from engine.runtime.rank import fork_server
+from engine.runtime.rank.rank import Saved
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
 from tests.rank_functions import sleep
@@ -254,3 +260,26 @@ def test_a_fork_server_that_dies_is_named_with_its_signal_and_no_rank_is_blamed(
         "how the ranks themselves ended is not known"
     )
     assert not [kind for kind, _ in sink_of(ranks).events if kind == "rank lost"]
+
+
+def test_a_checkpoint_waits_for_the_points_of_every_rank_that_it_includes(tmp_path: Path) -> None:
+    progress: Any = RunProgress.__new__(RunProgress)
+    progress.folder, progress.sink = tmp_path, MemorySink()
+    progress.members = [
+        SimpleNamespace(
+            plan=SimpleNamespace(index=rank),
+            stored_step=stored,
+            done_at=None,
+            open=True,
+            failure=None,
+            heard_s=time.monotonic(),
+        )
+        for rank, stored in enumerate((9, 4))
+    ]
+    (tmp_path / PARTS.replace("*", "1")).write_bytes(b"state")
+    progress.checkpoints = [Saved(PARTS.replace("*", "1"), {0: 7, 1: 5})]
+    progress._publish_checkpoints()
+    assert not (tmp_path / CHECKPOINT).exists(), "step 5 of rank 1 is on its way"
+    progress.members[1].stored_step = 5
+    progress._publish_checkpoints()
+    assert (tmp_path / CHECKPOINT).read_bytes() == b"state"
