@@ -11,7 +11,7 @@ from app.actions.saved_views import carry_out_waiting, saved_views, view_menu
 from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
 from app.compare.difference_tab import differences
-from app.compare.run_picker import choice, chooser, unknown
+from app.compare.run_picker import choice, chooser, with_known_names
 from app.compare.selection import chosen
 from app.compare.tab_widgets import compared, grouping, legend, view_facts
 from app.compare.tables import runs_table
@@ -46,7 +46,8 @@ def page() -> None:
         with reader.db.snapshot():
             token, found = reader.runs.token(), chosen(reader, view)
             if found.runs:
-                session_state.complain(unknown(view, found.runs))
+                view, unknown = with_known_names(view, found.runs)
+                session_state.complain(unknown)
                 with adding, st.popover("Add runs", key="compare.add", on_change="rerun") as opened:
                     if opened.open:
                         chooser(reader, view, "compare.more")

@@ -3,7 +3,7 @@
 import json
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
@@ -15,6 +15,7 @@ from app.api.errors import told
 from app.api.run_routes import RunId
 from app.api.shapes import Asked, left_out
 from app.core.caches import NEVER_STORE
+from app.links.compare import read_names
 from app.run.live_series import live_metrics
 from engine.home import Home
 from engine.metrics import metric
@@ -36,9 +37,10 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Metrics = Annotated[
     str,
     Field(
-        max_length=2_000,
+        max_length=8_000,
         description=(
-            "Comma-separated names, such as train/loss,test/accuracy. Default: every curve (series) or metric (points)."
+            "Comma-separated names, such as train/loss,test/accuracy; a name with commas in double quotes. Default: "
+            "every curve (series) or metric (points)."
         ),
     ),
 ]
@@ -92,7 +94,8 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
     with Reader.open(Home.find()) as reader, reader.db.snapshot():
         run = reader.runs.one(run_id)
         recorded = reader.details.summaries(run_id)
-        names = _names(asked.metrics) or live_metrics([summary.metric for summary in recorded])[:MOST_METRICS]
+        there = [summary.metric for summary in recorded]
+        names = _names(asked.metrics, there) or live_metrics(there)[:MOST_METRICS]
         many = sum(summary.metric in names for summary in recorded)
         if (
             many * asked.max_points > MOST_POINTS
@@ -130,7 +133,8 @@ def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingRe
     home = Home.find()
     with Reader.open(home) as reader:
         experiment = reader.runs.one(run_id).experiment
-        recordings = reader.points.recordings(run_id, _names(asked.metrics))
+        there = [summary.metric for summary in reader.details.summaries(run_id)]
+        recordings = reader.points.recordings(run_id, _names(asked.metrics, there))
     rows = _pages(home, recordings)
     about = (run_id, experiment)
     if asked.format == "parquet":
@@ -139,9 +143,9 @@ def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingRe
     return StreamingResponse(_lines(about, rows), media_type=NDJSON, headers=NEVER_STORE)
 
 
-def _names(text: str) -> list[str]:
+def _names(text: str, recorded: Collection[str]) -> list[str]:
     """Return the distinct metrics named in a request; raises a refusal for too many."""
-    names = list(dict.fromkeys(name for name in map(str.strip, text.split(",")) if name))
+    names = read_names(text, set(recorded))
     if len(names) > MOST_METRICS:
         raise HTTPException(
             400, f"metrics must name at most {MOST_METRICS} metrics; got {len(names)}. Split the request."

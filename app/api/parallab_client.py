@@ -326,4 +326,6 @@ def _refused(error: HTTPError) -> Refused:
 
 
 def _joined(metrics: Iterable[str]) -> str | None:
-    return (metrics if isinstance(metrics, str) else ",".join(metrics)) or None
+    if isinstance(metrics, str):
+        return metrics or None
+    return ",".join('"' + name.replace('"', '""') + '"' for name in metrics) or None

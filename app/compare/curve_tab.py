@@ -177,7 +177,7 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
 
 
 def _axes(view: CompareView, usual: str, metrics: Sequence[str]) -> CompareView:
-    known = ["", *(name for name in (*AXES, "bytes", *metrics) if name != usual)]
+    known = ["", *(name for name in dict.fromkeys((*AXES, "bytes", *metrics)) if name != usual)]
     view = one_of(view, "x", "X-axis", known, lambda name: _axis_label(name or usual), width=200)
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
     if view.group:  # a disabled slider's label would be too faint to read

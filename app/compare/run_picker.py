@@ -15,7 +15,7 @@ from app.core.formatting import moment
 from app.links.compare import CompareView
 from app.ui.run_state import outcome
 from app.ui.widgets import FILTER_EXAMPLE, FILTER_HELP, title_of
-from engine.analysis.run_values import field_names, metric_names, names
+from engine.analysis.run_values import field_names, metric_names, names, resolved
 from engine.filter.syntax import LONGEST
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, Status
@@ -83,11 +83,13 @@ def _listed(reader: Reader, key: str) -> list[RunRow]:
     return newest
 
 
-def unknown(view: CompareView, runs: Sequence[RunRow]) -> list[str]:
-    """Return a warning for each name in the view that none of its runs has."""
+def with_known_names(view: CompareView, runs: Sequence[RunRow]) -> tuple[CompareView, list[str]]:
+    """Return the view with its numbers spelled as the runs have them, and a warning for each name that none has."""
     metrics, every = set(metric_names(runs)), set(names(runs))
+    number, against, *axes = (resolved(name, every) for name in (view.number, view.against, *view.axes))
+    view = replace(view, number=number, against=against, axes=tuple(axes))
     asked = [("metric", name) for name in view.metrics if name not in metrics]
     asked += [("axis", view.x)] if view.x not in {"", "bytes", *AXES, *metrics} else []
     asked += [("field", name) for name in view.group if name not in field_names(runs)]
-    asked += [("number", name) for name in (view.number, view.against, *view.axes) if name and name not in every]
-    return [f"No {kind} '{name[:60]}' in these runs; ignored." for kind, name in asked]
+    asked += [("number", name) for name in (number, against, *axes) if name and name not in every]
+    return view, [f"No {kind} '{name[:60]}' in these runs; ignored." for kind, name in asked]

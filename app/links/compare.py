@@ -4,8 +4,10 @@ version.
 An invalid part of a link gives a warning, and the rest is used.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urlencode
 
@@ -28,8 +30,9 @@ TABS = {
 }
 LOGS = ("", "x", "y", "xy")
 MOST_IDS = 1_000
-LONGEST = 300
+LONGEST = 2_000
 """Greatest number of characters read from one value of a link."""
+_ENTRY = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?:,|$)|(?P<plain>[^,]*)(?:,|$)')
 _NAMES = ("metrics", "group", "axes")
 """Fields with comma-separated names."""
 
@@ -135,11 +138,35 @@ def ids_text(ids: Sequence[int]) -> str:
     return ",".join(f"{part[0]}-{part[-1]}" if len(part) > 2 else ",".join(map(str, part)) for part in parts)
 
 
+def read_names(text: str, known: Collection[str] = ()) -> list[str]:
+    """Return the distinct names of a comma-separated text, in order. A name with commas is in quotes, as in CSV; a
+    known one also without, unless its parts are known names too.
+    """
+    entries, found = [(each["quoted"], each["plain"]) for each in _ENTRY.finditer(text)], dict[str, None]()
+    longest = 1 + max((name.count(",") for name in known), default=0)
+    while entries:
+        parts = [plain for _, plain in takewhile(lambda entry: entry[0] is None, entries[:longest])]
+        count = next((many for many in range(len(parts), 1, -1) if _is_one(parts[:many], known)), 1)
+        found[",".join(parts[:count]).strip() if parts else entries[0][0].replace('""', '"')] = None
+        del entries[:count]
+    return [name for name in found if name]
+
+
+def _is_one(parts: Sequence[str], known: Collection[str]) -> bool:
+    """Return whether parts between commas are one known name, and not known names themselves."""
+    return ",".join(parts).strip() in known and not all(part.strip() in known for part in parts)
+
+
+def names_text(names: Iterable[str]) -> str:
+    """Return names as the text that `read_names` reads."""
+    return ",".join('"' + name.replace('"', '""') + '"' if {*',"'} & {*name} else name for name in names)
+
+
 def _text(name: str, value: Any) -> str:
     if name == "runs":
         return ids_text(value)
     if name in _NAMES:
-        return ",".join(value)
+        return names_text(value)
     return (
         ("1" if value else "0") if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
     )
@@ -169,7 +196,7 @@ def _share(text: str) -> float:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip()[:LONGEST] for name in text.split(",") if name.strip()))[:30]
+    return tuple(read_names(text[: 10 * LONGEST])[:30])
 
 
 _READ: Mapping[str, Callable[[str], Any]] = {

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from app.actions.queue_actions import why_queued
+from app.links.compare import names_text, read_names
 from app.run import live_update, summary_html
 from app.run.histograms import histograms
 from app.run.lineage import lineage
@@ -165,7 +166,7 @@ def notes(run: Run, reader: Reader) -> None:
     )
     tags = st.text_input(
         "Tags (comma-separated)",
-        value=", ".join(run.tags),
+        value=", ".join(names_text([tag]) for tag in run.tags),
         key=f"tags-{run.id}",
         help="Search on Runs and Results finds runs by tag.",
     )
@@ -177,7 +178,7 @@ def notes(run: Run, reader: Reader) -> None:
         placeholder="What did this run show?",
     )
     if st.button("Save", key=f"save-{run.id}"):
-        _save(run, [tag for part in tags.split(",") if (tag := part.strip())], text, name.strip())
+        _save(run, read_names(tags), text, name.strip())
 
 
 def _read_only_notes(run: Run) -> None:

@@ -11,6 +11,7 @@ from engine.analysis.disturbance import depends_on_time
 from engine.config_values import field_title
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
+from engine.filter.tree import metric_quoted, metric_written
 from engine.metrics import EPISODES, LAST_EPISODES, metric
 from engine.store import Reader
 from engine.store.runs.fields import Text
@@ -91,7 +92,7 @@ def read_column(text: str, names: Names) -> Column:
                 0,
                 len(text),
             )
-        return Column(f"{field.name}@{int(found[2])}", field, int(found[2]))
+        return Column(f"{metric_written(field.name)}@{int(found[2])}", field, int(found[2]))
     field = read_field(text, names)
     return Column(field.name if field.source == "run" else text.strip(), field)
 
@@ -117,7 +118,7 @@ def choices(metrics: Sequence[str]) -> list[str]:
     fields, and settings.
     """
     values = [
-        _written(name, of)
+        metric_written(name, of)
         for name in in_order(metrics)
         for of in (("last",) if metric(name).is_rate else SHOWN_OF)
         if of != "best" or metric(name).better
@@ -128,7 +129,8 @@ def choices(metrics: Sequence[str]) -> list[str]:
 def named(written: str) -> str:
     """Return a column to choose by its label, and how it is written where that differs."""
     try:
-        column = read_column(written, Names.usual())
+        quoted = metric_quoted(written)
+        column = read_column(written, Names.usual() | Names({}, frozenset(quoted[:1] if quoted else ()), frozenset()))
     except FilterError:
         return written
     label = column.label
@@ -146,11 +148,11 @@ def usual(metrics: Sequence[str]) -> list[str]:
     for name in in_order(set(metrics) - left_out):
         if name.startswith(("test/", "charts/episodic_return")):
             found += [
-                _written(name, "mean" if metric(name).band else "last"),
-                *([_written(name, "best")] if metric(name).better else []),
+                metric_written(name, "mean" if metric(name).band else "last"),
+                *([metric_written(name, "best")] if metric(name).better else []),
             ]
         elif name == "train/loss" or metric(name).is_rate:
-            found.append(_written(name, "last"))
+            found.append(metric_written(name, "last"))
     return [*found, *USUAL]
 
 
@@ -188,7 +190,3 @@ def texts(reader: Reader, run_ids: Sequence[int], columns: Sequence[Column]) -> 
     words = [column for column in columns if column.is_words]
     found = reader.fields.texts(list(dict.fromkeys(run_ids)), [column.field for column in words])
     return {column.written: found[column.field] for column in words}
-
-
-def _written(name: str, of: str) -> str:
-    return f"{name}.{of}" if "/" in name else f'metric["{name}"].{of}'

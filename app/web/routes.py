@@ -122,7 +122,7 @@ async def run_series(request: Request) -> Response:
         whole_field(request, "after", 0),
         stretch_field(request),
     )
-    names = [name for name in request.query_params.get("metrics", "").split(",") if name]
+    names = request.query_params.getlist("metrics")
     version = _reader.token(home, run_id)
     if version and version == whole_field(request, "version", 0):
         return _unchanged(version)

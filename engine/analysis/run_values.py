@@ -1,15 +1,17 @@
-"""The value of a run for a name: a config field (`trainers`), or a statistic of a metric (`test/accuracy.best`).
+"""The value of a run for a name: a config field (`trainers`), or a statistic of a metric, as in filters
+(`test/accuracy.best`, `metric["loss"].best`).
 
 Names are those of configs and metrics, not labels, so that links survive changes of labels; `label` and
 `field_in_words` return what pages show. Torch-free.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, get_args
 
 from engine.analysis.disturbance import depends_on_time
 from engine.config_values import field_title, value_in_words
+from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
 from engine.metrics import metric
 from engine.registry import experiment_title
@@ -29,9 +31,20 @@ Value = float | int | str | bool | None
 
 
 def split(name: str) -> tuple[str, Way] | None:
-    """Return metric and statistic of a name such as `test/accuracy.best`; None if it names a field."""
+    """Return metric and statistic of a name such as `test/accuracy.best` or `metric["loss"].best`; None if it names a
+    field.
+    """
     of, _, way = name.rpartition(".")
-    return next(((of, known) for known in WAYS if known == way and "/" in of), None)
+    of, way = metric_quoted(name) or (of if "/" in of else "", way)
+    return next(((of, known) for known in WAYS if of and known == way), None)
+
+
+def resolved(name: str, known: Collection[str]) -> str:
+    """Return the spelling among the known names of one that a person or an older address spells otherwise:
+    `loss.best`.
+    """
+    of, _, way = name.rpartition(".")
+    return next((each for each in (name, metric_written(of, way)) if each in known), name)
 
 
 def value(run: RunRow, name: str) -> Value:
@@ -118,7 +131,12 @@ def most_telling_first(names: Iterable[str]) -> list[str]:
 
 def names(runs: Sequence[RunRow]) -> list[str]:
     """Return every name available for charts of values: metrics with each statistic, times, then fields."""
-    found = [f"{name}.{way}" for name in metric_names(runs) if name not in (EXECUTION, STARTUP) for way in ways(name)]
+    found = [
+        metric_written(name, way)
+        for name in metric_names(runs)
+        if name not in (EXECUTION, STARTUP)
+        for way in ways(name)
+    ]
     times = [
         f"{name}.last" for name in (EXECUTION, STARTUP) if any(value(run, f"{name}.last") is not None for run in runs)
     ]

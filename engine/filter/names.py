@@ -72,7 +72,7 @@ class Names:
 
     def field(self, written: str) -> Field | str:
         """Return the field of that name, or an error message."""
-        if "/" in written:
+        if "/" in written and written not in self.settings:
             return self._metric(written)
         if written.startswith(CONFIG):
             name = written.removeprefix(CONFIG)
@@ -86,6 +86,8 @@ class Names:
             return Field("run", name, RUN_FIELDS[name][0])
         if written in self.settings:
             return Field("config", written, self.settings[written])
+        if {written, written.rpartition(".")[0]} & self.metrics:
+            return self._metric(written)
         known = [*RUN_FIELDS, *SAME, *sorted(self.settings), *sorted(self.metrics)]
         return f"Unknown field (text must be in quotes){near(written, known, 'Fields')}"
 

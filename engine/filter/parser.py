@@ -11,6 +11,7 @@ from engine.filter.syntax import error_at, place, syntax_tree
 from engine.filter.tree import OF, Both, Comparison, Field, Filter, Negation, Node, One, Op, SortOrder, Value
 from engine.filter.values import Misfit, fitted, note_on
 
+Operand = Value | tuple[ast.expr, ...] | Field
 DEEPEST = 40
 """Maximum nesting depth."""
 _WORDS: dict[str, Value] = {"true": True, "false": False, "none": None, "null": None}
@@ -113,14 +114,21 @@ class _Reading:
             word, one, other, left, right = "contains", other, one, right, left
         elif not isinstance(one, Field) and isinstance(other, Field) and word in _FLIPPED:
             word, one, other, left, right = _FLIPPED[word], other, one, right, left
+        one, other = self.metric_meant(one, other), self.metric_meant(other, one)
         if not isinstance(one, Field):
             raise self.error(left, "A comparison needs a field on one side, such as trainers >= 4.")
         found = Comparison(one, word, self.value(one, word, other, right))
         return found if holds else Negation(found)
 
-    def value(
-        self, field: Field, op: Op, other: "Value | tuple[ast.expr, ...] | Field", node: ast.expr
-    ) -> "Value | tuple[Value, ...] | Field":
+    def metric_meant(self, side: Operand, other: Operand) -> Operand:
+        """Return one side of a comparison; for a setting of text, compared with a number, the metric of its name."""
+        is_number = other.kind == "number" if isinstance(other, Field) else type(other) in (int, float)
+        if not (is_number and isinstance(side, Field) and side.source == "config" and side.kind == "text"):
+            return side
+        found = self.names.metric(side.name)
+        return side if isinstance(found, str) else found
+
+    def value(self, field: Field, op: Op, other: Operand, node: ast.expr) -> "Value | tuple[Value, ...] | Field":
         """Return the other side of a comparison, in the field's type."""
         if isinstance(other, Field):
             numbers = ("number", "seconds", "any")
@@ -148,7 +156,7 @@ class _Reading:
             self.notes.append(note)
         return found
 
-    def operand(self, node: ast.expr) -> "Value | tuple[ast.expr, ...] | Field":
+    def operand(self, node: ast.expr) -> Operand:
         """Return one side of a comparison: a field, a value, or the parts of a list of values."""
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
             return tuple(node.elts)

@@ -22,6 +22,8 @@ _PIECES = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"\w+|[=<>!]+|\S")
+_BACKSLASH = "\x01"
+"""Stands for a backslash, which Python would read as an escape; the text of a filter has no such character."""
 _EXAMPLE = 'Write comparisons such as trainers >= 4 or owner == "ada", and combine them with and, or, not.'
 _UNITS = (
     'Times and durations with a unit must be in quotes: created > "7d ago", created > "2026-11-01", duration > "5 min".'
@@ -37,7 +39,7 @@ _CURES = {
     "Exceeds the limit": "The number has too many digits.",
 }
 _BAD = {
-    "\\": "Backslashes aren't supported: remove it, or search for the text next to it with contains.",
+    "\\": "A backslash must be within a text in quotes.",
     "#": "Comments aren't supported: put the text in quotes.",
     "is": "Use == for equality.",
 }
@@ -54,13 +56,17 @@ def syntax_tree(text: str) -> ast.expr:
     prepared = _prepared(text)
     indent = len(prepared) - len(prepared.lstrip())
     try:
-        return ast.parse(prepared.lstrip(), mode="eval").body
+        tree = ast.parse(prepared.lstrip(), mode="eval").body
     except SyntaxError as error:
         raise _unread(text, error, indent) from None
     except (RecursionError, MemoryError):
         raise FilterError("The filter is nested too deep. Remove brackets and nots.", 0, len(text)) from None
     except ValueError as error:
         raise FilterError(f"The filter can't be read: {error}. {_EXAMPLE}", 0, len(text)) from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = node.value.replace(_BACKSLASH, "\\")
+    return tree
 
 
 def place(text: str, node: ast.expr) -> tuple[int, int]:
@@ -87,15 +93,12 @@ def _prepared(text: str) -> str:
         piece = found[0]
         if found["bad"]:
             raise error_at(text, found.start(), found.end(), _BAD[piece])
-        if "\\" in piece:  # in a string, Python would read it as an escape
-            at = found.start() + piece.index("\\")
-            raise error_at(text, at, at + 1, _BAD["\\"])
         if found["unit"]:
             raise error_at(text, found.start(), found.end(), _UNITS)
         if found["loud"]:
             return piece.lower()
         word = _CONTAINS if found["has"] else _NOT_CONTAINS if found["without"] else piece
-        return word.ljust(len(piece))
+        return word.ljust(len(piece)).replace("\\", _BACKSLASH)
 
     return _PIECES.sub(as_python, re.sub(r"\s", " ", text))
 

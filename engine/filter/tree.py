@@ -1,7 +1,9 @@
 """The tree of a filter. Conditions are two-valued: a condition on a missing value is false."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Literal
 
 Kind = Literal["text", "tags", "number", "seconds", "time", "flag", "any"]
@@ -10,6 +12,33 @@ Op = Literal["==", "<", "<=", ">", ">=", "in", "contains"]
 Of = Literal["last", "best", "mean", "min", "max", "count"]
 OF: tuple[Of, ...] = ("last", "best", "mean", "min", "max", "count")
 """Which value of a metric, from its summary, as in the results table."""
+
+
+_PLAIN = re.compile(r"[A-Za-z_]\w*(?:/[A-Za-z_]\w*)+", re.ASCII)
+_WORDS = {"and", "or", "not", "in", "is", "contains"}
+_QUOTED = re.compile(r"""metric\[((?:"[^"]*"|'[^']*'| )+)\](?:\.(\w+))?""")
+
+
+def quoted(text: str) -> str:
+    """Return a text as it is written in a filter; one with both kinds of quotes in parts."""
+    if '"' not in text or "'" not in text:
+        return f"'{text}'" if '"' in text else f'"{text}"'
+    return " ".join(f"'{part}'" if part.startswith('"') else f'"{part}"' for part in re.findall(r'"+|[^"]+', text))
+
+
+def metric_written(name: str, of: str = "") -> str:
+    """Return a metric, or one of its values, as it is written in filters, columns and addresses: `test/accuracy.best`,
+    and `metric["loss"].best` for a name that could be a setting's or is more than words and slashes.
+    """
+    is_plain = _PLAIN.fullmatch(name) and not any(iskeyword(word) or word.lower() in _WORDS for word in name.split("/"))
+    return (name if is_plain else f"metric[{quoted(name)}]") + (f".{of}" if of else "")
+
+
+def metric_quoted(text: str) -> tuple[str, str] | None:
+    """Return the name and the value of a text such as `metric["loss"].best`; None for another text."""
+    if (found := _QUOTED.fullmatch(text)) is None:
+        return None
+    return "".join(one or other for one, other in re.findall(r""""([^"]*)"|'([^']*)'""", found[1])), found[2] or ""
 
 
 @dataclass(frozen=True)
@@ -26,7 +55,7 @@ class Field:
     def written(self) -> str:
         """The field as written in a filter."""
         if self.source == "metric":
-            return f"{self.name}.{self.of}" if "/" in self.name else f'metric["{self.name}"].{self.of}'
+            return metric_written(self.name, self.of)
         return self.name
 
 

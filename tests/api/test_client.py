@@ -15,11 +15,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 
 from app.api.service import CLIENT
+from app.links.compare import read_names
 from engine.access.rules import Program
 from engine.home import Home
 from engine.store import Store
@@ -125,6 +127,17 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, hom
     for path in ("/_stcore/health", "/static/nothing.js", "/runs", "/no/such/place"):
         httpx.get(f"{console.address}{path}", headers={"cookie": ""}, timeout=PATIENCE_S)
     assert token not in numbers + (home.path / "console.log").read_text()
+
+
+def test_names_of_metrics_are_quoted(client: ModuleType) -> None:
+    names = ["a,b", 'c "d"', "train/loss"]
+    curves: Answer = (200, {}, {"series": []})
+    with server(curves, curves, (200, {}, {"value": 1})) as (url, asked):
+        client.Parallab(url, TOKEN).series(1, names)
+        client.Parallab(url, TOKEN).series(1, "train/loss,test/loss")
+        list(client.Parallab(url, TOKEN).points(1, names[:1]))
+    (quoted,), (plain,), (one,) = (parse_qs(urlsplit(path).query)["metrics"] for _, path, _, _ in asked)
+    assert (read_names(quoted), plain, one) == (names, "train/loss,test/loss", '"a,b"')
 
 
 def test_a_busy_lab_is_asked_again_and_then_given_up(client: ModuleType) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+from app.links.compare import names_text
 from engine.metrics import METRICS
+from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, NewRun, Reader
 from engine.store.schema.config_text import LEFT_OUT, MOST_LISTED
@@ -148,6 +150,30 @@ def test_curves_streams_and_logs_say_how_far_they_go(open_lab: Lab, script: Scri
     with (open_lab.home.run_folder(run_id) / "logs" / "worker.log").open("a") as log:
         log.write("third line\n")
     assert script.told(f"/runs/{run_id}/logs", source="worker", offset=first["end"])["text"] == "third line\n"
+
+
+def test_a_metric_of_any_name_is_asked_for_by_its_name(open_lab: Lab, script: Script) -> None:
+    names = ["loss", "val", "loss,val", "top-1, top-5", 'say "x"', "loss / step", "f1@5"]
+    run_id = open_lab.runs["running"]
+    with open_lab.store() as store:
+        store.worker.write(run_id, [], run_points=[Point(name, 0, float(at), 0.0) for at, name in enumerate(names)])
+
+    def found(asked: str) -> tuple[dict[str, list[float]], set[str]]:
+        curves = script.told(f"/runs/{run_id}/series", metrics=asked)["series"]
+        lines = script.get(f"/runs/{run_id}/points", metrics=asked).text.splitlines()
+        return {each["metric"]: each["values"] for each in curves}, {json.loads(line)["metric"] for line in lines}
+
+    for at, name in enumerate(names):
+        for asked in {name, names_text([name])}:
+            if asked != "loss,val":  # two metrics, which the run has too
+                assert found(asked) == ({name: [at]}, {name})
+    assert found("loss,val")[1] == found("loss, val")[1] == {"loss", "val"}
+    assert found(f"f1@5,{names_text(names[:5])}")[1] == {"f1@5", *names[:5]}
+    assert script.told("/runs", filter="loss == 0 and metric['loss,val'] == 2")["runs"][0]["id"] == run_id
+    assert set(names) < {each["name"] for each in script.told("/metric-names")["metrics"]}
+    for name in names[2:4]:
+        answer = script.client.get("/api/series", params={"run": run_id, "metrics": name}).json()
+        assert [curve["metric"] for curve in answer["series"]] == [name]
 
 
 def test_the_streams_hold_every_point_that_export_writes(open_lab: Lab, script: Script) -> None:

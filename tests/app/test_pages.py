@@ -363,12 +363,14 @@ def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, sto
 def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, lab: dict[Status, int]) -> None:
     run_id = lab["finished"]
     test = opened("run", {"run": str(run_id), "section": "Notes"})
-    test.text_input(key=f"tags-{run_id}").set_value("best, for the paper").run()
+    test.text_input(key=f"tags-{run_id}").set_value('best, "a, b", for the paper').run()
     test.text_area(key=f"note-{run_id}").set_value("Keep <b>this</b>.").run()
     test.button(key=f"save-{run_id}").click().run()
+    again = opened("run", {"run": str(run_id), "section": "Notes"})
+    again.button(key=f"save-{run_id}").click().run()
     with Reader.open(home) as reader:
         run = reader.runs.one(run_id)
-    assert (run.tags, run.note) == (("best", "for the paper"), "Keep <b>this</b>.")
+    assert (run.tags, run.note) == (("a, b", "best", "for the paper"), "Keep <b>this</b>.")
     assert "No runner is running" in said(opened("runs"))
     assert "No runner is running" in said(opened("run", {"run": str(lab["queued"])}))
     small.without_a_runner(home)

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import example
 from hypothesis import strategies as some
 
+from app.runs.columns import Column, read_column
+from engine.analysis.run_values import Way, split
 from engine.errors import FilterError
 from engine.filter import (
     Both,
@@ -17,12 +19,14 @@ from engine.filter import (
     Names,
     Negation,
     One,
+    SortOrder,
     read_field,
     read_filter,
     read_order,
 )
 from engine.filter.syntax import LONGEST
 from engine.filter.times import read_length
+from engine.filter.tree import Of, metric_written
 from engine.filter.values import STATUSES
 from engine.store.records import Status
 from tests.inputs import drawn
@@ -150,7 +154,7 @@ WRONG = [
     ("seed == 1 seed", 10, "'seed'", "with and, or, not"),
     ('owner is "ada"', 6, "'is'", "Use == for equality"),
     ("seed == 1 # mine", 10, "'#'", "Comments aren't supported"),
-    ('owner == "a\\n"', 11, "", "Backslashes aren't supported"),
+    ("owner == \\n", 9, "", "within a text in quotes"),
     ("trainers * 2 > 4", 0, "'trainers * 2'", "Arithmetic isn't supported"),
     ("len(owner) > 4", 0, "'len(owner)'", "Calls aren't supported"),
     ('__import__("os").system("ls")', 0, "", "Calls aren't supported"),
@@ -286,3 +290,92 @@ def test_a_length_of_time_is_a_number_with_its_unit(text: str, seconds: float | 
 
 def test_the_language_knows_every_status() -> None:
     assert get_args(Status) == STATUSES
+
+
+OTHERS = [
+    *("loss", "val_loss", "loss.last", "a.b", "val/f1-score", "val/f1.score", "top-1, top-5", "precision@5", "Acc (%)"),
+    *(
+        'say "x"',
+        "it's",
+        """it's "both" ways""",
+        '"',
+        "'",
+        "train\\loss",
+        "\\",
+        "layer/0/norm",
+        "train/lambda",
+        "train/in",
+    ),
+    *(
+        "a contains b",
+        "x is not",
+        "perf/contains",
+        "Loss/Größe",
+        "µ",
+        "🙂",
+        "a//b",
+        "/a",
+        "a/",
+        "[0]",
+        "metric",
+        "none",
+    ),
+    *("m" * 500, "e/" * 250 + "m"),
+]
+
+
+@pytest.mark.parametrize("name", OTHERS, ids=ascii)
+def test_a_metric_of_any_name_is_a_field_as_it_is_written(name: str) -> None:
+    names = Names.usual() | Names({}, frozenset({name}), frozenset())
+    for of in get_args(Of):
+        if of == "best":  # neither direction is known to be better
+            continue
+        field = Field("metric", name, "number", of)
+        assert read_field(field.written, names) == field
+        assert read_order(f"-{field.written}", names) == SortOrder(field, True)
+        assert read_filter(f"{field.written} > 1", names).tree == Comparison(field, ">", 1)
+        if of in get_args(Way):
+            assert split(field.written) == (name, of)
+    assert read_column(f"{metric_written(name)}@7", names) == Column(
+        f"{metric_written(name)}@7", Field("metric", name, "number"), 7
+    )
+    assert metric_written("test/accuracy", "best") == "test/accuracy.best"
+
+
+def test_the_name_of_a_metric_without_a_slash_needs_no_quotes_unless_a_setting_has_it() -> None:
+    names = Names({"mode": "text", "loss.mean": "any"}, frozenset({"loss", "mode", "a.b"}), frozenset())
+    fields = {
+        "loss": ("metric", "loss", "last"),
+        "loss.min": ("metric", "loss", "min"),
+        "a.b": ("metric", "a.b", "last"),
+        "a.b.max": ("metric", "a.b", "max"),
+        "mode": ("config", "mode", "last"),
+        "mode.max": ("metric", "mode", "max"),
+        'metric["mode"]': ("metric", "mode", "last"),
+        "loss.mean": ("config", "loss.mean", "last"),
+    }
+    assert {text: ((found := read_field(text, names)).source, found.name, found.of) for text in fields} == fields
+    meant = {
+        "mode < 1": "metric",
+        "1 < mode": "metric",
+        "mode < a.b": "metric",
+        "a.b < mode": "metric",
+        "mode == 'x'": "config",
+    }
+    for text, source in meant.items():
+        found = read_filter(text, names).tree
+        assert source in {
+            side.source for side in (found.field, found.value) if isinstance(side, Field) and side.name == "mode"
+        }  # type: ignore[union-attr]
+    with pytest.raises(FilterError, match="mode is a text"):
+        read_filter("mode < 1")
+    with pytest.raises(FilterError, match=r"Metric values are \.last, \.best"):
+        read_field("loss.top", names)
+
+
+def test_a_backslash_in_a_text_is_one_and_positions_stay() -> None:
+    found = read_filter(r'note contains "C:\new" and "\"' + ' in name and owner == "a"')
+    assert [part.value for part in found.tree.parts] == ["C:\\new", "\\", "a"]  # type: ignore[union-attr]
+    with pytest.raises(FilterError) as told:
+        read_filter(r'note == "ä\t" and nosuch > 1')
+    assert told.value.start == 18

@@ -11,10 +11,23 @@ from app.compare import session_state
 from app.compare.groups import groups_of
 from app.compare.selection import LONGEST_NAME, _shortened, names
 from app.compare.tables import differences_table
-from app.links.compare import MOST_IDS, TABS, VERSION, CompareView, address, ids_text, query_of, read_ids, read_view
+from app.links.compare import (
+    MOST_IDS,
+    TABS,
+    VERSION,
+    CompareView,
+    address,
+    ids_text,
+    names_text,
+    query_of,
+    read_ids,
+    read_names,
+    read_view,
+)
 from engine.analysis.differences import Row
 from engine.analysis.result import reached_most
 from engine.analysis.statistics.confidence import LIMIT
+from engine.filter.tree import metric_written
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Reader, Store
@@ -494,3 +507,74 @@ def test_a_count_that_is_0_everywhere_is_not_drawn_on_a_log_axis(home: Home, ids
     assert "No value is above 0" not in words(
         opened_at(runs="1,2", **query | {"metrics": LOSS, "number": f"{LOSS}.last"})
     )
+
+
+NAMES = ("loss", "top-1, top-5", 'say "x"', "val/f1-score", "time")
+
+
+def test_metrics_of_other_programs_are_values_axes_and_charts_whatever_their_names(home: Home, store: Store) -> None:
+    ids = [compare.add(store, steps=5, trainers=trainers) for trainers in (2, 4)]
+    for run_id in ids:
+        points = [
+            Point(name, step, run_id + 10.0 * at + step, float(step))
+            for at, name in enumerate(NAMES)
+            for step in (0, 1)
+        ]
+        store.worker.write(run_id, [], run_points=points)
+    runs = ids_text(ids)
+    for at, name in enumerate(NAMES):
+        written = metric_written(name, "last")
+        test = opened_at(runs=runs, tab="bars", number=written)
+        assert f"{name}, last" in test.selectbox(key=f"{AT}number").options
+        test.session_state["compare.table.bars"] = True
+        table = test.run().dataframe[0].value
+        assert table[written].tolist() == [run_id + 10.0 * at + 1 for run_id in ids]
+        mean = metric_written(name, "mean")
+        test = opened_at(runs=runs, tab="scatter", number=written, against=mean)
+        assert "ignored" not in words(test) and "No " not in words(test)
+        assert (test.query_params["number"], test.query_params["against"]) == (written, mean)
+        test = opened_at(runs=runs, tab="parallel", number=written, axes=f"trainers,{names_text([mean])}")
+        assert test.multiselect(key=f"{AT}axes").value == ["trainers", mean]
+        test = opened_at(runs=runs, metrics=names_text([name, LOSS]), x=name if name != "time" else "step")
+        assert "ignored" not in words(test)
+        assert test.multiselect(key=f"{AT}metrics").value == [name, LOSS]
+        again = opened_at(**test.query_params)
+        assert again.query_params == test.query_params
+        saved = opened_at(runs=runs, tab="bars", number=written)
+        assert read_view(saved.query_params)[0].number == written
+
+
+def test_a_value_that_a_link_spells_otherwise_is_found(home: Home, store: Store) -> None:
+    run_id = compare.add(store, steps=5)
+    store.worker.write(run_id, [], run_points=[Point(name, 0, 7.0, 0.0) for name in ("loss", "val/f1-score")])
+    for spelled, written in {
+        "loss.last": 'metric["loss"].last',
+        "val/f1-score.mean": 'metric["val/f1-score"].mean',  # an older address
+        "test/accuracy.best": "test/accuracy.best",
+    }.items():
+        test = opened_at(runs=str(run_id), tab="bars", number=spelled)
+        assert "ignored" not in words(test)
+        assert test.query_params["number"] == written
+    assert "No number 'loss.most'" in words(opened_at(runs=str(run_id), tab="bars", number="loss.most"))
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "names"),
+    [
+        ("a,b", (), ["a", "b"]),
+        ("a,b", ("a,b", "a"), ["a,b"]),
+        ("a,b", ("a,b", "a", "b"), ["a", "b"]),
+        (" a , b,,a", ("a,b",), ["a", "b"]),
+        ('"a,b",c', (), ["a,b", "c"]),
+        ('"a ""b"", c" , d', (), ['a "b", c', "d"]),
+        ('top-"1",x', (), ['top-"1"', "x"]),
+        ('"open,x', (), ['"open', "x"]),
+        ("top-1, top-5,loss", ("top-1, top-5",), ["top-1, top-5", "loss"]),
+        ("a,b,c,d", ("b,c",), ["a", "b,c", "d"]),
+        ("", ("",), []),
+        (",,", (), []),
+    ],
+)
+def test_a_list_of_names_may_have_commas_within_a_name(text: str, known: tuple[str, ...], names: list[str]) -> None:
+    assert read_names(text, known) == names
+    assert read_names(names_text(names)) == names

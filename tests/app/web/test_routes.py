@@ -185,7 +185,7 @@ def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, 
     basic.drive(store, home, run_id, "running")
     for step, reward in enumerate((10.0, 20.0, 30.0)):
         store.worker.write(run_id, [RankBatch(step % 2, [Point("charts/episodic_return", step, reward, 0.5 * step)])])
-    answer = series(client, run_id, metrics="charts/episodic_return,train/loss")
+    answer = series(client, run_id, metrics=["charts/episodic_return", "train/loss"])
     assert {curve["metric"] for curve in answer["series"]} == {"train/loss"}
     assert [
         (band["metric"], band["means"], band["running"], band["times"], band["total"]) for band in answer["bands"]
