@@ -4,10 +4,11 @@ the store evaluates.
 Torch-free and without SQL: `engine/store/runs/filter_sql.py` translates the tree to SQL. Reference: docs/filter.md.
 """
 
-from engine.filter.names import RUN_FIELDS, Names
+from engine.filter.names import Names
 from engine.filter.parser import read_field, read_filter, read_order
 from engine.filter.tree import (
     OF,
+    RUN_FIELDS,
     Both,
     Comparison,
     Field,

@@ -5,43 +5,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 
-from engine.filter.tree import OF, Field, Kind
-from engine.launch_options import HERE
+from engine.filter.tree import OF, RUN_FIELDS, SAME, Field, Kind
 from engine.metrics import METRICS, metric
 from engine.registry import EXPERIMENTS, experiments
 
-RUN_FIELDS: dict[str, tuple[Kind, str]] = {
-    "id": ("number", "id of the run"),
-    "experiment": ("text", "name of the method, such as hogwild"),
-    "preset": ("text", "preset of its config"),
-    "name": ("text", "name of the run"),
-    "owner": ("text", "person who launched it"),
-    "status": ("text", "queued, starting, running, stopping, finished, failed, cancelled or lost"),
-    "cause": ("text", "reason for its end"),
-    "note": ("text", "note of the run"),
-    "tags": ("tags", "tags of the run"),
-    "sweep": ("number", "id of its sweep"),
-    "resumes": ("number", "id of the run that it resumes"),
-    "created": ("time", "time of queueing"),
-    "started": ("time", "time when all ranks were ready"),
-    "ended": ("time", "time of its end"),
-    "duration": (
-        "seconds",
-        "execution time: from all ranks ready to all ranks done, or until a run that did not finish ended",
-    ),
-    "startup": ("seconds", "start-up time"),
-    "cores": ("number", "requested CPU cores"),
-    "gpus": ("number", "requested GPUs"),
-    "ranks": ("number", "number of processes"),
-    "target": ("text", f"cluster that it runs on, or {HERE}"),
-    "seeding": ("number", "rule of its random numbers: 1 seed + rank, 2 streams"),
-    "starred": ("flag", "it is starred"),
-    "pinned": ("flag", "it is its experiment's baseline"),
-    "archived": ("flag", "it is archived"),
-}
-"""Fields of every run: type and description. A setting of the same name is written `config.NAME`."""
-SAME = {"run": "id", "tag": "tags", "execution_time_s": "duration", "startup_time_s": "startup"}
-"""Aliases."""
 CONFIG = "config."
 NEAREST, SHOWN = 3, 8
 
@@ -75,12 +42,7 @@ class Names:
         if "/" in written and written not in self.settings:
             return self._metric(written)
         if written.startswith(CONFIG):
-            name = written.removeprefix(CONFIG)
-            return (
-                Field("config", name, self.settings[name])
-                if name in self.settings
-                else f"Unknown setting{near(name, sorted(self.settings), 'Known')}"
-            )
+            return self.setting(written.removeprefix(CONFIG))
         name = SAME.get(written, written)
         if name in RUN_FIELDS:
             return Field("run", name, RUN_FIELDS[name][0])
@@ -90,6 +52,14 @@ class Names:
             return self._metric(written)
         known = [*RUN_FIELDS, *SAME, *sorted(self.settings), *sorted(self.metrics)]
         return f"Unknown field (text must be in quotes){near(written, known, 'Fields')}"
+
+    def setting(self, name: str) -> Field | str:
+        """Return a setting, or an error message."""
+        if name in self.settings and '"' not in name:
+            return Field("config", name, self.settings[name])
+        if name in self.settings:
+            return f"Settings with a double quote in their names can't be used in filters{near('', ())}"
+        return f"Unknown setting{near(name, sorted(self.settings), 'Known')}"
 
     def metric(self, name: str, of: str = "last") -> Field | str:
         """Return one of a metric's values, or an error message."""

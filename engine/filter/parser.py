@@ -191,14 +191,22 @@ class _Reading:
         return found
 
     def subscript(self, node: ast.expr) -> Field | str | None:
-        """Return the metric of `metric["any name"].best`; None for other parts."""
-        inner, of = (node.value, node.attr) if isinstance(node, ast.Attribute) else (node, OF[0])
-        if not isinstance(inner, ast.Subscript):
+        """Return the metric of `metric["any name"].best` or the setting of `config["any name"]`; None for other
+        parts.
+        """
+        if isinstance(node, ast.Subscript):
+            inner, of = node, ""
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Subscript):
+            inner, of = node.value, node.attr
+        else:
             return None
         name = inner.slice.value if isinstance(inner.slice, ast.Constant) else None
-        if isinstance(inner.value, ast.Name) and inner.value.id == "metric" and isinstance(name, str):
-            return self.names.metric(name, of)
-        return 'Square brackets are only for metric names: metric["my number"].last.'
+        if isinstance(inner.value, ast.Name) and isinstance(name, str):
+            if inner.value.id == "metric":
+                return self.names.metric(name, of or OF[0])
+            if inner.value.id == "config" and not of:
+                return self.names.setting(name)
+        return 'Square brackets are only for names: metric["my number"].last, config["my setting"].'
 
     def written(self, node: ast.expr) -> str:
         """Return a name as written, such as config.seed or test/accuracy.best."""

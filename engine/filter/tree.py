@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Literal
 
+from engine.launch_options import HERE
+
 Kind = Literal["text", "tags", "number", "seconds", "time", "flag", "any"]
 """Type of a field; `any`: a setting whose type depends on the experiment."""
 Op = Literal["==", "<", "<=", ">", ">=", "in", "contains"]
@@ -14,6 +16,38 @@ OF: tuple[Of, ...] = ("last", "best", "mean", "min", "max", "count")
 """Which value of a metric, from its summary, as in the results table."""
 
 
+RUN_FIELDS: dict[str, tuple[Kind, str]] = {
+    "id": ("number", "id of the run"),
+    "experiment": ("text", "name of the method, such as hogwild"),
+    "preset": ("text", "preset of its config"),
+    "name": ("text", "name of the run"),
+    "owner": ("text", "person who launched it"),
+    "status": ("text", "queued, starting, running, stopping, finished, failed, cancelled or lost"),
+    "cause": ("text", "reason for its end"),
+    "note": ("text", "note of the run"),
+    "tags": ("tags", "tags of the run"),
+    "sweep": ("number", "id of its sweep"),
+    "resumes": ("number", "id of the run that it resumes"),
+    "created": ("time", "time of queueing"),
+    "started": ("time", "time when all ranks were ready"),
+    "ended": ("time", "time of its end"),
+    "duration": (
+        "seconds",
+        "execution time: from all ranks ready to all ranks done, or until a run that did not finish ended",
+    ),
+    "startup": ("seconds", "start-up time"),
+    "cores": ("number", "requested CPU cores"),
+    "gpus": ("number", "requested GPUs"),
+    "ranks": ("number", "number of processes"),
+    "target": ("text", f"cluster that it runs on, or {HERE}"),
+    "seeding": ("number", "rule of its random numbers: 1 seed + rank, 2 streams"),
+    "starred": ("flag", "it is starred"),
+    "pinned": ("flag", "it is its experiment's baseline"),
+    "archived": ("flag", "it is archived"),
+}
+"""Fields of every run: type and description. A setting of the same name is written `config.NAME`."""
+SAME = {"run": "id", "tag": "tags", "execution_time_s": "duration", "startup_time_s": "startup"}
+"""Aliases."""
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:/[A-Za-z_]\w*)+", re.ASCII)
 _WORDS = {"and", "or", "not", "in", "is", "contains"}
 _QUOTED = re.compile(r"""metric\[((?:"[^"]*"|'[^']*'| )+)\](?:\.(\w+))?""")
@@ -56,7 +90,9 @@ class Field:
         """The field as written in a filter."""
         if self.source == "metric":
             return metric_written(self.name, self.of)
-        return self.name
+        if self.source == "config" and (not self.name.isidentifier() or iskeyword(self.name) or self.name in _WORDS):
+            return f"config[{quoted(self.name)}]"
+        return f"config.{self.name}" if self.source == "config" and self.name in {*RUN_FIELDS, *SAME} else self.name
 
 
 @dataclass(frozen=True)

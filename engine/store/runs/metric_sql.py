@@ -2,6 +2,7 @@
 ranks.
 """
 
+import json
 from typing import Any
 
 from engine.filter.tree import Field, Of, SortOrder
@@ -92,5 +93,7 @@ def side(name: str, of: Of) -> str:
 
 
 def path(field: Field) -> str:
-    """Return the JSON path of a setting in a config; its name was parsed as a word, so it contains no quotes."""
-    return f'$."{field.name}"'
+    """Return the JSON path of a setting in a config, which has the escapes of Python's JSON. SQLite can't look for a
+    name with a double quote (`Names.setting`).
+    """
+    return f"$.{json.dumps(field.name)}"
