@@ -3,7 +3,7 @@
 from engine import seeding
 from engine.cluster.machines import machine_for
 from engine.config import Config
-from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, WrongStatus
+from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, UnknownName, WrongStatus
 from engine.home import Home
 from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
@@ -118,12 +118,16 @@ def _launch_again(home: Home, run: Run, owner: str, timeout_s: float, *, resumes
     )
 
 
-def why_not_retriable(run: Run) -> WrongStatus | None:
+def why_not_retriable(run: Run) -> EngineError | None:
     """Return the error that a retry of the run would raise, None if possible."""
     if run.active:
         return WrongStatus(f"Run {run.id} can't be retried while it is {run.status}. Cancel it, or wait for its end.")
     if run.status == "finished":
         return WrongStatus(f"Run {run.id} can't be retried: it has finished. Clone it, or launch a new run.")
+    try:
+        experiment(run.experiment)
+    except UnknownName as error:  # such as a run of another program
+        return error
     return None
 
 

@@ -16,6 +16,8 @@ LOSS, LOSS_FALL, WINDOW = "train/loss", "train/loss_fall", 50
 """The training loss; by how much it fell, from the mean of the first to that of the last `WINDOW` recorded steps."""
 EPISODES, LAST_EPISODES, MOST_EPISODES = "charts/episodic_return", "charts/episodic_return_last_100", 100
 """The reward of each episode, and the mean over the last `MOST_EPISODES`."""
+IMPORTED = "imported/"
+"""Begin of the name of an imported metric that has a name of ours but not our unit."""
 
 
 def throughput(work: float, time_s: float | None) -> float | None:
@@ -402,7 +404,22 @@ METRICS = {
 
 def metric(name: str) -> Metric:
     """Return a metric by name; an unknown one is labelled by its name."""
-    return METRICS.get(name) or _of_museum(name) or Metric(name, name)
+    return METRICS.get(name) or _of_museum(name) or _of_another_program(name) or Metric(name, name)
+
+
+def _of_another_program(name: str) -> Metric | None:
+    """Return a metric that another program gave a name of ours but not our unit, or None."""
+    ours = METRICS.get(name.removeprefix(IMPORTED)) if name.startswith(IMPORTED) else None
+    return ours and Metric(
+        name,
+        f"{ours.label} (imported)",
+        better=ours.better,
+        help=f"As another program recorded it; its unit may not be that of {ours.name} here ({ours.unit}).",
+        live=ours.live,
+        band=ours.band,
+        smooth=ours.smooth,
+        signed=True,
+    )
 
 
 def _of_museum(name: str) -> Metric | None:

@@ -18,7 +18,7 @@ from engine.access.quotas import disturbed_above
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS
 from engine.home import ROOT, Home
-from engine.registry import experiment_title
+from engine.registry import experiment_title, known_experiment
 from engine.store import QueuedRun, Reader, Store
 from engine.store.records import ALIVE, ENDED, Run, RunRow, Status
 from engine.system.liveness_lock import lives
@@ -193,7 +193,9 @@ def cancel_button(run: Run | RunRow) -> None:
 
 
 def clone_button(run: Run | RunRow) -> None:
-    """Show the button that fills the launch form with a run's settings."""
+    """Show the button that fills the launch form with a run's settings; not for a run of another program."""
+    if known_experiment(run.experiment) is None:
+        return
     if st.button(
         "Clone",
         key=f"clone-{run.id}",

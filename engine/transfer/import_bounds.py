@@ -1,11 +1,14 @@
 """Limits on the contents of an import. Each is checked before anything of that size is built in memory."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+import numpy as np
+
 from engine.errors import ImportRefused
+from engine.metrics import IMPORTED, METRICS
 from engine.recorder import Point
 
 MOST_SETTINGS = 1_000
@@ -14,7 +17,7 @@ MOST_CONFIG_BYTES = 1 << 20
 """Maximum total size of the parameters, or tags, of one run, including names."""
 MOST_METRICS = 2_000
 """Per run."""
-LONGEST_NAME, LONGEST_METRIC = 200, 500
+LONGEST_NAME, LONGEST_METRIC, LONGEST_TAG = 200, 500, 5_000
 
 
 @dataclass
@@ -100,6 +103,16 @@ class Values:
         self._room.metrics -= len(self._names)
 
     @property
+    def names(self) -> Collection[str]:
+        """Names of the metrics."""
+        return self._names.keys()
+
+    @property
+    def is_single(self) -> bool:
+        """Whether each metric has one value."""
+        return len(self) == len(self._names)
+
+    @property
     def moments(self) -> Iterable[float]:
         """Recording times of the values (s since 1970)."""
         return self._at
@@ -109,3 +122,38 @@ class Values:
         names = list(self._names)
         for which, at, step, value in zip(self._which, self._at, self._steps, self._values, strict=True):
             yield Point(names[which], step, value, max(0.0, at - begin))
+
+    def extremes(self, name: str) -> tuple[float, float] | None:
+        """Return the least and the greatest finite value of a metric; None without any."""
+        if name not in self._names or not len(self):
+            return None
+        values = np.frombuffer(self._values)[np.frombuffer(self._which, np.int32) == self._names[name]]
+        values = values[np.isfinite(values)]
+        return (float(values.min()), float(values.max())) if values.size else None
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a metric another name."""
+        self._names = {new if name == old else name: which for name, which in self._names.items()}
+
+
+def fit_units(runs: Sequence[Values]) -> list[str]:
+    """Name each metric that has the name of one of ours but not its unit, by its values in all runs, so that it has
+    none (`engine.metrics.IMPORTED`); return a note on each.
+
+    Percentages are from 0 to 100, and one of them is above 1: others may be shares.
+    """
+    notes = []
+    for name, ours in METRICS.items():
+        found = [ends for values in runs if ours.unit and (ends := values.extremes(name))]
+        if not found:
+            continue
+        least, greatest = min(low for low, _ in found), max(high for _, high in found)
+        if ours.bounds[0] <= least and greatest <= ours.bounds[1] and (ours.unit != "%" or greatest > 1):
+            continue
+        for values in runs:
+            values.rename(name, f"{IMPORTED}{name}")
+        notes.append(
+            f"{name} has values from {least:.6g} to {greatest:.6g}, so its unit may not be ours ({ours.unit}): it was "
+            f"imported as {IMPORTED}{name}, without a unit."
+        )
+    return notes

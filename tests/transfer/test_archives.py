@@ -55,7 +55,7 @@ def test_what_systems_and_editors_add_is_left_out_everywhere_and_said(
     arrived = import_path(ours, path, by="Lin")
     (run_id,) = arrived.ids
     found = ours.read.runs.one(run_id)
-    assert (dict(found.config), found.tags) == ({"learning_rate": "0.1"}, ("team=vision",))
+    assert (dict(found.config), found.tags) == ({"learning_rate": 0.1}, ("team=vision",))
     assert {row.metric for row in ours.read.details.summaries(run_id)} == {"train/loss", "test/accuracy"}
     (note,) = arrived.notes
     assert note.startswith("Left out as files of the operating system or an editor: '") and note.endswith(
@@ -110,7 +110,7 @@ def test_a_link_in_a_zip_is_left_out_and_said(ours: Store, tmp_path: Path) -> No
         file.writestr(link, "/etc/passwd")
     arrived = import_path(ours, path, by="Lin")
     assert arrived.notes == ("Left out as links: '42/0a1b2c/params/secret'.",)
-    assert dict(ours.read.runs.one(arrived.ids[0]).config) == {"learning_rate": "0.1"}
+    assert dict(ours.read.runs.one(arrived.ids[0]).config) == {"learning_rate": 0.1}
 
 
 def test_a_time_in_a_folders_name_is_no_drive(ours: Store, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from engine.recorder import Point
 from engine.store.access.authorization import storable
 from engine.store.curves.arrivals import Arrival, arriving_runs
 from engine.store.curves.ingest import POINT_BYTES, add_points
-from engine.store.imports.bundle_import import arriving, owner_here
+from engine.store.imports.bundle_import import arriving
 from engine.store.records import Status
 from engine.store.runs.origins import Kind, Origin
 from engine.store.schema.config_text import keep_whole, listed
@@ -62,18 +62,19 @@ class ExternalRun:
 
 
 def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) -> list[int]:
-    """Write the runs and return their ids, all or none; raises ImportRefused if one of them exists already."""
+    """Write the runs, which belong to who imports them, and return their ids, all or none; raises ImportRefused if one
+    of them exists already.
+    """
     with arriving_runs(store.db, len(runs)) as here:
         origins = {
             run_id: Origin(run.kind, run.host, run.original_id, run.owner, run.fingerprint, file, now(), by)
             for run_id, run in zip(here.ids, runs, strict=True)
         }
         _write_hidden(here, runs)
-        owner = owner_here(store, origins)
         with arriving(here, origins) as connection:
             for run_id, run in zip(here.ids, runs, strict=True):
                 config, environment = json.dumps(run.config), json.dumps(run.environment)
-                texts = [run.experiment, run.name, owner or run.owner, run.status, run.cause, listed(config)]
+                texts = [run.experiment, run.name, by or run.owner, run.status, run.cause, listed(config)]
                 times = [run.created_at, run.created_at, run.ended_at, run.seconds]
                 connection.execute(_RUN, [run_id, *map(storable, [*texts, environment]), *times])
                 keep_whole(connection, run_id, config)

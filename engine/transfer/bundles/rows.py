@@ -14,7 +14,7 @@ from engine.store.imports.bundle_tables import TableRows
 from engine.store.records import ENDED
 from engine.transfer.archives import Members, opened
 from engine.transfer.bundles.manifest import Sheet
-from engine.transfer.import_bounds import MOST_CONFIG_BYTES, MOST_SETTINGS
+from engine.transfer.import_bounds import LONGEST_TAG, MOST_CONFIG_BYTES, MOST_SETTINGS
 
 LONGEST_LINE = 8 << 20
 LONGEST: dict[str, int] = {
@@ -22,7 +22,7 @@ LONGEST: dict[str, int] = {
     "name": 200,
     "experiment": 200,
     "preset": 200,
-    "tag": 40,
+    "tag": LONGEST_TAG,
     "text": 20_000,
     "author": 200,
     "who": 200,

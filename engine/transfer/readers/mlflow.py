@@ -1,21 +1,24 @@
 """Reader for MLflow's folder of runs (mlruns/): each run is a folder with meta.yaml, metrics/, params/ and tags/.
 
-Source: the file store of MLflow. Its meta.yaml has one name and value per line; no other YAML is supported.
+Source: the file store of MLflow.
 """
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Any
 
-from engine.errors import ImportRefused
+import yaml
+
 from engine.registry import EXPERIMENTS
 from engine.store.imports.external_import import IMPORTED_EXPERIMENT, ExternalRun
 from engine.store.records import Status
 from engine.store.runs.origins import fingerprint
 from engine.transfer.archives import Members, lines, read, shown
-from engine.transfer.import_bounds import ImportBudget, Values
+from engine.transfer.import_bounds import LONGEST_TAG, ImportBudget, Values, fit_units
 from engine.transfer.readers.tensorboard import LATEST_S, moment
 
 META = "meta.yaml"
@@ -24,7 +27,17 @@ MOST_TEXT = 20_000
 LONGEST_LINE = 1_000
 """Maximum bytes of a metric's line, which has two or three numbers."""
 _LINE = re.compile(rb"\s*(\d{1,15})\s+([-+.0-9A-Za-z]+)(?:\s+(-?\d{1,19}))?\s*\n")
-_META_LINE = re.compile(r"([A-Za-z_][\w.]*):(?:\s+(.*))?")
+_INTEGER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(?=\d*[.eE])(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+"""Booleans and None, in lower case: MLflow writes parameters as Python or YAML would."""
+_AS_TEXT = "parameters_as_text"
+"""Entry of a run's environment: parameters that were written otherwise than their values are, such as 1e-3."""
+_NULLS = ("", "~", "null", "Null", "NULL")
+"""What is no value in YAML, without quotes."""
+_NO_RUN = {"version", "model_id"}
+"""Entries of the meta.yaml of a registered or logged model."""
+_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _STATUS: dict[str, tuple[Status, str]] = {
     "1": ("lost", "Still running when exported from MLflow."),
     "2": ("lost", "Not started yet when exported from MLflow."),
@@ -45,7 +58,7 @@ class _Files:
 
 
 def run_folders(names: Collection[str]) -> dict[str, _Files]:
-    """Return the run folders among names: those with a meta.yaml and metrics, params or tags."""
+    """Return the folders among names that may be runs: those with a meta.yaml and metrics, params or tags."""
     found: dict[str, _Files] = {
         str(PurePosixPath(name).parent): _Files() for name in names if PurePosixPath(name).name == META
     }
@@ -59,38 +72,67 @@ def run_folders(names: Collection[str]) -> dict[str, _Files]:
     return {folder: files for folder, files in found.items() if files.metrics or files.params or files.tags}
 
 
+class _NotARun(Exception):
+    """Why a folder is not imported."""
+
+
 def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[ExternalRun], list[str]]:
-    """Return the runs, and notes on skipped contents; raises ImportRefused for an invalid file, with its line."""
-    runs: list[ExternalRun] = []
+    """Return the runs, and notes on what was left out: deleted and unreadable runs, models, and damaged lines.
+
+    An experiment, a model and what a run has as artifacts are no runs, whatever files they have.
+    """
+    runs: dict[str, ExternalRun] = {}
+    recorded: list[Values] = []
     notes: list[str] = []
+    models = 0
     room = ImportBudget()
     for folder, files in sorted(folders.items()):
-        about = _meta(source, f"{folder}/{META}" if folder != "." else META)
-        if about.get("lifecycle_stage") == "deleted":
-            notes.append(f"'{shown(folder)}' was skipped: it was deleted in MLflow.")
+        if any(str(above) in runs for above in PurePosixPath(folder).parents):
+            continue
+        try:
+            about = _meta(source, str(PurePosixPath(folder) / META))
+            if not about.get("run_id", about.get("run_uuid")) or _NO_RUN & about.keys():
+                models += bool(_NO_RUN & about.keys())
+                if (files.metrics or files.params) and not _NO_RUN & about.keys():
+                    raise _NotARun(f"its {META} has no run_id")
+                continue
+            if about.get("lifecycle_stage") == "deleted":
+                raise _NotARun("it was deleted in MLflow")
+        except _NotARun as why:
+            notes.append(f"'{shown(folder)}' was skipped: {why}.")
             continue
         values = _values(source, folder, files.metrics, room)
+        recorded.append(values)
         notes += values.notes
-        runs.append(_run(source, folder, files, about, values, room))
-    return runs, notes
+        runs[folder] = _run(source, folder, files, about, values, room, notes)
+    if models:
+        notes.append(f"{models:,} logged or registered {'model was' if models == 1 else 'models were'} left out.")
+    return list(runs.values()), notes + fit_units(recorded)
 
 
 def _run(
-    source: Members, folder: str, files: _Files, about: Mapping[str, str], values: Values, room: ImportBudget
+    source: Members,
+    folder: str,
+    files: _Files,
+    about: Mapping[str, str],
+    values: Values,
+    room: ImportBudget,
+    notes: list[str],
 ) -> ExternalRun:
-    where = f"'{shown(folder)}/{META}'"
-    run_id = about.get("run_id") or about.get("run_uuid")
-    if not run_id:
-        raise ImportRefused(f"{where} has no run_id, so the folder is not a complete MLflow run. Export it again.")
+    run_id = about.get("run_id") or about["run_uuid"]
     for kind, members in (("parameters", files.params), ("tags", files.tags)):
         room.take_config(f"'{shown(folder)}'", {name: source.size(member) for name, member in members.items()}, kind)
     tags = {name: _text(source, member) for name, member in files.tags.items()}
-    begin = _seconds(about.get("start_time"), where)
-    if begin is None:
-        begin = min(values.moments, default=0.0)
-    end = _seconds(about.get("end_time"), where)
-    if end is None:
-        end = max(values.moments, default=begin)
+    params = {name: _text(source, member) for name, member in files.params.items()}
+    config = {name: typed(text) for name, text in params.items()}
+    times = {name: _seconds(about.get(name)) for name in ("start_time", "end_time")}
+    notes += [
+        f"'{shown(folder)}' has an invalid {name} ({shown(about[name])}): that of its values was taken."
+        for name, at in times.items()
+        if at is None and about.get(name)
+    ]
+    begin = times["start_time"] if times["start_time"] is not None else min(values.moments, default=0.0)
+    end = times["end_time"] if times["end_time"] is not None else max(values.moments, default=begin)
     status, cause = _STATUS.get(
         _NAMES.get(about.get("status", ""), about.get("status", "")), ("finished", "MLflow has no end status.")
     )
@@ -98,6 +140,7 @@ def _run(
         "git_commit": tags.get("mlflow.source.git.commit", ""),
         "program": tags.get("mlflow.source.name", ""),
         "host": tags.get("mlflow.host", ""),
+        _AS_TEXT: {name: text for name, text in params.items() if str(config[name]) != text},
     }
     return ExternalRun(
         "mlflow",
@@ -111,20 +154,35 @@ def _run(
         experiment=_experiment(source, folder),
         name=(about.get("run_name") or tags.get("mlflow.runName") or "")[:200],
         owner=(tags.get("mlflow.user") or about.get("user_id") or "unknown")[:200],
-        host=environment["host"],
+        host=tags.get("mlflow.host", ""),
         status=status,
         cause=cause,
-        config={name: _text(source, member) for name, member in files.params.items()},
+        config=config,
         environment={name: value for name, value in environment.items() if value},
-        tags=tuple(f"{name}={value}"[:40] for name, value in tags.items() if not name.startswith("mlflow.")),
+        tags=tuple(f"{name}={value}"[:LONGEST_TAG] for name, value in tags.items() if not name.startswith("mlflow.")),
         note=tags.get("mlflow.note.content", "")[:MOST_TEXT],
     )
 
 
+def typed(text: str) -> str | int | float | bool | None:
+    """Return the value of a parameter, which MLflow records as text: a number, a boolean or None if it is written as
+    Python or YAML would write one. Numbers with leading zeros, NaN and infinities stay text.
+    """
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text) and math.isfinite(number := float(text)):
+        return number
+    return text
+
+
 def _experiment(source: Members, folder: str) -> str:
     """Return the experiment of a run's folder; 'imported' for MLflow's default and for names of ours."""
-    above = str(PurePosixPath(folder).parent / META)
-    name = _meta(source, above).get("name", "") if folder != "." and above in source.names else ""
+    above, name = str(PurePosixPath(folder).parent / META), ""
+    if folder != "." and above in source.names:
+        with suppress(_NotARun):
+            name = _meta(source, above).get("name", "")
     return IMPORTED_EXPERIMENT if name in ("", "Default", *EXPERIMENTS) else name[:200]
 
 
@@ -163,36 +221,35 @@ def _value(line: re.Match[bytes], number: int) -> tuple[float, int, float] | Non
 
 
 def _meta(source: Members, member: str) -> dict[str, str]:
-    """Return the names and values of a meta.yaml."""
-    found: dict[str, str] = {}
+    """Return the names and values of a meta.yaml as they are written, without those that are null; raises _NotARun if
+    it is no YAML with names. No YAML type, alias or merge is evaluated.
+    """
+    nodes, depth = list[Any](), 0
     try:
-        text = read(source, member, MOST_SMALL).decode()
-    except UnicodeDecodeError as error:
-        raise ImportRefused(f"'{shown(member)}' is not a text file. Export the run from MLflow again.") from error
-    for line in text.splitlines():
-        if (match := _META_LINE.fullmatch(line.rstrip())) is not None:
-            found[match[1]] = _unquoted(match[2] or "")
+        # events, since composing recurses: a file of brackets would end the process
+        for event in yaml.parse(read(source, member, MOST_SMALL).decode(), _Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth == 1 and isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
+                nodes.append(event)
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise _NotARun(f"its {META} is damaged: it is not YAML") from error
+    found = {
+        name.value: value.value
+        for name, value in zip(nodes[1::2], nodes[2::2], strict=False)
+        if isinstance(name, yaml.ScalarEvent)
+        and isinstance(value, yaml.ScalarEvent)
+        and (value.style or value.value not in _NULLS)
+    }
     if not found:
-        raise ImportRefused(
-            f"'{shown(member)}' has no 'name: value' lines, so it is not a meta.yaml of MLflow. Export the run again."
-        )
+        raise _NotARun(f"its {META} is damaged: it has no 'name: value' lines")
     return found
 
 
-def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] == "'":
-        return value[1:-1].replace("''", "'")
-    if len(value) >= 2 and value[0] == value[-1] == '"':
-        return value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
-    return "" if value in ("null", "~") else value
-
-
-def _seconds(milliseconds: str | None, where: str) -> float | None:
-    if not milliseconds:
+def _seconds(milliseconds: str | None) -> float | None:
+    """Return a time in s since 1970; None without a valid one."""
+    if not milliseconds or not milliseconds.isdecimal() or len(milliseconds) > 15:
         return None
-    if not milliseconds.isdecimal() or len(milliseconds) > 15 or int(milliseconds) / 1000 >= LATEST_S:
-        raise ImportRefused(f"{where} has an invalid time ({shown(milliseconds)}). Export the run from MLflow again.")
-    return int(milliseconds) / 1000
+    return at if (at := int(milliseconds) / 1000) < LATEST_S else None
 
 
 def _text(source: Members, member: str) -> str:

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from engine.store.imports.external_import import ExternalRun
 from engine.store.runs.origins import fingerprint
 from engine.transfer.archives import Members, opened, shown
-from engine.transfer.import_bounds import LONGEST_NAME, ImportBudget, Values, shortened
+from engine.transfer.import_bounds import LONGEST_NAME, ImportBudget, Values, fit_units, shortened
 from engine.transfer.readers.event_messages import message
 from engine.transfer.readers.tfrecord import Records
 
@@ -53,19 +53,46 @@ def read_tensorboard(source: Members, names: Collection[str], *, top: str = "") 
     folders: dict[str, list[str]] = {}
     for name in names:
         folders.setdefault(str(PurePosixPath(name).parent), []).append(name)
-    runs: list[ExternalRun] = []
     notes: list[str] = []
     room = ImportBudget()
+    found = {folder: _Folder(top if folder == "." else folder, room) for folder in folders}
     for folder, files in folders.items():
-        found = _Folder(top if folder == "." else folder, room)
         for name in sorted(files):
-            notes += found.take(source, name)
-        if found.values:
-            runs.append(found.run())
-            notes += found.values.notes
-        else:
-            notes.append(f"'{shown(found.name)}' was skipped: it has no scalars.")
-    return runs, notes
+            notes += found[folder].take(source, name)
+        found[folder].values.done()
+    notes += _share_hyperparameters(found)
+    runs = [each.run() for each in found.values() if each.values]
+    notes += [note for each in found.values() for note in each.values.notes]
+    return runs, notes + fit_units([each.values for each in found.values()])
+
+
+def _share_hyperparameters(folders: dict[str, "_Folder"]) -> list[str]:
+    """Give hyperparameters that lie in a folder of their own to their run; return notes on them, and on other folders
+    without scalars.
+
+    PyTorch's `add_hparams` writes them, with one value of each metric, into a folder within the run's. Keras writes
+    them into the folder above those of training and validation.
+    """
+    notes, joined = list[str](), list[_Folder]()
+    below: dict[str, list[_Folder]] = {}
+    for path, folder in folders.items():
+        if path != ".":
+            below.setdefault(str(PurePosixPath(path).parent), []).append(folder)
+    for path, folder in folders.items():
+        inner = below.get(path, [])
+        summaries = [each for each in inner if each.config and each.values.is_single]
+        if folder.values and not folder.config and len(summaries) == 1:
+            folder.join(summaries[0])
+            notes.append(f"'{shown(summaries[0].name)}' has the hyperparameters of '{shown(folder.name)}': one run.")
+            joined += summaries
+        elif not folder.values and not (folder.config and inner):
+            notes.append(f"'{shown(folder.name)}' was skipped: it has no scalars.")
+        elif not folder.values:
+            for each in inner:
+                each.config = folder.config | each.config
+    for folder in joined:
+        folder.values = Values("", folder.room)
+    return notes
 
 
 class _Folder:
@@ -108,6 +135,13 @@ class _Folder:
             else:
                 self.values.add(_text(value.tag) or "value", event.wall_time, event.step, number)
 
+    def join(self, summary: "_Folder") -> None:
+        """Take the hyperparameters and the last values of a run's summary."""
+        self.config = summary.config
+        for point, at in zip(summary.values.points(0.0), summary.values.moments, strict=True):
+            name = point.name if point.name not in self.values.names else f"hparams/{point.name}"
+            self.values.add(name, at, point.step, point.value)
+
     def _sizes(self) -> dict[str, int]:
         return {name: len(str(value)) for name, value in self.config.items()}
 
@@ -115,7 +149,6 @@ class _Folder:
         """Return the run of the folder."""
         begin, end = min(self.values.moments), max(self.values.moments)
         name = self.name[:LONGEST_NAME] or "events"
-        self.values.done()
         self.room.take_config(f"'{shown(self.name)}'", self._sizes())
         return ExternalRun(
             "tensorboard",
@@ -180,12 +213,14 @@ def _config(content: bytes) -> dict[str, Any]:
     }
 
 
-def _setting(value: Any) -> str | float | bool | None:
+def _setting(value: Any) -> str | int | float | bool | None:
     if value.HasField("string_value"):
         return _text(value.string_value)[:2_000]
     if value.HasField("bool_value"):
         return bool(value.bool_value)
-    return float(value.number_value) if value.HasField("number_value") and math.isfinite(value.number_value) else None
+    if not value.HasField("number_value") or not math.isfinite(number := value.number_value):
+        return None
+    return int(number) if number.is_integer() and abs(number) < 2**53 else float(number)  # it has no integers
 
 
 def _text(data: bytes) -> str:

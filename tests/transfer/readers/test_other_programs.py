@@ -1,5 +1,6 @@
 """What TensorBoard and MLflow recorded comes in as finished runs, and what is broken of it not at all."""
 
+import shutil
 import struct
 import zipfile
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 from hypothesis import strategies as some
 
 from engine.errors import ImportRefused
+from engine.filter import read_field
+from engine.metrics import metric
 from engine.store import Reader, Store
 from engine.transfer.import_bounds import LONGEST_METRIC
 from engine.transfer.readers.tfrecord import masked_checksum
@@ -202,6 +205,72 @@ def test_long_names_that_begin_alike_stay_two_metrics(ours: Store, tmp_path: Pat
     assert f"has a name of {len(names[2])} characters: shortened to 500, ending in '" in arrived.notes[0]
 
 
+def summary_folder(path: Path, *, values: int = 1, accuracy: float = 0.75) -> None:
+    """Write the folder that PyTorch's `add_hparams` makes within a run's."""
+    path.mkdir(parents=True, exist_ok=True)
+    said = [events.event(1_700_000_009.0, 0, events.hparams("lr", 0.25))]
+    said += [events.event(1_700_000_009.0, step, events.scalar("hparam/accuracy", accuracy)) for step in range(values)]
+    (path / "events.out.tfevents.9").write_bytes(b"".join(map(events.record, said)))
+
+
+def test_hyperparameters_in_a_folder_of_their_own_belong_to_their_run(ours: Store, tmp_path: Path) -> None:
+    log = [events.event(1_700_000_000.0, step, events.scalar("loss", 1.0)) for step in range(3)]
+    plain = b"".join(map(events.record, log))
+    for name in ("torch", "tuned/train", "tuned/validation", "two"):
+        (tmp_path / name).mkdir(parents=True)
+        own = events.record(events.event(1e9, 0, events.scalar(name, 1.0)))
+        (tmp_path / name / "events.out.tfevents.1").write_bytes(plain + own)
+    summary_folder(tmp_path / "torch" / "1700000009.5")
+    summary_folder(tmp_path / "tuned", values=0)
+    for trial, accuracy in (
+        ("two/a", 0.5),
+        ("two/b", 0.6),
+    ):  # trials that share the writer of a run: neither is the run's
+        summary_folder(tmp_path / trial, accuracy=accuracy)
+    summary_folder(tmp_path / "curve" / "own", values=3)
+    arrived = import_path(ours, tmp_path, by="Lin")
+    runs = {run.name: run for run in map(ours.read.runs.one, arrived.ids)}
+    assert {name: dict(run.config) for name, run in runs.items()} == {
+        "torch": {"lr": 0.25},
+        "tuned/train": {"lr": 0.25},
+        "tuned/validation": {"lr": 0.25},
+        "two": {},
+        "two/a": {"lr": 0.25},
+        "two/b": {"lr": 0.25},
+        "curve/own": {"lr": 0.25},
+    }
+    assert ours.read.runs.entry(runs["torch"].id).last["hparam/accuracy"] == 0.75
+    assert any("one run" in note for note in arrived.notes) and not any("tuned'" in note for note in arrived.notes)
+
+
+# ---- units of both ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ("0.12 0.93", "imported/test/accuracy"),
+        ("12.5 93.1", "test/accuracy"),
+        ("-3 97", "imported/test/accuracy"),
+        ("40 140", "imported/test/accuracy"),
+        ("nan 97", "test/accuracy"),
+        ("nan nan", "test/accuracy"),
+    ],
+)
+def test_a_metric_with_a_name_of_ours_has_our_unit_only_where_its_values_fit(
+    ours: Store, tmp_path: Path, values: str, name: str
+) -> None:
+    folder = mlruns(tmp_path)
+    lines = [f"1700000003000 {value} {step}\n" for step, value in enumerate(values.split())]
+    (folder / "42" / "0a1b2c" / "metrics" / "test" / "accuracy").write_text("".join(lines))
+    arrived = import_path(ours, folder, by="Lin")
+    assert len(ours.read.curves.series(arrived.ids[0], [name])[0].values) == 2
+    assert metric(name).unit == ("%" if name == "test/accuracy" else "") and metric(name).better == "max"
+    assert [note for note in arrived.notes if "without a unit" in note] == (
+        [] if name == "test/accuracy" else [arrived.notes[-1]]
+    )
+
+
 # ---- MLflow ---------------------------------------------------------------------------------------------------------
 
 
@@ -234,12 +303,12 @@ def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(ours: Store, tmp_path
         assert (run.experiment, run.name, run.owner, run.status, run.execution_time_s) == (
             "baselines",
             "it's a run",
-            "ada",
+            "Lin",
             "finished",
             60.0,
         )
         assert (dict(run.config), run.tags, run.note, run.environment["git_commit"]) == (
-            {"learning_rate": "0.1"},
+            {"learning_rate": 0.1},
             ("team=vision",),
             "an old result",
             "abc",
@@ -250,6 +319,8 @@ def test_a_run_of_mlflow_keeps_its_names_numbers_and_words(ours: Store, tmp_path
             0.5,
         )
         assert reader.runs.entry(run_id).best["test/accuracy"] == 97.5
+        origin = reader.origins.of(run_id)
+        assert origin and origin.owner == "ada", "it belongs to who brought it; who recorded it is kept"
 
 
 @pytest.mark.parametrize(
@@ -299,10 +370,169 @@ def test_whole_lines_of_a_damaged_metric_come_in_and_the_others_are_said(
     assert [note.startswith(f"'42/0a1b2c/metrics/train/loss': {said}") for note in arrived.notes] == [True] * bool(said)
 
 
+NAMED = [
+    ('"\\U0001F680 best run"', "\U0001f680 best run"),
+    ("a long name with many\n  words end", "a long name with many words end"),
+    ("'two\n\n  lines'", "two\nlines"),
+    ('"tab\\there \\"quoted\\" and \'single\'"', "tab\there \"quoted\" and 'single'"),
+    ("'Größe: 3 # not a comment'", "Größe: 3 # not a comment"),
+    ("plain # a comment", "plain"),
+    ("'it''s 5 o''clock: go'", "it's 5 o'clock: go"),
+    ("'null'", "null"),
+    ("null", "of the tag"),
+    ("~", "of the tag"),
+    ("", "of the tag"),
+    ("''", "of the tag"),
+    ("1e5", "1e5"),
+    ("0017", "0017"),
+    ("yes", "yes"),
+    ("2026-01-01", "2026-01-01"),
+    ("|\n  literal\n  block", "literal\nblock"),
+    (">-\n  folded\n  block", "folded block"),
+    ("&anchor named", "named"),
+    ("!!python/object/apply:os.getcwd []", "of the tag"),
+]
+
+
+@pytest.mark.parametrize(("written", "name"), NAMED)
+def test_a_name_is_read_as_yaml_writes_it(ours: Store, tmp_path: Path, written: str, name: str) -> None:
+    folder = mlruns(tmp_path)
+    run = folder / "42" / "0a1b2c"
+    (run / "meta.yaml").write_text(f"run_name: {written}\nrun_id: 0a1b2c\nstatus: 3\n", encoding="utf-8")
+    (run / "tags" / "mlflow.runName").write_text("of the tag\n")
+    assert ours.read.runs.one(import_path(ours, folder, by="Lin").ids[0]).name.rstrip() == name
+
+
+PARAMETERS = {
+    "64": 64,
+    "-3": -3,
+    "0": 0,
+    "0.10": 0.1,
+    "1e-3": 0.001,
+    ".5": 0.5,
+    "2.": 2.0,
+    "True": True,
+    "false": False,
+    "None": None,
+    "null": None,
+    "007": "007",
+    "1e999": "1e999",
+    "nan": "nan",
+    "1_000": "1_000",
+    "0x10": "0x10",
+    "5 min": "5 min",
+    "[1, 2]": "[1, 2]",
+    "123456789012345678901": "123456789012345678901",
+    "": "",
+    "\u0664": "\u0664",
+}
+
+
+def test_parameters_are_numbers_booleans_and_none_with_their_text_kept(ours: Store, tmp_path: Path) -> None:
+    folder = mlruns(tmp_path) / "42" / "0a1b2c" / "params"
+    for number, text in enumerate(PARAMETERS):
+        (folder / f"p{number:02}").write_text(text, encoding="utf-8")
+    run = ours.read.runs.one(import_path(ours, tmp_path / "mlruns", by="Lin").ids[0])
+    found = {text: run.config[f"p{number:02}"] for number, text in enumerate(PARAMETERS)}
+    assert {text: (type(value), value) for text, value in found.items()} == {
+        text: (type(value), value) for text, value in PARAMETERS.items()
+    }
+    kept = run.environment["parameters_as_text"]
+    assert [kept[f"p{at:02}"] for at in (3, 4, 8, 10)] == ["0.10", "1e-3", "false", "null"] and "p00" not in kept
+
+
+@pytest.mark.parametrize(
+    ("filter", "found"),
+    [
+        ("batch_size == 64", [64]),
+        ("batch_size >= 100", [128, 1024]),
+        ("weights == none", [16, 64, 128]),
+        ('weights == "imagenet"', [1024]),
+        ("shuffle", [64]),
+        ('config["learning rate"] < 0.05', [16]),
+        ('config["Größe, in cm"] == 3', [128]),
+        ("optimizer.lr == 0.5 and batch_size < 200", [64]),
+        ('config["optimizer.lr"] == 0.5', [64]),
+        ('config["a/b"] == 1', [1024]),
+        ("config.name == 7", [16]),
+    ],
+)
+def test_imported_parameters_are_filtered_sorted_and_quoted(
+    ours: Store, tmp_path: Path, filter: str, found: list[int]
+) -> None:
+    folder = mlruns(tmp_path) / "42"
+    shutil.rmtree(folder / "0a1b2c")
+    for params in (
+        {"batch_size": "1024", "weights": "imagenet", "a/b": "1"},
+        {"batch_size": "16", "learning rate": "1e-2", "name": "7"},
+        {"batch_size": "128", "learning rate": "0.1", "Größe, in cm": "3"},
+        {"batch_size": "64", "weights": "None", "shuffle": "True", "optimizer.lr": ".5"},
+    ):
+        for name, text in params.items():
+            path = folder / params["batch_size"] / "params" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (folder / params["batch_size"] / "meta.yaml").write_text(f"run_id: r{params['batch_size']}\n")
+    import_path(ours, tmp_path / "mlruns", by="Lin")
+    fields = ours.read.fields
+    runs = ours.read.runs.find(matching=fields.filter(f"({filter}) and id > 1"), order=fields.order("batch_size"))
+    assert [run.config["batch_size"] for run in runs] == found
+    for field in fields.filter(filter).fields:
+        assert read_field(field.written, fields.names()) == field, "columns and addresses name it as a filter does"
+
+
+def beside_a_run(top: Path) -> None:
+    """Write what MLflow keeps besides runs: notes of experiments, models with tags, deleted runs, traces, artifacts."""
+    run = top / "42" / "0a1b2c"
+    for name, text in {
+        "42/tags/mlflow.note.content": "what the study is for",
+        "models/net/meta.yaml": "name: net\ncreation_timestamp: 1\nlatest_versions: []\n",
+        "models/net/tags/stage": "production",
+        "models/net/version-1/meta.yaml": "name: net\nrun_id: 0a1b2c\nversion: 1\n",
+        "models/net/version-1/tags/stage": "production",
+        "42/models/m-77/meta.yaml": "model_id: m-77\nexperiment_id: '42'\nsource_run_id: 0a1b2c\n",
+        "42/models/m-77/params/depth": "3",
+        "42/models/m-77/metrics/loss": "1700000003000 0.5 0\n",
+        "42/traces/tr-1/tags/mlflow.user": "ada",
+        "42/traces/tr-1/trace_info.yaml": "trace_id: tr-1\n",
+        "42/0a1b2c/artifacts/data/meta.yaml": "run_id: copied\n",
+        "42/0a1b2c/artifacts/data/params/lr": "1",
+        "42/0a1b2c/outputs/m-77/meta.yaml": "model_id: m-77\n",
+        "42/dead/meta.yaml": "run_id: dead\nlifecycle_stage: deleted\n",
+        "42/dead/params/lr": "1",
+        "42/odd/meta.yaml": "experiment_id: '42'\nrun_name: no id\n",
+        "42/odd/params/lr": "1",
+    }.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+    (run / "tags" / "estimator").write_text("x" * 300)
+
+
+def test_what_mlflow_keeps_besides_runs_stops_no_import(ours: Store, tmp_path: Path) -> None:
+    beside_a_run(mlruns(tmp_path))
+    arrived = import_path(ours, tmp_path / "mlruns", by="Lin")
+    (run_id,) = arrived.ids
+    assert sorted(arrived.notes) == [
+        "'42/dead' was skipped: it was deleted in MLflow.",
+        "'42/odd' was skipped: its meta.yaml has no run_id.",
+        "2 logged or registered models were left out.",
+    ]
+    assert ours.read.runs.one(run_id).tags == (f"estimator={'x' * 300}", "team=vision"), "not cut"
+
+
+def test_a_run_with_a_time_that_is_none_has_those_of_its_values(ours: Store, tmp_path: Path) -> None:
+    folder = mlruns(tmp_path)
+    (folder / "42" / "0a1b2c" / "meta.yaml").write_text("start_time: 99999999999999999999\nrun_id: a\n")
+    arrived = import_path(ours, folder, by="Lin")
+    assert ours.read.runs.one(arrived.ids[0]).execution_time_s == 2.0 and "invalid start_time" in arrived.notes[0]
+
+
 BROKEN = [
-    ("meta.yaml", "start_time: 99999999999999999999\nrun_id: a\n", "an invalid time"),
-    ("meta.yaml", "run_name: a\n", "has no run_id"),
-    ("meta.yaml", "\x00", "not a meta.yaml of MLflow"),
+    ("meta.yaml", "run_name: a\n", "its meta.yaml has no run_id"),
+    ("meta.yaml", "\x00", "its meta.yaml is damaged"),
+    ("meta.yaml", "[1]", "its meta.yaml is damaged"),
+    ("meta.yaml", "[" * 100_000, "its meta.yaml is damaged"),
+    ("meta.yaml", "run_id: \xff: :", "its meta.yaml is damaged"),
 ]
 
 
@@ -324,7 +554,7 @@ def test_links_in_a_folder_are_not_followed(ours: Store, tmp_path: Path) -> None
     (tmp_path / "secret").write_text("of the machine")
     (folder / "42" / "0a1b2c" / "params" / "secret").symlink_to(tmp_path / "secret")
     (run_id,) = import_path(ours, folder, by="Lin").ids
-    assert dict(ours.read.runs.one(run_id).config) == {"learning_rate": "0.1"}
+    assert dict(ours.read.runs.one(run_id).config) == {"learning_rate": 0.1}
 
 
 def test_the_name_of_one_of_our_experiments_is_not_taken(ours: Store, tmp_path: Path) -> None:
