@@ -10,9 +10,11 @@ import click
 
 from app.web.port_check import complaint
 from app.web.server_config import ADDRESS, PORT, REFUSED, ConsoleAddress, refusal
-from engine.cli.frame import code_of
+from engine.cli.frame import code_of, complete_process
 from engine.errors import EngineError
 from engine.home import ROOT
+
+CONFIG = ".streamlit/config.toml"
 
 
 @click.command("app", help="Serve the console. Options override environment variables: see docs/deployment.md.")
@@ -25,6 +27,11 @@ def serve(port: int | None, address: str | None) -> None:
     """Check, then become the server; exit code 2 where the console may not be served as it was asked, 1 where its port
     is taken.
     """
+    complete_process()
+    if ignored := sorted(name for name in os.environ if name.startswith("STREAMLIT_")):
+        for name in ignored:
+            del os.environ[name]
+        click.echo(f"Ignored: {', '.join(ignored)}. The console sets Streamlit's options itself: {CONFIG}.", err=True)
     os.environ.update({name: str(value) for name, value in ((PORT, port), (ADDRESS, address)) if value is not None})
     try:
         serving = ConsoleAddress.of()

@@ -22,6 +22,7 @@ EngineError
 │   ├── NoSuchSweep       no sweep has that id
 │   ├── NoSuchDuel        no duel has that id
 │   └── WrongStatus       the status of a run, or of all runs of a sweep, does not allow that command
+├── OutputFailed          a file or stream that the person named can't be written
 ├── RunnerError           the runner can't start, or does not answer
 └── RunFailed             a run ended badly
     ├── RankFailed        one rank of it raised, was killed or left
@@ -150,6 +151,10 @@ class NoSuchDuel(StoreError):
 
 class WrongStatus(StoreError):
     """The status of a run, or of all runs of a sweep, does not allow that command."""
+
+
+class OutputFailed(EngineError):
+    """A file or stream that the person named can't be written."""
 
 
 class RunnerError(EngineError):

@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.errors import ConfigError, Problem
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA = "PARALLAB_DATA"
 
@@ -16,8 +18,8 @@ class Home:
 
     @classmethod
     def find(cls) -> "Home":
-        """Return the home in `PARALLAB_HOME`, or `.parallab/` in the project."""
-        return cls(Path(os.environ.get("PARALLAB_HOME") or ROOT / ".parallab").expanduser().absolute())
+        """Return the home in `PARALLAB_HOME`, or `.parallab/` in the project; raises ConfigError for an unknown `~`."""
+        return cls(_named("PARALLAB_HOME") or ROOT / ".parallab")
 
     def create(self) -> "Home":
         """Create the folder if missing, private to its owner."""
@@ -130,8 +132,19 @@ class Home:
 
 def named_data() -> str | None:
     """Return the data folder in this process's `PARALLAB_DATA`; a run keeps the one from its launch."""
-    named = os.environ.get(DATA)
-    return str(Path(named).expanduser().absolute()) if named else None
+    named = _named(DATA)
+    return str(named) if named else None
+
+
+def _named(variable: str) -> Path | None:
+    """Return the folder that an environment variable names, None without one."""
+    if not (text := os.environ.get(variable)):
+        return None
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        sentence = f"{variable} is '{text}', but that home folder is unknown. Write the path without ~."
+        raise ConfigError([Problem(variable, sentence)]) from None
 
 
 def flush(path: Path) -> None:

@@ -1,6 +1,7 @@
 """Launch, resume and retry runs, for pages and command line. Torch-free."""
 
 from engine import seeding
+from engine.access.confusables import visible
 from engine.cluster.machines import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, UnknownName, WrongStatus
@@ -72,7 +73,7 @@ def owner_of(name: str) -> str:
                 )
             ]
         )
-    return name.strip()
+    return visible("owner", name.strip())
 
 
 def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:

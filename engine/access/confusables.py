@@ -3,7 +3,10 @@
 After the skeletons of Unicode Technical Standard 39, for the letters of Latin, Greek and Cyrillic that are drawn alike.
 """
 
+import re
 import unicodedata
+
+from engine.errors import ConfigError, Problem
 
 _DRAWN_ALIKE = {
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u04bb\u051b\u051d\u043a": "aeopcyxsijdhqwk",
@@ -17,6 +20,26 @@ _AS_LATIN = str.maketrans(
 )
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Invisible characters that Unicode classes as letters or symbols."""
+
+
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Control characters, and those that reverse the order of the text after them, also outside of a name."""
+
+
+def visible(field: str, text: str) -> str:
+    """Return the text; raises ConfigError if it has a character that would hide or reorder what is shown."""
+    if found := _HIDDEN.search(text):
+        called = unicodedata.name(found[0], "control character").lower()
+        sentence = (
+            f"{field} has an invisible character, U+{ord(found[0]):04X} ({called}), at position {found.start() + 1}."
+        )
+        raise ConfigError([Problem(field, f"{sentence} Remove it.")])
+    return text
+
+
+def without_hidden(text: str) -> str:
+    """Return a text that was recorded elsewhere without the characters that `visible` refuses."""
+    return _HIDDEN.sub("", text)
 
 
 def plain(name: str) -> str:

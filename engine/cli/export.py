@@ -1,5 +1,6 @@
 """`export`: runs for other programs, as a row per point or per run, or whole as a bundle for another store."""
 
+import io
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from engine.home import Home
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
 from engine.transfer.run_tables import COLUMNS, Cells, point_rows, points_table, runs_table, series_of
-from engine.transfer.tables import BOM, FORMATS, Table, as_parquet, write_csv
+from engine.transfer.tables import BOM, FORMATS, Table, as_parquet, complete_file, write_csv
 from engine.umask import given
 
 
@@ -181,12 +182,16 @@ def _write_file(
         return write_bundle(reader, run_ids, output, by=owner)
     if kind == "parquet":
         table = in_rows or points_table(reader, run_ids, metrics)
-        output.write_bytes(as_parquet(table))
+        with complete_file(output) as file:
+            file.write(as_parquet(table))
         return len(table.rows)
-    with output.open("w", newline="", encoding="utf-8") as file:
+    with complete_file(output) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         if kind == "csv":
-            file.write(BOM)
-        return _write(reader, run_ids, kind, metrics, in_rows, file)
+            text.write(BOM)
+        written = _write(reader, run_ids, kind, metrics, in_rows, text)
+        text.detach()  # writes the rest
+    return written
 
 
 def _write(

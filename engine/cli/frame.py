@@ -1,7 +1,11 @@
 """Shared by all commands: loading, error handling, and the options --owner and --json."""
 
+import errno
 import getpass
+import os
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from math import isnan
@@ -10,11 +14,13 @@ from typing import Any, NamedTuple
 
 import click
 
+from engine.access.confusables import visible
 from engine.errors import (
     EngineError,
     NoSuchDuel,
     NoSuchRun,
     NoSuchSweep,
+    OutputFailed,
     RunFailed,
     RunnerError,
     StoreError,
@@ -24,12 +30,13 @@ from engine.home import Home
 from engine.launch_options import PRIORITIES, Priority, Terms
 from engine.umask import private
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
 
 EXIT_CODES = (
-    "Exit codes: 0 success; 1 the run did not finish, or doctor or fsck found a failure; 2 invalid "
-    "arguments, or the request was refused; 3 the store is busy, too new, full or not writable; 4 the "
-    "runner can't start or does not answer; 130 detached by Ctrl-C while the run continues."
+    "Exit codes: 0 success; 1 the run did not finish, the output can't be written, or doctor or fsck found a "
+    "failure; 2 invalid arguments, or the request was refused; 3 the store is busy, too new, full or not writable; 4 "
+    "the runner can't start or does not answer; 130 detached by Ctrl-C while the run continues."
 )
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -40,6 +47,7 @@ owner_option: Decorator = click.option(
     show_envvar=True,
     default=lambda: login_name(),
     show_default="your login name",
+    callback=lambda ctx, param, value: visible("owner", value),
     help="Person who gives the command.",
 )
 
@@ -127,7 +135,7 @@ def code_of(error: EngineError) -> int:
         return NO_STORE
     if isinstance(error, RunnerError):
         return NO_RUNNER
-    return FAILED if isinstance(error, RunFailed) else BAD_INPUT
+    return FAILED if isinstance(error, RunFailed | OutputFailed) else BAD_INPUT
 
 
 class CommandEntry(NamedTuple):
@@ -163,21 +171,57 @@ class CommandTable(click.Group):
             formatter.write_dl([(name, entry.summary) for name, entry in self.table.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an EngineError, or an unwritable home, becomes a message and an exit code."""
+        """Run the command; an EngineError, an unwritable home, or a full disk, becomes a message and an exit code."""
         try:
             with private():
-                return super().invoke(ctx)
+                try:
+                    return super().invoke(ctx)
+                finally:
+                    sys.stdout.flush()  # here rather than at exit, where Python would report it
         except EngineError as error:
             click.echo(str(error), err=True)
             ctx.exit(code_of(error))
         except OSError as error:
-            if not _is_in_home(error.filename):
+            if _is_in_home(error.filename):
+                click.echo(
+                    f"{error.filename} can't be used: {error.strerror}. Set PARALLAB_HOME to a writable folder.",
+                    err=True,
+                )
+                ctx.exit(NO_STORE)
+            if error.filename is not None or error.errno not in _FULL:
                 raise
-            click.echo(
-                f"{error.filename} can't be used: {error.strerror}. Set PARALLAB_HOME to a writable folder.",
-                err=True,
-            )
-            ctx.exit(NO_STORE)
+            with suppress(OSError):
+                click.echo(
+                    f"Not everything could be written: {error.strerror}. Free space on the disks of the output and of "
+                    f"the home, {Home.find().path}.",
+                    err=True,
+                )
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+            ctx.exit(FAILED)
+
+    def main(self, *words: Any, **settings: Any) -> Any:
+        """Run the command line, in a process whose standard streams and home folder are there."""
+        complete_process()
+        return super().main(*words, **settings)
+
+
+def complete_process() -> None:
+    """Open closed standard streams as the null device, since the next file opened would take their numbers; name a home
+    folder, which libraries need, for a user who has none.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115
+    try:
+        Path.home()
+    except RuntimeError:  # HOME is not set and the user id has no name, as in a container
+        with suppress(EngineError):
+            os.environ["HOME"] = str(Home.find().path)
 
 
 def _is_in_home(filename: object) -> bool:

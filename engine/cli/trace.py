@@ -12,6 +12,7 @@ from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import ENDED
 from engine.trace.health import Health, listed
+from engine.transfer.tables import complete_file
 from engine.umask import given
 
 EVERY_S = 1.0
@@ -57,8 +58,8 @@ def trace_command(run_id: int, path: Path | None, seconds: float | None, owner: 
     if not len(trace):
         why = "It has not started." if not roles else "Runs of earlier versions have none."
         raise ConfigError([Problem("trace", f"Run {run_id} has no stored operations. {why}")])
-    with given(), path.open("w", encoding="utf-8") as file:
-        file.writelines(chrome_lines(trace, f"Run {run_id}, {run.experiment}"))
+    with given(), complete_file(path) as file:
+        file.writelines(line.encode() for line in chrome_lines(trace, f"Run {run_id}, {run.experiment}"))
     found = {"path": str(path), "operations": len(trace), "messages": len(trace.messages.senders), "lost": trace.lost}
     lost = f" {trace.lost:,} operations were lost." if trace.lost else ""
     sentence = f"{len(trace):,} operations of {len(roles)} ranks written to {path}.{lost}"

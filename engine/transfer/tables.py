@@ -7,10 +7,15 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import IO, Any
+
+from engine.errors import OutputFailed
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Characters that start a formula in spreadsheets, in both widths."""
@@ -43,6 +48,35 @@ class Format:
     suffix: str
     mime: str
     write: Callable[[Table], bytes]
+
+
+@contextmanager
+def complete_file(path: Path) -> Iterator[IO[bytes]]:
+    """Write a file that a person named, under a temporary name until it is complete; a device or pipe directly. Raises
+    OutputFailed if it can't be written.
+    """
+    part = path
+    try:
+        if not path.exists() or path.is_file():
+            part = path.with_name(f"{path.name}.part")
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            if part != path:
+                os.fsync(file.fileno())
+        if part != path:
+            part.replace(path)
+    except OSError as error:
+        if error.filename not in (None, str(part)):
+            raise
+        sentence = (
+            f"{path} can't be written: {error.strerror or error}. Choose another file, or free space on its disk."
+        )
+        raise OutputFailed(sentence) from error
+    finally:
+        if part != path:
+            with suppress(OSError):
+                part.unlink()
 
 
 def safe_cell(value: Any) -> Any:

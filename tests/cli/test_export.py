@@ -4,13 +4,18 @@ import csv
 import io
 import json
 import math
+import resource
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from engine.home import Home
-from tests.cli.conftest import Parallab
+from engine.errors import OutputFailed
+from engine.home import ROOT, Home
+from engine.transfer.tables import complete_file
+from tests.cli.conftest import Parallab, environment
 from tests.labs import sweeps
 
 
@@ -73,3 +78,47 @@ def test_a_sweep_is_exported_by_its_number_and_known_where_it_comes_from(
     assert json.loads(parallab("export", "--sweep", "1", "--out", path, "--json").stdout)["runs"] == 1
     assert "already exists here, as run 1" in parallab("import", path).stderr
     assert "give the ids of runs, or --sweep" in parallab("export", "--out", path).stderr
+
+
+@pytest.mark.parametrize("kind", ["bundle", "csv", "json", "parquet"])
+@pytest.mark.parametrize(
+    ("place", "why"), [("/dev/full", "No space left on device"), ("nowhere/out", "No such file or directory")]
+)
+def test_a_file_that_cannot_be_written_is_a_sentence(
+    parallab: Parallab, ended: int, tmp_path: Path, kind: str, place: str, why: str
+) -> None:
+    path = str(tmp_path / place)
+    told = parallab("export", str(ended), "--format", kind, "--out", path)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert told.stderr == f"{path} can't be written: {why}. Choose another file, or free space on its disk.\n"
+
+
+def test_where_the_disk_gets_full_the_file_of_before_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    path.write_text("of before")
+    with pytest.raises(OutputFailed, match=r"out\.csv can't be written: File too large"):
+        _write_too_much(path)
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("out.csv", "of before")]
+
+
+def _write_too_much(path: Path) -> None:
+    """Write more than this process may, which a file learns as it does of a full disk."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with complete_file(path) as file:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
+        try:
+            file.write(b"x" * 5000)
+            file.flush()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("words", [("list",), ("export", "1", "--format", "csv"), ("experiments", "--json")])
+def test_a_full_disk_behind_standard_output_is_a_sentence(home: Home, ended: int, words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "engine", *words]
+        told = subprocess.run(command, cwd=ROOT, env=environment(home), stdout=full, stderr=subprocess.PIPE, text=True)
+    assert told.returncode == 1
+    assert told.stderr.startswith("Not everything could be written: No space left on device. Free space")
+    assert len(told.stderr.splitlines()) == 1

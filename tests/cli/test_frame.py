@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli import COMMANDS
-from engine.cli.frame import code_of
+from engine.cli.frame import code_of, complete_process
 from engine.errors import (
     ConfigError,
     DataError,
@@ -176,3 +176,49 @@ def test_the_command_line_never_imports_torch(home: Home) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ended.stdout.splitlines() == ["[]", "[]"], ended.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_nowhere_and_their_numbers_are_given_to_no_other_file(home: Home, closed: str) -> None:
+    program = (
+        "import os, sys; from engine.cli import main\n"
+        "main(['submit', 'hogwild', '--preset', 'quick', '--no-runner'], standalone_mode=False)\n"
+        "os._exit(0 if all(os.get_inheritable(each) for each in range(3)) and sys.stdin and sys.stderr else 9)"
+    )
+    shell = f'exec "$@" {closed}'
+    ended = subprocess.run(["sh", "-c", shell, "sh", sys.executable, "-c", program], cwd=ROOT, capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    with Reader.open(home) as reader:
+        assert reader.runs.count() == 1
+
+
+@pytest.mark.parametrize("variable", ["PARALLAB_HOME", "PARALLAB_DATA"])
+def test_a_home_folder_that_nobody_has_is_a_sentence(
+    parallab: Parallab, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "~nobody-of-this-name/lab")
+    told = parallab("submit", "hogwild", "--preset", "quick", "--no-runner")
+    assert (told.returncode, told.stderr) == (
+        2,
+        f"{variable} is '~nobody-of-this-name/lab', but that home folder is unknown. Write the path without ~.\n",
+    )
+
+
+def test_a_user_without_a_home_folder_has_that_of_the_lab(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setenv("HOME", "is put back")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    complete_process()
+    assert Path.home() == home.path
+
+
+def test_an_owner_whose_characters_reorder_the_text_after_it_is_refused(parallab: Parallab) -> None:
+    told = parallab("submit", "hogwild", "--preset", "quick", "--no-runner", "--owner", "ada\u202e")
+    assert (told.returncode, told.stderr) == (
+        2,
+        "owner has an invisible character, U+202E (right-to-left override), at position 4. Remove it.\n",
+    )

@@ -11,6 +11,7 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,13 @@ import pytest
 
 from engine.catalogue import FILES
 from engine.data.checksums import checksum
-from engine.home import Home
+from engine.home import ROOT, Home
 from engine.store import ALIVE, Reader, Run, Status, Store
 from engine.system.checkpoint_state import last_checkpoint
 from engine.system.machine import machine
 from engine.system.processes import session_members
 from engine.system.runner_process import is_running, runner_process
-from tests.cli.conftest import Parallab
+from tests.cli.conftest import Parallab, environment
 from tests.conftest import end_processes_of
 from tests.waiting import wait_until
 
@@ -211,7 +212,13 @@ def test_a_run_learns_from_the_files_of_the_folder_that_its_command_was_given(
     )
     assert len(shown["environment"]["data_files"]) == 4
     monkeypatch.setenv("PARALLAB_DATA", str(elsewhere))
-    gone = parallab(*LETTERS)
+    gone = subprocess.run(
+        ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "engine", *LETTERS],
+        cwd=ROOT,
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        text=True,  # followed without stderr
+    )
     assert gone.returncode == 1
     assert f"Run {ended['id'] + 1} failed" in gone.stdout
     assert f"{elsewhere / 'LETTERS' / FILES[0]} doesn't exist. Restore it" in gone.stdout

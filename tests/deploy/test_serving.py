@@ -77,7 +77,14 @@ def test_with_an_account_it_serves_by_the_names_it_was_given(home: Home, port: i
     with Store.open(home) as store:
         store.people.add("ada", "admin", by="ada", password=WORDS)
     with started(
-        home, "app", PARALLAB_ADDRESS="0.0.0.0", PARALLAB_PORT=str(port), PARALLAB_HOSTS="lab.example.org"
+        home,
+        "app",
+        PARALLAB_ADDRESS="0.0.0.0",
+        PARALLAB_PORT=str(port),
+        PARALLAB_HOSTS="lab.example.org",
+        STREAMLIT_SERVER_HEADLESS="false",  # would ask for an e-mail address and wait
+        STREAMLIT_GLOBAL_DEVELOPMENT_MODE="true",
+        STREAMLIT_SERVER_PORT="1",
     ) as console:
         address = f"http://127.0.0.1:{port}"
         wait_until(lambda: _status(f"{address}/healthz") == 200 or console.poll() is not None, "the console answers")

@@ -3,6 +3,7 @@
 import secrets
 from dataclasses import dataclass
 
+from engine.access.confusables import visible
 from engine.access.rules import ROLES
 from engine.errors import ConfigError, Problem
 from engine.store.access.authorization import command
@@ -63,7 +64,7 @@ class TokenCommands:
         """Return a new token of a person, which is shown only once. Raises ConfigError for an invalid name, scope or
         number of days.
         """
-        name = " ".join(name.split())
+        name = visible("name", " ".join(name.split()))
         if not 0 < len(name) <= 60:
             raise ConfigError(
                 [Problem("name", f"A token name must have 1 to 60 characters; got {len(name)}. Name its purpose.")]

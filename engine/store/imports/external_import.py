@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from engine.access.confusables import without_hidden
 from engine.recorder import Point
 from engine.store.access.authorization import storable
 from engine.store.curves.arrivals import Arrival, arriving_runs
@@ -74,7 +75,8 @@ def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) ->
         with arriving(here, origins) as connection:
             for run_id, run in zip(here.ids, runs, strict=True):
                 config, environment = json.dumps(run.config), json.dumps(run.environment)
-                texts = [run.experiment, run.name, by or run.owner, run.status, run.cause, listed(config)]
+                name, owner = without_hidden(run.name), by or run.owner
+                texts = [run.experiment, name, owner, run.status, run.cause, listed(config)]
                 times = [run.created_at, run.created_at, run.ended_at, run.seconds]
                 connection.execute(_RUN, [run_id, *map(storable, [*texts, environment]), *times])
                 keep_whole(connection, run_id, config)
@@ -91,7 +93,8 @@ def _write_hidden(here: Arrival, runs: Sequence[ExternalRun]) -> None:
                 written += len(batch)
                 rest()
             connection.executemany(
-                "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [(run_id, storable(tag)) for tag in run.tags]
+                "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)",
+                [(run_id, storable(without_hidden(tag))) for tag in run.tags],
             )
             if run.note:
                 connection.execute(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from engine.access.confusables import visible
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.launch_options import USUAL, Terms
 from engine.store.access.authorization import command, storable
@@ -130,21 +131,23 @@ def _known(run_id: int | None) -> list[object]:
 
 
 def checked_tag(tag: str) -> str:
-    """Return a tag without surrounding spaces; raises ConfigError for an empty or too long one."""
-    tag = checked_text("tag", tag, TAG_LENGTH)
+    """Return a tag in one line; raises ConfigError as `checked_text` does, and for an empty one."""
+    tag = checked_text("tag", " ".join(tag.split()), TAG_LENGTH)
     if not tag:
         raise ConfigError([Problem("tag", f"tag must have 1 to {TAG_LENGTH} characters; got ''.")])
     return tag
 
 
 def checked_name(text: str) -> str:
-    """Return the name of a run, sweep or duel without surrounding spaces; raises ConfigError for a too long one."""
-    return checked_text("name", text, NAME_LENGTH)
+    """Return the name of a run, sweep or duel in one line; raises ConfigError as `checked_text` does."""
+    return checked_text("name", " ".join(text.split()), NAME_LENGTH)
 
 
 def checked_text(field: str, text: str, most: int) -> str:
-    """Return the text without surrounding spaces; raises ConfigError for a too long one."""
-    text = storable(text).strip()
+    """Return the text without surrounding spaces; raises ConfigError for a too long one or one with invisible
+    characters.
+    """
+    text = visible(field, storable(text).strip())
     if len(text) > most:
         raise ConfigError(
             [Problem(field, f"{field} must have at most {most:,} characters; got {len(text):,}. Shorten it.")]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from engine.access.confusables import visible
 from engine.errors import ConfigError, Problem
 from engine.store.access.authorization import command
 from engine.store.access.standing import AccessReader
@@ -118,6 +119,7 @@ class ViewCommands:
 
 
 def _checked(field: str, text: str, most: int) -> str:
+    visible(field, text)
     if not 0 < len(text) <= most:
         raise ConfigError(
             [Problem(field, f"The {field} of a saved view must have 1 to {most:,} characters; got {len(text):,}.")]

@@ -3,12 +3,10 @@
 Another store imports either all runs that it doesn't have yet, with their logs, or none.
 """
 
-import os
 import shutil
 import socket
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +26,7 @@ from engine.transfer.archives import Members, opened
 from engine.transfer.bundles.dedup import MatchedRuns, match_runs
 from engine.transfer.bundles.manifest import NAME, Log, Manifest, Sheet, manifest_of
 from engine.transfer.bundles.rows import DigestWriter, check_digest, read_sheet, write_sheet
+from engine.transfer.tables import complete_file
 
 SWEEPS_SINCE = 2
 """First bundle version with sweeps."""
@@ -70,7 +69,7 @@ def write_bundle(reader: Reader, run_ids: Sequence[int], file: Path | IO[bytes],
     with reader.db.snapshot():
         _check_ended(reader, run_ids)
         if isinstance(file, Path):
-            with _aside(file) as part:
+            with complete_file(file) as part:
                 return _write(reader, run_ids, part, by)
         return _write(reader, run_ids, file, by)
 
@@ -84,20 +83,6 @@ def _check_ended(reader: Reader, run_ids: Sequence[int]) -> None:
                 f"Run {run_id} is {run.status}; a bundle holds only runs that have ended. Wait for it, cancel it, "
                 "or omit it."
             )
-
-
-@contextmanager
-def _aside(path: Path) -> Iterator[IO[bytes]]:
-    """Write to a temporary file, then rename it, so that no partial file has the final name."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _write(reader: Reader, run_ids: Sequence[int], file: IO[bytes], by: str) -> int:

@@ -9,10 +9,13 @@ from app.ui.run_state import BUDGET_REACHED, status_counts
 from engine.access.rules import Program
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
 from engine.home import Home
+from engine.launch import launch
 from engine.recorder import Point
+from engine.registry import experiment
 from engine.store import Demand, Reader, Store
 from engine.store.access.recent_ends import _COUNTS, _MARK, _SINCE
 from engine.store.records import BUDGET_OF
+from engine.store.runs.commands import checked_name
 from engine.store.sweeps.commands import NewRun
 from engine.store.timestamps import now
 from engine.upkeep.retention_policy import RetentionPolicy, collect
@@ -304,3 +307,48 @@ def test_the_mark_of_ends_changes_with_them_alone_and_is_read_from_indexes(
         plan = [row["detail"] for row in reader.db.rows(f"EXPLAIN QUERY PLAN {sql}", values)]
         touched = [detail for detail in plan if "runs" in detail]
         assert touched and not [detail for detail in touched if "COVERING INDEX" not in detail], plan
+
+
+FIELDS: dict[str, Callable[[Store, int, str], object]] = {
+    "name": lambda store, run_id, text: store.annotations.rename(run_id, text, by="ada"),
+    "note": lambda store, run_id, text: store.annotations.set_note(run_id, text, by="ada"),
+    "tag": lambda store, run_id, text: store.annotations.tag([run_id], text, by="ada"),
+    "name of a view": lambda store, run_id, text: store.views.save(text, "compare", "v=1", owner="ada"),
+    "name of a token": lambda store, run_id, text: store.tokens.make("ada", text, "read", by="ada"),
+    "name of a launch": lambda store, run_id, text: _launch(store, title=text),
+    "owner": lambda store, run_id, text: _launch(store, owner=text),
+    "name of a sweep": lambda store, run_id, text: checked_name(text),
+}
+
+
+def _launch(store: Store, owner: str = "ada", title: str = "") -> int:
+    return launch(store.db.home, "reference", experiment("reference").configure("quick"), owner=owner, title=title)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_characters_that_hide_or_reorder_what_is_shown_are_refused_everywhere(
+    store: Store, ended: Callable[..., int], field: str
+) -> None:
+    run_id = ended()
+    if field == "name of a token":
+        store.people.add("ada", "admin", by="root")
+    for letter, called in (
+        ("\x00", r"U\+0000 \(control character\)"),
+        ("\x1b", r"U\+001B \(control character\)"),
+        ("\u202e", r"U\+202E \(right-to-left override\)"),
+        ("\u2067", r"U\+2067 \(right-to-left isolate\)"),
+    ):
+        sentence = rf"^{field.split()[0]} has an invisible character, {called}, at position 2\. Remove it\.$"
+        with pytest.raises(ConfigError, match=sentence):
+            FIELDS[field](store, run_id, f"a{letter}b")
+
+
+def test_names_are_one_line_and_keep_every_letter_and_notes_keep_their_lines(
+    store: Store, reader: Reader, ended: Callable[..., int]
+) -> None:
+    run_id = ended()
+    written = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645 \u05e9\u05dc\u05d5\u05dd \U0001f469\u200d\U0001f52c"
+    store.annotations.rename(run_id, f" {written}\n two\tlines\r\n", by="ada")
+    store.annotations.set_note(run_id, f"{written}\n\ttwo\r\nlines", by="ada")
+    assert reader.runs.one(run_id).name == f"{written} two lines"
+    assert reader.runs.one(run_id).note == f"{written}\n\ttwo\r\nlines"
