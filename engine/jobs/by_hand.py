@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from engine.jobs import slurm
 from engine.jobs.job import run_job, serve_agent
 from engine.jobs.job_folder import JobFolder
 from engine.store.queue.cluster_jobs import ClusterJob
@@ -33,6 +34,8 @@ def ask_to_stop(job: ClusterJob) -> None:
 
 def main() -> None:
     """Take part in a job as torchrun's variables say."""
+    for name in slurm.inputs():  # torchrun within an allocation of Slurm: its nodes are not those of this job
+        del os.environ[name]
     path, rank, world = sys.argv[1], int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     wanted = JobFolder(Path(path)).spec().nodes
     if world != wanted:

@@ -33,6 +33,12 @@ ACTIVE = frozenset(
 """States of a job that is not over."""
 EXPORTED = "PATH,HOME,USER,LANG,PARALLAB_HANG_S"
 """Variables of the runner that a job gets; others can hold secrets."""
+INPUTS = ("SLURM", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_", "SCANCEL_", "SACCT_", "SCONTROL_", "SINFO_")
+"""Prefixes of variables that Slurm's commands read. They would override the options that submitit writes into the job's
+script, such as the partition and the exported variables, and filter the jobs of squeue and scancel.
+"""
+KEPT = frozenset(("SLURM_CONF", "SLURM_JWT", "SLURM_SACK_SOCKET"))
+"""How a command reaches Slurm, and proves who asks."""
 _FORMAT = "%i|%T|%r|%N|%j"
 _TRANSIENT = (
     *("unable to contact", "timed out", "connection refused", "zero bytes", "temporarily", "communication"),
@@ -47,6 +53,11 @@ class SlurmRefused(RunnerError):
 
 class SlurmUnavailable(RunnerError):
     """Slurm does not answer."""
+
+
+def inputs() -> list[str]:
+    """Return the names of this process's variables that would change what Slurm's commands do."""
+    return [name for name in os.environ if name.startswith(INPUTS) and name not in KEPT]
 
 
 def submit(cluster: Cluster, run: Run, job: ClusterJob, nodes: int) -> str:
@@ -83,6 +94,11 @@ def _submit(
     from submitit import SlurmExecutor
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
+    class Executor(SlurmExecutor):
+        def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+            without = (f"--unset={name}" for name in inputs())
+            return ["/usr/bin/env", *without, *super()._make_submission_command(submission_file_path)]
+
     if missing := [name for name in ("sbatch", "srun") if shutil.which(name) is None]:  # submitit looks for srun
         raise SlurmUnavailable(
             f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed on the runner's machine, "
@@ -101,7 +117,7 @@ def _submit(
     options = {key: value for key, value in (usual | {**asked}).items() if value is not None}
     start = cluster.python_command if options["use_srun"] else f"exec {cluster.python_command}"
     try:
-        executor = SlurmExecutor(folder / "slurm", python=start)
+        executor = Executor(folder / "slurm", python=start)
         executor.update_parameters(**options)
         return str(executor.submit(function, str(folder)).job_id)
     except (FailedJobError, FailedSubmissionError, subprocess.CalledProcessError) as error:
@@ -168,8 +184,12 @@ def _cancel(job: ClusterJob, *options: str) -> None:
 
 
 def _call(*command: str) -> list[str]:
+    without = set(inputs())
+    environment = {name: value for name, value in os.environ.items() if name not in without}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=COMMAND_S, stdin=subprocess.DEVNULL, env=environment
+        )
     except FileNotFoundError:
         raise SlurmUnavailable(f"{command[0]} is not installed on the runner's machine.") from None
     except (OSError, subprocess.TimeoutExpired) as error:

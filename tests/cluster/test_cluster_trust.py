@@ -115,23 +115,39 @@ def test_the_doctor_fails_for_a_folder_of_jobs_that_others_can_change(home: Home
 
 @pytest.mark.cluster
 @pytest.mark.processes
-def test_a_real_job_gets_no_secret_of_the_consoles_environment(home: Home, tmp_path: Path, slurm: Any) -> None:
+def test_a_real_job_gets_no_secret_and_no_option_of_the_runners_environment(
+    home: Home, tmp_path: Path, slurm: Any
+) -> None:
     (tmp_path / "shared").mkdir()
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nenv > {tmp_path}/environment\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
     configure(home, f'[lab]\nshared = "{tmp_path}/shared"\ncores = 1\npartition = "low"\npython = "{python}"\n')
-    secret = {"PARALLAB_MAIL_PASSWORD": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "HTTP_PROXY": "http://u:p@x"}
+    secret = {
+        "PARALLAB_MAIL_PASSWORD": "secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "HTTP_PROXY": "http://u:p@x",
+        "SLURM_SITE_KEY": "secret",  # Slurm exports all SLURM_* whatever --export says
+    }
+    options = {
+        "SBATCH_EXPORT": "ALL",
+        "SLURM_EXPORT_ENV": "ALL",
+        "SBATCH_PARTITION": "high",
+        "SBATCH_TIMELIMIT": "77",
+        "SQUEUE_PARTITION": "high",
+        "SQUEUE_STATES": "FAILED",
+        "SCANCEL_STATE": "SUSPENDED",
+    }
     ended = subprocess.run(
         [sys.executable, "-m", "engine", "doctor", "--cluster", "lab"],
         cwd=ROOT,
-        env=os.environ | slurm.environment | secret | {"PARALLAB_HOME": str(home.path)},
+        env=os.environ | slurm.environment | secret | options | {"PARALLAB_HOME": str(home.path)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     found = (tmp_path / "environment").read_text()  # with what the user's login shell on the node sets
-    assert "SLURM_JOB_ID=" in found
+    assert "SLURM_JOB_PARTITION=low\n" in found
     assert not [name for name in (*secret, "PARALLAB_HOME", "PYTEST_CURRENT_TEST") if f"{name}=" in found]
     assert "secret" not in found

@@ -1,5 +1,6 @@
 """What Slurm's commands are given, and what their words mean."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -60,3 +61,31 @@ def test_a_job_ends_where_its_checkout_is_none(tmp_path: Path) -> None:
         assert f"{checkout} on this node is not a checkout of Parallab" in done.stdout.decode()
     done = subprocess.run(["bash", "-c", "\n".join([*slurm._enter(ROOT), "pwd"])], capture_output=True)
     assert done.stdout.decode().strip() == str(ROOT)
+
+
+def test_variables_of_the_runner_change_no_command_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = dict.fromkeys(FOREIGN, "other") | dict.fromkeys(slurm.KEPT, "kept") | {"AWS_SECRET": "kept"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    tell = f"/usr/bin/env > {tmp_path}/$(/usr/bin/basename $0).env"
+    commands(tmp_path, monkeypatch, srun="", squeue=tell, scancel=tell, sacct=tell, sbatch=f"{tell}; echo job 7")
+    submit(tmp_path)
+    slurm.states()
+    slurm.states_in_accounting(["7"])
+    slurm.end_by_name("parallab-x")
+    for command in ("sbatch", "squeue", "sacct", "scancel"):
+        seen = dict(
+            line.split("=", 1) for line in (tmp_path / f"{command}.env").read_text().splitlines() if "=" in line
+        )
+        assert {name: value for name, value in seen.items() if name in given} == dict.fromkeys(
+            (*slurm.KEPT, "AWS_SECRET"), "kept"
+        ), command
+        assert seen["PATH"] == str(tmp_path)
+    assert all(name in os.environ for name in FOREIGN), "other programs of the runner keep what they were given"
+
+
+FOREIGN = (
+    *("SBATCH_EXPORT", "SBATCH_PARTITION", "SBATCH_TIMELIMIT", "SBATCH_REQUEUE", "SLURM_EXPORT_ENV", "SLURM_CLUSTERS"),
+    *("SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_CONSTRAINT", "SLURMD_NODENAME", "SALLOC_PARTITION", "SRUN_EXPORT_ENV"),
+    *("SQUEUE_STATES", "SQUEUE_PARTITION", "SQUEUE_FORMAT", "SCANCEL_INTERACTIVE", "SCANCEL_STATE", "SACCT_FEDERATION"),
+)
