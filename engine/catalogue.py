@@ -36,7 +36,9 @@ MOST = 1_000
 EnvironmentId = Annotated[
     str,
     StringConstraints(
-        pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9_.-]{0,60}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,80}-v[0-9]{1,4}$", max_length=150
+        pattern=r"^(?:[A-Za-z_][A-Za-z0-9_]{0,40}(?:\.[A-Za-z_][A-Za-z0-9_]{0,40}){0,5}:)?"
+        r"(?:[A-Za-z0-9][A-Za-z0-9_.-]{0,60}/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,80}-v[0-9]{1,4}$",
+        max_length=150,
     ),
 ]
 DataName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]

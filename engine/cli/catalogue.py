@@ -47,8 +47,8 @@ def catalogue_command(ctx: click.Context, as_json: bool) -> None:
 @owner_option
 @json_option
 def add_environment_command(name: str, owner: str, as_json: bool) -> None:
-    """Add an environment that Gymnasium, or an installed package, has registered; it is created once to check its
-    spaces.
+    """Add an environment of Gymnasium, or of a package by MODULE:ID, which imports the module: it runs with the
+    permissions of the console and the runner. It is created once to check its spaces.
     """
     found = add_environment(Home.find(), name, by=owner)
     acts = f"{found.choices} actions" if found.choices else f"{found.action} numbers per action"

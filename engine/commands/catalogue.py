@@ -8,6 +8,7 @@ from typing import Any
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
+from engine.access.confusables import visible
 from engine.catalogue import BUILT_IN, MOST, Catalogue, EnvironmentId, Folder, catalogue, is_name, set_catalogue
 from engine.commands.authorize import permit
 from engine.config import RuleBroken
@@ -21,26 +22,27 @@ TITLE_LENGTH = 80
 
 
 def add_environment(home: Home, name: str, *, by: str) -> Kind:
-    """Add an environment that Gymnasium has registered, and return its kind.
+    """Add an environment that Gymnasium or a package has registered, and return its kind.
 
-    Raises ConfigError if it can't be created, its spaces are not supported, its id could import code, or it is already
-    listed; Forbidden.
+    The permission is checked first, because `module:Name-v0` imports the module: here, in the console, and in each
+    rank that plays it. Raises Forbidden; ConfigError if it can't be created, its spaces are not supported, or it is
+    already listed.
     """
     if not _fits(EnvironmentId, name):
         raise _wrong(
             "environment",
             (
-                "environment must be an id such as CartPole-v1 or ALE/Pong-v5, of letters, digits, _ . and -, got "
-                f"{name[:80]!r}."
+                "environment must be an id such as CliffWalking-v1 or ale_py:ALE/Pong-v5 (the module that registers "
+                f"it, a colon, its name and version), of letters, digits, _ . and -, got {name[:80]!r}."
             ),
         )
     if name in BUILT_IN["environments"] or name in catalogue(home).environments:
         raise _wrong("environment", f"environment {name} is already in the catalogue.")
+    permit(home, COMMAND, by=by, detail=f"environment={name}")
     try:
         found = kind_of(name)
     except RuleBroken as error:
         raise _wrong("environment", str(error)) from error
-    permit(home, COMMAND, by=by, detail=f"environment={name}")
     _change(
         home,
         lambda now: now.model_copy(
@@ -66,7 +68,7 @@ def add_dataset(home: Home, name: str, folder: str, *, by: str, title: str = "")
             "folder",
             (f"folder must be relative to {home.data}, without a leading dot or slash; got {folder[:80]!r}."),
         )
-    called = " ".join(title.split())[:TITLE_LENGTH] or name
+    called = visible("title", " ".join(title.split()))[:TITLE_LENGTH] or name
     listed = look_at(home, folder, called)
     permit(home, COMMAND, by=by, detail=f"dataset={name}, folder={folder}")
     return _change(home, lambda now: now.model_copy(update={"datasets": {**now.datasets, name: listed}}))

@@ -1,7 +1,13 @@
-"""An environment by its gymnasium id: observation and action sizes, and whether it is available. Torch-free."""
+"""An environment by its gymnasium id: observation and action sizes, and whether it is available. Torch-free.
 
+An id with a module in front (`ale_py:ALE/Pong-v5`) imports that module. A config can name only ids of the catalogue, so
+an admin decides which modules are imported.
+"""
+
+import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -14,6 +20,8 @@ from engine.metrics import EPISODES, LAST_EPISODES
 FIELD = "environment"
 SHOWN = BUILT_IN["environments"]
 """Environments included in gymnasium itself, without extra packages."""
+MOST_NUMBERS = 16_384
+"""Maximum size of an observation: policies are small fully connected nets, and REINFORCE sends every observation."""
 EnvironmentName = Annotated[
     str, AfterValidator(chosen_from("environments")), Field(json_schema_extra={"catalogue": "environments"})
 ]
@@ -26,8 +34,7 @@ class Kind:
 
     name: str
     observation: int
-    """Size of one observation; a Discrete one is a one-hot vector."""
-    one_hot: bool
+    """Size of one observation as the policy gets it: flat, one-hot where it is discrete."""
     choices: int | None
     """Number of discrete actions; None for continuous actions."""
     low: tuple[float, ...] = ()
@@ -37,6 +44,10 @@ class Kind:
     """Mean episode reward at which gymnasium's registry considers the environment solved."""
     limit: int | None = None
     """Steps after which an episode is truncated."""
+    observed: Any = field(default=None, compare=False, repr=False)
+    """The space of observations (gymnasium.Space)."""
+    acted: Any = field(default=None, compare=False, repr=False)
+    """The space of actions."""
 
     @property
     def action(self) -> int:
@@ -50,14 +61,6 @@ def make(name: str, render: bool = False) -> Any:
     """
     import gymnasium
 
-    if ":" in name:
-        raise RuleBroken(
-            FIELD,
-            (
-                f"environment must be an id without a module prefix, got '{name}'. Install the "
-                "package that registers it and use the id."
-            ),
-        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warning about a newer version of an environment
@@ -71,10 +74,19 @@ def make(name: str, render: bool = False) -> Any:
             FIELD,
             (
                 f"environment must be a gymnasium id, got '{name}': {_sentence(error)} Always "
-                f"available: {', '.join(SHOWN)}."
+                f"available: {', '.join(SHOWN)}. An id of another package needs the module that registers it in front, "
+                "such as ale_py:ALE/Pong-v5."
             ),
         ) from error
-    except Exception as error:  # an environment's own code may raise anything
+    except ModuleNotFoundError as error:
+        raise RuleBroken(
+            FIELD,
+            (
+                f"environment {name} needs a module that can't be imported: {_sentence(error.__cause__ or error)} "
+                "Install its package in the Python of the console and the runner, and of the nodes of a cluster."
+            ),
+        ) from error
+    except (Exception, SystemExit) as error:  # an environment's own code may raise anything
         raise RuleBroken(
             FIELD, f"environment {name} can't be created: {type(error).__name__}: {_sentence(error)}"
         ) from error
@@ -91,30 +103,20 @@ def kind_of(name: str) -> Kind:
     try:
         seen, acted = environment.observation_space, environment.action_space
         spec = environment.spec
-    finally:
         environment.close()
-    if isinstance(seen, spaces.Discrete):
-        observation, one_hot = int(seen.n), True
-    elif isinstance(seen, spaces.Box):
-        observation, one_hot = int(seen.shape[0]) if len(seen.shape) == 1 else _numbers(seen.shape), False
-    else:
+    except Exception as error:  # as above
         raise RuleBroken(
-            FIELD, f"environment {name} has observation space {seen}; only Box and Discrete are supported."
-        )
-    known = {"solved_at": spec.reward_threshold, "limit": spec.max_episode_steps}
+            FIELD, f"environment {name} can't be examined: {type(error).__name__}: {_sentence(error)}"
+        ) from error
+    known = {"solved_at": spec.reward_threshold, "limit": spec.max_episode_steps, "observed": seen, "acted": acted}
+    observation = _size(name, seen)
     if isinstance(acted, spaces.Discrete):
-        if acted.start != 0:
-            raise RuleBroken(
-                FIELD,
-                (f"environment {name} has Discrete actions starting at {acted.start}; only a start of 0 is supported."),
-            )
-        return Kind(name, observation, one_hot, int(acted.n), **known)
-    if isinstance(acted, spaces.Box) and len(acted.shape) == 1 and acted.is_bounded():
-        return Kind(
-            name, observation, one_hot, None, tuple(map(float, acted.low)), tuple(map(float, acted.high)), **known
-        )
+        return Kind(name, observation, int(acted.n), **known)
+    if isinstance(acted, spaces.Box) and len(acted.shape) == 1 and acted.is_bounded() and is_float(acted):
+        return Kind(name, observation, None, tuple(map(float, acted.low)), tuple(map(float, acted.high)), **known)
     raise RuleBroken(
-        FIELD, (f"environment {name} has action space {acted}; only Discrete and bounded Box vectors are supported.")
+        FIELD,
+        f"environment {name} has action space {acted}; only Discrete and bounded Box vectors of floats are supported.",
     )
 
 
@@ -126,11 +128,55 @@ def rewards_that_solve(name: str) -> dict[str, float]:
     return {} if solved_at is None else dict.fromkeys((EPISODES, LAST_EPISODES, "test/episodic_return"), solved_at)
 
 
-def _numbers(shape: tuple[int, ...]) -> int:
-    product = 1
-    for side in shape:
-        product *= side
-    return product
+def is_float(space: Any) -> bool:
+    """Return whether a Box holds floats."""
+    return space.dtype.kind == "f"  # type: ignore[no-any-return]
+
+
+def shrinking(space: Any) -> int:
+    """Return the side of the squares of pixels whose mean the policy gets, in gray, of an image with more than
+    MOST_NUMBERS; 0 for any other Box.
+    """
+    shape = space.shape
+    if math.prod(shape) <= MOST_NUMBERS or space.dtype.kind != "u" or (shape[2:] or (1,))[0] not in (1, 3, 4):
+        return 0
+    return next((side for side in range(1, min(shape[:2]) + 1) if _pixels(shape, side) <= MOST_NUMBERS), 0)
+
+
+def _pixels(shape: Sequence[int], side: int) -> int:
+    return (shape[0] // side) * (shape[1] // side)
+
+
+def _size(name: str, space: Any) -> int:
+    """Return the numbers of a flat observation; raises RuleBroken if its space is not supported or too large."""
+    from gymnasium import spaces
+
+    def size(part: Any) -> int:
+        if isinstance(part, spaces.Dict):
+            return sum(map(size, part.spaces.values()))
+        if isinstance(part, spaces.Tuple):
+            return sum(map(size, part.spaces))
+        if isinstance(part, spaces.Discrete):
+            return int(part.n)
+        if isinstance(part, spaces.MultiDiscrete):
+            return int(part.nvec.sum())
+        if isinstance(part, spaces.Box | spaces.MultiBinary):
+            side = shrinking(part)
+            return _pixels(part.shape, side) if side else math.prod(part.shape)
+        raise RuleBroken(
+            FIELD,
+            f"environment {name} has observation space {space}; only Box, Discrete, MultiDiscrete, MultiBinary, and "
+            "Dict or Tuple of them are supported.",
+        )
+
+    if not 1 <= (found := size(space)) <= MOST_NUMBERS:
+        raise RuleBroken(
+            FIELD,
+            f"environment {name} observes {found:,} numbers ({space}); 1 to {MOST_NUMBERS:,} are supported, as "
+            "policies are small fully connected nets. Choose one that observes less, or register it with a wrapper "
+            "that makes its observations smaller.",
+        )
+    return found
 
 
 def _sentence(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine import __version__
+from engine.catalogue import catalogue, set_catalogue
 from engine.cluster.machines import machine_for
 from engine.cluster.targets import Cluster
 from engine.errors import ConfigError, NoCheckpoint, RunnerError
@@ -54,6 +55,7 @@ class SlurmLauncher:
                 words = f"Files of another run of this number are in {found}."
                 self._store.runs.add_event(run.id, "folder moved", "runner", words)
             folder.create(self._spec(target, run, folder))
+            set_catalogue(Home(folder.path), catalogue(self._home))  # the nodes check the config by it
             if target.by_hand:
                 self._store.cluster_jobs.submitted(job, BY_HAND)
                 self._store.claims.note_wait(run.id, f"type on each host: {by_hand.command(job, run.terms.nodes)}")

@@ -154,8 +154,8 @@ def test_an_environment_is_looked_at_before_it_can_be_chosen(home: Home) -> None
     assert choices("environments")[-1] == "CliffWalking-v1"
     assert dppo.config.check({"environment": "CliffWalking-v1"}).model_dump()["environment"] == "CliffWalking-v1"
     for name, sentence in (
-        ("os:CartPole-v1", "must be an id such as CartPole-v1"),
-        ("Blackjack-v1", "has observation space Tuple"),
+        ("os path:CartPole-v1", "must be an id such as CliffWalking-v1 or ale_py:ALE/Pong-v5"),
+        ("os:Nothing-v1", "must be a gymnasium id, got .os:Nothing-v1."),
         ("Nothing-v0", "must be a gymnasium id"),
         ("HalfCheetah-v5", "needs a package that is not installed"),
         ("CliffWalking-v1", "is already in the catalogue"),
@@ -190,7 +190,7 @@ def test_only_an_admin_extends_the_catalogue(home: Home, lay: Lay) -> None:
 
 
 def test_a_catalogue_that_is_not_ours_leaves_what_is_built_in(home: Home) -> None:
-    for text in ("", "{", "[]", json.dumps({"datasets": {"mnist": {}}}), json.dumps({"environments": ["os:x-v1"]})):
+    for text in ("", "{", "[]", json.dumps({"datasets": {"mnist": {}}}), json.dumps({"environments": ["../os:x-v1"]})):
         home.catalogue.write_text(text)
         with pytest.raises(EngineError, match=r"The catalogue .* can't be read"):
             catalogue(home)

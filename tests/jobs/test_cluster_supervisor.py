@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from engine.catalogue import Catalogue, catalogue, set_catalogue
+from engine.home import Home
 from engine.jobs.job_folder import JobFolder
 from engine.jobs.records import EventRecord, line_of
 from engine.jobs.slurm import SlurmRefused, SlurmUnavailable
@@ -16,10 +18,12 @@ from tests.jobs.conftest import JobLab, losses, write_clusters
 
 
 def test_a_run_goes_from_the_queue_to_its_end_and_leaves_nothing(lab: JobLab) -> None:
+    set_catalogue(lab.home, Catalogue(environments=["own_module:Pole-v0"]))
     run_id = lab.launch()
     lab.step()
     job = lab.job(run_id)
     folder = Path(job.folder)
+    assert catalogue(Home(folder)) == catalogue(lab.home), "by which the worker checks the run's config"
     assert (job.job_id, folder.stat().st_mode & 0o777) == ("100", 0o700)
     lab.step(POLL_S)
     assert (lab.job(run_id).state, lab.job(run_id).reason) == ("PENDING", "Resources")

@@ -7,6 +7,7 @@ import pytest
 from engine.errors import RunFailed
 from engine.rl.environments import Environments
 from engine.rl.kinds import kind_of
+from tests.rl import lab_environments as lab
 
 
 def cart_poles(count: int = 3, seed: int = 1) -> Environments:
@@ -62,3 +63,28 @@ def test_an_environment_that_raises_is_named_with_its_step() -> None:
     poles.step(np.array([0]))
     with pytest.raises(RunFailed, match=r"observer2's environment CartPole-v1 raised AssertionError in step 2"):
         poles.step(np.array([7]))
+
+
+@pytest.mark.parametrize("name", lab.OBSERVED)
+def test_an_observation_of_any_space_is_a_vector_from_0_to_1_or_of_its_floats(name: str) -> None:
+    kind, flat = kind_of(f"{lab.__name__}:lab/{name}-v0"), lab.OBSERVED[name][2]
+    played = Environments(kind, 2, 0, "observer1")
+    for _ in range(11):
+        played.step(np.array([0, 1]))  # the environment has actions from -1 and refuses others
+    assert kind.observation == len(flat)
+    assert played.observations.tolist() == [pytest.approx(flat)] * 2
+    assert played.take_finished() == [(10.0, 10)] * 2
+
+
+def test_vectors_of_doubles_are_given_as_doubles() -> None:
+    Environments(kind_of(f"{lab.__name__}:lab/continuous-v0"), 1, 0, "observer1").step(np.array([[9.0]], np.float32))
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("name", lab.BROKEN)
+def test_numbers_that_are_none_and_wrong_observations_are_blamed_on_the_environment(name: str) -> None:
+    played = Environments(kind_of(f"{lab.__name__}:lab/broken-{name}-v0"), 2, 0, "observer2")
+    for _ in range(2):
+        played.step(np.array([0, 1]))
+    with pytest.raises(RunFailed, match=rf"^observer2's environment \S*:lab/broken-{name}-v0 .*{lab.BROKEN[name][1]}"):
+        played.step(np.array([0, 1]))

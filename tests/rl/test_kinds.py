@@ -4,6 +4,7 @@ import pytest
 
 from engine.config import RuleBroken
 from engine.rl.kinds import SHOWN, kind_of
+from tests.rl import lab_environments as lab
 
 
 def test_sizes_of_choices_and_vectors() -> None:
@@ -16,7 +17,7 @@ def test_sizes_of_choices_and_vectors() -> None:
         (-2.0,),
         (2.0,),
     )
-    assert (lake.observation, lake.one_hot, lake.choices) == (16, True, 4)
+    assert (lake.observation, lake.choices, kind_of("Blackjack-v1").observation) == (16, 4, 32 + 11 + 2)
 
 
 @pytest.mark.parametrize("name", SHOWN)
@@ -30,10 +31,16 @@ def test_environments_that_are_proposed_can_be_had(name: str) -> None:
         ("Cartpole-v1", "Did you mean: 'CartPole'"),
         ("CartPole-v7", "versioned environments"),
         ("Nothing-v0", "Always available: CartPole-v1"),
+        ("Nowhere/Pong-v5", "needs the module that registers it in front, such as ale_py:"),
         ("HalfCheetah-v5", "needs a package that is not installed"),
-        ("Blackjack-v1", "has observation space Tuple"),
-        ("os:CartPole-v1", "an id without a module"),
+        (
+            "nothing_like_it:Pole-v0",
+            "needs a module that can't be imported: No module named 'nothing_like_it'. Install",
+        ),
+        ("os:Nothing-v0", "must be a gymnasium id, got 'os:Nothing-v0'"),
         ("", "environment must be a gymnasium id"),
+        (f"{lab.__name__}:lab/unmade-v0", "can't be created: TypeError"),
+        *((f"{lab.__name__}:lab/refused-{name}-v0", words) for name, (_, _, words) in lab.REFUSED.items()),
     ],
 )
 def test_an_environment_that_cannot_be_played_is_refused_with_a_cure(name: str, sentence: str) -> None:
