@@ -30,7 +30,6 @@ SQL = (
     "x' UNION SELECT key FROM tokens --",
     "%",
     "_",
-    "a\x00b",
     "\ud800",
     "\U0001d4b3'",
 )
