@@ -68,6 +68,11 @@ class Config(BaseModel):
         """The data set that a run of this config reads, or None."""
         return getattr(self, "dataset", None)
 
+    @property
+    def unused(self) -> frozenset[str]:
+        """Intervals that have no effect under the other settings."""
+        return frozenset()
+
     def listens(self, gpus: int) -> bool:
         """Return whether ranks of this config open network listeners when the run has `gpus` GPUs."""
         return False
@@ -119,6 +124,13 @@ class Config(BaseModel):
             raise ConfigError([_problem(cls, dict(error.errors()[0]) | {"loc": (name,)})]) from None
 
 
+def interval(unit: str, otherwise: str) -> dict[str, Any]:
+    """Return the schema of a setting that is an interval in a unit of a run's work (`rounds`) or in seconds (`s`);
+    `otherwise` says what happens in a shorter run.
+    """
+    return {"unit": unit, "otherwise": otherwise}
+
+
 def read_settings(texts: Iterable[str], separator: str = "=") -> dict[str, str | None]:
     """Return texts such as `trainers=4` as unchecked names and values; raises ConfigError for one without a
     separator.
@@ -141,6 +153,12 @@ def unit_of(field: FieldInfo) -> str:
     """Return the unit of a field, or an empty string."""
     extra = field.json_schema_extra
     return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+
+
+def without_interval(field: FieldInfo) -> str:
+    """Return what happens in a run that is shorter than the interval; an empty string if the field is no interval."""
+    extra = field.json_schema_extra
+    return str(extra.get("otherwise", "")) if isinstance(extra, dict) else ""
 
 
 def empty_means(field: FieldInfo) -> str:

@@ -12,6 +12,7 @@ from app.api.run_shapes import RunEntry, TermsTold
 from app.api.shapes import Body, Id, Shape, left_out
 from app.auth.bearer import API
 from app.core.base_path import at
+from engine.analysis.total_work import unreached
 from engine.home import Home
 from engine.launch import launch
 from engine.launch_options import Terms
@@ -61,6 +62,15 @@ class Submission(Body):
     owner: Owner = None
 
 
+class Launched(RunEntry):
+    """The run, and what to know of it."""
+
+    cautions: list[str] = Field(
+        description="Intervals that exceed the length of the run, such as evaluate_every of 10 rounds in a run of 8; "
+        "they have no effect."
+    )
+
+
 class Cancellation(Body):
     """Options of a cancel."""
 
@@ -83,7 +93,7 @@ class Cancelled(Shape):
     status_code=201,
     summary="Launch a run",
     responses={
-        200: {"model": RunEntry, "description": "The run that the same key launched earlier."},
+        200: {"model": Launched, "description": "The run that the same key launched earlier."},
         201: {
             "description": "The run, queued.",
             "headers": {"Location": {"description": "URL of the run.", "schema": {"type": "string"}}},
@@ -92,7 +102,7 @@ class Cancelled(Shape):
         413: told(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
     },
 )
-def submit(asked: Submission, request: Request, response: Response, key: Key = None) -> RunEntry:
+def submit(asked: Submission, request: Request, response: Response, key: Key = None) -> Launched:
     """Queue one run under the name of the token's person; 422 lists the invalid settings by field. Requires a token
     with scope launch.
     """
@@ -113,7 +123,12 @@ def submit(asked: Submission, request: Request, response: Response, key: Key = N
         once=once,
     )
     with Reader.open(home) as reader:
-        entry = RunEntry.of(reader.runs.entry(run_id))
+        entry = Launched.model_validate(
+            {
+                **RunEntry.of(reader.runs.entry(run_id)).model_dump(),
+                "cautions": unreached(known, config, terms.max_run_time_s),
+            }
+        )
     response.headers["location"] = at(f"{API}/runs/{run_id}")
     if once and entry.created_at < began_at:
         response.status_code = 200

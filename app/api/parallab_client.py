@@ -21,6 +21,7 @@ import json
 import os
 import time
 import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from email.message import Message
 from http.client import HTTPException
@@ -201,13 +202,17 @@ class Parallab:
         **config: Any,
     ) -> int:
         """Launch a run with some settings changed and return its id; retries never launch a second run.
+        Cautions become Python warnings.
 
         `key` identifies this launch: repeating it within a week, also from another process, returns the same run.
         """
         body: dict[str, Any] = {"experiment": experiment, "config": config, "title": title, "terms": dict(terms or {})}
         if preset is not None:
             body["preset"] = preset
-        return int(self._post("/runs", self._named(body), {"Idempotency-Key": key or str(uuid.uuid4())})["id"])
+        found = self._post("/runs", self._named(body), {"Idempotency-Key": key or str(uuid.uuid4())})
+        for caution in found.get("cautions", ()):
+            warnings.warn(caution, stacklevel=2)
+        return int(found["id"])
 
     def wait(self, run_id: int, timeout_s: float | None = None, *, poll_s: float = 0.5) -> dict[str, Any]:
         """Return a run with all its details after it has ended (see `status` and `cause`); raises TimedOut after

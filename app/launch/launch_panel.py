@@ -17,6 +17,7 @@ from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text
 from app.ui.store_access import told
 from app.ui.widgets import PAGES, page_address, show_facts
+from engine.analysis.total_work import unreached
 from engine.cluster.machines import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, DeviceError
@@ -26,6 +27,7 @@ from engine.launch_options import USUAL, Terms
 from engine.registry import experiment
 from engine.store.records import Demand
 from engine.sweep.launch import SweepOrder
+from engine.sweep.plan import cautions
 from engine.system.machine import demand
 
 
@@ -91,6 +93,12 @@ def launchpad(
             )
             demands = _shown_demands(configs, asked)
             ready = bool(demands) and quota_summary.allows(demands, asked)
+            if ready:
+                _show_cautions(
+                    cautions(found.name, draft.plan, asked.max_run_time_s)
+                    if draft and draft.plan
+                    else unreached(found, configs[0], asked.max_run_time_s)
+                )
             if ready and draft is None and config and not asked.target:
                 queue_actions.show_prospect(found.name, config.model_dump(mode="json"), demands[0], asked)
             if ready and draft and draft.plan:
@@ -116,6 +124,11 @@ def launchpad(
         ):
             _launch(found, preset, config, values, draft, title, asked)
         _footer(found, preset, values, asked)
+
+
+def _show_cautions(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        st.markdown(f":orange-badge[Caution] {as_text(sentence)}")
 
 
 def _launch(

@@ -17,6 +17,7 @@ from engine.home import Home
 from engine.store import Store, Sweep
 from engine.store.records import BAD_ENDS, ENDED, RunRow, Status, reached_budget
 from engine.sweep.extend import extend_sweep, plan_more
+from engine.sweep.plan import cautions
 
 
 def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
@@ -115,7 +116,12 @@ def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     try:
         more = {field: read_values(known.config, field, text) for field, text in texts.items() if text.strip()}
         if more or seeds or draws:
-            count = len(plan_more(sweep, runs, more, seeds, draws)[0].cells)
+            planned = plan_more(sweep, runs, more, seeds, draws)[0]
+            count = len(planned.cells)
+            with reading() as reader:
+                limit_s = reader.runs.one(runs[0].id).terms.max_run_time_s
+            for caution in cautions(sweep.experiment, planned, limit_s):
+                st.markdown(f":orange-badge[Caution] {as_text(caution)}")
     except EngineError as error:
         st.markdown(f":red[{as_text(told(error))}]")
     if st.button(f"Add {_runs(count)}" if count else "Add", type="primary", disabled=not count, key="extend-order"):

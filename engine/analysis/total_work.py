@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from engine.config import Config, unit_of, without_interval
 from engine.errors import ConfigError
+from engine.experiment.definition import Experiment
 from engine.experiment.work import Work, passes_number
 from engine.registry import known_experiment
 from engine.store import Reader, Surroundings
@@ -30,6 +32,38 @@ def declared(experiment: str, config: Mapping[str, Any]) -> Work | None:
         return known.work(known.config.check(config))
     except ConfigError:
         return None
+
+
+def unreached(found: Experiment, config: Config, limit_s: float | None = None) -> list[str]:
+    """Return a caution for each interval of a config that exceeds the length of its run, or one in seconds that exceeds
+    the time limit.
+    """
+    work = found.work(config) if found.work else None
+    lengths: dict[str, float | None] = {"s": limit_s}
+    if work:
+        lengths |= {work.length: getattr(config, work.length), "passes": work.passes, "steps": work.steps}
+    cautions = []
+    for name, info in type(config).model_fields.items():
+        value, unit, otherwise = getattr(config, name), unit_of(info), without_interval(info)
+        length = lengths.get(unit) if otherwise and name not in config.unused else None
+        if length is not None and value > length:
+            whole = f"the time limit is {length:g} s" if unit == "s" else f"the run has {passes_number(length)}"
+            cautions.append(f"{name} is {value:,g} {unit}, but {whole}: {otherwise}.")
+    return cautions
+
+
+def unreached_of(found: Experiment, cells: Mapping[str, Config], limit_s: float | None = None) -> list[str]:
+    """Return the same for the combinations of a sweep, by name."""
+    named: dict[str, list[str]] = {}
+    for name, config in cells.items():
+        for caution in unreached(found, config, limit_s):
+            named.setdefault(caution, []).append(name)
+    cautions = [
+        caution if len(names) == len(cells) else f"With {_shortened(names)}: {caution}"
+        for caution, names in named.items()
+    ]
+    more = len(cautions) - MOST_NAMED
+    return cautions[:MOST_NAMED] + ([f"{more} more cautions of this kind."] if more > 0 else [])
 
 
 def work_of(run: RunRow, about: Surroundings | None = None) -> Work | None:
@@ -102,6 +136,11 @@ def _together(names: Sequence[str]) -> str:
     if len(found) < len(names) or len(nouns) != 1:
         return ""
     return f"{_listed([match[1] for match in found])} {nouns.pop()}s"
+
+
+def _shortened(names: Sequence[str]) -> str:
+    shown = names if len(names) <= MOST_NAMED else [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
+    return _listed([f"({name})" if ", " in name else name for name in shown])
 
 
 def _listed(words: Sequence[str]) -> str:

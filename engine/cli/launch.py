@@ -5,6 +5,7 @@ from typing import Any, TypedDict, Unpack
 
 import click
 
+from engine.analysis.total_work import unreached
 from engine.cli.answers import print_json
 from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option, terms_options
 from engine.cli.runner_start import see_to_runner, tell_ignored_settings
@@ -158,7 +159,12 @@ def _launch(
     home: Home, name: str, preset: str | None, owner: str, *, settings: Sequence[str], **asked: Unpack[Kept]
 ) -> int:
     found = experiment(name)
-    base = found.preset(preset).settings if preset else {}
-    return launch(
-        home, name, found.config.parse(settings, base), owner=owner, preset=preset, timeout_s=STORE_TIMEOUT_S, **asked
-    )
+    config = found.config.parse(settings, found.preset(preset).settings if preset else {})
+    tell_cautions(unreached(found, config, asked["terms"].max_run_time_s))
+    return launch(home, name, config, owner=owner, preset=preset, timeout_s=STORE_TIMEOUT_S, **asked)
+
+
+def tell_cautions(cautions: Sequence[str]) -> None:
+    """Print cautions to standard error, which leaves the answer alone."""
+    for caution in cautions:
+        click.echo(f"Caution: {caution}", err=True)

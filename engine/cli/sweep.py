@@ -8,7 +8,7 @@ from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.analysis.total_work import declared
 from engine.cli.answers import print_json
 from engine.cli.frame import json_option, owner_option, terms_options
-from engine.cli.launch import STORE_TIMEOUT_S
+from engine.cli.launch import STORE_TIMEOUT_S, tell_cautions
 from engine.cli.runner_start import see_to_runner
 from engine.config import Config, read_settings
 from engine.config_values import read_values, told
@@ -19,8 +19,9 @@ from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import BAD_ENDS
 from engine.store.sweeps.sweeps import FEWEST_TIMED, Timing
-from engine.sweep.extend import extend_sweep
-from engine.sweep.launch import launch_sweep
+from engine.sweep.extend import extend_sweep, plan_more
+from engine.sweep.launch import SweepOrder
+from engine.sweep.plan import cautions
 from engine.sweep.random_search import Draw
 
 LAUNCH = "launch"
@@ -142,23 +143,22 @@ def launch_command(
         raise click.UsageError("--within and --most need --timing.")
     usual = Timing()
     wanted = Timing(usual.within if within is None else within / 100, usual.most if most is None else most)
-    sweep_id = launch_sweep(
-        home,
+    order = SweepOrder(
         experiment_name,
+        preset,
         base,
         grid,
         seeds or (FEWEST_TIMED if timing else 1),
-        owner=owner,
-        preset=preset,
-        title=title,
-        timeout_s=STORE_TIMEOUT_S,
-        draw=draw,
-        exclusive=exclusive,
-        stop_after=stop_after,
-        terms=terms,
+        title,
+        draw,
+        exclusive,
+        stop_after,
+        terms,
         timing=wanted if timing else None,
         equal_work=equal_work,
     )
+    tell_cautions(cautions(experiment_name, order.plan(), terms.max_run_time_s))
+    sweep_id = order.launch(home, owner=owner, timeout_s=STORE_TIMEOUT_S)
     _tell_new(home, sweep_id, None, as_json, no_runner)
     if not as_json:
         click.echo(f"Show its runs: python -m engine list --sweep {sweep_id}")
@@ -238,8 +238,11 @@ def extend_command(
     """Add values, seeds or draws to a sweep; the missing runs are queued, all or none."""
     home = Home.find()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
-        config: type[Config] = experiment(reader.sweeps.one(sweep_id).experiment).config
+        sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
+        limit_s = reader.runs.one(runs[0].id).terms.max_run_time_s
+    config: type[Config] = experiment(sweep.experiment).config
     more = {field: read_values(config, field, text) for field, text in _texts(over).items()}
+    tell_cautions(cautions(sweep.experiment, plan_more(sweep, runs, more, seeds, draws)[0], limit_s))
     new = extend_sweep(home, sweep_id, more, seeds, draws, owner=owner, timeout_s=STORE_TIMEOUT_S)
     _tell_new(home, sweep_id, set(new), as_json, no_runner)
 

@@ -88,4 +88,5 @@ class Contender:
         """Return the total work of a run of that config, whose passes have `pass_size` samples."""
         pace = self.pace(config)
         passes = getattr(config, self.length) * pace.passes
-        return Work(self.length, round(passes * pass_size), passes=passes, updates=passes * pace.updates)
+        steps = round(passes / pace.step_passes) if pace.step_passes else None
+        return Work(self.length, round(passes * pass_size), passes=passes, updates=passes * pace.updates, steps=steps)

@@ -16,6 +16,8 @@ class Work:
     """Passes over the training data by all ranks; None where there is no data set."""
     updates: float = 0.0
     """Updates of the model; where each rank has its own, of one of them."""
+    steps: float | None = None
+    """Steps of a rank; None where they differ between ranks or nothing counts them."""
     batches: str = ""
     """Its mini-batches and micro-batches in words, where these are not its updates."""
 
@@ -25,9 +27,11 @@ class Work:
         return round(self.amount / self.passes) if self.passes else None
 
     def share(self, share: float) -> "Work":
-        """Return that share of it; without its batches, which are not counted as they go."""
+        """Return that share of it; without its steps and batches, which are not counted as they go."""
         passes = None if self.passes is None else self.passes * share
-        return replace(self, amount=round(self.amount * share), passes=passes, updates=self.updates * share, batches="")
+        return replace(
+            self, amount=round(self.amount * share), passes=passes, updates=self.updates * share, steps=None, batches=""
+        )
 
     def shortly(self) -> str:
         """Return its passes, where there are some, or else its units: `24 passes`, `200,000 env steps`."""

@@ -6,6 +6,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from engine.analysis.total_work import unreached_of
 from engine.config import Config
 from engine.config_values import MOST_RUNS, checked, told
 from engine.errors import ConfigError, Problem, UnknownName
@@ -78,6 +79,15 @@ def plan(
         for chosen, length in zip(firsts, lengths, strict=True)
     ]
     return Plan(whole, tuple(cells))
+
+
+def cautions(name: str, planned: Plan, limit_s: float | None = None) -> list[str]:
+    """Return a caution for each interval that exceeds the length of a run of the sweep."""
+    cells = {
+        told({field: value for field, value in cell.values.items() if field != SEED}): cell.config
+        for cell in planned.cells
+    }
+    return unreached_of(experiment(name), cells, limit_s)
 
 
 def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.config import ADVANCED, Config, RuleBroken
+from engine.config import ADVANCED, Config, RuleBroken, interval
 from engine.data.catalogue import DatasetName, data_set
 
 MS = ADVANCED | {"unit": "ms"}
@@ -65,7 +65,7 @@ class TrainingConfig(Config):
             "Interval between checkpoints, from which a cancelled, failed or lost run can be "
             "resumed. 0 disables checkpoints."
         ),
-        json_schema_extra=ADVANCED | {"unit": "s"},
+        json_schema_extra=ADVANCED | interval("s", "it keeps no checkpoint"),
     )
     sleep_ms: float = Field(
         0.0,
@@ -212,7 +212,7 @@ class ServerConfig(TrainingConfig):
         description=(
             "Passes over the data between tests by the server, while trainers continue. 0 tests only at the end."
         ),
-        json_schema_extra=ADVANCED | {"unit": "passes"},
+        json_schema_extra=ADVANCED | interval("passes", "it is tested only at the end"),
     )
 
     @property

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.total_work import counted, declared, unequal_work, work_of
+from engine.analysis.total_work import counted, declared, unequal_work, unreached, work_of
+from engine.config import unit_of, without_interval
 from engine.experiment.work import Work
 from engine.registry import EXPERIMENTS, experiment, method
 from engine.runtime.worker.ranks import LocalRanks
 from engine.store import Surroundings
 from engine.store.records import RunRow, Status
+from engine.sweep.plan import cautions, plan
 from tests.analysis.test_speedup import run as finished
 
 DIGITS = 1_437
@@ -129,3 +131,72 @@ def test_runs_of_an_experiment_without_declared_work_are_judged_by_what_they_rec
     found = unequal_work({"run 1": strange[:1], "run 2": strange[1:]}, around({1: 10, 2: 20}, "frames"))
     assert "run 1: 10 frames; run 2: 20 frames." in found
     assert work_of(strange[0], around({1: 10}, "frames")[1]) == Work("", 10, "frames")
+
+
+LENGTHS: dict[str, dict[str, Any]] = {
+    "hogwild": {"trainers": 3, "epochs": 8},
+    "sync_sgd": {"trainers": 3, "rounds": 8},
+    "async_sgd": {"trainers": 3, "epochs": 8},
+    "parameter_server": {"trainers": 3, "epochs": 8, "batch_update_size": 2},
+    "reference": {"epochs": 8},
+    "pipeline": {"batches": 8},
+    "batched_reinforce": {"episodes": 8},
+    "dppo": {},
+}
+INTERVALS = [
+    (name, field)
+    for name in LENGTHS
+    for field in experiment(name).config.model_fields
+    if "_every" in field and field != "average_every"  # the length of a round
+]
+"""Every interval of every experiment."""
+LIMIT_S = 20.0
+
+
+@pytest.mark.parametrize(("name", "field"), INTERVALS)
+def test_an_interval_longer_than_the_run_is_warned_of_and_one_as_long_is_not(name: str, field: str) -> None:
+    known = experiment(name)
+    of_data = {"dataset": "digits"} if "dataset" in known.config.model_fields else {}
+    settings = {**LENGTHS[name], **of_data, **{other: 0 for each, other in INTERVALS if each == name}}
+    plain = known.config.check(settings)
+    info = known.config.model_fields[field]
+    assert without_interval(info), "declare it by engine.config.interval"
+    steps = 8 * -(-DIGITS // getattr(plain, "batch_size", 1))
+    length = {"s": LIMIT_S, "steps": steps}.get(unit_of(info), 8)
+    for value, is_warned in ((0, False), (length, False), (length + 1, True)):
+        said = unreached(known, known.config.check(settings | {field: value}), LIMIT_S)
+        assert len(said) == is_warned, said
+    assert said[0].startswith(f"{field} is {length + 1:g} {unit_of(info)}, but the ")
+    assert said[0].endswith(f": {without_interval(info)}.")
+    if unit_of(info) == "s":
+        assert not unreached(known, known.config.check(settings | {field: length + 1}))
+
+
+def test_an_interval_without_effect_is_not_warned_of() -> None:
+    for name, changes in (
+        ("pipeline", {"dataset": "random", "batches": 8, "evaluate_every": 10}),
+        ("parameter_server", {"model": "small_resnet", "iterations": 8, "evaluate_every": 10}),
+        ("hogwild", {"variant": "tutorial", "start_method": "spawn", "dataset": "digits", "overwrites_every": 10**5}),
+    ):
+        assert unreached(experiment(name), experiment(name).config.check(changes)) == []
+
+
+def test_every_preset_tests_as_often_as_it_says() -> None:
+    for name in EXPERIMENTS:
+        for preset in experiment(name).presets:
+            assert unreached(experiment(name), experiment(name).configure(preset)) == [], preset
+
+
+def test_a_sweep_names_the_values_whose_runs_are_too_short() -> None:
+    base = {"dataset": "digits", "evaluate_every": 10}
+    said = "evaluate_every is 10 rounds, but the run has"
+    two = plan("sync_sgd", base, {"rounds": [4, 8, 12], "trainers": [2, 4]}, 2)
+    both = "(rounds {0}, trainers 2) and (rounds {0}, trainers 4)"
+    assert cautions("sync_sgd", two) == [
+        f"With {both.format(short)}: {said} {short}: it is tested only at the end." for short in (4, 8)
+    ]
+    assert cautions("sync_sgd", plan("sync_sgd", base | {"rounds": 8}, {"trainers": [1, 2]})) == [
+        f"{said} 8: it is tested only at the end."
+    ]
+    many = cautions("sync_sgd", plan("sync_sgd", base, {"rounds": list(range(1, 10))}))
+    assert (len(many), many[-1]) == (7, "3 more cautions of this kind.")

@@ -95,7 +95,7 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, hom
         lab.submit("hogwild", trainers=99)
     assert (refused.value.status, list(refused.value.problems)) == (422, ["trainers"])
 
-    settings = {"dataset": "digits", "trainers": 2, "epochs": 1}
+    settings = {"dataset": "digits", "trainers": 2, "epochs": 1, "overwrites_every": 0}
     run_id = lab.submit("hogwild", preset="quick", title="by a script", key="one", **settings)
     assert lab.submit("hogwild", preset="quick", title="by a script", key="one", **settings) == run_id
     waiting = lab.submit("hogwild", preset="quick", **settings | {"epochs": 1000})  # longer than anything here may take
@@ -138,6 +138,16 @@ def test_names_of_metrics_are_quoted(client: ModuleType) -> None:
         list(client.Parallab(url, TOKEN).points(1, names[:1]))
     (quoted,), (plain,), (one,) = (parse_qs(urlsplit(path).query)["metrics"] for _, path, _, _ in asked)
     assert (read_names(quoted), plain, one) == (names, "train/loss,test/loss", '"a,b"')
+
+
+def test_the_cautions_of_a_launch_are_warnings_of_the_script(client: ModuleType) -> None:
+    caution = "evaluate_every is 9 epochs, but the run has 8"
+    with (
+        server((201, {}, {"id": 7, "cautions": [caution]})) as (url, _),
+        pytest.warns(UserWarning, match=caution) as told,
+    ):
+        assert client.Parallab(url, TOKEN).submit("hogwild", epochs=8) == 7
+    assert told[0].filename == __file__
 
 
 def test_a_busy_lab_is_asked_again_and_then_given_up(client: ModuleType) -> None:

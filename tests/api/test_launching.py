@@ -70,6 +70,13 @@ def test_what_is_no_body_or_no_text_is_refused_and_told_readably(lab: Lab) -> No
     assert (answer.status_code, "\\ud800" in answer.json()["error"]) == (422, True)
 
 
+def test_an_interval_longer_than_the_run_is_a_caution_of_the_answer(lab: Lab) -> None:
+    mo, config = lab.script("mo", "launch"), QUICK["config"] | {"epochs": 8, "overwrites_every": 0}
+    answers = [mo.post("/runs", QUICK | {"config": config | {"evaluate_every": every}}).json() for every in (8, 9)]
+    said = "evaluate_every is 9 epochs, but the run has 8: it is tested only at the end."
+    assert [answer["cautions"] for answer in answers] == [[], [said]]
+
+
 def test_a_request_that_comes_twice_with_its_key_launches_once(lab: Lab) -> None:
     mo, key = lab.script("mo", "launch"), {"idempotency-key": "night 7"}
     first, again = mo.post("/runs", QUICK, headers=key), mo.post("/runs", QUICK, headers=key)

@@ -257,6 +257,13 @@ def test_a_broken_rule_bars_the_launch_and_another_preset_or_experiment_fills_th
     test.number_input(key="form.hogwild.trainers").set_value(99).run()
     assert any("trainers must be at most 64" in text.value.replace("\\", "") for text in test.markdown)
     assert test.button(key="launch").disabled
+    test.number_input(key="form.hogwild.trainers").set_value(2)
+    test.number_input(key="form.hogwild.evaluate_every").set_value(31).run()
+    caution = "evaluate_every is 31 epochs, but the run has 30: it is tested only at the end."
+    assert said(test).replace("\\", "").count(caution) == 1
+    test.toggle(key="sweep.on.hogwild").set_value(True).run()
+    assert said(test).replace("\\", "").count(caution) == 1 and not test.button(key="launch").disabled
+    test.toggle(key="sweep.on.hogwild").set_value(False).run()
     test.button_group(key="preset.hogwild").set_value("published").run()
     assert test.number_input(key="form.hogwild.trainers").value == 4
     assert test.query_params["preset"] == "published"

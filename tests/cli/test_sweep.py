@@ -114,3 +114,18 @@ def test_a_drawn_sweep_is_paused_resumed_tried_again_and_extended(parallab: Para
         {"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}},
         *(True, 3, 2),
     )
+
+
+def test_intervals_longer_than_the_runs_are_warned_of_before_the_launch(parallab: Parallab) -> None:
+    rounds = ("sync_sgd", "--set", "dataset=digits", "--set", "evaluate_every=10", "--no-runner", "--json")
+    said = "evaluate_every is 10 rounds, but the run has {}: it is tested only at the end.\n"
+    single = parallab("submit", *rounds, "--set", "rounds=8", "--set", "checkpoint_every_s=0")
+    assert (single.stderr, single.stdout) == (f"Caution: {said.format(8)}", '{"id": 1}\n')
+    limited = parallab("submit", *rounds, "--set", "rounds=10", "--max-run-time", "20")
+    assert (
+        limited.stderr == "Caution: checkpoint_every_s is 30 s, but the time limit is 20 s: it keeps no checkpoint.\n"
+    )
+    sweep = parallab("sweep", *rounds, "--over", "rounds=8,10")
+    assert (sweep.stderr, sweep.returncode) == (f"Caution: With rounds 8: {said.format(8)}", 0)
+    more = parallab("sweep", "extend", "1", "--over", "rounds=6", "--no-runner")
+    assert more.stderr == f"Caution: {said.format(6)}"

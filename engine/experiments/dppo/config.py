@@ -5,14 +5,12 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.config import ADVANCED, Config, RuleBroken
+from engine.config import ADVANCED, Config, RuleBroken, interval
 from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiment.result import Result
 from engine.experiment.work import Work
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 from engine.training.settings import SCHEDULE, Schedule
-
-S = ADVANCED | {"unit": "s"}
 
 
 class DppoConfig(Config):
@@ -120,7 +118,7 @@ class DppoConfig(Config):
         ge=0,
         le=86_400,
         description="Interval between evaluations during training. 0 evaluates only at the end.",
-        json_schema_extra=S,
+        json_schema_extra=ADVANCED | interval("s", "it is evaluated only at the end"),
     )
     evaluation_episodes: int = Field(
         20, ge=1, le=1000, description="Greedy episodes per evaluation.", json_schema_extra=ADVANCED
@@ -130,14 +128,14 @@ class DppoConfig(Config):
         ge=0,
         le=86_400,
         description="Interval between recordings of an episode. 0 disables them.",
-        json_schema_extra=S,
+        json_schema_extra=ADVANCED | interval("s", "no episode is recorded during training"),
     )
     timeout_s: float = Field(
         60.0,
         ge=1,
         le=3600,
         description="Maximum duration of one environment step before the run fails and names it.",
-        json_schema_extra=S,
+        json_schema_extra=ADVANCED | {"unit": "s"},
     )
 
     @property

@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.config import ADVANCED, Config, RuleBroken
+from engine.config import ADVANCED, Config, RuleBroken, interval
 from engine.data.catalogue import DatasetName, data_set
 from engine.experiment.definition import HEADLINE, Experiment, Flow, Preset, ReadySweep, UpdateClock
 from engine.experiment.result import Result
@@ -75,7 +75,7 @@ class HogwildConfig(Config):
             "Epochs of trainer1 between tests of the shared weights; 0 tests only at the end. Trainer1 "
             "pauses during a test."
         ),
-        json_schema_extra=ADVANCED | {"unit": "epochs"},
+        json_schema_extra=ADVANCED | interval("epochs", "it is tested only at the end"),
     )
     overwrites_every: int = Field(
         100,
@@ -85,7 +85,7 @@ class HogwildConfig(Config):
             "Steps between measurements of a trainer's overwritten updates; 0 disables them. Not "
             "supported by variant tutorial."
         ),
-        json_schema_extra=ADVANCED | {"unit": "steps"},
+        json_schema_extra=ADVANCED | interval("steps", "no overwritten updates are measured"),
     )
     sparse_samples: int = Field(
         20_000,
@@ -117,6 +117,10 @@ class HogwildConfig(Config):
     def max_gpus(self) -> int:
         """One: the trainers share its memory. None for the tutorial variant and the sparse model."""
         return 0 if self.variant == "tutorial" or self.model == "sparse_logistic" else 1
+
+    @property
+    def unused(self) -> frozenset[str]:
+        return frozenset({"overwrites_every"} if self.variant == "tutorial" else ())
 
     @property
     def trains_on(self) -> str | None:

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.config import ADVANCED, Config, RuleBroken
+from engine.config import ADVANCED, Config, RuleBroken, interval
 from engine.data.catalogue import ImagesName, data_set
 from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
 from engine.experiment.result import Result
@@ -117,7 +117,7 @@ class PipelineConfig(Config):
         ge=0,
         le=1_000_000,
         description="Batches between tests on the data set's test images. 0 tests only at the end.",
-        json_schema_extra=ADVANCED | {"unit": "batches"},
+        json_schema_extra=ADVANCED | interval("batches", "it is tested only at the end"),
     )
     timeout_s: float = Field(
         60.0,
@@ -143,6 +143,11 @@ class PipelineConfig(Config):
     def trains_on(self) -> str | None:
         """The data set; None for random images."""
         return None if self.dataset == "random" else self.dataset
+
+    @property
+    def unused(self) -> frozenset[str]:
+        """Runs on random images are not tested."""
+        return frozenset({"evaluate_every"} if self.trains_on is None else ())
 
     @property
     def roles(self) -> tuple[str, ...]:

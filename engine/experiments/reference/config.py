@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from engine.config import ADVANCED, Config, RuleBroken
+from engine.config import ADVANCED, Config, RuleBroken, interval
 from engine.data.catalogue import DatasetName, data_set
 from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiments.reference.duel import CONTENDER
@@ -33,7 +33,7 @@ class ReferenceConfig(Config):
         ge=0,
         le=1000,
         description="Epochs between tests of the model. 0 tests only at the end.",
-        json_schema_extra=ADVANCED | {"unit": "epochs"},
+        json_schema_extra=ADVANCED | interval("epochs", "it is tested only at the end"),
     )
 
     checkpoint_every_s: float = Field(
@@ -44,7 +44,7 @@ class ReferenceConfig(Config):
             "Interval between checkpoints, from which a cancelled, failed or lost run can be "
             "resumed. 0 disables checkpoints."
         ),
-        json_schema_extra=ADVANCED | {"unit": "s"},
+        json_schema_extra=ADVANCED | interval("s", "it keeps no checkpoint"),
     )
 
     def tests_after(self, epoch: int) -> bool:

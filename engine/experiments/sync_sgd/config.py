@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from engine.config import ADVANCED, RuleBroken
+from engine.config import ADVANCED, RuleBroken, interval
 from engine.data.catalogue import data_set
 from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
 from engine.experiments.sync_sgd.duel import CONTENDER
@@ -82,7 +82,7 @@ class SyncSgdConfig(TrainingConfig):
         ge=0,
         le=100_000,
         description="Rounds between tests of the global weights by trainer1. 0 tests only at the end.",
-        json_schema_extra={"unit": "rounds"},
+        json_schema_extra=interval("rounds", "it is tested only at the end"),
     )
 
     @property
