@@ -11,8 +11,9 @@ from app.actions.saved_views import carry_out_waiting, saved_views, view_menu
 from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
 from app.compare.difference_tab import differences
+from app.compare.number_tabs import numeric_names
 from app.compare.run_picker import choice, chooser, with_known_names
-from app.compare.selection import chosen
+from app.compare.selection import chosen, telling
 from app.compare.tab_widgets import compared, grouping, legend, view_facts
 from app.compare.tables import runs_table
 from app.compare.timelines import timelines
@@ -23,7 +24,11 @@ from app.ui import components, widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
 from app.ui.time_difference import complete, show_not_learned, show_unequal_work, time_difference
+from engine.analysis.differences import may_explain
+from engine.analysis.result import compared as compared_values
 from engine.analysis.result import reached_most
+from engine.analysis.run_values import is_timed
+from engine.filter.tree import metric_written
 from engine.registry import experiment_title
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow
@@ -92,7 +97,7 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
         wrap=True,
     )
     view, shown = replace(view, tab=tab or view.tab), compared(runs, view)
-    page_capture.facts("Shown", view_facts(view))
+    page_capture.facts("Shown", view_facts(view, shown))
     if view.tab in ("curves", "scatter"):
         legend(shown)
     titles = {experiment_title(run.experiment) for run in runs}
@@ -103,10 +108,15 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
     show_not_learned(groups)
     if view.tab in ("curves", "bars"):
         ended = {name: own for name, own in complete(groups).items() if own}
-        if said := reached_most(ended):
+        names = _asked_for(view, runs)
+        for said in filter(None, [compared_values(ended, name) for name in names] or [reached_most(ended)]):
             st.markdown(as_text(said))
             page_capture.words([said])
-        time_difference(ended, reader)
+        if not names or any(map(is_timed, names)):
+            time_difference(ended, reader)
+        if said := may_explain(groups, shown.fields or telling(runs)):
+            st.caption(as_text(said))
+            page_capture.words([said])
     if view.tab == "curves":
         view = curves(reader, shown, view)
     elif view.tab == "differences":
@@ -122,6 +132,14 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
     with st.expander(f"{len(runs)} compared runs" if len(runs) > 1 else "1 compared run"):
         st.html(runs_table(runs, {run.id: group.name for group in shown.groups for run in group.runs}))
     return view
+
+
+def _asked_for(view: CompareView, runs: tuple[RunRow, ...]) -> list[str]:
+    """Return the names of the values that were selected below; empty for the default ones."""
+    if view.tab == "curves":
+        return [metric_written(name, "last") for name in session_state.current(view, "metrics")]
+    name, usual = session_state.current(view, "number"), numeric_names(runs)[:1]
+    return [name] if name and (view.number or [name] != usual) else []
 
 
 def _title(runs: tuple[RunRow, ...]) -> str:

@@ -55,7 +55,7 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
             view, "metrics", "Metrics", known, lambda name: metric(name).label, placeholder="Default metrics", width=340
         )
         usual = usual_axis(reader, found.runs)
-        view = _axes(view, usual, known)
+        view = _axes(view, usual, known, grouped=bool(found.groups))
     shown, drawn = view.metrics or tuple(known[:FIRST]), replace(view, x=view.x or usual)
     for sentence in shared(found.runs, shown, drawn):
         st.caption(as_text(sentence))
@@ -119,7 +119,9 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
     log = "".join(letter for letter in view.log if chart.picture.is_positive(letter))
     figure = curve_charts.dress(chart.picture, name, view.x, log, f"{view.x} {log}")
     zoom = (
-        compare_zoom.address(replace(view, runs=tuple(run.id for run in found.runs), filter=""), name)
+        compare_zoom.address(
+            replace(view, runs=tuple(run.id for run in found.runs), filter="", group=found.fields), name
+        )
         if chart.has_more
         else ""
     )
@@ -176,11 +178,11 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
     )
 
 
-def _axes(view: CompareView, usual: str, metrics: Sequence[str]) -> CompareView:
+def _axes(view: CompareView, usual: str, metrics: Sequence[str], *, grouped: bool) -> CompareView:
     known = ["", *(name for name in dict.fromkeys((*AXES, "bytes", *metrics)) if name != usual)]
     view = one_of(view, "x", "X-axis", known, lambda name: _axis_label(name or usual), width=200)
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
-    if view.group:  # a disabled slider's label would be too faint to read
+    if grouped:  # a disabled slider's label would be too faint to read
         st.caption(
             "Smoothing: not for groups.",
             help="The lines of groups are statistics over runs, of values as recorded. Remove the grouping to smooth.",

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from app.charts import curve_data
 from app.charts.curve_charts import GroupLine, group_line, possible
 from app.charts.curve_data import Within
-from engine.analysis.run_values import SEEDING, field, field_in_words
+from app.compare.selection import fewest
+from engine.analysis.run_values import ABOUT, EXPERIMENT, SEEDING, TARGET, field, field_in_words, field_names
 from engine.analysis.statistics.bands import FEWEST_IN_BAND, Spread
 from engine.analysis.statistics.confidence import FEWEST, LIMIT, Statistic
+from engine.registry import known_experiment
 from engine.store import Reader
-from engine.store.records import RunRow
+from engine.store.records import ENDED, RunRow, is_complete
+from engine.store.sweeps.sweeps import SEED
 
 STATISTICS = {"mean": "Mean", "median": "Median", "iqm": "Interquartile mean"}
 BANDS = {
@@ -22,6 +25,8 @@ BANDS = {
     "range": "min to max",
     "none": "none",
 }
+MOST_USUAL = 3
+"""Fields by which runs are grouped without being asked; with more, the groups are not obvious."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,33 @@ def groups_of(runs: Sequence[RunRow], fields: Sequence[str]) -> list[ComparedGro
         ],
     )
     return [ComparedGroup(_name(fields, key), tuple(found[key])) for key in keys]
+
+
+def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
+    """Return the fields by which runs are grouped unless a view says otherwise: those in which repetitions with other
+    seeds agree, such as the values of a sweep, or the experiment. Empty unless the runs are such repetitions: most
+    groups have several runs, no two of them with one seed, and none failed or was cancelled.
+    """
+    kinds = list(dict.fromkeys(run.experiment for run in runs))
+    known = [found for kind in kinds if (found := known_experiment(kind))]
+    first = {name for one in known for name in (*one.counts, one.axis)}
+
+    def differs(name: str) -> bool:
+        return any(len({str(field(run, name)) for run in runs if run.experiment == kind}) > 1 for kind in kinds)
+
+    settings = [name for name in field_names(runs) if name not in {*ABOUT, SEED} - {TARGET}]
+    apart = sorted(filter(differs, settings), key=lambda name: name not in first)
+    fields = [EXPERIMENT] * (len(kinds) > 1 or not apart) + [*fewest(runs, apart)]
+    groups = groups_of(runs, fields)
+    repeated = sum(len(group.runs) > 1 for group in groups)
+    is_usual = (
+        2 * repeated > len(groups)
+        and (len(groups) > 1 or len(runs) > 2)
+        and len(fields) <= MOST_USUAL
+        and all(run.status not in ENDED or is_complete(run) for run in runs)
+        and all(len({run.config.get(SEED) for run in group.runs}) == len(group.runs) for group in groups)
+    )
+    return tuple(fields) if is_usual else ()
 
 
 def lines_of(

@@ -90,6 +90,6 @@ def with_known_names(view: CompareView, runs: Sequence[RunRow]) -> tuple[Compare
     view = replace(view, number=number, against=against, axes=tuple(axes))
     asked = [("metric", name) for name in view.metrics if name not in metrics]
     asked += [("axis", view.x)] if view.x not in {"", "bytes", *AXES, *metrics} else []
-    asked += [("field", name) for name in view.group if name not in field_names(runs)]
+    asked += [("field", name) for name in view.group or () if name not in field_names(runs)]
     asked += [("number", name) for name in (number, against, *axes) if name and name not in every]
     return view, [f"No {kind} '{name[:60]}' in these runs; ignored." for kind, name in asked]

@@ -57,16 +57,21 @@ def chosen(reader: Reader, view: CompareView) -> Chosen:
 
 def names(runs: Sequence[RunRow]) -> dict[int, str]:
     """Return a distinguishing name for each run: its id, and its own name, or its differing fields, or its title."""
-    apart = most_telling_first(field_names(runs, that_differ=True))
-    fields = [*_fewest(runs, apart[:MOST_NAMED])]
-    fields += (
-        [SEEDING] if SEEDING in apart and SEEDING not in fields else []
-    )  # such runs are no repetitions of each other
+    fields = telling(runs)
     said = _shortened([run.name or _differences(run, fields) or title_of(run) for run in runs])
     return {run.id: f"{run.id}: {text}" for run, text in zip(runs, said, strict=True)}
 
 
-def _fewest(runs: Sequence[RunRow], apart: Sequence[str]) -> Sequence[str]:
+def telling(runs: Sequence[RunRow]) -> list[str]:
+    """Return the fields that names of runs hold: the first few that tell them apart, and the seeding rule."""
+    apart = most_telling_first(field_names(runs, that_differ=True))
+    fields = [*fewest(runs, apart[:MOST_NAMED])]
+    return fields + (
+        [SEEDING] if SEEDING in apart and SEEDING not in fields else []
+    )  # such runs are no repetitions of each other
+
+
+def fewest(runs: Sequence[RunRow], apart: Sequence[str]) -> Sequence[str]:
     """Return the first of the fields that tell as many runs apart as all of them do."""
     different = [len({_differences(run, apart[: count + 1]) for run in runs}) for count in range(len(apart))]
     return apart[: different.index(different[-1]) + 1] if different else ()

@@ -60,6 +60,11 @@ def key_of(field: str, value: Any) -> str:
     return key
 
 
+def current(view: CompareView, field: str) -> Any:
+    """Return the value that a field's widget, which is created later, will have."""
+    return st.session_state.get(f"{_WIDGETS}{field}", getattr(view, field))
+
+
 def runs_field(view: CompareView) -> tuple[CompareView, list[str]]:
     """Show the run ids as text; return the updated view, and an error for each invalid part."""
     text = st.text_input(
@@ -92,7 +97,7 @@ def several_of(
     view: CompareView, field: str, label: str, known: Sequence[str], called: Callable[[str], str], **options: Any
 ) -> CompareView:
     """Show a multiselect; values of the view that are not options are dropped."""
-    key = key_of(field, list(getattr(view, field)))
+    key = key_of(field, list(getattr(view, field) or ()))
     st.session_state[key] = [name for name in st.session_state[key] if name in known]
     change: dict[str, Any] = {field: tuple(st.multiselect(label, known, key=key, format_func=called, **options))}
     return replace(view, **change)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.charts.curve_charts import AXES, MOST_NAMED
 from app.charts.line_styles import Look, look, looks
-from app.compare.groups import BANDS, STATISTICS, ComparedGroup, groups_of
+from app.compare.groups import BANDS, STATISTICS, ComparedGroup, groups_of, usual_grouping
 from app.compare.selection import names
 from app.compare.session_state import key_of, one_of, several_of
 from app.core.base_path import at
@@ -28,6 +28,8 @@ class Compared:
     names: Mapping[int, str]
     looks: Mapping[int, Look]
     groups: tuple[ComparedGroup, ...]
+    fields: tuple[str, ...]
+    """The fields by which they are grouped."""
 
     @property
     def group_looks(self) -> list[Look]:
@@ -36,8 +38,9 @@ class Compared:
 
 def compared(runs: tuple[RunRow, ...], view: CompareView) -> Compared:
     """Return the named and styled runs of a view."""
-    groups = tuple(groups_of(runs, view.group)) if view.group else ()
-    return Compared(runs, names(runs), looks(run.id for run in runs), groups)
+    fields = usual_grouping(runs) if view.group is None else view.group
+    groups = tuple(groups_of(runs, fields)) if fields else ()
+    return Compared(runs, names(runs), looks(run.id for run in runs), groups, fields)
 
 
 def log_toggle(view: CompareView, letter: str, words: str) -> CompareView:
@@ -76,13 +79,21 @@ def _heading(column: str) -> str:
 
 
 def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
-    """Show the grouping controls and, if runs are grouped, statistic and band."""
-    fields = field_names(runs)
+    """Show the grouping controls and, if runs are grouped, statistic and band; a view keeps the usual grouping of its
+    runs until another one is selected.
+    """
+    fields, usual = field_names(runs), usual_grouping(runs)
+    key, before = (key_of(name, [*(usual if view.group is None else view.group)]) for name in ("group", "group.usual"))
+    if view.group is None and st.session_state[key] == st.session_state[before]:
+        st.session_state[key] = [*usual]  # the runs may be others than before
+    st.session_state[before] = [*usual]
     apart = [name for name in field_names(runs, that_differ=True) if name != "seed"]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         known = [*apart, *(name for name in fields if name not in apart)]
-        view = several_of(view, "group", "Group by", known, _field_choice, placeholder="No grouping", width=480)
-        if view.group:
+        shown = several_of(view, "group", "Group by", known, _field_choice, placeholder="No grouping", width=480)
+        if view.group is not None or shown.group != usual:
+            view = shown
+        if shown.group:
             view = one_of(view, "stat", "Statistic", list(STATISTICS), lambda name: STATISTICS[name], width=200)
             view = one_of(view, "band", "Band", list(BANDS), lambda name: BANDS[name], width=220)
     return view
@@ -93,13 +104,13 @@ def _field_choice(name: str) -> str:
     return label(name) if label(name).lower() == name else f"{label(name)} · {name}"
 
 
-def view_facts(view: CompareView) -> list[tuple[str, str]]:
+def view_facts(view: CompareView, found: Compared) -> list[tuple[str, str]]:
     """Return the settings of a view in words, without its runs."""
-    grouped = bool(view.group)
+    grouped = bool(found.groups)
     return [
         ("View", TABS[view.tab]),
         ("Filter", view.filter),
-        ("Grouped by", ", ".join(map(label, view.group))),
+        ("Grouped by", ", ".join(map(label, found.fields))),
         ("Statistic", STATISTICS[view.stat] if grouped else ""),
         ("Band", BANDS[view.band] if grouped else ""),
         ("Smoothing", f"{view.smooth:g}" if view.tab == "curves" and not grouped else ""),

@@ -15,9 +15,9 @@ from app.links.run_ids import is_run_id
 from engine.analysis.statistics.bands import SPREADS
 from engine.analysis.statistics.confidence import STATISTICS
 
-VERSION = "2"
+VERSION = "3"
 """Increase it when the meaning of an address changes; a link without a version has this one."""
-OLDER: Mapping[str, Mapping[str, Any]] = {"1": {"x": "step"}}
+OLDER: Mapping[str, Mapping[str, Any]] = {"1": {"x": "step", "group": ()}, "2": {"group": ()}}
 """Defaults of earlier versions that have changed since."""
 PATH = "/compare"
 TABS = {
@@ -33,6 +33,7 @@ MOST_IDS = 1_000
 LONGEST = 2_000
 """Greatest number of characters read from one value of a link."""
 _ENTRY = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?:,|$)|(?P<plain>[^,]*)(?:,|$)')
+UNGROUPED = "none"
 _NAMES = ("metrics", "group", "axes")
 """Fields with comma-separated names."""
 
@@ -50,8 +51,8 @@ class CompareView:
     """step, passes, updates, time, bytes, or a metric; empty: the one on which the runs compare."""
     log: str = ""
     smooth: float = 0.9
-    group: tuple[str, ...] = ()
-    """Config fields; runs with equal values in all of them form one line."""
+    group: tuple[str, ...] | None = None
+    """Config fields; runs with equal values in all of them form one line. Empty: no groups; None: the obvious ones."""
     stat: str = "mean"
     band: str = "sd"
     number: str = ""
@@ -166,7 +167,7 @@ def _text(name: str, value: Any) -> str:
     if name == "runs":
         return ids_text(value)
     if name in _NAMES:
-        return names_text(value)
+        return names_text(value) or UNGROUPED  # only `group` has a default that is not empty
     return (
         ("1" if value else "0") if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
     )
@@ -208,4 +209,5 @@ _READ: Mapping[str, Callable[[str], Any]] = {
     "band": _band,
     "same": lambda text: _one_of(("1", "0"))(text) == "1",
     **dict.fromkeys(_NAMES, _listed),
+    "group": lambda text: () if text.strip() == UNGROUPED else _listed(text),
 }

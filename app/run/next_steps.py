@@ -81,7 +81,7 @@ def _reference(known: Experiment, run: Run, reader: Reader, launches: bool) -> I
     alike = [one for one in candidates if one.config.get("dataset") == shared.get("dataset")]
     if alike:
         nearest = max(alike, key=lambda one: (one.pinned_by is not None, _equal(one, shared), one.id))
-        view = CompareView(runs=(nearest.id, run.id), x="time")
+        view = CompareView(runs=(nearest.id, run.id), x="time", group=())
         words = f"Compare with run {nearest.id}: the same data and model in one process."
         yield NextStep("Compare with Reference", words, "compare", query_of(view))
     elif launches:

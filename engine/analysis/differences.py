@@ -1,9 +1,17 @@
 """Differences of runs in config or environment; equal fields are counted, not listed. Torch-free."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from engine.analysis.run_values import TASK, lower_title
+from engine.analysis.total_work import MOST_NAMED, declared
+from engine.config import without_interval
+from engine.config_values import value_in_words
+from engine.registry import known_experiment
+from engine.store.records import RunRow
+from engine.store.sweeps.sweeps import SEED
 
 MISSING = object()
 """Marks a field that a run does not have."""
@@ -47,3 +55,47 @@ def _comparable(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, sort_keys=True, default=str)
+
+
+def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str]) -> str:
+    """Return the settings besides the `varied` ones that differ between compared groups of runs although all have them,
+    as a sentence; empty without any. Seeds, lengths, what is trained and how often a run is tested are left out.
+    """
+    runs = [run for own in groups.values() for run in own]
+    if len(groups) < 2:
+        return ""
+    apart = {SEED, "timeout_s", *TASK, *varied}.union(*map(_told_elsewhere, runs))
+    found = []
+    for name in runs[0].config:
+        if name in apart or not all(name in run.config for run in runs):
+            continue
+        held: dict[str, dict[str, None]] = {}
+        for group, own in groups.items():
+            for run in own:
+                held.setdefault(value_in_words(run.config[name]), {})[group] = None
+        if len(held) > 1:
+            values = [f"{value} ({_few([*names], ', ')})" for value, names in held.items()]
+            found.append(f"{lower_title(name)} {_few(values, ' and ')}")
+    if not found:
+        return ""
+    presets = {run.preset for run in runs}
+    alike = len(presets) == 1 and len({run.experiment for run in runs}) > 1
+    unlike = (
+        f" The presets named {presets.pop()} of these experiments are not alike."
+        if alike and None not in presets
+        else ""
+    )
+    return f"Also different, which may explain the results: {_few(found, '; ')}.{unlike}"
+
+
+def _told_elsewhere(run: RunRow) -> set[str]:
+    """Return the length of a run and its intervals."""
+    known, work = known_experiment(run.experiment), declared(run.experiment, run.config)
+    fields = known.config.model_fields if known else {}
+    return {work.length if work else "", *(name for name, info in fields.items() if without_interval(info))}
+
+
+def _few(words: Sequence[str], comma: str) -> str:
+    """Return the first of some words, and how many more there are."""
+    more = f" and {len(words) - MOST_NAMED} more" if len(words) > MOST_NAMED else ""
+    return comma.join(words[:MOST_NAMED]) + more

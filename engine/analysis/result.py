@@ -6,8 +6,9 @@ from statistics import fmean
 from typing import Any
 
 from engine.analysis.disturbance import depends_on_time
+from engine.analysis.run_values import number, other_task, split
 from engine.experiment.result import Result
-from engine.metrics import metric
+from engine.metrics import Metric, metric
 from engine.registry import known_experiment
 from engine.store.records import RunRow
 
@@ -33,9 +34,7 @@ class Ranked:
     @property
     def short(self) -> str:
         """Value and unit, such as `96.98 %`."""
-        unit = metric(self.result.metric).unit
-        value = f"{self.value:,.0f}" if abs(self.value) >= 1_000 else f"{self.value:{'.2f' if unit == '%' else '.4g'}}"
-        return " ".join(filter(None, (value, unit)))
+        return metric_in_words(self.result.metric, self.value)
 
     @property
     def plain(self) -> Mapping[str, Any]:
@@ -69,19 +68,68 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     known = metric(metrics.pop())
     if known.better != "max" or depends_on_time(known.name):
         return ""
-    means = {name: Ranked(own[0][1].result, fmean(each.value for _, each in own)) for name, own in found.items()}
-    best, *_, worst = sorted(means, key=lambda name: -means[name].value)
-    of = every[0][1].result.of
-    label, average = f"{of} {known.label.lower()}", " on average" if len(every) > len(found) else ""
-    high, low = means[best].short, means[worst].short
-    if high == low:
-        return f"The {label} of all is {high}{average}."
-    lowest, highest = (f(r.value for _, r in found[name]) for f, name in ((min, best), (max, worst)))
-    overlap = " Their runs overlap." if average and lowest <= highest else ""
+    return _ordered(
+        {name: [each.value for _, each in own] for name, own in found.items()}, known, every[0][1].result.of
+    )
+
+
+def compared(groups: Mapping[str, Sequence[RunRow]], name: str) -> str:
+    """Return which group has the best value of a name such as `train/loss.last`, as a sentence, or that the values do
+    not compare; empty if fewer than two have one. The value of a group is the mean over its runs, without disturbed
+    ones where it depends on time.
+    """
+    found = split(name)
+    if found is None:
+        return ""
+    known, is_timed = metric(found[0]), depends_on_time(found[0])
+    values = {
+        group: held
+        for group, runs in groups.items()
+        if (
+            held := [
+                each for run in runs if not (is_timed and run.disturbed) and (each := number(run, name)) is not None
+            ]
+        )
+    }
+    if len(values) < 2:
+        return ""
+    apart = other_task([run for group in values for run in groups[group]])
+    if apart and not known.name.startswith("perf/"):
+        return f"{known.label} does not compare: the runs differ in {apart}."
+    return _ordered(values, known, "" if known.is_single else found[1])
+
+
+def _ordered(values: Mapping[str, Sequence[float]], known: Metric, of: str) -> str:
+    """Return the groups with the best and the worst mean of a metric (the highest and the lowest if neither direction
+    is better), as a sentence.
+    """
+    means = {name: fmean(own) for name, own in values.items()}
+    first, last = ("Lowest", "highest") if known.better == "min" else ("Highest", "lowest")
+    best, *_, worst = sorted(means, key=means.__getitem__, reverse=known.better != "min")
+    average = " on average" if sum(map(len, values.values())) > len(values) else ""
+    label = _lower(known.label)
+    label = label if label.startswith(of) else f"{of} {label}"
+    near, far = (metric_in_words(known.name, means[name]) for name in (best, worst))
+    if near == far:
+        return f"The {label} of all is {near}{average}."
+    (low, high), (least, most) = ((min(values[name]), max(values[name])) for name in (best, worst))
+    overlap = " Their runs overlap." if average and low <= most and least <= high else ""
     if len(means) == 2:
-        return f"{_upper(label)}{average}: {best} {high}, {worst} {low}.{overlap}"
-    return f"Highest {label}{average}: {best}, {high}; lowest: {worst}, {low}.{overlap}"
+        return f"{_upper(label)}{average}: {best} {near}, {worst} {far}.{overlap}"
+    return f"{first} {label}{average}: {best}, {near}; {last}: {worst}, {far}.{overlap}"
+
+
+def metric_in_words(name: str, value: float) -> str:
+    """Return a value of a metric with its unit, such as `96.98 %`."""
+    unit = metric(name).unit
+    text = f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:{'.2f' if unit == '%' else '.4g'}}"
+    return " ".join(filter(None, (text, unit)))
 
 
 def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _lower(text: str) -> str:
+    """Return a label as it is within a sentence; abbreviations stay."""
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

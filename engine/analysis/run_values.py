@@ -26,6 +26,10 @@ ABOUT = (EXPERIMENT, "preset", "owner", TARGET, SEEDING)
 """Fields of a run besides its config."""
 TITLES = {TARGET: "Runs on"}
 _LEAST = ("seed", SEEDING, TARGET, "preset", "owner", "threads_per_rank", "device", "start_method")
+TASK = ("model", "dataset", "environment")
+"""Settings that define what is trained; an experiment has some of them."""
+ONLY_MODEL = "mnist_net"
+"""The model of the experiments that train on a data set without a choice of models."""
 EXECUTION, STARTUP = "perf/execution_time_s", "perf/startup_time_s"
 Value = float | int | str | bool | None
 
@@ -55,7 +59,7 @@ def value(run: RunRow, name: str) -> Value:
     of, way = found
     if of in (EXECUTION, STARTUP):
         return run.execution_time_s if of == EXECUTION else run.startup_time_s
-    known: Mapping[str, float] = getattr(run, way)
+    known: Mapping[str, float] = getattr(run, "last" if metric(of).is_single else way)
     return known.get(of)
 
 
@@ -120,6 +124,16 @@ def field_names(runs: Sequence[RunRow], *, that_differ: bool = False) -> list[st
     """
     names = list(dict.fromkeys([ABOUT[0], *(name for run in runs for name in run.config), *ABOUT]))
     return [name for name in names if not that_differ or len({str(field(run, name)) for run in runs}) > 1]
+
+
+def other_task(runs: Sequence[RunRow]) -> str:
+    """Return in which setting the tasks of runs differ, such as `dataset (digits, mnist)`; empty if they do not."""
+    for name in TASK:
+        usual = ONLY_MODEL if name == "model" else "none"
+        held = {str(run.config.get(name) or (usual if "dataset" in run.config else "none")) for run in runs}
+        if len(held) > 1:
+            return f"{name} ({', '.join(sorted(held))})"
+    return ""
 
 
 def most_telling_first(names: Iterable[str]) -> list[str]:

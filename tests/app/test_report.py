@@ -320,10 +320,10 @@ TABS = {
 @pytest.mark.parametrize("tab", ["curves", *TABS])
 def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, tab: str, reader: Reader) -> None:
     compare.fill(home)
-    test = page("compare", runs="1-6", tab=tab, x="step", same="0")
+    test = page("compare", runs="1-6", tab=tab, x="step", same="0", group="none")
     report = report_of(offered)
     text = unescape(report.decode())
-    assert f"/compare?runs=1-6{'' if tab == 'curves' else f'&tab={tab}'}&x=step&v=2" in text
+    assert f"/compare?runs=1-6{'' if tab == 'curves' else f'&tab={tab}'}&x=step&group=none&v=3" in text
     rows = grids(report)
     assert [row[0] for row in rows["The runs"][1:]] == [1, 2, 3, 4, 5, 6] and "trainers" in rows[
         "Settings that differ"
@@ -359,7 +359,7 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
 def test_a_long_curve_leaves_as_it_is_drawn_and_the_report_says_so(home: Home, offered: Offered, store: Store) -> None:
     for seed in range(10):
         compare.add(store, steps=4_000, trainers=2, seed=seed)
-    page("compare", runs="1-10", metrics="train/loss")
+    page("compare", runs="1-10", metrics="train/loss", group="none")
     report = report_of(offered)
     assert re.search(r"Showing \d,\d{3} of 40,000 points\.", report.decode())
     assert len(report) < PLOTLY.stat().st_size + 500_000

@@ -124,7 +124,7 @@ def choices(lab: small.Lab, curves: int, loss: str) -> Iterator[tuple[Place, Seq
         Place("run, Pipeline", f"/run?run={lab.pipeline}&section=Pipeline", "Max speed-up here"),
         [pick("Batch", "1"), radio("Without waiting")],
     )
-    compare = f"/compare?runs={lab.runs}"
+    compare = f"/compare?runs={lab.runs}&group=none"
     along = [pick("X-axis", name, every=True) for name in ("Time", "Updates", "Step", "Passes")]
     grouped = [pick("Group by", "Trainers", every=True), pick("Statistic", "Median"), pick("Band", "min to max")]
     yield Place("compare", compare, "12 compared runs"), [*along, toggle("Log x-axis"), *grouped]

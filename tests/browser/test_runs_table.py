@@ -207,10 +207,10 @@ def test_rows_keep_their_places_under_a_moving_pointer(lab: Lab, page: Page) -> 
 @pytest.mark.parametrize(
     ("left", "opened"),
     [
-        ("/runs?group=true&filter=seed+%3E+-1", "/compare?runs={runs}&group=trainers&v=2"),
-        ("/scaling?runs={runs}", "/compare?runs={runs}&x=time&v=2"),
-        ("/scaling?runs={runs}&view=Staleness", "/compare?runs={runs}&v=2"),
-        ("/run?run={run}&smooth=0.5", "/compare?runs={runs}&smooth=0.5&v=2"),
+        ("/runs?group=true&filter=seed+%3E+-1", "/compare?runs={runs}&group=trainers&v=3"),
+        ("/scaling?runs={runs}", "/compare?runs={runs}&x=time&v=3"),
+        ("/scaling?runs={runs}&view=Staleness", "/compare?runs={runs}&v=3"),
+        ("/run?run={run}&smooth=0.5", "/compare?runs={runs}&smooth=0.5&v=3"),
     ],
 )
 def test_a_link_keeps_what_it_asks_for_where_the_page_left_has_the_same_names(

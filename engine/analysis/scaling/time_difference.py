@@ -11,6 +11,7 @@ from typing import Literal
 from engine.access.quotas import DISTURBED_ABOVE_PERCENT
 from engine.analysis.disturbance import MOST_NAMED
 from engine.analysis.hardware import crowded, unlike
+from engine.analysis.run_values import other_task
 from engine.analysis.scaling.breakdown import SERVE, PhasesOf
 from engine.analysis.scaling.speedup import is_unclear, ratio_of_rates
 from engine.analysis.scaling.targets import ALIKE, Goal, time_text
@@ -41,10 +42,6 @@ ACTIVITIES = {
     "did other things": ("other",),
 }
 """Phases by what their ranks did."""
-TASK = ("model", "dataset", "environment")
-"""Settings that define what is trained; an experiment has some of them."""
-ONLY_MODEL = "mnist_net"
-"""The model of the experiments that train on a data set without a choice of models."""
 
 
 @dataclass(frozen=True)
@@ -134,16 +131,10 @@ def not_comparable(runs: Sequence[RunRow], around: Mapping[int, Surroundings]) -
     known = [around[run.id] for run in runs if run.id in around]
     if len(units := sorted({about.unit for about in known if about.unit})) > 1:
         return f"Times do not compare: the runs count different work ({' and '.join(units)})."
-    for name in TASK:
-        values = {run.config.get(name) or _without(name, run.config) for run in runs}
-        if len(values) > 1:
-            return f"Times do not compare: the runs differ in {name} ({', '.join(sorted(map(str, values)))})."
+    if apart := other_task(runs):
+        return f"Times do not compare: the runs differ in {apart}."
     machines = unlike(known)
     return f"Times do not compare: the runs used different machines ({machines})." if machines else ""
-
-
-def _without(name: str, config: Mapping[str, object]) -> str:
-    return ONLY_MODEL if name == "model" and "dataset" in config else "none"
 
 
 def is_work_unequal(found: Sequence[TimeSpent]) -> bool:
@@ -184,7 +175,7 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
             if unit
             else f"All took about as long: {_span(time_text(fast.time_s), time_text(slow.time_s))}."
         )
-    if is_unclear(_ratio(fast, slow, unit)):
+    if is_unclear(ratio(fast, slow, unit)):
         by_rate = unit and is_work_unequal(found)
         most, least = (
             (f"did {_rate(fast)} {unit} per second", _rate(slow))
@@ -208,8 +199,8 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
     return f"{said}{alike} {_reason(fast, slow, cost, unit)}{goal.before(fast.name) if goal else ''}"
 
 
-def _ratio(fast: TimeSpent, slow: TimeSpent, unit: str) -> Interval:
-    """Return the speed-up of one to another, with its interval, as under Scaling."""
+def ratio(fast: TimeSpent, slow: TimeSpent, unit: str) -> Interval:
+    """Return the speed-up of one to another, with its interval, as under Scaling; of work per time with a unit."""
     own, other = (
         [
             (seed, (work if unit else 1.0) / time_s)
@@ -233,9 +224,9 @@ def _overlap(fast: TimeSpent, slow: TimeSpent, unit: str) -> bool:
 
 def _reason(fast: TimeSpent, slow: TimeSpent, cost: Callable[[TimeSpent], float], unit: str) -> str:
     """Return what explains the difference, and a caution about disturbance, as sentences."""
-    ratio = cost(slow) / cost(fast)
+    times = cost(slow) / cost(fast)
     shares = [min(each.disturbance, MOST_DISTURBED) for each in (fast, slow)]
-    by_others = log((1 - shares[0]) / (1 - shares[1])) / log(ratio)
+    by_others = log((1 - shares[0]) / (1 - shares[1])) / log(times)
     others = (
         f"ther programs took {100 * slow.disturbance:.0f} % of the CPU time of the slowest, "
         f"{100 * fast.disturbance:.0f} % of that of the fastest"
@@ -248,13 +239,20 @@ def _reason(fast: TimeSpent, slow: TimeSpent, cost: Callable[[TimeSpent], float]
     own, theirs = (
         {word: spent / (each.amount if unit else 1.0) for word, spent in each.seconds.items()} for each in (fast, slow)
     )
-    parts = {word: (theirs[word] - own[word]) / (cost(slow) - cost(fast)) for word in ACTIVITIES}
-    first, second = sorted(parts, key=lambda word: -parts[word])[:2]
-    if parts[first] < EXPLAINS and not (parts[second] > 0 and parts[first] + parts[second] >= TOGETHER):
+    named = explaining(own, theirs, cost(slow) - cost(fast))
+    if not named:
         return f"No recorded phase of their ranks explains the difference.{_overhead(fast, slow)}{caution}"
-    named = (first,) if parts[first] >= EXPLAINS else (first, second)
     overhead = "" if {WAITED, COMMUNICATED} & set(named) else _overhead(fast, slow)
     return " ".join(_phrase(word, fast, slow, own[word], theirs[word], unit) for word in named) + overhead + caution
+
+
+def explaining(own: Mapping[str, float], theirs: Mapping[str, float], difference_s: float) -> tuple[str, ...]:
+    """Return the activity, or the two, whose seconds account for most of a difference in time; none if none does."""
+    parts = {word: (theirs[word] - own[word]) / difference_s for word in ACTIVITIES}
+    first, second = sorted(parts, key=lambda word: -parts[word])[:2]
+    if parts[first] >= EXPLAINS:
+        return (first,)
+    return (first, second) if parts[second] > 0 and parts[first] + parts[second] >= TOGETHER else ()
 
 
 def _overhead(fast: TimeSpent, slow: TimeSpent) -> str:

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.compare import session_state
-from app.compare.groups import groups_of
+from app.compare.groups import groups_of, usual_grouping
 from app.compare.selection import LONGEST_NAME, _shortened, names
 from app.compare.tables import differences_table
 from app.links.compare import (
@@ -119,7 +119,7 @@ def test_a_list_among_the_differences_is_text(home: Home, ids: list[int], reader
     assert "<td>stress 0.61, make 1.5</td><td>none</td>" in shown and "<td>A, B</td><td>A</td>" in shown
 
 
-@pytest.mark.parametrize("group", ["", "trainers", "trainers,owner"])
+@pytest.mark.parametrize("group", ["none", "trainers", "trainers,owner"])
 @pytest.mark.parametrize("tab", TABS)
 def test_every_tab_opens_by_its_link_with_and_without_groups(home: Home, ids: list[int], tab: str, group: str) -> None:
     test = opened_at(runs="1-6", tab=tab, group=group)
@@ -130,7 +130,7 @@ def test_every_tab_opens_by_its_link_with_and_without_groups(home: Home, ids: li
 
 def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: Home, ids: list[int]) -> None:
     test = opened_at(runs="1,2,3,5")
-    assert test.query_params == {"runs": "1-3,5", "v": "2"}
+    assert test.query_params == {"runs": "1-3,5", "v": "3"}
     test.multiselect(key=f"{AT}group").set_value(["trainers"]).run()
     test.selectbox(key=f"{AT}stat").set_value("median").run()
     test.selectbox(key=f"{AT}x").set_value("time").run()
@@ -144,7 +144,7 @@ def test_the_address_follows_what_is_chosen_and_brings_the_same_view_back(home: 
         "x": "time",
         "metrics": LOSS,
         "log": "y",
-        "v": "2",
+        "v": "3",
     }
     again = opened_at(**found)
     assert words(again) == words(test)
@@ -192,7 +192,7 @@ def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_
         "Unsupported link version '9'",
     ):
         assert sentence in shown
-    assert test.query_params == {"runs": "1-3", "metrics": LOSS, "v": "2"}
+    assert test.query_params == {"runs": "1-3", "metrics": LOSS, "group": "none", "v": "3"}
     assert "ignored" in words(test.run())
     test.selectbox(key=f"{AT}x").set_value("time").run()
     assert "ignored" not in words(test)
@@ -208,7 +208,11 @@ def test_runs_that_are_gone_names_that_are_lacking_and_values_that_are_none_are_
 
 @pytest.mark.parametrize(
     ("query", "rows"),
-    [({"metrics": ACCURACY}, 25), ({"metrics": ACCURACY, "group": "trainers"}, 10), ({"tab": "bars"}, 5)],
+    [
+        ({"metrics": ACCURACY, "group": "none"}, 25),
+        ({"metrics": ACCURACY, "group": "trainers"}, 10),
+        ({"tab": "bars"}, 5),
+    ],
 )
 def test_a_charts_table_opens_with_what_it_shows(home: Home, ids: list[int], query: dict[str, str], rows: int) -> None:
     test = opened_at(runs="1-5", **query)
@@ -223,10 +227,10 @@ def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids
     test.text_input(key="compare.name").set_value("Speed <b> by trainers")
     test.button(key="compare.save").click().run()
     (view,) = reader.views.find()
-    assert (view.name, view.owner, view.query) == ("Speed <b> by trainers", "Ada", "runs=1-5&group=trainers&v=2")
+    assert (view.name, view.owner, view.query) == ("Speed <b> by trainers", "Ada", "runs=1-5&group=trainers&v=3")
     assert "View: Speed <b> by trainers" in popovers(test.run())
     other = opened_at()
-    assert '<a href="/compare?runs=1-5&amp;group=trainers&amp;v=2">Speed &lt;b&gt; by trainers</a>' in html(other)
+    assert '<a href="/compare?runs=1-5&amp;group=trainers&amp;v=3">Speed &lt;b&gt; by trainers</a>' in html(other)
     other.session_state[f"view.change.{view.id}"] = True
     assert not [button for button in other.run().button if button.label == "Delete"]
     other.session_state["person"] = "Ada"
@@ -245,7 +249,7 @@ def test_saving_asks_for_the_persons_name_first_and_then_saves(
     assert (len(asked), reader.views.find()) == (1, [])
     test.session_state["person"] = "Ada"
     test.run()
-    assert [(view.name, view.owner, view.query) for view in reader.views.find()] == [("one", "Ada", "runs=1&v=2")]
+    assert [(view.name, view.owner, view.query) for view in reader.views.find()] == [("one", "Ada", "runs=1&v=3")]
 
 
 def test_a_run_that_is_on_keeps_the_page_listening_and_long_names_are_told_apart_by_their_ends(
@@ -350,10 +354,10 @@ def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_t
     assert read_view(query_of(FULL)) == (FULL, [])
     assert read_view(query_of(CompareView())) == (CompareView(), [])
     assert address(CompareView()) == "/compare"
-    assert address(CompareView(runs=(3, 5))) == "/compare?runs=3,5&v=2"
+    assert address(CompareView(runs=(3, 5))) == "/compare?runs=3,5&v=3"
     assert (
         address(CompareView(runs=(1, 2, 3), metrics=("train/loss",), group=("trainers",)))
-        == "/compare?runs=1-3&metrics=train/loss&group=trainers&v=2"
+        == "/compare?runs=1-3&metrics=train/loss&group=trainers&v=3"
     )
     assert read_view({"runs": "3,5"}) == (CompareView(runs=(3, 5)), [])
     view, said = read_view({"band": "boot"})
@@ -375,9 +379,96 @@ def test_a_view_comes_back_from_its_short_address_and_what_is_hostile_in_it_is_t
     assert not test.error
 
 
-def test_a_link_of_the_first_version_keeps_the_x_axis_that_it_left_out() -> None:
-    assert read_view({"runs": "3", "v": "1"}) == (CompareView(runs=(3,), x="step"), [])
-    assert read_view({"runs": "3", "v": "1", "x": "time"}) == (CompareView(runs=(3,), x="time"), [])
+def test_a_link_of_an_earlier_version_keeps_what_it_left_out(home: Home, ids: list[int]) -> None:
+    first = CompareView(runs=(3,), x="step", group=())
+    assert read_view({"runs": "3", "v": "1"}) == (first, [])
+    assert read_view({"runs": "3", "v": "1", "x": "time"}) == (replace(first, x="time"), [])
+    assert read_view({"runs": "3", "v": "2"}) == (CompareView(runs=(3,), group=()), [])
+    test = opened_at(runs="1-5", v="2")
+    assert (test.multiselect(key=f"{AT}group").value, test.query_params["group"]) == ([], "none")
+
+
+REFERENCES = [{"experiment": "reference", "seed": seed} for seed in range(2)]
+TWO, FOUR = ([{"trainers": count, "seed": seed} for seed in range(3)] for count in (2, 4))
+
+
+@pytest.mark.parametrize(
+    ("runs", "fields"),
+    [
+        ([*TWO, *FOUR], ("trainers",)),
+        ([{**one, "epochs": 12 // one["trainers"]} for one in (*TWO, *FOUR)], ("trainers",)),  # equal total work
+        (TWO, ("experiment",)),
+        ([*TWO, *REFERENCES], ("experiment",)),
+        ([*TWO, *FOUR, *REFERENCES], ("experiment", "trainers")),
+        ([*TWO, FOUR[0]], ()),  # as many single runs as groups
+        (TWO[:2], ()),
+        ([*TWO, TWO[0]], ()),  # one seed twice
+        ([*TWO[:2], {**TWO[2], "status": "failed"}], ()),
+        ([*TWO[:2], {**TWO[2], "status": "running"}], ("experiment",)),
+        ([{**one, "learning_rate": 0.1 * one["seed"]} for one in (*TWO, *FOUR)], ()),
+        ([*TWO, *({**one, "target": "big"} for one in TWO)], ("target",)),
+    ],
+)
+def test_runs_that_repeat_each_other_open_grouped(
+    home: Home, ids: list[int], reader: Reader, runs: list[dict[str, Any]], fields: tuple[str, ...]
+) -> None:
+    of = {run.experiment: run for run in reader.runs.some(ids)}
+    plain = ("experiment", "status", "target")
+    rows = [
+        replace(
+            of[one.get("experiment", "hogwild")],
+            id=number,
+            config={
+                **of[one.get("experiment", "hogwild")].config,
+                **{name: value for name, value in one.items() if name not in plain},
+            },
+            **{name: value for name, value in one.items() if name in plain},
+        )
+        for number, one in enumerate(runs)
+    ]
+    assert usual_grouping(rows) == fields
+
+
+def test_obvious_groups_are_the_default_until_others_are_selected(home: Home, ids: list[int]) -> None:
+    test = opened_at(runs="1-5")
+    group = f"{AT}group"
+    assert (test.multiselect(key=group).value, dict(test.query_params)) == (["trainers"], {"runs": "1-5", "v": "3"})
+    assert "Mean over the runs of each group" in words(test)
+    test.text_input(key=f"{AT}runs").set_value("1-3").run()
+    assert (test.multiselect(key=group).value, dict(test.query_params)) == (["experiment"], {"runs": "1-3", "v": "3"})
+    test.multiselect(key=group).set_value([]).run()
+    assert test.query_params["group"] == "none" and "Mean over the runs" not in words(test)
+    test.text_input(key=f"{AT}runs").set_value("1-5").run()
+    assert (test.multiselect(key=group).value, test.query_params["group"]) == ([], "none")
+    assert words(opened_at(**dict(test.query_params))) == words(test)
+
+
+def test_the_sentences_speak_of_the_selected_metric_and_of_what_else_may_explain_it(
+    home: Home, store: Store, ids: list[int]
+) -> None:
+    for seed in range(2):
+        compare.add(store, "sync_sgd", seed=seed, rounds=30, level=2.0, evaluate_every=2)
+        compare.add(store, "reference", seed=seed + 5, epochs=30)
+    shown = {
+        query: words(opened_at(runs="7-10", **dict(query)))
+        for query in (
+            (),
+            (("metrics", LOSS),),
+            (("tab", "bars"),),
+            (("tab", "bars"), ("number", f"{LOSS}.best")),
+        )
+    }
+    usual, loss, bars, best = shown.values()
+    assert all("Last test accuracy on average: Reference 97" in each for each in (usual, bars))
+    assert "Last training loss on average: " in loss and "Best training loss on average: " in best
+    assert all("Fastest" in each for each in (usual, bars)) and not any("Fastest" in each for each in (loss, best))
+    other = "momentum 0.5 (Reference) and 0.9 (Synchronous parallel SGD)"
+    alike = "The presets named quick of these experiments are not alike."
+    assert all("Also different, which may explain the results: " in each for each in shown.values())
+    assert all(other in each and alike in each for each in shown.values())
+    test = opened_at(runs="7-10", tab="bars")
+    test.selectbox(key=f"{AT}number").set_value(f"{LOSS}.mean").run()
+    assert "Mean training loss on average: Reference" in words(test) and "Last test accuracy on" not in words(test)
 
 
 def test_the_default_x_axis_is_one_on_which_the_runs_compare(home: Home, ids: list[int], store: Store) -> None:
@@ -396,7 +487,7 @@ def test_the_default_x_axis_is_one_on_which_the_runs_compare(home: Home, ids: li
     assert test.query_params["x"] == "step"
 
 
-@pytest.mark.parametrize("version", ["0", "3", "next", ""])
+@pytest.mark.parametrize("version", ["0", "4", "next", ""])
 def test_a_link_of_another_version_shows_what_is_understood_and_says_so(version: str) -> None:
     view, said = read_view({"runs": "3", "v": version, "lens": "4"})
     assert view == CompareView(runs=(3,))
@@ -484,7 +575,7 @@ def test_a_note_for_several_charts_is_said_once_and_smoothing_stays_visible(home
     grouped = opened_at(runs="1-5", group="trainers", metrics=f"{LOSS},{ACCURACY}")
     assert words(grouped).count("Between two points a run follows a straight line") == 1
     assert "Smoothing: not for groups." in words(grouped)
-    single = opened_at(runs="1-5", metrics=f"{LOSS},{ACCURACY}", log="y")
+    single = opened_at(runs="1-5", metrics=f"{LOSS},{ACCURACY}", log="y", group="none")
     assert words(single).count("Values at or below 0 can't be shown on a log axis.") == 1
     assert not single.slider(key=f"{AT}smooth").disabled and "not for groups" not in words(single)
 

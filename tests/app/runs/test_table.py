@@ -471,15 +471,15 @@ def compare_link(test: AppTest) -> dict[str, list[str]]:
 
 def test_ticked_groups_are_compared_as_these_groups(home: Home, seeds: list[int], store: Store) -> None:
     both = compare_link(ticked(page(group="true"), 0, 1))
-    assert both == {"runs": [f"{seeds[0]}-{seeds[4]}"], "group": ["trainers"], "v": ["2"]}, (
+    assert both == {"runs": [f"{seeds[0]}-{seeds[4]}"], "group": ["trainers"], "v": ["3"]}, (
         "the run that failed is not in its row's mean"
     )
     one = compare_link(ticked(page(group="true"), 1))
-    assert one == {"runs": [f"{seeds[0]}-{seeds[2]}"], "group": ["experiment"], "v": ["2"]}
+    assert one == {"runs": [f"{seeds[0]}-{seeds[2]}"], "group": ["experiment"], "v": ["3"]}
     assert "group" not in compare_link(ticked(page(), 0, 2))
     other = finished(store, 2, 0, 50.0, experiment="sync_sgd")
     found = compare_link(ticked(page(group="true"), 0, 1, 2))
-    assert found == {"runs": [f"{seeds[0]}-{seeds[4]},{other}"], "group": ["experiment,trainers"], "v": ["2"]}
+    assert found == {"runs": [f"{seeds[0]}-{seeds[4]},{other}"], "group": ["experiment,trainers"], "v": ["3"]}
 
 
 def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metric(

@@ -30,14 +30,14 @@ def picture(page: Page, charts: int) -> Any:
 
 def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, page: Page) -> None:
     runs = f"{lab.compared[0]}-{lab.compared[4]}"
-    page.goto(f"{lab.address}/compare?runs={runs}")
+    page.goto(f"{lab.address}/compare?runs={runs}&group=none")
     single = picture(page, 2)
     assert [len(of_chart) for of_chart in single] == [5, 2 * (3 + 2 * 2)]
     expect(page.get_by_role("link", name=f"{lab.compared[0]}: trainers 2, seed 0")).to_be_visible()
 
     page.get_by_label("Group by").click()
     page.get_by_role("option", name="Trainers", exact=True).click()
-    page.wait_for_url(f"**/compare?runs={runs}&group=trainers&v=2")
+    page.wait_for_url(f"**/compare?runs={runs}&group=trainers&v=3")
     page.keyboard.press("Escape")
     expect(page.get_by_text("trainers 2 (n=3)", exact=True).first).to_be_visible()
     page.wait_for_function(
@@ -56,12 +56,12 @@ def test_the_address_of_a_comparison_gives_anyone_the_same_picture(lab: Lab, pag
 
     page.get_by_text("Differences", exact=True).click()
     expect(page.get_by_text("equal in all 5 runs, and hidden").first).to_be_visible()
-    page.wait_for_url(f"**/compare?runs={runs}&tab=differences&group=trainers&v=2")
+    page.wait_for_url(f"**/compare?runs={runs}&tab=differences&group=trainers&v=3")
 
 
 def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, page: Page) -> None:
     ids = compare.fill(lab.home)[-2:]  # the newest two, which stand on top
-    both = re.compile(rf"/compare\?runs={ids[0]}(,|%2C){ids[1]}&v=2$")
+    both = re.compile(rf"/compare\?runs={ids[0]}(,|%2C){ids[1]}&v=3$")
     page.goto(f"{lab.address}/compare")
     expect(page.get_by_text("No runs selected.")).to_be_visible()
     table = page.locator("[data-testid=stDataFrame]").first
