@@ -78,8 +78,13 @@ class Folder:
         return (self.path / self.files[name]).lstat().st_size
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file."""
-        return (self.path / self.files[name]).open("rb")
+        """Open a file; raises ImportRefused if that fails."""
+        try:
+            return (self.path / self.files[name]).open("rb")
+        except OSError as error:
+            raise ImportRefused(
+                f"'{shown(name)}' can't be read: {error.strerror}. Change its permissions, or import a copy."
+            ) from error
 
 
 @dataclass(frozen=True)

@@ -126,3 +126,11 @@ def test_a_back_slash_in_a_folder_that_would_hide_a_file_or_lead_out_stays_one(t
     with members(tmp_path) as found:
         held = {name: read(found, name, 100).decode() for name in found.names}
     assert held == {name: name for name in UNLIKE}
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1")
+    with members(tmp_path) as found:
+        (tmp_path / "a").unlink()
+        with pytest.raises(ImportRefused, match="'a' can't be read: No such file or directory"):
+            found.open("a")

@@ -26,7 +26,7 @@ MOST_SMALL = 1 << 20
 MOST_TEXT = 20_000
 LONGEST_LINE = 1_000
 """Maximum bytes of a metric's line, which has two or three numbers."""
-_LINE = re.compile(rb"\s*(\d{1,15})\s+([-+.0-9A-Za-z]+)(?:\s+(-?\d{1,19}))?\s*\n")
+_LINE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(\d{1,15})\s+([-+.0-9A-Za-z]+)(?:\s+(-?\d{1,19}))?\s*\n")
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(?=\d*[.eE])(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _WORDS = {"true": True, "false": False, "none": None, "null": None}

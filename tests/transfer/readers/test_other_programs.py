@@ -352,6 +352,8 @@ DAMAGED = [
     ((A + B).replace(b"\n", b"\r\n") + b"\n", [1, 0.5], ""),
     (b"1700000000000 1\n1700000001000 0.5\n", [1, 0.5], ""),
     (b"1700000000000 1\n" + B, [1, 0.5], ""),  # continued by a later MLflow
+    (b"\xef\xbb\xbf" + A + B, [1, 0.5], ""),  # saved by an editor of Windows
+    ((A + B).decode().encode("utf-16"), [], "3 of 3"),
     (b"", [], ""),
 ]
 
