@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import Look
-from app.charts.plotly_figures import PlainFigure, range_mode
+from app.charts.plotly_figures import PlainFigure, axis_title, range_mode
 from app.charts.smoothing import is_monotone, smoothed
 from engine.analysis.statistics.bands import BandLine
 from engine.analysis.statistics.groups import counted
@@ -212,7 +212,7 @@ def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> Pl
         showlegend=False,
         meta={"units": {"x": UNITS.get(axis, along.unit), "y": known.unit}},
         xaxis={
-            "title": {"text": AXES.get(axis, along.label), "standoff": 6},
+            "title": {"text": AXES.get(axis) or axis_title(along.label), "standoff": 6},
             "type": "log" if "x" in log else "linear",
         },
         yaxis={

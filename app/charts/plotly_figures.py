@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from html import escape
 from itertools import groupby
 from typing import Any
 
@@ -20,6 +21,7 @@ faster to create.
 FROM_ZERO = ("s", "ms", "samples/s", "env steps/s", "MB")
 """Units of ratio quantities, whose axis starts at 0."""
 BAR_PX, FRAME_PX = 26, 84
+LONGEST_TITLE = 60
 MOST_SAMPLES = 600
 """Maximum number of samples per machine curve; longer curves are decimated."""
 PATTERNS = ("", "/", "", "\\", "x", "", ".", "-", "+")
@@ -38,6 +40,13 @@ QUANTITIES = {
 }
 """Title and unit of each sampled quantity."""
 RARE = ("throttled_percent", "memory_wait_percent", "page_faults", "thermal_events", "other_processes")
+
+
+def axis_title(text: str) -> str:
+    """Return the title of an axis as Plotly reads it; of a long one the end, which tells metrics apart more often than
+    the beginning.
+    """
+    return escape(text if len(text) <= LONGEST_TITLE else f"…{text[1 - LONGEST_TITLE :]}")
 
 
 def range_mode(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.charts.line_styles import look
-from app.charts.plotly_figures import range_mode
+from app.charts.plotly_figures import axis_title, range_mode
 from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_by_median, is_numeric, line_name
 from engine.analysis.disturbance import in_words
 from engine.analysis.statistics.groups import Group
@@ -83,7 +83,7 @@ def chart(
             ),
         },
         yaxis={
-            "title": {"text": metric(name).label},
+            "title": {"text": axis_title(metric(name).label)},
             "rangemode": range_mode(name),
         },
         meta={"units": {"y": unit}},

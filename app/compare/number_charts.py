@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.charts.curve_charts import NUMBER, possible
 from app.charts.line_styles import Look
-from app.charts.plotly_figures import FROM_ZERO
+from app.charts.plotly_figures import FROM_ZERO, axis_title
 from engine.analysis.run_values import Value, label, split
 from engine.analysis.statistics.bands import Spread, line
 from engine.analysis.statistics.confidence import Statistic
@@ -106,7 +106,7 @@ def bars(
         "ticktext": [_on_two_lines(bar.name) for bar in found],
     }
     title = label(number).removesuffix(f" ({known.unit})")
-    along = {"title": {"text": title, "standoff": 6}, "type": "log" if log else "linear"}
+    along = {"title": {"text": axis_title(title), "standoff": 6}, "type": "log" if log else "linear"}
     figure.update_layout(
         height=height,
         bargap=0.35,
@@ -232,7 +232,7 @@ def _shown(value: Value) -> float | str | None:
 def _axis(name: str, values: Sequence[Value], log: bool) -> dict[str, Any]:
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
     kind = ("log" if log else "linear") if numeric else "category"
-    return {"title": {"text": escape(label(name)), "standoff": 6}, "type": kind}
+    return {"title": {"text": axis_title(label(name)), "standoff": 6}, "type": kind}
 
 
 def _note(at: int, height: float, text: str) -> dict[str, Any]:
@@ -259,5 +259,5 @@ def _on_two_lines(name: str) -> str:
 
 def _wrapped(text: str) -> str:
     """Return a heading on at most two lines."""
-    first, comma, rest = text.partition(", ")
-    return f"{escape(first)}<br>{escape(rest)}" if comma else escape(text)
+    first, comma, rest = text.rpartition(", ")
+    return f"{axis_title(first)}<br>{escape(rest)}" if comma else axis_title(text)

@@ -1,6 +1,7 @@
 """Synchronises the Compare view between the address and the widgets."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,8 @@ from app.links.compare import CompareView, ids_text, query_of, read_ids, read_vi
 
 _VIEW, _WRITTEN, _SAID = "compare.view", "compare.written", "compare.said"
 _WIDGETS = "compare.at."
+LONGEST, SHORT = 60, 40
+"""Letters of the longest label of an option, and those of a shortened one, which fit into a select box."""
 
 
 def arrive() -> CompareView:
@@ -88,7 +91,7 @@ def one_of(
     key = key_of(field, start if start in known else known[0])
     if st.session_state[key] not in known:
         st.session_state[key] = known[0]
-    found = st.selectbox(label, known, key=key, format_func=called, **options)
+    found = st.selectbox(label, known, key=key, format_func=short_labels(known, called).__getitem__, **options)
     change: dict[str, Any] = {field: "" if found == known[0] and not start else found}
     return replace(view, **change)
 
@@ -99,5 +102,18 @@ def several_of(
     """Show a multiselect; values of the view that are not options are dropped."""
     key = key_of(field, list(getattr(view, field) or ()))
     st.session_state[key] = [name for name in st.session_state[key] if name in known]
-    change: dict[str, Any] = {field: tuple(st.multiselect(label, known, key=key, format_func=called, **options))}
+    labels = short_labels(known, called)
+    chosen = st.multiselect(label, known, key=key, format_func=labels.__getitem__, **options)
+    change: dict[str, Any] = {field: tuple(chosen)}
     return replace(view, **change)
+
+
+def short_labels(known: Iterable[str], called: Callable[[str], str]) -> dict[str, str]:
+    """Return the labels of options; long ones without their middle, except where that would make two alike."""
+    whole = {name: called(name) for name in known}
+    short = {
+        name: text if len(text) <= LONGEST else f"{text[: SHORT // 4]}…{text[SHORT // 4 + 1 - SHORT :]}"
+        for name, text in whole.items()
+    }
+    count = Counter(short.values())
+    return {name: text if count[text] == 1 else whole[name] for name, text in short.items()}

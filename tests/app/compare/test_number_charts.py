@@ -18,8 +18,10 @@ from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import look, looks
 from app.charts.smoothing import smoothed, weight
 from app.compare import number_charts
+from app.compare.session_state import short_labels
 from engine.analysis.statistics.bands import line
 from engine.analysis.statistics.resample import aligned, member
+from engine.filter.tree import metric_written
 
 NAN = np.nan
 
@@ -242,3 +244,39 @@ def test_a_band_ends_where_no_value_is_possible(
     figure, _, _ = number_charts.bars([bar(dict(enumerate(values)))], number, "mean", "sd")
     (centre,), error = figure.data[0].x, figure.data[0].error_x
     assert (centre - error.arrayminus[0], centre + error.array[0]) == pytest.approx(ends, abs=1e-3)
+
+
+def test_names_of_metrics_are_text_in_every_title_and_a_long_one_shows_its_end() -> None:
+    name = f"<a href='//evil.example'>{'block/' * 30}norm"
+    number = metric_written(name, "last")
+    dots = [number_charts.Dot(at, str(at), [at, at * 2], look(at), share=at) for at in (0, 1)]
+    bars, _, _ = number_charts.bars([number_charts.ResultBar("1", {1: 2.0}, look(0))], number, "mean", "sd")
+    scatter, _ = number_charts.scatter(dots, number, metric_written("<b>loss</b>", "mean"), "")
+    parallel, _ = number_charts.parallel(dots, [metric_written("top-1, top-5", "mean"), number])
+    titles = [
+        *(bars.layout.xaxis.title.text, scatter.layout.xaxis.title.text, scatter.layout.yaxis.title.text),
+        *parallel.layout.xaxis.ticktext,
+    ]
+    assert [title.endswith("block/norm, last") for title in titles[:2]] == [True, True]
+    assert titles[2:4] == ["&lt;b&gt;loss&lt;/b&gt;, mean", "top-1, top-5<br>mean"]
+    assert titles[4].endswith("block/norm<br>last")
+    assert all("<a" not in title and len(title) < 70 for title in titles)
+
+
+def test_long_labels_lose_their_middle_where_that_leaves_them_apart() -> None:
+    same = "model/encoder/" + "layers/" * 8
+    names = [
+        "loss",
+        "m" * 60,
+        f"{same}weight_norm",
+        f"{same}gradient_norm",
+        f"a{'b' * 40}1{'c' * 40}",
+        f"a{'b' * 40}2{'c' * 40}",
+    ]
+    labels = short_labels(names, str)
+    assert [*labels.values()] == [
+        *names[:2],
+        "model/enco…ers/layers/layers/weight_norm",
+        "model/enco…s/layers/layers/gradient_norm",
+        *names[4:],
+    ]
