@@ -14,12 +14,12 @@ from engine.store.imports.bundle_tables import TableRows
 from engine.store.records import ENDED
 from engine.transfer.archives import Members, opened
 from engine.transfer.bundles.manifest import Sheet
-from engine.transfer.import_bounds import LONGEST_TAG, MOST_CONFIG_BYTES, MOST_SETTINGS
+from engine.transfer.import_bounds import LONGEST_METRIC, LONGEST_TAG, MOST_CONFIG_BYTES, MOST_SETTINGS
 
 LONGEST_LINE = 8 << 20
 LONGEST: dict[str, int] = {
     "owner": 200,
-    "name": 200,
+    "name": LONGEST_METRIC,
     "experiment": 200,
     "preset": 200,
     "tag": LONGEST_TAG,

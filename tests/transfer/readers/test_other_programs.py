@@ -10,8 +10,10 @@ from hypothesis import strategies as some
 
 from engine.errors import ImportRefused
 from engine.filter import read_field
+from engine.home import Home
 from engine.metrics import metric
 from engine.store import Reader, Store
+from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.import_bounds import LONGEST_METRIC
 from engine.transfer.readers.tfrecord import masked_checksum
 from engine.transfer.run_import import import_path
@@ -203,6 +205,11 @@ def test_long_names_that_begin_alike_stay_two_metrics(ours: Store, tmp_path: Pat
     assert len(held) == 4 and set(names[:2]) < held and all(len(name) <= LONGEST_METRIC for name in held)
     assert len(arrived.notes) == 2
     assert f"has a name of {len(names[2])} characters: shortened to 500, ending in '" in arrived.notes[0]
+    with Reader.open(ours.db.home) as reader:
+        write_bundle(reader, arrived.ids, tmp_path / "runs.zip", by="Lin")
+    with Store.open(Home(tmp_path / "other").create()) as other:
+        (run_id,) = import_path(other, tmp_path / "runs.zip", by="Lin").ids
+        assert imported(other, run_id) == imported(ours, arrived.ids[0])
 
 
 def summary_folder(path: Path, *, values: int = 1, accuracy: float = 0.75) -> None:
