@@ -306,6 +306,6 @@ def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:
         opacity=MEMBER,
         hoverinfo="skip",
         name=escape(group.name),
-        meta={"as": "single runs"},
+        meta={"as": "single runs", "members": list(group.members)},
         showlegend=False,
     )

@@ -88,7 +88,7 @@ def chart(
         },
         meta={"units": {"y": unit}},
         hovermode="closest",
-        showlegend=len([trace for trace in figure.data if trace.name]) > 1,
+        showlegend=len([trace for trace in figure.data if trace.showlegend is None]) > 1,
     )
     return figure, colours
 
@@ -117,6 +117,7 @@ def measured(
             line={"width": 0},
             opacity=SPREAD_OPACITY,
             hoverinfo="skip",
+            name=title,
             showlegend=False,
         )
         single = [
@@ -128,6 +129,8 @@ def measured(
         figure.add_scatter(
             x=[x for x, _, _ in single],
             y=[value for _, value, _ in single],
+            name=title,
+            meta={"as": "single runs", "runs": True},
             customdata=[run_id for _, _, run_id in single],
             mode="markers",
             marker={"symbol": f"{symbol}-open", "size": 6},
@@ -140,12 +143,14 @@ def measured(
             x=xs,
             y=[group.median if by_median else group.mean for group in groups],
             error_y=_median_bars(groups) if by_median else None,
-            customdata=[len(group.values) for group in groups],
+            customdata=[[len(group.values), group.low, group.high] for group in groups],
+            meta=None if by_median else {"like_y": [1, 2]},
             name=title,
             mode="markers" if scattered else "lines+markers",
             marker={"symbol": symbol, "size": 8},
             hovertemplate=(
-                f"%{{y:,.4~r}} {{y unit}}, {'median' if by_median else 'mean'} of %{{customdata}}<extra>{title}</extra>"
+                f"%{{y:,.4~r}} {{y unit}}, {'median' if by_median else 'mean'} of %{{customdata[0]}}"
+                f"<extra>{title}</extra>"
             ),
         )
 
@@ -157,6 +162,7 @@ def add_disturbed(figure: go.Figure, points: Sequence[DisturbedPoint]) -> None:
         y=[point.y for point in points],
         customdata=[[point.run_id, in_words(point.share)] for point in points],
         name="disturbed, left out",
+        meta={"runs": True},
         mode="markers",
         marker={"symbol": "x-thin-open", "size": 8, "line": {"width": 2}},
         hovertemplate="run %{customdata[0]}: %{y:,.4~r} {y unit}, disturbed %{customdata[1]}<extra>left out</extra>",

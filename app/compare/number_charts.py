@@ -75,6 +75,7 @@ def bars(
             "customdata": [[low, high]] if has_band else None,
             "meta": {"like_x": [0, 1]} if has_band else None,
             "error_x": error if has_band else None,
+            "name": words,
             "showlegend": False,
             "hovertemplate": f"%{{x:{NUMBER}}} {{x unit}}{said}<extra>{words}</extra>",
         }
@@ -88,6 +89,8 @@ def bars(
             figure.add_scatter(
                 x=x,
                 y=[words] * len(x),
+                name=words,
+                meta={"as": "single runs", "runs": True},
                 customdata=ids,
                 mode="markers",
                 opacity=0.7,

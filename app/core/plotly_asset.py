@@ -42,3 +42,12 @@ FIGURE_SCRIPTS = (
     "chart/figure.js",
 )
 """A whole figure."""
+PICTURE_SCRIPTS = (
+    "plot/plotly.js",
+    "plot/units.js",
+    "plot/end_labels.js",
+    "plot/save.js",
+    "page/cleanup.js",
+    "chart/pictures.js",
+)
+"""The form that saves pictures."""

@@ -90,6 +90,8 @@ def tuning(found: DuelOutcome) -> tuple[go.Figure, list[int]]:
         figure.add_scatter(
             x=[each.rate for each in own],
             y=[each.value for each in own],
+            name=name,
+            meta={"as": "single runs", "runs": True},
             customdata=[each.run.id if each.run else 0 for each in own],
             mode="markers",
             marker={"symbol": f"{shape.symbol}-open", "size": 6},

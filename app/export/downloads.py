@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app.report.frames import of_frame
-from app.ui import current_user
+from app.ui import components, current_user
 from app.ui.html import as_text
 from engine.home import Home
 from engine.store import Reader
@@ -27,8 +27,10 @@ def download(
     tables: Mapping[str, Table | pd.DataFrame | Make] | None = None,
     runs: Sequence[int] = (),
     report: Callable[[], bytes] | None = None,
+    has_charts: bool = False,
 ) -> None:
-    """Show the download popover: the view as a report, each table as CSV, JSON and Parquet, the runs as a bundle.
+    """Show the download popover: the view as a report, its charts as pictures, each table as CSV, JSON and Parquet, the
+    runs as a bundle.
 
     `name` is the prefix of file names; the keys of `tables` label the rows of buttons.
     """
@@ -36,6 +38,9 @@ def download(
         if report:
             st.caption("Whole view as an offline page")
             _button("Report (HTML)", report, f"{name}.html", "text/html", f"{key}-report")
+        if has_charts:
+            st.caption("A chart as a picture")
+            components.pictures(f"pictures-{key}")
         for label, table in (tables or {}).items():
             st.caption(as_text(label), help=_HELP.get(label))
             _table_buttons(table, name if len(tables or {}) == 1 else f"{name}-{_slug(label)}", f"{key}-{label}")

@@ -35,6 +35,7 @@ def view_downloads(
         name,
         key=key,
         report=lambda: view_report(seen, by),
+        has_charts=noted.has_charts,
         tables={**noted.tables, **({RUNS: lambda: rows_of(runs, about)} if runs else {})},
         runs=ended,
     )

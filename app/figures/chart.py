@@ -87,6 +87,7 @@ def _add_runs(drawn: go.Figure, readings: Sequence[FigureReading]) -> None:
             mode="lines+markers",
             line={"width": 1},
             marker={"size": 4},
+            name=f"run {run_id}",
             opacity=0.45,
             hovertemplate=f"run {run_id}: %{{y:,.4~r}} {{y unit}} at %{{x:.3g}}<extra></extra>",
             showlegend=False,

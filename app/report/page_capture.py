@@ -52,6 +52,11 @@ class Noted:
                 found[f"{each.title} ({alike + 1})" if alike else each.title] = each.made
         return found
 
+    @property
+    def has_charts(self) -> bool:
+        """Whether it has any chart."""
+        return any(isinstance(each, Chart) for each in self._held)
+
     def parts(self) -> list[Part]:
         """Return the report's parts, without tables that a chart already contains."""
         return [

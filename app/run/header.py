@@ -124,6 +124,7 @@ def _downloads(run: Run) -> None:
         f"run-{run.id}",
         key=f"run-{run.id}",
         report=lambda: run_report(run.id, by),
+        has_charts=True,
         tables={"Curves": curves, "Settings": settings_of(run)},
         runs=[] if run.active else [run.id],
     )

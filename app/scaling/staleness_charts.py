@@ -41,6 +41,8 @@ def against_expected(sizes: Mapping[str, Sequence[StalenessPoint]], runs: Mappin
         figure.add_scatter(
             x=[run.expected for run in own],
             y=[run.mean for run in own],
+            name=name or "measured",
+            meta={"as": "single runs", "runs": True},
             customdata=[run.run_id for run in own],
             mode="markers",
             marker={"symbol": f"{symbol}-open", "size": 6},
@@ -97,6 +99,7 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
         figure.add_scatter(
             x=[run.mean for run in there],
             y=[run.result for run in there],
+            meta={"runs": True},
             customdata=[[run.run_id, run.trainers] for run in there],
             name=name or "run",
             mode="markers",

@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.charts import plotly_figures
 from app.core.base_path import at
-from app.core.plotly_asset import CURVES_SCRIPTS, FIGURE_SCRIPTS, PLOTLY_URL
+from app.core.plotly_asset import CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS, PLOTLY_URL
 from app.core.static_files import static_text
 from app.report import page_capture
 
@@ -38,6 +38,13 @@ _figure = st.components.v2.component(
     html='<div class="pl-card"><div class="pl-figure"></div></div>',
     css=static_text("chart/chart.css", "plot/enlarged.css"),
     js=static_text(*FIGURE_SCRIPTS),
+    isolate_styles=False,
+)
+_pictures = st.components.v2.component(
+    "parallab_pictures",
+    html=static_text("chart/pictures.html"),
+    css=static_text("chart/pictures.css"),
+    js=static_text(*PICTURE_SCRIPTS),
     isolate_styles=False,
 )
 _log = st.components.v2.component(
@@ -223,6 +230,11 @@ def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
     """
     page_capture.legend(entries)
     _legend(key=key, data=list(entries))
+
+
+def pictures(key: str) -> None:
+    """Show a form that saves a chart of the page as SVG, PDF or PNG in a chosen size."""
+    _pictures(key=key)
 
 
 def log_view(run_id: int | None, sources: Sequence[str], *, active: bool) -> None:

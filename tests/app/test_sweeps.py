@@ -494,7 +494,7 @@ def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(
     assert "4 draws, seed 0" in shown
     sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
     figure, _ = chart(groups_of(sweep, runs, EXECUTION), EXECUTION, sweep, "Learning rate")
-    (measured,) = [trace for trace in figure.data if trace.name == "measured"]
+    (measured,) = [trace for trace in figure.data if trace.name == "measured" and trace.mode != "lines"][-1:]
     assert list(measured.x) == list(sweep.grid["learning_rate"])
     assert measured.mode == ("lines+markers" if len(over) == 1 else "markers")
     assert figure.layout.xaxis.type == "log"
@@ -512,7 +512,7 @@ def drawn(home: Home, sweep_id: int, name: str = EXECUTION) -> tuple[go.Figure, 
 
 
 def named(figure: go.Figure) -> dict[str, Any]:
-    return {trace.name: trace for trace in figure.data if trace.name}
+    return {trace.name: trace for trace in figure.data if trace.showlegend is None}
 
 
 def test_a_line_is_the_mean_over_seeds_with_its_runs_and_their_spread(home: Home) -> None:

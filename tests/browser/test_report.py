@@ -1,13 +1,16 @@
 """A report opens without a network and shows the store's numbers; a chart is saved as a picture and as its numbers."""
 
+import codecs
 import csv
 import io
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
 
 from app.run.report import run_report
 from engine.store import Reader, Store
@@ -118,19 +121,77 @@ def test_the_reports_of_all_views_show_offline_what_their_pages_show(lab: Lab, p
 def test_a_chart_is_saved_as_svg_png_and_csv(lab: Lab, run: int, page: Page) -> None:
     page.goto(f"{lab.address}/run?run={run}&smooth=0")
     panel = page.locator(".pl-panel").filter(has_text="Training loss")
-    panel.hover()
     saved = {}
     for title in ("Save as SVG", "Save as PNG", "Save data as CSV"):
-        with page.expect_download() as download:
-            panel.locator(f'[data-title="{title}"]').click()
-        saved[download.value.suggested_filename] = download.value.path().read_bytes()
-    assert set(saved) == {f"run-{run}-train-loss.{kind}" for kind in ("svg", "png", "csv")}
-    assert saved[f"run-{run}-train-loss.svg"].startswith(b"<svg") and saved[f"run-{run}-train-loss.png"].startswith(
-        b"\x89PNG"
-    )
-    rows = list(csv.reader(io.StringIO(saved[f"run-{run}-train-loss.csv"].decode())))
+        name, saved[title] = saved_by(page, panel, title)
+        assert name.startswith(f"run-{run}-train-loss.")
+    assert saved["Save as SVG"].startswith(b"<svg") and saved["Save as PNG"].startswith(b"\x89PNG")
+    rows = list(csv.reader(io.StringIO(saved["Save data as CSV"].decode("utf-8-sig"))))
     assert rows[0][0] == "series" and {row[0] for row in rows[1:]} == {"trainer1", "trainer2"}
     assert len(rows) == 201
+
+
+def saved_by(page: Page, panel: Locator, title: str) -> tuple[str, bytes]:
+    """Return the name and content of the file that a button of a chart's toolbar saves."""
+    panel.hover()
+    with page.expect_download() as download:
+        panel.locator(f'[data-title="{title}"]').click()
+    return download.value.suggested_filename, download.value.path().read_bytes()
+
+
+@pytest.mark.parametrize("name", ["groups", "sweep"])
+def test_the_numbers_of_a_chart_name_groups_and_runs_and_a_band_is_two_columns(lab: Lab, page: Page, name: str) -> None:
+    path = {"groups": views(lab)["groups"][0], "sweep": f"/sweep?sweep={lab.small.sweep}"}[name]
+    page.goto(f"{lab.address}{path}")
+    chart = page.locator(".pl-card").first
+    chart.locator(".scatterlayer path").first.wait_for()
+    settle(page)
+    _, data = saved_by(page, chart, "Save data as CSV")
+    assert data.startswith(codecs.BOM_UTF8)
+    rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"))))
+    assert {"low", "high", "run"} <= set(rows[0]) and not {"x", "y"} & set(rows[0]), "axes are named"
+    assert not [row["series"] for row in rows if re.search(r"^trace \d|outline|^$", row["series"])]
+    single = [row for row in rows if "single runs" in row["series"]]
+    assert single and all(row["run"].isdecimal() for row in single)
+    _, value = list(rows[0])[1:3]
+    means = [row for row in rows if row["low"]]
+    assert means and all(float(row["low"]) <= float(row[value]) <= float(row["high"]) for row in means)
+
+
+def test_pictures_of_a_size_stand_under_download(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/sweep?sweep={lab.small.sweep}")
+    page.locator(".pl-figure .scatterlayer path").first.wait_for()
+    page.get_by_role("button", name="Download", exact=True).click()
+    form = page.locator(".pl-pictures")
+    form.get_by_label("Width (px)").fill("640")
+    form.get_by_label("Height (px)").fill("360")
+    saved = {}
+    for kind in ("SVG", "PDF", "PNG"):
+        with page.expect_download() as download:
+            form.get_by_role("button", name=kind).click()
+        assert download.value.suggested_filename.endswith(f"-by-trainers.{kind.lower()}")
+        saved[kind] = download.value.path().read_bytes()
+    assert 'width="640" height="360"' in saved["SVG"].decode()[:300]
+    assert Image.open(io.BytesIO(saved["PNG"])).size == (640, 360)
+    assert b"/MediaBox [0 0 480 270]" in saved["PDF"], "in points"
+    picture = pdf_picture(saved["PDF"])
+    assert picture.size == (4 * 640, 4 * 360) and len(picture.resize((64, 36)).getcolors()) > 3
+    form.get_by_label("Width (px)").fill("5")
+    form.get_by_role("button", name="SVG").click()
+    assert not form.get_by_label("Width (px)").evaluate("field => field.validity.valid"), "the browser says why"
+
+
+def pdf_picture(pdf: bytes) -> Image.Image:
+    """Return the picture of our PDFs, found by the table of its objects."""
+    table = int(re.findall(rb"startxref\n(\d+)\n", pdf)[0])
+    places = [int(place) for place in re.findall(rb"(\d{10}) 00000 n", pdf[table:])]
+    assert pdf[table:].startswith(b"xref") and len(places) == 5
+    assert all(pdf[place:].startswith(b"%d 0 obj" % number) for number, place in enumerate(places, 1))
+    head, _, rest = pdf[places[-1] :].partition(b"stream\n")
+    width, height, length = (
+        int(found) for found in re.search(rb"/Width (\d+) /Height (\d+).*/Length (\d+)", head).groups()
+    )  # type: ignore[union-attr]
+    return Image.frombytes("RGB", (width, height), zlib.decompress(rest[:length]))
 
 
 def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(

@@ -12,6 +12,7 @@ function bandPicture(metric, band, goal, data, theme) {
     { ...edge, y: band.lows },
     { ...edge, y: band.highs, fill: "tonexty", fillcolor: mixed(theme.ground, colour, 0.22) },
     { type: "scatter", x, y: band.means, mode: band.width > 1 ? "lines" : "markers", name: `Episodes, ${each}`, line: { color: colour, width: 1.2 }, marker: { color: colour, size: 5 },
+      meta: { like_y: [1, 2] },
       customdata: band.means.map((_, bin) => [band.counts[bin], band.lows[bin], band.highs[bin]]),
       hovertemplate: "%{y:,.5~r} (%{customdata[1]:,.5~r} to %{customdata[2]:,.5~r})<extra>mean of %{customdata[0]:,d}</extra>" },
     { type: "scatter", x, y: band.running, mode: "lines", name: `Running mean of ${RUNNING}`, line: { color: second, width: 2.4 }, hovertemplate: `%{y:,.5~r}<extra>mean of the last ${RUNNING}</extra>` },

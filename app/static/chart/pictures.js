@@ -1,0 +1,32 @@
+// Saves a chart of the page as a picture of a chosen size.
+
+const LEAST = 100, MOST = 4000; // px
+const LIST = ".pl-figure, .pl-plot";
+
+export default function ({ parentElement }) {
+  const form = parentElement.querySelector(".pl-pictures");
+  const [chart, ...sizes] = form.querySelectorAll("select, input");
+  const note = form.querySelector("p");
+  const refresh = () => {
+    const found = [...document.querySelectorAll(LIST)].filter((node) => node._fullData && node.checkVisibility());
+    const names = found.map((node) => (node.getAttribute("aria-label") ?? node.dataset.file).split("; ")[0]);
+    if (names.join("\n") !== form.names) chart.replaceChildren(...names.map((name, index) => new Option(name, index)));
+    form.names = names.join("\n");
+    form.charts = found;
+    form.querySelectorAll("select, input, button").forEach((each) => (each.disabled = !found.length));
+    note.textContent = found.length ? "" : "No chart is shown.";
+  };
+  form.onsubmit = async (event) => {
+    event.preventDefault();
+    refresh();
+    const plot = form.charts[chart.value];
+    const [width, height] = sizes.map((size) => Number(size.value));
+    if (!plot) return;
+    note.textContent = "";
+    await savePicture(plot, event.submitter.value, { width, height }).catch((error) => (note.textContent = `The picture could not be made: ${error.message}`));
+  };
+  for (const size of sizes) Object.assign(size, { min: LEAST, max: MOST });
+  refresh();
+  const again = setInterval(refresh, 1000); // charts are drawn after the page
+  return newestCleanup(parentElement, () => clearInterval(again));
+}
