@@ -75,7 +75,7 @@ async def page_html(request: Request) -> Response:
     return HTMLResponse(_html(base()), headers={"cache-control": "no-cache"})
 
 
-HEADER_SCRIPTS = ("header/tools.js", "header/times.js", "header/palette.js", "header/glossary.js")
+HEADER_SCRIPTS = ("plot/enlarge.js", "header/tools.js", "header/times.js", "header/palette.js", "header/glossary.js")
 
 
 @cache
@@ -96,5 +96,5 @@ def _html(path: str, instead: str = "") -> str:
     page = page.replace("<head>", f"<head>\n    {head}", 1).replace("<body>", f"<body>\n{tools}", 1)
     # Streamlit adds its own styles to the head, and of equal selectors the last one counts. Ours apply from the first
     # paint on, so that nothing moves later.
-    styles = f"<style>{static_text('page/console.css')}</style>"
+    styles = f"<style>{static_text('page/console.css', 'plot/enlarged.css')}</style>"
     return page.replace("</body>", f"{dialogs}{scripts}{styles}</body>", 1)

@@ -31,6 +31,12 @@
   );
   if (/Mac|iPhone|iPad/.test(navigator.platform)) document.querySelectorAll(".pl-ctrl").forEach((key) => (key.textContent = "⌘"));
 
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.("[data-present]");
+    const box = button?.closest("[data-slot], .pl-flow, .pl-timeline");
+    if (box) box.shrink ? box.shrink() : present(box, box, box.querySelector("figcaption") ? "" : button.dataset.present, () => {});
+  });
+
   // Streamlit opens every link of a text in a new tab; one to our documentation stays in this one.
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[target=_blank]");

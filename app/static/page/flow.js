@@ -83,4 +83,6 @@ export default function ({ data, parentElement }) {
     list.appendChild(document.createElement("dt")).textContent = who;
     list.appendChild(document.createElement("dd")).textContent = what;
   }
+  const button = holder.appendChild(document.createElement("button"));
+  Object.assign(button, { type: "button" }).dataset.present = "How the processes exchange messages";
 }

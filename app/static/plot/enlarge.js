@@ -1,33 +1,38 @@
-// Present mode: the box of a chart, with its title, fills the window until Escape.
+// Present mode: a box with its title fills the window until Escape. Charts have it in their toolbar; any other box has a
+// button with `data-present`, its title, which header/tools.js listens to.
 
 const BOXES = ".pl-panel, .pl-card, section";
 
 function togglePresent(node) {
-  return node.shrink ? node.shrink() : enlarge(node);
+  if (node.shrink) return node.shrink();
+  const box = node.closest(BOXES);
+  const title = box.querySelector("h2, h3") ? "" : node.getAttribute("aria-label");
+  return present(node, box, title, async (isOn) => {
+    node.presented = isOn;
+    if (node.isConnected) await redraw(node);
+  });
 }
 
-// In the browser's top layer, so that nothing of the page covers it and the chart's node stays where it is.
-async function enlarge(node) {
-  const box = node.closest(BOXES);
-  const of = document.createElement("p"); // what the page is about, such as its run
-  of.textContent = document.querySelector("h1")?.textContent ?? "";
-  of.className = "pl-of";
-  const added = [of];
-  if (!box.querySelector("h2, h3")) added.push(Object.assign(document.createElement("h2"), { textContent: node.getAttribute("aria-label") }));
+// In the browser's top layer, so that nothing of the page covers it and the node stays where it is; `change` is called at both ends.
+async function present(node, box, title, change) {
+  const of = document.querySelector("h1")?.textContent ?? ""; // what the page is about, such as its run
+  const added = [Object.assign(document.createElement("p"), { className: "pl-of", textContent: of })];
+  if (title) added.push(Object.assign(document.createElement("h2"), { textContent: title }));
   box.prepend(...added);
+  const kept = new MutationObserver(() => added[0].isConnected || box.prepend(...added)); // the content of a slot is replaced
+  kept.observe(box, { childList: true });
   box.classList.add("pl-present");
-  node.presented = true;
   box.setAttribute("popover", "manual");
   box.showPopover();
   const leave = new AbortController();
   node.shrink = async () => {
     node.shrink = undefined;
     leave.abort();
-    node.presented = false;
+    kept.disconnect();
     box.removeAttribute("popover");
     box.classList.remove("pl-present");
     added.forEach((each) => each.remove());
-    if (node.isConnected) await redraw(node);
+    await change(false);
   };
   const escape = (event) => {
     if (event.key !== "Escape") return;
@@ -35,5 +40,5 @@ async function enlarge(node) {
     node.shrink?.();
   };
   document.addEventListener("keydown", escape, { capture: true, signal: leave.signal });
-  await redraw(node);
+  await change(true);
 }

@@ -29,7 +29,6 @@ function viewOf(picture, width) {
 function draw(svg, picture, view, { colours, ground, path }) {
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${view.width} ${view.height}`);
-  svg.setAttribute("height", view.height);
   const { x, left, width } = view;
   const inside = (us) => Math.min(Math.max(x(us), left), width);
   gaps(svg, picture, view, inside);

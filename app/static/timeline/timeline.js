@@ -39,14 +39,15 @@ function build(root) {
       <button data-do="reset">A few steps</button>
       <label><input type="checkbox" data-do="path"> Critical path</label>
       <span class="span"></span>
+      <button type="button" data-present="Timeline"></button>
     </div>
     <svg tabindex="0" role="img" aria-label="Timeline"></svg>
     <ul class="legend"></ul><p class="note" role="status"></p><ul class="said"></ul>
     <details hidden><summary>As a table</summary><table></table></details><div class="hover" hidden></div>`;
   const find = (selector) => root.querySelector(selector);
-  const own = { root, svg: find("svg"), hover: find(".hover"), legend: find(".legend"), note: find(".note"), said: find(".said"), table: find("table"), select: find("select"), span: find(".span"), path: find("[data-do=path]"), stretch: null };
+  const own = { root, svg: find("svg"), hover: find(".hover"), legend: find(".legend"), note: find(".note"), said: find(".said"), table: find("table"), select: find("select"), span: find(".span"), path: find("[data-do=path]"), stretch: null, scale: 1 };
   const { svg } = own;
-  root.querySelectorAll("button").forEach((button) => button.addEventListener("click", () => act(own, button.dataset.do)));
+  root.querySelectorAll("button[data-do]").forEach((button) => button.addEventListener("click", () => act(own, button.dataset.do)));
   own.path.addEventListener("change", () => render(own));
   own.select.addEventListener("change", () => {
     const [begin, end] = (own.select.value === "all" ? own.picture.all : own.picture.windows[own.select.value]) ?? [];
@@ -76,7 +77,8 @@ function build(root) {
   return own;
 }
 
-const inSvg = (own, event) => event.clientX - own.svg.getBoundingClientRect().left;
+const PRESENTED = 1.6; // how much larger a presented timeline is drawn
+const inSvg = (own, event) => (event.clientX - own.svg.getBoundingClientRect().left) / own.scale;
 
 function act(own, what) {
   if (!own.picture) return;
@@ -129,12 +131,14 @@ async function load(own) {
 }
 
 function render(own) {
-  const { picture, root } = own, width = root.clientWidth;
+  const { picture, root } = own, width = own.svg.clientWidth;
   if (!picture || !width || own.drag) return;
   const theme = themeOf(root);
   own.table.parentElement.hidden = false;
-  own.view = viewOf(picture, width);
+  own.scale = root.classList.contains("pl-present") ? PRESENTED : 1;
+  own.view = viewOf(picture, width / own.scale);
   draw(own.svg, picture, own.view, { colours: theme.colours, ground: theme.ground, path: own.path.checked });
+  own.svg.setAttribute("height", own.view.height * own.scale);
   const many = picture.rectangles.reduce((sum, [, , , , , count]) => sum + count, 0);
   own.svg.setAttribute("aria-label", `Timeline of ${picture.rows.length} lanes from ${inWords(picture.begin)} to ${inWords(picture.end)}: ${many} operations, ${picture.message_count ?? "many"} messages`);
   own.span.textContent = `${inWords(picture.begin, 5)} to ${inWords(picture.end, 5)}`;

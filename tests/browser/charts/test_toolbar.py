@@ -16,6 +16,7 @@ from tests.browser.conftest import Lab
 from tests.browser.places import settle
 from tests.browser.test_live import drawn, path_of, points, pytestmark, run, store
 from tests.labs import basic
+from tests.labs.traced import add_trace
 from tests.waiting import wait_until
 
 __all__ = ["pytestmark", "run", "store"]
@@ -98,6 +99,28 @@ def test_a_presented_figure_names_its_lines_and_ends_by_the_same_button(lab: Lab
     wait_until(lambda: plot.evaluate(SHOWN) == shown, "the chart fills the window")
     press(plot, "Present")
     wait_until(lambda: plot.evaluate(SHOWN) == before, "the chart is on the page as before")
+
+
+def test_the_message_flow_the_rank_activity_and_the_timeline_are_presented_too(
+    lab: Lab, page: Page, store: Store
+) -> None:
+    traced = basic.add(store, "Ada")
+    basic.drive(store, lab.home, traced, "finished")
+    add_trace(store, traced)
+    for path, box in (
+        ("launch?experiment=hogwild", ".pl-flow"),
+        (f"run?run={traced}", "[data-slot=strip]"),
+        (f"run?run={traced}&section=Timeline", ".pl-timeline"),
+    ):
+        page.goto(f"{lab.address}/{path}")
+        shown = page.locator(box)
+        size = "box => [box.clientWidth, box.clientHeight].join() === [innerWidth, innerHeight].join()"
+        shown.get_by_role("button", name="Present").click()
+        wait_until(lambda: shown.evaluate(size), f"{box} fills the window")  # noqa: B023
+        expect(shown.get_by_role("button", name="Close")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(shown.get_by_role("button", name="Present")).to_be_visible()
+        assert not shown.evaluate(size)
 
 
 def test_the_log_axis_of_a_live_chart_is_kept_by_new_points_and_another_x_axis(
