@@ -16,10 +16,11 @@ from app.compare.groups import binned, explained, lines_of, missing_bands
 from app.compare.session_state import key_of, one_of, several_of
 from app.compare.tab_widgets import Compared, log_toggle, show_omitted, table_of
 from app.links.compare import CompareView
-from app.report import page_capture
+from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import metric_names
+from engine.home import Home
 from engine.metrics import metric
 from engine.registry import experiment_title
 from engine.store import Reader
@@ -68,7 +69,26 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
     if said := " ".join(_of_all(found, drawn, charts)):
         st.caption(as_text(said))
         page_capture.words([said])
+    page_capture.others(lambda: _other_metrics(found, drawn, [name for name in known if name not in shown]))
     return view
+
+
+def _other_metrics(found: Compared, view: CompareView, names: Sequence[str]) -> Iterator[Chart]:
+    """Yield the charts of metrics for the report."""
+    with Reader.open(Home.find()) as reader:
+        for name in names:
+            chart = _drawn(reader, found, view, name)
+            if chart.runs:
+                figure = curve_charts.dress(chart.picture, name, view.x, chart.log, "")
+                title = f"{metric(name).label} by {_axis_label(view.x).lower()}"
+                colours = chart.picture.colours
+                yield Chart(title, figure, chart.sentence, colours=colours, height=curve_charts.HEIGHT_PX)
+
+
+def _drawn(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:
+    """Return a metric as drawn, with the logarithmic axes that it can have."""
+    chart = _grouped(reader, found, view, name) if found.groups else _single(reader, found, view, name)
+    return replace(chart, log="".join(letter for letter in view.log if chart.picture.is_positive(letter)))
 
 
 def _of_all(found: Compared, view: CompareView, charts: Sequence[_Chart]) -> Iterator[str]:
@@ -112,12 +132,11 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
     """Show one metric with its notes and table."""
     known, along = metric(name), _axis_label(view.x).lower()
     st.markdown(f"**{as_text(known.label)}**", help=known.help or None)
-    chart = _grouped(reader, found, view, name) if found.groups else _single(reader, found, view, name)
+    chart = _drawn(reader, found, view, name)
     if not chart.runs:
         st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
         return chart
-    log = "".join(letter for letter in view.log if chart.picture.is_positive(letter))
-    figure = curve_charts.dress(chart.picture, name, view.x, log, f"{view.x} {log}")
+    figure = curve_charts.dress(chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}")
     zoom = (
         compare_zoom.address(
             replace(view, runs=tuple(run.id for run in found.runs), filter="", group=found.fields), name
@@ -130,7 +149,7 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         f"compare-{name}", figure, alt=alt, height=curve_charts.HEIGHT_PX, colours=chart.picture.colours, zoom=zoom
     )
     said = [chart.sentence]
-    if "y" in view.log and "y" not in log:
+    if "y" in view.log and "y" not in chart.log:
         said.append("No value is above 0: the y-axis is linear.")
     if gaps := sum(
         each.nonfinite for of_run in curve_points.recorded(reader, found.runs, name).values() for each in of_run
@@ -144,7 +163,7 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
         page_capture.words(said)
     show_omitted(found, [run.id for run in found.runs if run.id not in chart.runs], f"{known.label} by {along}")
     table_of(name, chart.frame, f"{known.label} against {along}")
-    return replace(chart, has_more=bool(zoom), log=log)
+    return replace(chart, has_more=bool(zoom))
 
 
 def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _Chart:

@@ -36,7 +36,7 @@ def download(
     """
     with st.popover("Download", help="Download the content of this page.", key=f"download-{key}"):
         if report:
-            st.caption("Whole view as an offline page")
+            st.caption("Whole view as an offline page, with all metrics")
             _button("Report (HTML)", report, f"{name}.html", "text/html", f"{key}-report")
         if has_charts:
             st.caption("A chart as a picture")

@@ -37,10 +37,15 @@ class Noted:
 
     def __init__(self) -> None:
         self._held: list[Part | _Rows] = []
+        self._later: list[Callable[[], Iterable[Part]]] = []
 
     def hold(self, part: Part | _Rows) -> None:
         """Append a part."""
         self._held.append(part)
+
+    def hold_later(self, parts: Callable[[], Iterable[Part]]) -> None:
+        """Append parts that only the report has, made when it is."""
+        self._later.append(parts)
 
     @property
     def tables(self) -> dict[str, Callable[[], Table]]:
@@ -59,11 +64,13 @@ class Noted:
 
     def parts(self) -> list[Part]:
         """Return the report's parts, without tables that a chart already contains."""
-        return [
+        shown = [
             _grid(each) if isinstance(each, _Rows) else each
             for each in self._held
             if not (isinstance(each, _Rows) and each.charted)
         ]
+        later = [part for parts in self._later for part in parts()]
+        return [*shown, *([Heading("Other metrics"), *later] if later else [])]
 
 
 def _grid(rows: _Rows) -> Grid:
@@ -106,6 +113,12 @@ def table(
     keep its name.
     """
     _hold(_Rows(title, (lambda: made) if isinstance(made, Table | pd.DataFrame) else made, charted, heading))
+
+
+def others(parts: Callable[[], Iterable[Part]]) -> None:
+    """Record how the charts of the metrics that are not shown are made, for the report alone."""
+    if (here := _here.get()) is not None:
+        here.hold_later(parts)
 
 
 def words(sentences: Iterable[str]) -> None:

@@ -1,7 +1,9 @@
 """The chart of a sweep with its metric selector, and the table below."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts.sweep_charts import HEIGHT_PX, chart
@@ -22,7 +24,7 @@ from app.charts.sweep_data import (
     statistic_of,
 )
 from app.links import address
-from app.report import page_capture
+from app.report import Chart, Grid, page_capture
 from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
@@ -32,6 +34,7 @@ from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
+from engine.home import Home
 from engine.metrics import is_rate, metric
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow
@@ -51,23 +54,62 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     if written := by_label.get(st.query_params.get("number", "")):
         st.query_params["number"] = written  # links of earlier versions have the label
     name = st.selectbox("Metric", choices, format_func=_label, width=320, **address.kept("number", default, choices))
+    page_capture.others(lambda: _other_metrics(sweep, runs, [one for one in choices if one != name], with_disturbed))
+    drawn = _drawn(sweep, runs, name, reader, with_disturbed=with_disturbed)
+    if drawn is None:
+        st.write("Points appear as runs finish." if sweep.active else "Nothing to plot: no run of this sweep finished.")
+        return
+    components.figure(
+        f"sweep-{sweep.id}-{name}", drawn.picture, alt=drawn.title, height=HEIGHT_PX, colours=drawn.colours
+    )
+    for sentence in drawn.sentences:
+        st.caption(as_text(sentence))
+    page_capture.words(drawn.sentences)
+    if drawn.rows is None:
+        return
+    by_rank = name in _rank_metrics(sweep)
+    titles = {field: label(field) for field in sweep.fields} | {RANK: "Rank"}
+    headings = [titles.get(column, column) for column in drawn.rows.columns]
+    st.html(_table(drawn.rows, headings, name, len(sweep.fields) + by_rank))
+    page_capture.table(metric(name).label, drawn.rows, heading=lambda column: titles.get(column, column))
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One metric of a sweep as drawn."""
+
+    picture: go.Figure
+    colours: Sequence[int]
+    title: str
+    sentences: Sequence[str]
+    rows: Table | None
+    """None without a point that counts."""
+
+
+def _other_metrics(
+    sweep: Sweep, runs: Sequence[RunRow], names: Sequence[str], with_disturbed: bool
+) -> Iterator[Chart | Grid]:
+    """Yield the charts and tables of metrics for the report."""
+    with Reader.open(Home.find()) as reader:
+        for name in names:
+            if drawn := _drawn(sweep, runs, name, reader, with_disturbed=with_disturbed):
+                caption = " ".join(drawn.sentences)
+                yield Chart(drawn.title, drawn.picture, caption, colours=drawn.colours, height=HEIGHT_PX)
+                if drawn.rows:
+                    yield Grid(metric(name).label, drawn.rows)
+
+
+def _drawn(sweep: Sweep, runs: Sequence[RunRow], name: str, reader: Reader, *, with_disturbed: bool) -> _Drawn | None:
+    """Return a metric as drawn; None without any point."""
     by_rank = name in _rank_metrics(sweep)
     crosses = disturbed_of(sweep, runs, name) if not with_disturbed else []
     apart = {point.run_id for point in crosses}
     every, runs = runs, [run for run in runs if run.id not in apart]
     groups = rank_groups_of(sweep, runs, name, reader) if by_rank else groups_of(sweep, runs, name)
     if not groups and not crosses:
-        st.write("Points appear as runs finish." if sweep.active else "Nothing to plot: no run of this sweep finished.")
-        return
+        return None
     lines, lacking = references(sweep, runs, name, reader)
     picture, colours = chart(groups, name, sweep, _axis_title(sweep), lines, crosses)
-    components.figure(
-        f"sweep-{sweep.id}-{name}",
-        picture,
-        alt=f"{metric(name).label} by {lower_title(sweep.fields[0])}",
-        height=HEIGHT_PX,
-        colours=colours,
-    )
     basis = (
         "the highest value in a run, per rank"
         if by_rank
@@ -82,15 +124,9 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
             "Crosses are single runs. All were disturbed, so there is no table: turn on Include disturbed runs, or "
             "press Measure again."
         )
-    for sentence in sentences:
-        st.caption(as_text(sentence))
-    page_capture.words(sentences)
-    if not groups:
-        return
-    rows = _rows(sweep, every, groups, name, lines, by_rank)
-    titles = {field: label(field) for field in sweep.fields} | {RANK: "Rank"}
-    st.html(_table(rows, [titles.get(column, column) for column in rows.columns], name, len(sweep.fields) + by_rank))
-    page_capture.table(metric(name).label, rows, heading=lambda column: titles.get(column, column))
+    rows = _rows(sweep, every, groups, name, lines, by_rank) if groups else None
+    title = f"{metric(name).label} by {lower_title(sweep.fields[0])}"
+    return _Drawn(picture, colours, title, sentences, rows)
 
 
 def _captions(

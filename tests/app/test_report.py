@@ -169,8 +169,18 @@ WAYS = ("g", ".3g", ".2g", ".0f", ".0%", ".1%")
 
 
 def report_of(offered: Offered) -> bytes:
+    """Return the report that a page offers, whose charts name all they hold: a file of their numbers names it too."""
     (name,) = [name for name in offered if name.endswith(".html")]
-    return offered[name]()
+    report = offered[name]()
+    for chart in charts_of(report):
+        traces = [trace for trace in chart["figure"]["data"] if (trace.get("line") or {}).get("width") != 0]
+        assert all(trace.get("name") or "z" in trace for trace in traces), chart["name"]
+    return report
+
+
+def charts_of(report: bytes) -> list[Any]:
+    """Return the charts of a report, those of the metrics on the page first."""
+    return [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
 
 
 @pytest.mark.parametrize("view", ["Scaling", "Time breakdown"])
@@ -329,8 +339,7 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
         "Settings that differ"
     ][0]
     assert '<th scope="col">Trainers</th>' in text and "Batch size" in text
-    charts = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]
-    assert len(charts) == {"curves": 2, "differences": 0}.get(tab, 1)
+    assert len(charts_of(report)) == {"curves": 2, "differences": 0}.get(tab, 1)
     if tab == "curves":
         losses = [series for series in reader.curves.series(4, ["train/loss"]) if series.ids]
         table = list(
@@ -354,6 +363,37 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
             else shown(test, "Config of the runs")
         )
         assert not numbers - written(report)
+
+
+@pytest.mark.parametrize(
+    ("view", "query", "shown", "others"),
+    [
+        (
+            "compare",
+            {"runs": "1-6", "metrics": ACCURACY},
+            "Test accuracy by passes, 6 runs",
+            {"Training loss by passes"},
+        ),
+        (
+            "sweep",
+            {"sweep": "1", "number": "perf/execution_time_s"},
+            "Execution time by trainers",
+            {"Test accuracy by trainers"},
+        ),
+    ],
+)
+def test_a_report_holds_the_metrics_that_the_page_does_not_show(
+    home: Home, offered: Offered, view: str, query: dict[str, str], shown: str, others: set[str]
+) -> None:
+    if view == "compare":
+        compare.fill(home)
+    else:
+        hogwild(home, {"trainers": [1, 2]})
+    page(view, **query)
+    report = report_of(offered)
+    first, *more = [chart["name"] for chart in charts_of(report)]
+    assert first == shown and others <= set(more)
+    assert unescape(report.decode()).index("Other metrics") > 0
 
 
 def test_a_long_curve_leaves_as_it_is_drawn_and_the_report_says_so(home: Home, offered: Offered, store: Store) -> None:
