@@ -86,6 +86,9 @@ def read_column(text: str, names: Names) -> Column:
     """Parse a column; raises FilterError."""
     if found := _AT_STEP.fullmatch(text):
         field = read_field(found[1], names)
+        of_name = names.metric(field.name)
+        if field.source == "config" and isinstance(of_name, Field):
+            field = of_name
         if field.source != "metric":
             raise FilterError(
                 f"Only metrics have a value at a step; {field.written} is not a metric. Write it without @{found[2]}.",

@@ -367,6 +367,7 @@ def test_the_name_of_a_metric_without_a_slash_needs_no_quotes_unless_a_setting_h
         assert source in {
             side.source for side in (found.field, found.value) if isinstance(side, Field) and side.name == "mode"
         }  # type: ignore[union-attr]
+    assert read_column("mode@7", names).field == Field("metric", "mode", "number")
     with pytest.raises(FilterError, match="mode is a text"):
         read_filter("mode < 1")
     with pytest.raises(FilterError, match=r"Metric values are \.last, \.best"):
