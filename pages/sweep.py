@@ -15,10 +15,11 @@ from app.sweep.export import download_button, sweep_facts
 from app.sweep.header import entry, heading
 from app.sweep.matrix import matrix
 from app.ui import components, widgets
-from app.ui.html import breadcrumb, duel_link, link
+from app.ui.html import as_text, breadcrumb, duel_link, link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
+from engine.analysis.scaling.answers import answer
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.sweep_cells import measured
@@ -55,7 +56,7 @@ def page(sweep_id: int) -> None:
                 or VIEWS[0]
             )
             leaving = st.container(width="content")
-        every = runs
+        above, every = st.container(), runs
         runs = measured(sweep, runs)
         with page_capture.keeping() as shown:
             page_capture.facts("Sweep", sweep_facts(sweep, runs))
@@ -63,6 +64,9 @@ def page(sweep_id: int) -> None:
             show_unequal_work(counted(groups), reader)
             show_not_learned(counted(groups))
             whole = view != VIEWS[3] and disturbed_choice(groups, reader)
+            if said := answer(sweep, every, reader, with_disturbed=whole):
+                above.markdown(f"**{as_text(said)}**")
+                page_capture.words([said])
             found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""
             if view == VIEWS[0]:
                 statistic: Statistic = "mean" if sweep.timing is None else "median"

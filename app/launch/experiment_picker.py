@@ -222,7 +222,7 @@ def _start_ready(name: str, ready: ReadySweep) -> None:
     choose(name, ready.preset)
     found = experiment(name)
     config_form.fill(found, ready.changes)
-    sweep_form.start(found, ready)
+    sweep_form.start(found, ready.over, ready.seeds, is_timed=ready.is_timed, equal_work=ready.equal_work)
 
 
 def _preset_changed(name: str) -> None:
@@ -244,8 +244,7 @@ def _take(wish: Wish) -> None:
     if wish.target is not None:
         st.session_state[TARGET], st.session_state[NODES] = wish.target, wish.nodes
     if wish.sweep:
-        over = {wish.sweep: usual_values(found.config, wish.sweep, values)}
-        sweep_form.start(found, ReadySweep("", preset or "", over))
+        sweep_form.start(found, {wish.sweep: usual_values(found.config, wish.sweep, values)})
 
 
 def _starting_values(found: Experiment, preset: str | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from app.ui.config_form import help_of, label_of
 from app.ui.html import as_text
 from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError
-from engine.experiment.definition import Experiment, ReadySweep
+from engine.experiment.definition import Experiment
 from engine.store.sweeps.sweeps import FEWEST_TIMED, SEED, Timing
 from engine.sweep.plan import Plan, plan
 from engine.sweep.random_search import Draw, usual_range
@@ -92,18 +92,20 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
     return draft
 
 
-def start(found: Experiment, ready: ReadySweep) -> None:
-    """Switch the fold on and fill it with a ready-made sweep."""
-    fields = list(ready.over)
+def start(
+    found: Experiment, over: Mapping[str, str], seeds: int = 3, *, is_timed: bool = False, equal_work: bool = False
+) -> None:
+    """Switch the fold on and fill it."""
+    fields = list(over)
     filled = {
         f"sweep.on.{found.name}": True,
         f"sweep.kind.{found.name}": GRID,
         f"sweep.first.{found.name}": fields[0],
         f"sweep.second.{found.name}": fields[1] if len(fields) > 1 else NOTHING,
-        f"sweep.seeds.{found.name}": ready.seeds,
-        f"sweep.purpose.{found.name}": TIMING if ready.is_timed else LEARNING,
-        f"sweep.equal.{found.name}": ready.equal_work,
-        **{f"sweep.values.{found.name}.{field}": text for field, text in ready.over.items()},
+        f"sweep.seeds.{found.name}": seeds,
+        f"sweep.purpose.{found.name}": TIMING if is_timed else LEARNING,
+        f"sweep.equal.{found.name}": equal_work,
+        **{f"sweep.values.{found.name}.{field}": text for field, text in over.items()},
     }
     for key, value in filled.items():
         st.session_state[key] = value

@@ -15,6 +15,10 @@ from engine.experiment.result import ACCURACY, Result
 from engine.experiment.work import Work
 from engine.metrics import LAST_EPISODES
 
+Answer = Literal["sweet spot", "scaling", "contest", "staleness"]
+"""What a ready-made sweep answers: which value of a setting takes least time, how work per second grows with a count,
+which value of its first setting does most work per second, whether stale gradients cost accuracy.
+"""
 MessagePattern = Literal[
     "batched server",
     "asynchronous server",
@@ -57,6 +61,8 @@ class ReadySweep:
     preset: str
     over: Mapping[str, str]
     """Values of one or two fields, as they are typed into the form: `{"splits": "1, 2, 4, 8"}`."""
+    answer: Answer
+    """The kind of its answer (engine/analysis/scaling/answers.py)."""
     seeds: int = 3
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the preset's."""

@@ -82,7 +82,9 @@ EXPERIMENT = Experiment(
     sentence=("A server applies every trainer's gradient as soon as it arrives, however stale it is."),
     config=AsyncSgdConfig,
     ready_sweeps=(
-        ReadySweep("Does staleness hurt?", "quick", {"trainers": "1, 2, 4", "rule": "plain, staleness_scaled"}),
+        ReadySweep(
+            "Does staleness hurt?", "quick", {"trainers": "1, 2, 4", "rule": "plain, staleness_scaled"}, "staleness"
+        ),
     ),
     presets={
         "published": Preset(

@@ -176,7 +176,11 @@ EXPERIMENT = Experiment(
     config=BatchedReinforceConfig,
     ready_sweeps=(
         ReadySweep(
-            "Batching against per call", "quick", {"mode": "batched, per_call", "observers": "1, 4"}, is_timed=True
+            "Batching against per call",
+            "quick",
+            {"mode": "batched, per_call", "observers": "1, 4"},
+            "contest",
+            is_timed=True,
         ),
     ),
     presets={

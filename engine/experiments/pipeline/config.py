@@ -287,7 +287,9 @@ EXPERIMENT = Experiment(
         "One net is divided into stages, one process each; batches are split into micro-batches so that stages overlap."
     ),
     config=PipelineConfig,
-    ready_sweeps=(ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, is_timed=True),),
+    ready_sweeps=(
+        ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, "sweet spot", is_timed=True),
+    ),
     presets={
         "published": Preset(
             (

@@ -1,0 +1,262 @@
+"""The answer of a ready-made sweep to its own question, from recorded times, phases, bubbles and staleness, or why
+there is none. Torch-free.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+
+from engine.analysis.chance_level import not_learned
+from engine.analysis.run_values import lower_title
+from engine.analysis.scaling.scaling_data import by_values, count_in_words, study
+from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, sizes, why_no_fit
+from engine.analysis.scaling.staleness import HISTOGRAM, price, stale_runs
+from engine.analysis.scaling.targets import time_text
+from engine.analysis.scaling.time_difference import (
+    COMMUNICATED,
+    COMPUTED,
+    WAITED,
+    TimeSpent,
+    explaining,
+    is_work_unequal,
+    not_comparable,
+    ratio,
+    time_spent,
+)
+from engine.analysis.statistics.intervals import Interval
+from engine.analysis.sweep_cells import measured
+from engine.config_values import value_in_words
+from engine.experiment.definition import Answer, ReadySweep
+from engine.metrics import metric, unit_of_difference
+from engine.registry import known_experiment
+from engine.store import Reader, Sweep
+from engine.store.records import RunRow, is_complete
+
+BUBBLES = "perf/bubble_share"
+NEAR = 0.05
+"""Share of the time below which waiting and communication are not mentioned."""
+
+
+class NoAnswer(Exception):
+    """Why a sweep does not answer its question, in words after a colon."""
+
+
+def question(sweep: Sweep) -> ReadySweep | None:
+    """Return the ready-made sweep whose settings a sweep varies, with any values; None without one."""
+    known = known_experiment(sweep.experiment)
+    ready = known.ready_sweeps if known and not sweep.draw else ()
+    return next((one for one in ready if set(one.over) == set(sweep.fields)), None)
+
+
+def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
+    """Return the answer as a sentence, or that there is none and why; empty for a sweep without a question. Disturbed
+    runs count only `with_disturbed`, or where the answer does not depend on time.
+    """
+    ready = question(sweep)
+    if ready is None:
+        return ""
+    every = measured(sweep, runs)
+    counted = [run for run in every if is_complete(run) and (with_disturbed or not run.disturbed or not ready.is_timed)]
+    wanted, groups = (by_values(sweep.fields, some) for some in (every, counted))
+    missing = [name for name in wanted if name not in groups]
+    undisturbed = " undisturbed" if ready.is_timed and any(run.disturbed for run in every) else ""
+    try:
+        if len(groups) < 2:
+            has = "has" if len(groups) == 1 else "have"
+            raise NoAnswer(f"{len(groups)} of {len(wanted)} combinations {has} a complete{undisturbed} run")
+        said = _ANSWERS[ready.answer](ready, sweep, counted, reader)
+    except NoAnswer as why:
+        return f'No answer{" yet" if sweep.active else ""} to "{ready.question}": {why}.'
+    if missing:
+        said += f" Without a complete{undisturbed} run{' yet' if sweep.active else ''}: {', '.join(missing)}."
+    if max(map(len, groups.values())) == 1:
+        said += " One run each: their spread is unknown."
+    return said
+
+
+def _times(sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> dict[str, TimeSpent]:
+    """Return what the runs of each combination did; raises NoAnswer where times do not compare."""
+    ids = [run.id for run in runs]
+    around, phases = reader.studies.surroundings(ids), reader.studies.phases_of(ids)
+    if obstacle := not_comparable(runs, around):
+        raise NoAnswer(obstacle.removesuffix("."))
+    groups = by_values(sweep.fields, runs)
+    return {each.name: each for each in time_spent(groups, around, phases, by_median=sweep.timing is not None)}
+
+
+def _sweet_spot(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> str:
+    """Return the value with the shortest time, those without a clear difference from it, and why the next lower and
+    higher value are slower.
+    """
+    field, spent = sweep.fields[0], _times(sweep, runs, reader)
+    ordered = sorted(by_values([field], runs).items(), key=lambda each: each[1][0].config[field])
+    found = [spent[name] for name, _ in ordered if name in spent]
+    if len(found) < 2 or is_work_unequal(found):
+        raise NoAnswer("the runs did unequal work" if len(found) > 1 else "their times are unknown")
+    bubbles = _bubbles(dict(ordered))
+    fast = min(found, key=lambda each: each.time_s)
+    level = [place for place, each in enumerate(found) if each is fast or is_unclear(ratio(fast, each, ""))]
+    times = [f"{found[place].name} ({time_text(found[place].time_s)})" for place in level]
+    if len(level) == len(found):
+        return f"No sweet spot: no clear difference between {_and(times)}."
+    near = [each for each, place in zip(times, level, strict=True) if found[place] is not fast]
+    unclear = f", without a clear difference from {_and(near)}" if near else ""
+    said = f"Sweet spot: {fast.name}, {time_text(fast.time_s)}{unclear}"
+    for place in (level[0] - 1, level[-1] + 1):
+        if 0 <= place < len(found):
+            slow = found[place]
+            why = _because(fast, slow, bubbles=bubbles)
+            said += f"; {_are(slow.name)} slower ({time_text(slow.time_s)}) because {why}"
+    if level[-1] == len(found) - 1:
+        said += f"; more than {found[-1].name} were not tried"
+    return f"{said}."
+
+
+def _scaling(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> str:
+    """Return how work per second grows with the count, and what its largest value lost time with."""
+    field, spent = sweep.fields[0], _times(sweep, runs, reader)
+    around = reader.studies.surroundings([run.id for run in runs])
+    timings = study(
+        runs, around, field, with_disturbed=True, statistic="mean" if sweep.timing is None else "median"
+    ).timings
+    found = sizes(timings, statistic="mean" if sweep.timing is None else "median")
+    plural = count_in_words(field, 2).partition(" ")[2]
+    said = in_words(found, plural)
+    if not said:
+        raise NoAnswer((why_no_fit(timings, field) or "their times are unknown").removesuffix("."))
+    last = spent[count_in_words(field, found[-1].count)]
+    best = max(found, key=lambda size: size.speed_up.mean if size.speed_up else 0.0)
+    fast = spent[count_in_words(field, best.count)]
+    if fast is not last and not is_unclear(ratio(fast, last, "work")):
+        return f"{said.removesuffix('.')}: with {last.name}, {_because(fast, last, 'work')}."
+    lost = _share(last, WAITED) + _share(last, COMMUNICATED)
+    if found[-1].count > REFERENCE and lost >= NEAR:
+        said = f"{said.removesuffix('.')}; ranks of {last.name} waited and communicated {100 * lost:.0f} % of the time."
+    return said if not last.crowded else f"{said} {last.name} oversubscribe the machine: {last.crowded}."
+
+
+def _contest(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> str:
+    """Return which value of the question's first setting does most work per second, for each value of the others."""
+    rival = next(iter(ready.over))
+    others = [name for name in sweep.fields if name != rival]
+    spent, parts = _times(sweep, runs, reader), list[str]()
+    for name, own in by_values(others, runs).items() if others else [("", runs)]:
+        found = {
+            value_in_words(some[0].config[rival]): spent[title]
+            for title, some in by_values(sweep.fields, own).items()
+            if title in spent
+        }
+        if len(found) < 2:
+            continue
+        unit = "work" if all(amount > 0 for each in found.values() for amount in each.work) else ""
+        order = sorted(found, key=lambda title: _cost(found[title], unit))
+        fast, slow = found[order[0]], found[order[-1]]
+        times = ratio(fast, slow, unit)
+        said = (
+            "no clear difference"
+            if is_unclear(times)
+            else f"{order[0]} is {_number(times)} times as fast as {order[-1]} because {_because(fast, slow, unit)}"
+        )
+        parts.append(f"with {name}, {said}" if name else said)
+    if not parts:
+        raise NoAnswer(f"nowhere have two values of {lower_title(rival)} a complete run")
+    return _sentence("; ".join(parts))
+
+
+def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: Reader) -> str:
+    """Return how the result changes per update of mean staleness, for each value of the other settings."""
+    known = known_experiment(sweep.experiment)
+    assert known is not None
+    result, lines = metric(known.result.metric), [name for name in sweep.fields if name not in known.counts]
+    learned = [run for run in runs if not not_learned(run)]
+    counts = reader.studies.histograms_of([run.id for run in learned], HISTOGRAM)
+    stale = stale_runs(learned, counts, result.name, lines)
+    if not stale:
+        raise NoAnswer("no complete run that learned has recorded staleness")
+    unit, hurts, parts = unit_of_difference(result.name), False, list[str]()
+    for line in dict.fromkeys(each.line for each in stale):
+        found = price([each for each in stale if each.line == line])
+        name = f" with {', '.join(map(value_in_words, line))}" if line else ""
+        if isinstance(found, str):
+            parts.append(f"unknown{name} ({found.removesuffix('.')})")
+            continue
+        change, harm = found.change, found.direction == (-1 if result.better == "max" else 1)
+        interval = (
+            f"{change.mean:+.2g}{unit} per update of staleness, 95 % interval {change.low:+.2g} to {change.high:+.2g}"
+        )
+        hurts |= harm
+        effect = "yes" if harm else "no, it helps" if found.direction else "not measurably"
+        parts.append(f"{effect}{name} ({result.label.lower()} {interval}, {change.count} runs)")
+    if all(each.startswith("unknown") for each in parts):
+        raise NoAnswer("; ".join(part.removeprefix("unknown").strip() for part in parts))
+    also = " Staleness grows with the trainers, so this is an association." if hurts else ""
+    return f"{_sentence('; '.join(parts))}{also}"
+
+
+_ANSWERS: Mapping[Answer, Callable[[ReadySweep, Sweep, Sequence[RunRow], Reader], str]] = {
+    "sweet spot": _sweet_spot,
+    "scaling": _scaling,
+    "contest": _contest,
+    "staleness": _staleness,
+}
+
+
+def _because(fast: TimeSpent, slow: TimeSpent, unit: str = "", bubbles: Mapping[str, float] | None = None) -> str:
+    """Return what took longer in the slower runs, in words after "because"."""
+    if slow.crowded and not fast.crowded:
+        return f"they are oversubscribed ({slow.crowded})"
+    if max(fast.disturbance, slow.disturbance) > slow.disturbed_above:
+        return "of an unknown reason, since other programs disturbed the runs"
+    if not fast.seconds or not slow.seconds:
+        return "of an unknown reason, since the phases of the ranks were not recorded"
+    own, theirs = ({word: spent / _amount(each, unit) for word, spent in each.seconds.items()} for each in (fast, slow))
+    named = explaining(own, theirs, _cost(slow, unit) - _cost(fast, unit))
+    if not named:
+        return "of something that no recorded phase explains"
+    return " and ".join(_clause(word, fast, slow, bubbles or {}) for word in named)
+
+
+def _clause(word: str, fast: TimeSpent, slow: TimeSpent, bubbles: Mapping[str, float]) -> str:
+    idle = [bubbles.get(each.name, 0.0) for each in (slow, fast)]
+    if word == WAITED and idle[0] > idle[1] > 0:
+        return f"stages were idle for {idle[0]:.0f} % of the time instead of {idle[1]:.0f} % (bubbles)"
+    if word in (WAITED, COMMUNICATED) and _share(slow, word) > _share(fast, word):
+        return f"ranks {word} {100 * _share(slow, word):.0f} % of the time instead of {100 * _share(fast, word):.0f} %"
+    if word == COMPUTED and fast.ranks != slow.ranks:
+        whole = [time_text(each.seconds[word] * each.ranks) for each in (slow, fast)]
+        return f"all ranks together computed {whole[0]} instead of {whole[1]}"
+    return f"each rank {word} {time_text(slow.seconds[word])} instead of {time_text(fast.seconds[word])}"
+
+
+def _bubbles(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, float]:
+    """Return the mean bubble share (%) of each group that recorded it."""
+    held = {name: [run.mean[BUBBLES] for run in runs if BUBBLES in run.mean] for name, runs in groups.items()}
+    return {name: fmean(values) for name, values in held.items() if values}
+
+
+def _share(each: TimeSpent, word: str) -> float:
+    return each.seconds.get(word, 0.0) / (sum(each.seconds.values()) or 1.0)
+
+
+def _amount(each: TimeSpent, unit: str) -> float:
+    return each.amount if unit else 1.0
+
+
+def _cost(each: TimeSpent, unit: str) -> float:
+    return each.time_s / _amount(each, unit)
+
+
+def _number(found: Interval) -> str:
+    kind, low, high = "95 % interval " if found.is_known else "range ", f"{found.low:.2g}", f"{found.high:.2g}"
+    return f"{found.mean:.2g}" + (f" ({kind}{low} to {high})" if low != high else "")
+
+
+def _and(words: Sequence[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _are(name: str) -> str:
+    return f"{name} {'is' if name.startswith('1 ') else 'are'}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,0 +1,205 @@
+"""Each ready-made sweep answers its own question from what its runs recorded, or says why it can't."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from engine.analysis.scaling.answers import answer, question
+from engine.config_values import read_values
+from engine.experiment.definition import ReadySweep
+from engine.home import Home
+from engine.recorder import Point
+from engine.registry import experiment, experiments
+from engine.store import RankBatch, RankRow, Reader, Store
+from engine.store.records import RunRow
+from engine.store.timestamps import now
+from engine.sweep.launch import launch_sweep
+from tests.stand_in import worker
+
+READY = {(one.name, ready.question): ready for one in experiments() for ready in one.ready_sweeps}
+SPLITS, SCALING, CONTEST, STALE = (
+    ("pipeline", "Find the sweet spot of splits"),
+    ("hogwild", "Show scaling"),
+    ("batched_reinforce", "Batching against per call"),
+    ("async_sgd", "Does staleness hurt?"),
+)
+Recorded = Mapping[str, Any]
+"""Time, seconds of each rank by phase, cores, last points, and gradients by staleness."""
+
+
+def launched(home: Home, key: tuple[str, str]) -> int:
+    """Queue a ready-made sweep as the form does, but with two seeds."""
+    (name, _), ready = key, READY[key]
+    known = experiment(name)
+    grid = {field: read_values(known.config, field, text) for field, text in ready.over.items()}
+    settings = known.preset(ready.preset).settings
+    return launch_sweep(home, name, settings, grid, 2, owner="Ada", preset=ready.preset, equal_work=ready.equal_work)
+
+
+def end(home: Home, run: RunRow, found: Recorded) -> None:
+    """Take a run to its end with what it recorded; each other seed takes 1 % longer."""
+    config = experiment(run.experiment).config.check(run.config)
+    with Store.open(home) as store:
+        store.claims.claim(run.id, worker(), [])
+        store.worker.begin(run.id, worker(), {"host": "lab", "cores": found.get("cores", 16)})
+        rows = [RankRow(rank, role, None, "cpu", "running", 9, now(), None) for rank, role in enumerate(config.roles)]
+        store.worker.add_ranks(run.id, rows)
+        store.worker.mark_running(run.id, 0.5)
+        batches = [
+            RankBatch(
+                row.rank,
+                [Point("train/loss", step, 2.0 - step / 40, 0.1 * step) for step in range(40)],
+                found.get("phases", {}),
+                histograms={("staleness", age): count for age, count in found.get("ages", {}).items()},
+            )
+            for row in rows
+            if row.role not in config.server_roles
+        ]
+        points = [Point(name, 40, value, 9.0) for name, value in found.get("points", {}).items()]
+        done = experiment(run.experiment).work(config).amount  # type: ignore[misc]
+        store.worker.write(run.id, batches, run_points=points, progress=(done, done, "samples"))
+        time_s = found["time_s"] * (1 + 0.01 * (run.config["seed"] % 2))
+        store.claims.end(run.id, "finished", "Completed successfully", execution_time_s=time_s)
+
+
+def answered(home: Home, key: tuple[str, str], recorded: Callable[[Mapping[str, Any]], Recorded | None]) -> str:
+    """Return the answer of a sweep of which a run ends with what `recorded` says of its config, or stays queued."""
+    sweep_id = launched(home, key)
+    with Reader.open(home) as reader:
+        runs = reader.sweeps.runs(sweep_id)
+    for run in runs:
+        if (found := recorded(run.config)) is not None:
+            end(home, run, found)
+    with Reader.open(home) as reader:
+        return answer(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id), reader)
+
+
+def splits(**times: float | None) -> Callable[[Mapping[str, Any]], Recorded | None]:
+    """Return what pipelines record that take so long by splits: of one half the time waiting, and computing longer the
+    more splits there are.
+    """
+
+    def recorded(config: Mapping[str, Any]) -> Recorded | None:
+        count, time_s = config["splits"], times[f"of_{config['splits']}"]
+        if time_s is None:
+            return None
+        waited = time_s / (1 + count)
+        bubble = {"perf/bubble_share": 100 / (1 + count)}
+        return {"time_s": time_s, "phases": {"wait": waited, "compute": time_s - waited}, "points": bubble}
+
+    return recorded
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (
+            {"of_1": 20.0, "of_2": 12.0, "of_4": 10.0, "of_8": 14.0},
+            "Sweet spot: 4 splits, 10.1 s; 2 splits are slower (12.1 s) because stages were idle for 33 % of the time "
+            "instead of 20 % (bubbles); 8 splits are slower (14.1 s) because each rank computed 12.4 s instead of 8 s.",
+        ),
+        (
+            {"of_1": 20.0, "of_2": 10.2, "of_4": 10.0, "of_8": 14.0},
+            "Sweet spot: 4 splits, 10.1 s, without a clear difference from 2 splits (10.3 s); 1 split is slower "
+            "(20.1 s) because stages were idle for 50 % of the time instead of 20 % (bubbles); 8 splits are slower",
+        ),
+        ({"of_1": 20.0, "of_2": 15.0, "of_4": 12.0, "of_8": 9.0}, "; more than 8 splits were not tried."),
+        (dict.fromkeys(("of_1", "of_2", "of_4", "of_8"), 10.0), "No sweet spot: no clear difference between 1 split "),
+        (
+            {"of_1": 20.0, "of_2": 12.0, "of_4": None, "of_8": None},
+            "; more than 2 splits were not tried. Without a complete run yet: 4 splits, 8 splits.",
+        ),
+        (
+            {"of_1": 20.0, "of_2": None, "of_4": None, "of_8": None},
+            'No answer yet to "Find the sweet spot of splits": 1 of 4 combinations has a complete run.',
+        ),
+    ],
+)
+def test_the_sweet_spot_is_named_with_why_its_neighbours_are_slower(
+    home: Home, times: dict[str, float | None], said: str
+) -> None:
+    assert said in answered(home, SPLITS, splits(**times))
+
+
+@pytest.mark.parametrize(
+    ("speed_up", "cores", "said"),
+    [
+        (
+            {1: 1.0, 2: 1.9, 4: 3.0},
+            16,
+            "4 trainers do 3 times the work per second of 1; ranks of 4 trainers waited and communicated 10 % of the "
+            "time.",
+        ),
+        (
+            {1: 1.0, 2: 1.9, 4: 1.2},
+            16,
+            "Fastest at 2 trainers (1.9 times the work per second of 1); 4 do 1.2 times: with 4 trainers, all ranks "
+            "together computed ",
+        ),
+        ({1: 1.0, 2: 1.9, 4: 1.2}, 2, ": with 4 trainers, they are oversubscribed (4 threads on 2 cores)."),
+        ({1: 1.0, 2: 1.0, 4: 1.0}, 16, "No clear difference in work per second from 1 to 4 trainers: "),
+    ],
+)
+def test_scaling_is_told_with_what_the_most_trainers_lost_time_with(
+    home: Home, speed_up: dict[int, float], cores: int, said: str
+) -> None:
+    def recorded(config: Mapping[str, Any]) -> Recorded:
+        time_s = 40 / speed_up[config["trainers"]]
+        return {"time_s": time_s, "cores": cores, "phases": {"compute": 0.9 * time_s, "lock": 0.1 * time_s}}
+
+    assert said in answered(home, SCALING, recorded)
+
+
+def test_the_faster_mode_is_named_for_each_number_of_observers_with_its_interval_and_reason(home: Home) -> None:
+    def recorded(config: Mapping[str, Any]) -> Recorded:
+        time_s = 30.0 if config["mode"] == "per_call" and config["observers"] == 4 else 10.0
+        return {"time_s": time_s, "phases": {"compute": 4.0, "wait": time_s - 4.0}}
+
+    assert answered(home, CONTEST, recorded) == (
+        "With 1 observer, no clear difference; with 4 observers, batched is 3 times as fast as per_call because ranks "
+        "waited 87 % of the time instead of 60 %."
+    )
+
+
+@pytest.mark.parametrize(
+    ("drop", "noise", "said"),
+    [
+        (0.5, 0.05, "Yes with plain (test accuracy -0.5 points per update of staleness, 95 % interval -0."),
+        (0.0, 1.0, "Not measurably with plain (test accuracy "),
+    ],
+)
+def test_staleness_is_judged_by_its_association_with_the_result(
+    home: Home, drop: float, noise: float, said: str
+) -> None:
+    def recorded(config: Mapping[str, Any]) -> Recorded:
+        age = config["trainers"] - 1
+        cost = drop * age if config["rule"] == "plain" else 0.0
+        accuracy = 96.0 - cost + noise * (0.5 - config["seed"]) * (1 if age % 2 else -1)
+        return {"time_s": 10.0, "ages": {age: 100}, "points": {"test/accuracy": accuracy}}
+
+    found = answered(home, STALE, recorded)
+    assert found.startswith(said) and "; not measurably with staleness_scaled (" in found
+    assert ("Staleness grows with the trainers, so this is an association." in found) == (drop > 0)
+
+
+def test_runs_that_did_not_learn_say_nothing_of_staleness(home: Home) -> None:
+    found = answered(home, STALE, lambda config: {"time_s": 9.0, "ages": {0: 9}, "points": {"test/accuracy": 10.0}})
+    assert found == 'No answer to "Does staleness hurt?": no complete run that learned has recorded staleness.'
+
+
+@pytest.mark.parametrize(("key", "ready"), READY.items())
+def test_every_ready_made_sweep_has_an_answer_and_none_before_its_runs(
+    home: Home, key: tuple[str, str], ready: ReadySweep
+) -> None:
+    assert answered(home, key, lambda config: None).startswith(f'No answer yet to "{ready.question}": 0 of ')
+    one = answered(home, key, lambda config: {"time_s": 10.0} if config["seed"] == 0 else None)
+    assert "One run each: their spread is unknown." in one or one.startswith("No answer yet"), one
+
+
+def test_other_sweeps_have_no_question(home: Home) -> None:
+    settings = experiment("hogwild").preset("quick").settings
+    sweep_id = launch_sweep(home, "hogwild", settings, {"batch_size": [8, 16]}, owner="Ada")
+    with Reader.open(home) as reader:
+        assert question(reader.sweeps.one(sweep_id)) is None
+        assert answer(reader.sweeps.one(sweep_id), [], reader) == ""
