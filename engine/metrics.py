@@ -59,6 +59,8 @@ class Metric:
     """Whether a long curve is noisy, so that it may be smoothed; not for cumulative values or means."""
     signed: bool = False
     """Whether values below 0 are possible."""
+    so_far: bool = False
+    """Whether each value is of the whole run until then, such as a total: only the last one is of the run."""
 
     @property
     def is_rate(self) -> bool:
@@ -68,7 +70,7 @@ class Metric:
     @property
     def is_single(self) -> bool:
         """Whether a run has one number of it, so that there is no statistic to choose."""
-        return not self.live or self.is_rate
+        return not self.live or self.is_rate or self.so_far
 
     @property
     def section(self) -> Section:
@@ -236,6 +238,15 @@ METRICS = {
             smooth=False,
         ),
         Metric(
+            "perf/gradients_dropped",
+            "Dropped gradients",
+            "gradients",
+            "min",
+            "Gradients so far that arrived after their batch was complete and were dropped (late drop).",
+            smooth=False,
+            so_far=True,
+        ),
+        Metric(
             "perf/exchanged",
             "Data exchanged",
             "MB",
@@ -245,6 +256,7 @@ METRICS = {
                 "shared memory, what one rank writes for another. Message headers are not counted."
             ),
             smooth=False,
+            so_far=True,
         ),
         Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches waiting to be trained on."),
         Metric(
@@ -261,6 +273,7 @@ METRICS = {
             "max",
             "Percentage of the env steps collected so far that were trained on, not discarded or still queued.",
             smooth=False,
+            so_far=True,
         ),
         Metric(
             "perf/synchronizations",
@@ -269,6 +282,7 @@ METRICS = {
             "min",
             "Times that collectors and learner waited for each other, per 1,000 env steps.",
             smooth=False,
+            so_far=True,
         ),
         Metric(
             "perf/mixed_rollouts",
@@ -277,6 +291,7 @@ METRICS = {
             "min",
             "Percentage of batches during which the policy changed.",
             smooth=False,
+            so_far=True,
         ),
         Metric(
             "perf/first_micro_batch_s",

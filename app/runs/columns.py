@@ -69,7 +69,8 @@ class Column:
             return f"{name} (s)" if self.field.kind == "seconds" else name
         known = metric(self.field.name)
         unit = f" ({known.unit})" if known.unit else ""
-        if known.is_rate and self.step is None and self.field.of != "count":
+        is_whole = (known.is_rate and self.field.of != "count") or (known.so_far and self.field.of == "last")
+        if is_whole and self.step is None:
             return f"{known.label}{unit}"
         return f"{known.label}, {self.field.of if self.step is None else f'step {self.step:,}'}{unit}"
 
@@ -123,7 +124,7 @@ def choices(metrics: Sequence[str]) -> list[str]:
     values = [
         metric_written(name, of)
         for name in in_order(metrics)
-        for of in (("last",) if metric(name).is_rate else SHOWN_OF)
+        for of in (("last",) if metric(name).is_rate or metric(name).so_far else SHOWN_OF)
         if of != "best" or metric(name).better
     ]
     return [*values, *NUMBERS, *(name for name in RUN_FIELDS if name not in NUMBERS), *Names.usual().settings]

@@ -4,13 +4,13 @@ import pytest
 
 from app.api.run_routes import in_full as full_answer
 from app.api.run_shapes import RunEntry
-from app.charts.sweep_data import value_of
+from app.charts.sweep_data import statistic_of, value_of
 from app.core.formatting import duration
 from app.home.best import best_html
 from app.run.summary_html import facts_of, tiles
 from app.runs.columns import choices, measured, read_column
 from engine.analysis.result import ranked
-from engine.analysis.run_values import label, number
+from engine.analysis.run_values import label, number, ways
 from engine.analysis.scaling.scaling_data import study
 from engine.cli.runs import _cells
 from engine.cli.show import in_full, summary
@@ -135,3 +135,24 @@ def test_a_throughput_is_offered_once_and_has_no_statistic() -> None:
         assert column.label == label(f"{name}.last") == f"Throughput ({METRICS[name].unit})"
         assert "÷ execution time" in column.help
     assert throughput(0, 5.0) is None and throughput(10, None) is None and throughput(10, 4.0) == 2.5
+
+
+TOTALS = [name for name in METRICS if METRICS[name].so_far]
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_a_value_of_the_whole_run_so_far_is_offered_as_its_last_one(reader: Reader, name: str) -> None:
+    assert [each for each in choices(TOTALS) if each.startswith(name)] == [f"{name}.last"]
+    assert read_column(f"{name}.last", Names.usual()).label == label(f"{name}.last")
+    assert ", last" not in label(f"{name}.last") and ways(name) == ("last",)
+    assert statistic_of(name) == ""
+
+
+def test_all_totals_so_far_are_known() -> None:
+    assert {name.removeprefix("perf/") for name in TOTALS} == {
+        "exchanged",
+        "gradients_dropped",
+        "mixed_rollouts",
+        "steps_used",
+        "synchronizations",
+    }
