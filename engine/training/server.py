@@ -42,6 +42,8 @@ class WeightServer(Membership):
         self.samples = 0
         self.staleness: list[int] = []
         """Staleness of the gradients applied since the last report."""
+        self.dropped: int | None = None
+        """Late gradients dropped so far; None where none is dropped."""
 
     # ---- overridden by the method
 
@@ -123,6 +125,7 @@ class WeightServer(Membership):
             "samples": self.samples,
             "steps": [member.step for member in self.members.values()],
             "staleness": list(self.staleness),
+            "dropped": self.dropped,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -131,5 +134,7 @@ class WeightServer(Membership):
         self.optimizer.velocity.copy_(saved["velocity"])
         self.version, self.samples = int(saved["version"]), int(saved["samples"])
         self.staleness = list(saved.get("staleness", ()))
+        if self.dropped is not None:
+            self.dropped = int(saved.get("dropped") or 0)
         for member, step in zip(self.members.values(), saved["steps"], strict=True):
             member.step = step

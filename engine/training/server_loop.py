@@ -115,3 +115,5 @@ class ServerLoop:
             values = torch.tensor(found, dtype=torch.float32)
             mean, p99 = float(values.mean()), float(values.quantile(0.99))
             self.record.log({"perf/staleness_mean": mean, "perf/staleness_p99": p99}, step=version, passes=passes)
+        if server.dropped is not None and (found or all_of_it):
+            self.record.log({"perf/gradients_dropped": server.dropped}, step=version, passes=passes)

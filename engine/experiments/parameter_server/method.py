@@ -71,10 +71,10 @@ class _BatchServer(WeightServer):
         super().__init__(rank, config, workload)
         self.batch: list[tuple[TrainerState, int]] = []
         """Contributors to the sum `self.gradient`, and the staleness of each."""
-        self.dropped = 0
+        self.dropped = 0 if config.late == "drop" else None
 
     def on_gradient(self, trainer: TrainerState, gradient: Tensor, staleness: int) -> None:
-        if staleness and self.config.late == "drop":
+        if staleness and self.dropped is not None:
             self.dropped += 1
             self.reply(trainer, staleness)
             return

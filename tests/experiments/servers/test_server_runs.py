@@ -229,6 +229,15 @@ def test_a_narrow_wire_trains_too(tmp_path: Path, transport: str) -> None:
     assert torch.allclose(ended["state"], exact["state"], atol=0.05)
 
 
+def test_dropped_gradients_are_counted_up_to_the_end(tmp_path: Path) -> None:
+    config = config_of("parameter_server", 3, batch_update_size=2, late="drop", transport="shared_memory")
+    ranks, sink = ranks_of(config, tmp_path)
+    method("parameter_server")(config, ranks)
+    dropped = sink.values("perf/gradients_dropped", 0)
+    updates = max(point.step for batch in sink.batches for point in batch.points if point.name == "test/accuracy")
+    assert dropped == sorted(dropped) and updates <= 45 - dropped[-1] <= 2 * updates
+
+
 def test_every_push_is_one_entry_of_its_trainers_histogram_and_phases_are_parts_of_the_execution_time(
     tmp_path: Path,
 ) -> None:
@@ -242,6 +251,7 @@ def test_every_push_is_one_entry_of_its_trainers_histogram_and_phases_are_parts_
     assert counts == {1: 15, 2: 15, 3: 15}
     assert len(sink.values("perf/staleness")) == 45
     assert len(sink.values("perf/staleness_mean", 0)) == len(sink.values("perf/staleness_p99", 0)) == 1
+    assert not sink.values("perf/gradients_dropped", 0)
     for phases in sink.phases().values():
         own = sum(seconds for name, seconds in phases.items() if name != "serve")
         assert ranks.execution_time_s is not None

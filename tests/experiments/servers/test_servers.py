@@ -153,7 +153,10 @@ def test_a_late_gradient_is_dropped_where_the_config_says_so(tmp_path: Path) -> 
     assert asked.answers[3].version == 1
     assert torch.equal(asked.server.state, before)
     assert isinstance(asked.server, _BatchServer)
-    assert asked.server.dropped == 1
+    assert asked.server.dropped == asked.server.checkpoint()["dropped"] == 1
+    again = batch_desk(tmp_path, trainers=3, batch_update_size=2, late="drop").server
+    again.restore(asked.server.checkpoint())
+    assert again.dropped == 1 and batch_desk(tmp_path, trainers=3, batch_update_size=2).server.dropped is None
 
 
 def test_the_last_partial_batch_is_flushed_when_the_others_leave(tmp_path: Path) -> None:
