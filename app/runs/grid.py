@@ -203,7 +203,11 @@ def _state(row: TableRow, facts: RowFacts) -> dict[str, Any]:
     if row.fold or not row.run:
         ordered = {status: row.statuses[status] for status in get_args(Status) if status in row.statuses}
         counted = status_counts(ordered, row.fold.reached_budget if row.fold else 0)
-        return {"states": [_part(status, words) for status, words in counted], "note": ""}
+        bad = row.best_not_learned
+        return {
+            "states": [_part(status, words) for status, words in counted],
+            "note": f"best run {bad.short}" if bad else "",
+        }
     run = row.run
     share = run.progress if run.status in ("running", "stopping") else None
     status, word = outcome(run)
@@ -228,6 +232,8 @@ def _note(run: RunRow, facts: RowFacts) -> str:
 
 
 def _hover(row: TableRow, facts: RowFacts) -> str:
+    if row.best and row.best_not_learned:
+        return f"Run {row.best[0]}, the best: {row.best_not_learned.sentence}"
     if not row.run or row.fold:
         return ""
     if row.run.status != "finished":

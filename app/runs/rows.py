@@ -8,6 +8,7 @@ from app.actions.annotations import marks
 from app.core.formatting import moment
 from app.runs.columns import Column
 from app.ui.widgets import title_of
+from engine.analysis.chance_level import NotLearned, not_learned
 from engine.analysis.result import Ranked
 from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
 from engine.duel.spec import from_json
@@ -55,6 +56,8 @@ class TableRow:
     """Its name below that row; empty for its title."""
     best: tuple[int, Ranked] | None = None
     """The best of its finished runs (of a duel: evaluation runs), with the result; None if these do not compare."""
+    best_not_learned: NotLearned | None = None
+    """Why even that one did not learn."""
 
     @property
     def is_child(self) -> bool:
@@ -121,7 +124,11 @@ def fold_rows(reader: Reader, folds: Sequence[RunFold], opened: Iterable[str]) -
                 for row, run in zip(run_rows(members), members, strict=True)
             ]
     bests = _bests(reader, finished)
-    return [replace(row, best=bests.get(row.key)) for row in found]
+    unlearned = {run.id: not_learned(run) for run in reader.runs.some([run_id for run_id, _ in bests.values()])}
+    return [
+        replace(row, best=best, best_not_learned=unlearned.get(best[0])) if (best := bests.get(row.key)) else row
+        for row in found
+    ]
 
 
 def _experiments_of(whole: Sweep | StoredDuel) -> set[str]:

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 from app.api import catalogue_routes, run_routes
 from app.charts.sweep_data import EXECUTION, disturbed_of, groups_of
 from app.core.formatting import duration
+from app.home.best import best_html
 from app.links.compare import TABS
 from app.runs import grid
 from app.runs.columns import disturbed
@@ -75,6 +76,13 @@ def test_a_run_that_did_not_learn_is_flagged_wherever_it_is_compared(home: Home)
     assert f"Did not learn: {sentence}" in words(opened("run", {"run": str(bad)}))
     for page in (view(sweep_id, "Results"), opened("compare", {"runs": f"{bad - 1}-{bad}"})):
         assert f"Run {bad} did not learn: {sentence}" in words(page)
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute("DELETE FROM runs WHERE id = ?", [bad - 1])
+    (fold,) = [row for row in rows_of(opened("runs", {})) if row["key"] == f"sweep-{sweep_id}"]
+    assert fold["Status"]["note"] == "best run did not learn"
+    assert fold["Status"]["hover"] == f"Run {bad}, the best: Did not learn: {sentence}"
+    with Reader.open(home) as reader:
+        assert f"Did not learn: {sentence}" in best_html(reader)
 
 
 def test_the_threshold_of_the_lab_decides_everywhere_which_runs_are_disturbed(home: Home) -> None:
