@@ -99,7 +99,7 @@ class Agent:
         """Make one step of Adam on the round in memory; raises RunFailed if its loss is not finite."""
         loss = self.loss()
         self.episode += 1
-        self._log(float(loss))
+        self._log(float(loss.detach()))
         if not torch.isfinite(loss):
             raise RunFailed(
                 f"agent's loss became {float(loss)} in round {self.episode}. Lower learning_rate "
