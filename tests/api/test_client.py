@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import json
 import math
+import re
 import shutil
 import sys
 import threading
@@ -23,7 +24,7 @@ import pytest
 from app.api.service import CLIENT
 from app.links.compare import read_names
 from engine.access.rules import Program
-from engine.home import Home
+from engine.home import ROOT, Home
 from engine.store import Store
 from tests.browser.conftest import Console, console
 from tests.waiting import PATIENCE_S
@@ -82,8 +83,16 @@ def server(*answers: Answer) -> Iterator[tuple[str, list[tuple[str, str, dict[st
 
 
 @pytest.mark.processes
-def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, home: Home, client: ModuleType) -> None:
-    """A lab with accounts, over a real socket, to the end of a real run."""
+def test_a_script_launches_waits_and_reads_what_came_of_it(
+    console: Console, home: Home, client: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The documented script in a lab without accounts, then one in a lab with accounts, to the end of real runs."""
+    (script,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "api.md").read_text(), re.M | re.S)
+    sys.modules["parallab_client"] = client
+    exec(script.replace("http://127.0.0.1:8501", console.address), {})
+    first, *curves = capsys.readouterr().out.splitlines()
+    assert first.startswith("finished ") and len(curves) == 2
+
     with Store.open(home) as store:
         store.people.add("ada", "admin", by=Program("first"))
         token = store.tokens.make("ada", "nightly", "launch", by="ada")
@@ -112,7 +121,7 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, hom
     assert len(points) == sum(curve["total"] for curve in losses)
     assert all(math.isfinite(point["value"]) for point in points)
     assert [found["id"] for found in lab.runs("test/accuracy.last > 10", owner="ada", status="finished")] == [run_id]
-    assert [found["id"] for found in lab.runs(page=1)] == [waiting, run_id]
+    assert [found["id"] for found in lab.runs(page=1)] == [waiting, run_id, 1]
     assert lab.log(run_id)["sources"]
     assert lab.experiment("hogwild")["config_schema"]["properties"]["trainers"]
     shown = {"authorization": f"Bearer {token}"}
@@ -122,8 +131,8 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(console: Console, hom
     )
 
     numbers = httpx.get(f"{console.address}/metrics", headers=shown, timeout=PATIENCE_S).text
-    assert 'parallab_runs{experiment="hogwild",status="finished"} 1.0' in numbers
-    assert 'parallab_http_requests_total{method="POST",route="/api/v1/runs",status="201"} 2.0' in numbers
+    assert 'parallab_runs{experiment="hogwild",status="finished"} 2.0' in numbers
+    assert 'parallab_http_requests_total{method="POST",route="/api/v1/runs",status="201"} 3.0' in numbers
     for path in ("/_stcore/health", "/static/nothing.js", "/runs", "/no/such/place"):
         httpx.get(f"{console.address}{path}", headers={"cookie": ""}, timeout=PATIENCE_S)
     assert token not in numbers + (home.path / "console.log").read_text()

@@ -8,7 +8,10 @@ import click
 import pytest
 
 from engine.cli import main
-from engine.home import ROOT
+from engine.home import ROOT, Home
+from engine.store import Store
+from tests.app.browsing import Client
+from tests.labs import basic
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINE = re.compile(r"^    (?:\S+ )*?python -m engine (.+)$", re.MULTILINE)
@@ -52,3 +55,34 @@ def test_a_documented_command_is_one_that_the_command_line_takes(page: str, line
 def test_a_wrong_command_is_told_from_a_right_one() -> None:
     assert complaint("users role mo --role viewer") == complaint("import runs.zip < file") == ""
     assert all(map(complaint, ("users role mo viewer", "no-such-command", "queue --no-such-option")))
+
+
+CURL = re.compile(r"^    curl (.+?(?:\\\n.+?)*)$", re.MULTILINE)
+REQUESTS = [
+    (page, found) for page in PAGES for found in CURL.findall(page.read_text()) if "api/v1" in found or "$lab" in found
+]
+
+
+def test_every_documented_request_is_answered(home: Home, store: Store) -> None:
+    """In a lab without accounts, where a script gives its name as owner."""
+    for _ in range(12):
+        basic.add(store, "Ada")
+    assert len(REQUESTS) >= 6
+    for page, line in REQUESTS:
+        words = iter(shlex.split(line.replace("$lab", "http://127.0.0.1:8501/api/v1")))
+        address, body, params, headers = "", None, {}, {}
+        for word in words:
+            if word in ("-H", "-d", "-o", "--data-urlencode"):
+                value = next(words)
+                if word == "-H" and not value.startswith("Authorization"):
+                    name, _, value = value.partition(": ")
+                    headers[name] = value
+                elif word == "-d":
+                    body = value
+                elif word == "--data-urlencode":
+                    params.update([value.split("=", 1)])
+            elif not word.startswith("-"):
+                address = word
+        client, path = Client(), address.removeprefix("http://127.0.0.1:8501")
+        answer = client.post(path, content=body, headers=headers) if body else client.get(path, params=params or None)
+        assert answer.status_code in (200, 201), (page.name, line, answer.text)
