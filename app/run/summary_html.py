@@ -6,13 +6,18 @@ from markupsafe import Markup, escape
 
 from app.core.formatting import absolute, ago, duration, scaled
 from app.run.summary_sentence import summary_sentence
+from app.run.why import why
+from app.ui.documentation import guide
 from app.ui.html import (
     bar,
     facts,
+    joined,
     nowrap,
     number,
     paragraph,
+    quiet,
     small,
+    stacked,
     strip,
     strong,
     sweep_link,
@@ -72,9 +77,14 @@ ACTIVITIES = dict(zip(SHARES, ("compute", "communicate", "wait", "other"), stric
 
 
 def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
-    """Return what the run showed, as a sentence."""
+    """Return what the run showed, why its system works as it does, and a link to the guide."""
     sentence = finding(run, entry, reader)
-    return strong(term_within(sentence, "updates old", "staleness")) if sentence else Markup("")
+    if not sentence:
+        return Markup("")
+    details = reader.details
+    reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
+    more = [quiet(joined(filter(None, (reason, guide(run.experiment))), " "))] if reason else []
+    return stacked([strong(term_within(sentence, "updates old", "staleness")), *more])
 
 
 def finding(run: Run, entry: RunRow, reader: Reader) -> str:

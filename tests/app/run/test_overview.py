@@ -15,14 +15,17 @@ from app.run.overview import axes
 from app.run.report import run_report
 from app.run.summary_html import rank_strip
 from app.run.summary_sentence import summary_sentence
+from app.run.why import why, why_of
 from app.ui import current_user
+from app.ui.documentation import groups, guide
 from app.ui.html import number
 from app.ui.interval_text import with_interval
 from engine.analysis.statistics.intervals import Interval
 from engine.home import Home
 from engine.recorder import Point
+from engine.registry import experiments
 from engine.store import Reader, Store
-from engine.store.records import RankRow, Status
+from engine.store.records import RankRow, Status, Summary
 from engine.transfer.run_import import import_path
 from tests.app.run.test_lineage import ended
 from tests.app.test_pages import opened
@@ -161,7 +164,8 @@ def test_next_steps_of_a_finished_run_fill_the_form_and_find_its_reference(
     assert next_labels(home, lab["finished"])["Compare with Reference"] == {
         "runs": f"{lab['finished']},{reference}",
         "x": "time",
-        "v": "2",
+        "group": "none",
+        "v": "3",
     }
     assert "Compare with Reference" not in next_labels(home, reference)
     monkeypatch.setattr(current_user, "may", lambda command: False)
@@ -207,3 +211,51 @@ def test_percentages_have_two_decimals_unless_these_would_hide_them() -> None:
     assert number(95.0) == "95"
     interval = Interval(96.2, 94.77, 97.636, 3)
     assert with_interval(interval, "%") == "96.20 (94.77 – 97.64)"
+
+
+NUMBERS = {"perf/overwritten_updates": 1.5, "perf/staleness": 2.25, "perf/policy_age": 1.75, "perf/bubble_share": 31.0}
+PARTS = {"ps": {"wait": 1.0}, **{kind: {"compute": 3.0, "wait": 1.0} for kind in ("trainer", "observer", "collector")}}
+REASONS = [
+    ("hogwild", {}, "Why no lock:", "others wrote 1.5 % of the sampled weights"),
+    ("hogwild", {"lock": True}, "Why a lock:", "waited 0 % of their time"),
+    ("hogwild", {"variant": "tutorial"}, "Why no lock:", "the variant tutorial does not measure it"),
+    ("hogwild", {"overwrites_every": 0}, "Why no lock:", "overwrites_every is 0"),
+    ("parameter_server", {"trainers": 4}, "Why a batch of 4:", "trainers waited 25 % of their time"),
+    ("parameter_server", {"trainers": 4, "batch_update_size": 3}, "Why a batch of 3:", "mean staleness 2.2 updates"),
+    ("async_sgd", {"trainers": 4}, "Why stale:", "at most 3 updates; here it is 2.2"),
+    ("sync_sgd", {"sync": "weights"}, "Why wait: all trainers average their weights", "exchange took 25 %"),
+    ("sync_sgd", {"sync": "ddp"}, "Why wait: all trainers average their gradients", "exchange took 25 %"),
+    ("batched_reinforce", {"observers": 5}, "Why a batch:", "observers waited 25 % of their time"),
+    ("batched_reinforce", {"mode": "per_call", "observers": 5}, "Why per call:", "runs 5 times per step"),
+    ("dppo", {"mode": "bounded_queue", "max_queue_size": 3}, "Why a bounded queue: at most 3", "1.8 updates old"),
+    ("dppo", {"mode": "bounded_queue", "collectors": 2}, "queue: at most 4 batches", "collectors waited 25 %"),
+    ("dppo", {"mode": "update_locked"}, "Why a lock around updates:", "1.8 updates old"),
+    ("dppo", {"mode": "reader_writer"}, "Why readers and a writer:", "1.8 updates old"),
+    ("dppo", {"mode": "unlocked"}, "Why no lock:", "1.8 updates old"),
+    ("pipeline", {"splits": 4, "stages": 2}, "Why micro-batches:", "= 20 % of the time is idle; here 31 %"),
+    ("reference", {}, "Why one process:", "baseline of every speed-up"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "begin", "number"), REASONS)
+def test_a_system_is_explained_in_one_sentence_with_the_number_of_the_run(
+    home: Home, lab: dict[Status, int], name: str, settings: dict[str, object], begin: str, number: str
+) -> None:
+    with Reader.open(home) as reader:
+        run = replace(reader.runs.one(lab["finished"]), experiment=name, config=settings)
+    measured = not (settings.keys() & {"variant", "overwrites_every"})
+    summaries = [
+        Summary(metric, None, 4, value, 9, None, value, value, value) for metric, value in NUMBERS.items() if measured
+    ]
+    roles = ranks(*(kind if kind == "ps" else f"{kind}{number}" for kind in PARTS for number in (1, 2)))
+    phases = {row.rank: PARTS[row.role.rstrip("12")] for row in roles}
+    said = why(run, summaries, phases, roles)
+    assert begin in said and number in said and said.count(". ") <= 1 and said.endswith(".")
+    without = why(run, [], {}, [])
+    assert begin in without and "None" not in without and "  " not in without
+
+
+def test_every_system_has_its_guide_on_its_run_launch_list_and_search() -> None:
+    for found in experiments():
+        assert guide(found.name) and why_of(found.name), found.name
+    assert len(groups()["Experiments"]) == len(experiments())

@@ -1,0 +1,169 @@
+"""Why a system works as it does, in one sentence with this run's number, or with the reason why there is none."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.ui.html import number
+from engine.analysis.pipeline.spans import ideal_bubble
+from engine.analysis.scaling.breakdown import kind_of
+from engine.store.records import RankRow, Run, Summary
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """What a run recorded, and its settings."""
+
+    settings: Mapping[str, object]
+    summaries: Sequence[Summary]
+    phases: Mapping[int, Mapping[str, float]]
+    ranks: Sequence[RankRow]
+
+    def mean(self, name: str) -> float | None:
+        """Return the mean of a metric over all its recorded values; None without any."""
+        found = [each for each in self.summaries if each.metric == name and each.mean is not None]
+        count = sum(each.count - each.nonfinite for each in found)
+        return sum((each.mean or 0.0) * (each.count - each.nonfinite) for each in found) / count if count else None
+
+    def share(self, kind: str, *phases: str) -> str:
+        """Return the share of their time that the ranks of a kind spent in phases, such as `12 %`; empty if none was
+        recorded.
+        """
+        spent = [self.phases[row.rank] for row in self.ranks if kind_of(row.role) == kind and row.rank in self.phases]
+        total = sum(sum(each.values()) for each in spent)
+        return f"{100 * sum(each.get(phase, 0.0) for each in spent for phase in phases) / total:.0f} %" if total else ""
+
+    def count(self, name: str, otherwise: int = 1) -> int:
+        """Return a setting that is a whole number."""
+        found = self.settings.get(name)
+        return found if isinstance(found, int) else otherwise
+
+
+def why_of(experiment: str) -> bool:
+    """Return whether there is a sentence for an experiment."""
+    return experiment in _WHY
+
+
+def why(
+    run: Run, summaries: Sequence[Summary], phases: Mapping[int, Mapping[str, float]], ranks: Sequence[RankRow]
+) -> str:
+    """Return the sentence of a run's system and mode; empty for exhibits, and for runs of other programs."""
+    said = _WHY.get(run.experiment)
+    return said(_Recorded(run.config, summaries, phases, ranks)) if said else ""
+
+
+def _hogwild(run: _Recorded) -> str:
+    if run.settings.get("lock"):
+        waited = run.share("trainer", "lock")
+        cost = (
+            f"trainers waited {waited} of their time for it" if waited else "how long trainers waited is not recorded"
+        )
+        return f"Why a lock: no update can overwrite another one. Here {cost}."
+    met = run.mean("perf/overwritten_updates")
+    if met is not None:
+        here = f"here others wrote {number(met, 2)} % of the sampled weights during a trainer's own write"
+    elif run.settings.get("variant") == "tutorial":
+        here = "how often they met here is not known, since the variant tutorial does not measure it"
+    else:
+        here = "how often they met here is not known: overwrites_every is 0, or the run was too short"
+    return f"Why no lock: a write is short, so updates rarely meet, and waiting for a lock would cost more; {here}."
+
+
+def _parameter_server(run: _Recorded) -> str:
+    trainers = run.count("trainers")
+    batch = run.count("batch_update_size", trainers)
+    waited = run.share("trainer", "wait", "communicate")
+    cost = f"here trainers waited {waited} of their time" if waited else "how long trainers waited is not recorded"
+    if batch < trainers:
+        stale = run.mean("perf/staleness")
+        old = "" if stale is None else f", and late gradients made the mean staleness {number(stale, 2)} updates"
+        return (
+            f"Why a batch of {batch}: an update needs {batch} of {trainers} gradients, so the slowest trainers hold "
+            f"no other up; {cost}{old}."
+        )
+    return (
+        f"Why a batch of {batch}: one update from the gradients of all trainers, computed from the same weights, so "
+        f"none is stale; the price is waiting for the slowest: {cost}."
+    )
+
+
+def _async_sgd(run: _Recorded) -> str:
+    others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
+    here = f"here it is {number(stale, 2)}" if stale is not None else "here it is not recorded"
+    return (
+        "Why stale: the server applies each gradient as it arrives, so no trainer waits, and other updates come "
+        f"in between. Of {others + 1} equally fast trainers the mean staleness is at most {others} updates; {here}."
+    )
+
+
+def _sync_sgd(run: _Recorded) -> str:
+    what = "weights" if run.settings.get("sync") in ("weights", "elastic") else "gradients"
+    waited = run.share("trainer", "wait", "communicate")
+    cost = f"took {waited} of their time here" if waited else "are not recorded here"
+    return (
+        f"Why wait: all trainers average their {what}, so an exchange lasts until the slowest has arrived, and in "
+        f"return nothing is stale. Waiting and exchange {cost}."
+    )
+
+
+def _batched_reinforce(run: _Recorded) -> str:
+    observers = run.count("observers")
+    waited = run.share("observer", "wait", "communicate")
+    cost = f"here observers waited {waited} of their time" if waited else "how long observers waited is not recorded"
+    if run.settings.get("mode") == "per_call":
+        return (
+            f"Why per call: each observer is answered at once, and the agent's net runs {observers} times per step; "
+            f"{cost}."
+        )
+    return (
+        f"Why a batch: the agent's net runs once for the step of all {observers} observers instead of {observers} "
+        f"times; in return each waits for all others and the agent: {cost}."
+    )
+
+
+def _dppo(run: _Recorded) -> str:
+    age = run.mean("perf/policy_age")
+    here = f"here {number(age, 2)} updates old" if age is not None else "its age is not recorded here"
+    waited = run.share("collector", "wait", "lock")
+    cost = f"; collectors waited {waited} of their time" if waited else ""
+    bound = run.count("max_queue_size", 2 * run.count("collectors"))
+    match run.settings.get("mode"):
+        case "bounded_queue":
+            reason = (
+                f"Why a bounded queue: at most {bound} batches wait for the learner, then collectors wait, so that a "
+                "policy is not too old when its data is used"
+            )
+        case "update_locked":
+            reason = "Why a lock around updates: no collector reads a policy that is half updated, and data may be old"
+        case "reader_writer":
+            reason = "Why readers and a writer: collectors play at the same time, and an update waits until none reads"
+        case _:
+            reason = "Why no lock: no rank waits for another, and a rollout may mix policies"
+    return f"{reason}: {here}{cost}."
+
+
+def _pipeline(run: _Recorded) -> str:
+    splits, stages = run.count("splits"), run.count("stages", 2)
+    measured = run.mean("perf/bubble_share")
+    here = f"here {number(measured, 3)} %" if measured is not None else "not recorded here"
+    return (
+        f"Why micro-batches: with 1, only one stage works at a time. With {splits} on {stages} equal stages at least "
+        f"(K - 1) / (M + K - 1) = {100 * ideal_bubble(stages, splits):.3g} % of the time is idle; {here}."
+    )
+
+
+def _reference(run: _Recorded) -> str:
+    speed = run.mean("perf/samples_per_second")
+    here = f"; {number(speed)} samples/s here" if speed is not None else ""
+    return f"Why one process: nothing waits and nothing is exchanged, so it is the baseline of every speed-up{here}."
+
+
+_WHY: Mapping[str, Callable[[_Recorded], str]] = {
+    "hogwild": _hogwild,
+    "parameter_server": _parameter_server,
+    "async_sgd": _async_sgd,
+    "sync_sgd": _sync_sgd,
+    "batched_reinforce": _batched_reinforce,
+    "dppo": _dppo,
+    "pipeline": _pipeline,
+    "reference": _reference,
+}

@@ -1,0 +1,129 @@
+"""The pages of documentation: their names and titles, and the search of their text."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from markupsafe import Markup
+
+from app.core.base_path import at
+from app.ui.html import link
+from engine.home import ROOT
+
+DOCS = ROOT / "docs"
+GUIDES = "experiments/"
+"""Begin of the names of the experiments' guides; the rest is the experiment's name."""
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Use": (
+        *("tour", "home", "runs", "filter", "compare", "sweeps", "scaling", "timeline", "duel", "figures", "museum"),
+        *("notifications", "api"),
+    ),
+    "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
+}
+"""The list of pages after the guides; those that are in no group follow as "Develop"."""
+WORDS = {
+    "api": "script program own automate curl client token launch from python wandb",
+    "cluster": "torchrun slurm nodes multi-node sbatch ssh own script",
+    "signing-in": "password login log in account user sso oidc google forgot",
+    "people": "password account user role admin permission quota delete",
+    "operations": "backup restore import tensorboard mlflow wandb own script delete disk space upgrade move port slow",
+    "deployment": "https tls docker container systemd nginx server port install",
+    "compare": "export csv download picture pdf paper seed error bar significance",
+    "runs": "delete archive tag note csv export rename search",
+    "tour": "help start begin tutorial first introduction getting started",
+    "sweeps": "grid search hyperparameter tuning seed",
+    "timeline": "slow hang deadlock stuck trace profile bottleneck",
+    "notifications": "email slack mail alert webhook",
+}
+"""Words under which people look for a page, though its text may say them otherwise."""
+LONGEST = 160
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page below one heading."""
+
+    page: str
+    title: str
+    """That of the page."""
+    heading: str
+    """Empty for the beginning of the page."""
+    text: str
+
+    @property
+    def address(self) -> str:
+        """The address of the part."""
+        anchor = re.sub(r"[^\w\- ]", "", self.heading.lower()).strip().replace(" ", "-")
+        return at(f"/docs?page={self.page}") + (f"#{anchor}" if anchor else "")
+
+
+@cache
+def pages() -> Mapping[str, Path]:
+    """Return the file of each page by its name, such as `experiments/hogwild`."""
+    return {path.relative_to(DOCS).with_suffix("").as_posix(): path for path in sorted(DOCS.rglob("*.md"))}
+
+
+def title_of(path: Path) -> str:
+    """Return the title of a page, its first line."""
+    return path.read_text().partition("\n")[0].removeprefix("# ")
+
+
+def groups() -> dict[str, list[str]]:
+    """Return the names of all pages but single decisions, by group."""
+    found = {"Experiments": [name for name in pages() if name.startswith(GUIDES)]}
+    found |= {group: [name for name in names if name in pages()] for group, names in GROUPS.items()}
+    listed = {name for names in found.values() for name in names}
+    found["Develop"] = [name for name in pages() if name not in listed and "/" not in name] + ["decisions/README"]
+    return found
+
+
+def guide(experiment: str, words: str = "Guide") -> Markup:
+    """Return a link to an experiment's guide; empty if it has none."""
+    name = f"{GUIDES}{experiment}"
+    return link(words, at(f"/docs?page={name}")) if name in pages() else Markup("")
+
+
+def search(words: Sequence[str]) -> list[Section]:
+    """Return the parts of pages in which all words occur: those with the words in the page's title, then in the
+    heading, then in the text; of each page one. One of the words must have three letters.
+    """
+    if max(map(len, words), default=0) < 3:
+        return []
+    found: dict[str, tuple[int, Section]] = {}
+    for part in _sections():
+        about = f"{part.title} {'' if part.heading else WORDS.get(part.page, '')}"
+        texts = (about, f"{about} {part.heading}", f"{about} {part.heading} {part.text}")
+        rank = next((place for place, text in enumerate(texts) if _has_all(words, text)), None)
+        if rank is not None and (part.page not in found or rank < found[part.page][0]):
+            found[part.page] = rank, part
+    return [part for _, part in sorted(found.values(), key=lambda each: each[0])]
+
+
+def _has_all(words: Sequence[str], text: str) -> bool:
+    return all(re.search(rf"\b{re.escape(word)}", text, re.I) for word in words)
+
+
+@cache
+def _sections() -> tuple[Section, ...]:
+    """Return the parts of all pages but decisions, in the order of the list."""
+    return tuple(part for names in groups().values() for name in names for part in _parts(name, pages()[name]))
+
+
+def _parts(name: str, path: Path) -> Iterator[Section]:
+    title, heading = title_of(path), ""
+    pieces = re.split(r"^##+ (.+)$", path.read_text().partition("\n")[2], flags=re.M)
+    for at_piece, piece in enumerate(pieces):
+        if at_piece % 2:
+            heading = piece
+        else:
+            yield Section(name, title, heading, piece)
+
+
+def beginning(part: Section) -> str:
+    """Return the first sentence of a part, cut if it is long."""
+    plain = re.sub(r"\[([^\]]+)\]\([^)]*\)|[`*]", r"\1", part.text)
+    lines = [line for line in plain.split("\n\n") if line.strip() and not line.lstrip().startswith(("|", "!", "    "))]
+    first = " ".join(lines[0].split()) if lines else ""
+    return first if len(first) <= LONGEST else f"{first[: LONGEST - 1]}…"
