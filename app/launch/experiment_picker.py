@@ -13,7 +13,8 @@ from app.launch.message_flow import scene
 from app.links.launch import ASKED, Wish, changes_of, read_link
 from app.ui import components, config_form
 from app.ui.config_form import label_of
-from app.ui.html import as_text
+from app.ui.documentation import guide
+from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
 from engine.config_values import usual_values, value_in_words
 from engine.errors import ConfigError
@@ -141,7 +142,7 @@ def heading(found: Experiment) -> None:
     """Show what the chosen experiment is."""
     st.header(found.title, anchor=False)
     st.write(as_text(found.sentence))
-    st.caption(as_text(found.source))
+    st.html(quiet(joined([found.source, guide(found.name, "Guide: how it works, settings, results")], " · ")))
 
 
 def ready_sweeps() -> None:

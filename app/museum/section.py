@@ -9,6 +9,7 @@ from app.links.launch import LAUNCH
 from app.museum.chart import HEIGHT_PX, numbers, picture, points
 from app.museum.parts import badges, engine_test, launch_button, marked, results_of
 from app.ui import components
+from app.ui.documentation import guide
 from app.ui.html import as_text, labelled, link, paragraph, quiet, small
 from engine.home import ROOT
 from engine.museum.latest_runs import Visit
@@ -94,4 +95,4 @@ def _footer(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
         if visit:
             st.html(results_of(visit), width="content")
         launches = link(f"Launch {experiment(sign.system).title}", f"{at(LAUNCH)}?experiment={sign.system}")
-        st.html(quiet(launches + f", see docs/experiments/{sign.system}.md"), width="content")
+        st.html(quiet(launches + " · " + guide(sign.system, "Guide of this system")), width="content")

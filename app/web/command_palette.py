@@ -1,4 +1,4 @@
-"""The search of the command palette: pages, runs, sweeps, duels, experiments, saved views and terms."""
+"""The search of the command palette: pages, runs, sweeps, duels, experiments, saved views, terms, help."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from app.core.caches import NEVER_STORE
 from app.core.formatting import ago
 from app.core.visitor import Visitor
 from app.sweep.header import name_of as sweep_name
+from app.ui.documentation import beginning, search
 from app.ui.glossary import TERMS
 from app.ui.navigation import TITLES, offered
 from app.ui.run_state import outcome
@@ -24,7 +25,7 @@ from engine.registry import experiments
 from engine.store import Reader
 from engine.store.records import RunRow
 
-LONGEST, MOST_RUNS, MOST_OTHERS, MOST_LOOKED_AT = 100, 8, 6, 1_000
+LONGEST, MOST_RUNS, MOST_HELP, MOST_OTHERS, MOST_LOOKED_AT = 100, 8, 4, 6, 1_000
 RECENT = 5
 LINKED = {"sweep": "Sweeps", "docs": "Documentation", "docs?page=tour": "Tour"}
 """What the navigation does not show: titles by address."""
@@ -73,6 +74,10 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     ]
     if not words:
         return
+    yield from [
+        PaletteItem("Help", ": ".join(filter(None, (part.title, part.heading))), beginning(part), part.address)
+        for part in search(words)
+    ][:MOST_HELP]
     is_number = any(word.isdigit() for word in words)
     runs = [_run_item("Runs", run) for run in _runs(words, reader)]
     yield from runs if is_number else ()  # else a sweep's name is in those of its runs, and the sweep is meant

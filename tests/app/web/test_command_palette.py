@@ -97,7 +97,10 @@ def test_with_accounts_it_offers_what_the_role_allows_and_nothing_to_who_is_sign
 def test_addresses_keep_the_base_path(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARALLAB_BASE", "/lab")
     answer = Client().get("/lab/api/palette", params={"q": "runs"})
-    assert [item["href"] for item in answer.json()["found"] if item["label"] == "Runs"] == ["/lab/runs"]
+    assert [item["href"] for item in answer.json()["found"] if item["label"] == "Runs"] == [
+        "/lab/runs",
+        "/lab/docs?page=runs",
+    ]
     for address in ("/lab", "/lab/", "/lab/run"):
         page = Client().get(address)
         assert (page.status_code, 'data-search="/lab/api/palette"' in page.text) == (200, True), address
@@ -111,3 +114,34 @@ def test_a_sweep_comes_before_its_runs_and_runs_come_first_where_a_number_is_ask
 
     assert groups("sweet spot") == ["Sweeps", "Runs"]
     assert groups(f"{sweep_id} sweet") == ["Runs", "Sweeps"]
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("API", "api"),
+        ("torchrun", "cluster"),
+        ("own script", "api"),
+        ("password", "signing-in"),
+        ("backup", "operations"),
+        ("mlflow", "operations"),
+        ("tensorboard", "operations"),
+        ("export csv", "compare"),
+        ("slurm", "cluster"),
+        ("docker", "deployment"),
+        ("https", "deployment"),
+        ("quota", "people"),
+        ("slack", "notifications"),
+        ("token", "api"),
+        ("stuck", "timeline"),
+        ("seed", "sweeps"),
+        ("filter", "filter"),
+        ("help", "tour"),
+        ("getting started", "tour"),
+        ("hogwild", "experiments/hogwild"),
+        ("bounded queue", "experiments/dppo"),
+        ("micro-batch", "experiments/pipeline"),
+    ],
+)
+def test_what_a_newcomer_types_finds_the_help(lab: Lab, words: str, page: str) -> None:
+    assert any(address.startswith(f"/docs?page={page}") for address in items(words)["Help"].values()), items(words)
