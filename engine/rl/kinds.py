@@ -22,6 +22,7 @@ SHOWN = BUILT_IN["environments"]
 """Environments included in gymnasium itself, without extra packages."""
 MOST_NUMBERS = 16_384
 """Maximum size of an observation: policies are small fully connected nets, and REINFORCE sends every observation."""
+_MODULE = " An id of another package needs the module that registers it in front, such as ale_py:ALE/Pong-v5."
 EnvironmentName = Annotated[
     str, AfterValidator(chosen_from("environments")), Field(json_schema_extra={"catalogue": "environments"})
 ]
@@ -74,8 +75,7 @@ def make(name: str, render: bool = False) -> Any:
             FIELD,
             (
                 f"environment must be a gymnasium id, got '{name}': {_sentence(error)} Always "
-                f"available: {', '.join(SHOWN)}. An id of another package needs the module that registers it in front, "
-                "such as ale_py:ALE/Pong-v5."
+                f"available: {', '.join(SHOWN)}.{'' if ':' in name else _MODULE}"
             ),
         ) from error
     except ModuleNotFoundError as error:

@@ -52,7 +52,7 @@ NUMBERED, DOUBLE = spaces.Discrete(2, start=-1), spaces.Box(-2, 2, (1,), np.floa
 
 
 class Constant(gymnasium.Env[Any, Any]):
-    """Observes the same in every step, gives a reward of 1, and ends an episode after ten."""
+    """Observes the same in every step, gives a reward of 1, and ends an episode after `length` steps."""
 
     def __init__(
         self,
@@ -61,10 +61,11 @@ class Constant(gymnasium.Env[Any, Any]):
         reward: Any = 1.0,
         actions: spaces.Space[Any] = NUMBERED,
         wrong_from: int = 1,
+        length: int = 10,
         render_mode: str | None = None,
     ) -> None:
         self.observation_space, self.action_space, self.render_mode = space, actions, render_mode
-        self._seen, self._reward, self._wrong_from = seen, reward, wrong_from
+        self._seen, self._reward, self._wrong_from, self._length = seen, reward, wrong_from, length
         self._usual = space.sample() if wrong_from > 1 else seen
         self._steps = 0
 
@@ -76,7 +77,7 @@ class Constant(gymnasium.Env[Any, Any]):
         self._steps += 1
         if self._steps < self._wrong_from:
             return self._usual, 1.0, False, False, {}
-        return self._seen, self._reward, self._steps % 10 == 0, False, {}
+        return self._seen, self._reward, self._steps % self._length == 0, False, {}
 
 
 def _register(name: str, **arguments: Any) -> None:
@@ -90,4 +91,5 @@ for _name, (_arguments, _) in BROKEN.items():
 for _name, (_space, _actions, _) in REFUSED.items():
     _register(f"refused-{_name}", space=_space, seen=None, actions=_actions)
 _register("continuous", space=_BOX, seen=np.zeros(2), actions=DOUBLE)
+_register("endless", space=_BOX, seen=np.zeros(2), length=10**9)
 _register("unmade", space=_BOX)

@@ -24,6 +24,8 @@ CONFIRM = 100
 """Number of greedy episodes that decide whether an environment is solved."""
 FRAMES = 250
 """Maximum number of frames in a recorded episode."""
+LONGEST = 2_000
+"""Steps after which an evaluation counts an episode as it is, in an environment without a limit of its own."""
 TESTS, CONFIRMATION, LAST, PICTURES = range(4)
 """The purpose of an episode; selects its random stream."""
 
@@ -49,21 +51,23 @@ class PolicyEvaluation:
 
     @torch.inference_mode()
     def mean_return(self, episodes: int, use: int) -> float:
-        """Return the mean reward of `episodes` whole episodes, played in parallel with the current policy; each `use`
-        has its own episodes.
+        """Return the mean reward of `episodes` episodes, played in parallel with the current policy; each `use` has its
+        own. They are whole, except in an environment without a limit of steps, where a greedy policy may never end one.
         """
         self._take()
         environments = Environments(self.kind, episodes, self.rank.seed_of(EVALUATION, use), self.rank.role)
         found: dict[int, float] = {}
         so_far = np.zeros(episodes)
-        while len(found) < episodes:
+        limit, steps = self.kind.limit or LONGEST, 0
+        while len(found) < episodes and steps < limit:
+            steps += 1
             actions = self.policy.net.best(self.policy.normalized(torch.from_numpy(environments.observations)))
             step = environments.step(actions.numpy())
             so_far += step.rewards
             for place in step.last:
                 found.setdefault(place, float(so_far[place]))
         environments.close()
-        return sum(found[place] for place in range(episodes)) / episodes
+        return sum(found.get(place, float(so_far[place])) for place in range(episodes)) / episodes
 
     def solves(self, mean: float) -> bool:
         """Return whether the mean of CONFIRM episodes solves the environment; if so, report it and keep the policy."""

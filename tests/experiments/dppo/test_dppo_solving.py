@@ -7,17 +7,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from engine.commands.catalogue import add_environment
 from engine.experiments.dppo import evaluation
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.evaluation import watch
 from engine.experiments.dppo.policy import FlatPolicy
 from engine.experiments.dppo.shared_state import SharedState
+from engine.home import Home
 from engine.registry import experiment, method
 from engine.rl.kinds import kind_of
 from engine.rl.pictures import PICTURE
 from engine.runtime.rank.local_ranks import LocalRanks
 from tests.experiments.dppo import dppo_functions as functions
 from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
+from tests.rl import lab_environments
 
 
 @pytest.mark.ranks
@@ -72,6 +75,21 @@ def test_a_policy_that_solves_nothing_is_not_called_solved_and_what_cannot_be_dr
         return
     assert ranks.events == [("no picture", "No episode of CartPole-v1 is recorded: ImportError: no pygame here")]
     assert not (tmp_path / PICTURE).exists()
+
+
+@pytest.mark.ranks
+def test_an_evaluation_ends_in_an_environment_whose_episodes_do_not(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = f"{lab_environments.__name__}:lab/endless-v0"
+    add_environment(home, environment, by="ada")
+    monkeypatch.setattr(evaluation, "LONGEST", 30)
+    config = config_of(environment=environment)
+    board = board_of(config)
+    board.stop()
+    ranks = LocalRanks(("main",), folder=tmp_path)
+    ranks.run(watch, board, config, kind_of(environment))
+    assert ranks.recorders["main"].values("test/episodic_return") == [30.0]
 
 
 @pytest.mark.long
