@@ -38,8 +38,8 @@ function build(root) {
       <button data-do="left" aria-label="Earlier">←</button><button data-do="right" aria-label="Later">→</button>
       <button data-do="reset">A few steps</button>
       <label><input type="checkbox" data-do="path"> Critical path</label>
-      <span class="span"></span>
       <button type="button" data-present="Timeline"></button>
+      <span class="span"></span>
     </div>
     <svg tabindex="0" role="img" aria-label="Timeline"></svg>
     <ul class="legend"></ul><p class="note" role="status"></p><ul class="said"></ul>
