@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.analysis.run_values import TASK, lower_title
 from engine.analysis.total_work import MOST_NAMED, declared
-from engine.config import without_interval
+from engine.config import empty_means, without_interval
 from engine.config_values import value_in_words
 from engine.registry import known_experiment
 from engine.store.records import RunRow
@@ -72,7 +72,7 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
         held: dict[str, dict[str, None]] = {}
         for group, own in groups.items():
             for run in own:
-                held.setdefault(value_in_words(run.config[name]), {})[group] = None
+                held.setdefault(_in_words(run, name), {})[group] = None
         if len(held) > 1:
             values = [f"{value} ({_few([*names], ', ')})" for value, names in held.items()]
             found.append(f"{lower_title(name)} {_few(values, ' and ')}")
@@ -86,6 +86,13 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
         else ""
     )
     return f"Also different, which may explain the results: {_few(found, '; ')}.{unlike}"
+
+
+def _in_words(run: RunRow, name: str) -> str:
+    """Return the value of a setting; an empty one as the form shows it."""
+    known = known_experiment(run.experiment)
+    info = known.config.model_fields.get(name) if known else None
+    return empty_means(info) if info is not None and run.config[name] is None else value_in_words(run.config[name])
 
 
 def _told_elsewhere(run: RunRow) -> set[str]:

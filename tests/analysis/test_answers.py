@@ -165,8 +165,12 @@ def test_the_faster_mode_is_named_for_each_number_of_observers_with_its_interval
 @pytest.mark.parametrize(
     ("drop", "noise", "said"),
     [
-        (0.5, 0.05, "Yes with plain (test accuracy -0.5 points per update of staleness, 95 % interval -0."),
-        (0.0, 1.0, "Not measurably with plain (test accuracy "),
+        (
+            0.5,
+            0.05,
+            "Does staleness hurt? Yes with plain (test accuracy -0.5 points per update of staleness, 95 % interval -0.",
+        ),
+        (0.0, 1.0, "Does staleness hurt? Not measurably with plain (test accuracy "),
     ],
 )
 def test_staleness_is_judged_by_its_association_with_the_result(

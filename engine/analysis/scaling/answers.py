@@ -3,6 +3,7 @@ there is none. Torch-free.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import floor, log10
 from statistics import fmean
 
 from engine.analysis.chance_level import not_learned
@@ -180,16 +181,15 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
             parts.append(f"unknown{name} ({found.removesuffix('.')})")
             continue
         change, harm = found.change, found.direction == (-1 if result.better == "max" else 1)
-        interval = (
-            f"{change.mean:+.2g}{unit} per update of staleness, 95 % interval {change.low:+.2g} to {change.high:+.2g}"
-        )
+        mean, low, high = (_rounded(each, change.high - change.low) for each in (change.mean, change.low, change.high))
+        interval = f"{mean}{unit} per update of staleness, 95 % interval {low} to {high}"
         hurts |= harm
         effect = "yes" if harm else "no, it helps" if found.direction else "not measurably"
         parts.append(f"{effect}{name} ({result.label.lower()} {interval}, {change.count} runs)")
     if all(each.startswith("unknown") for each in parts):
         raise NoAnswer("; ".join(part.removeprefix("unknown").strip() for part in parts))
     also = " Staleness grows with the trainers, so this is an association." if hurts else ""
-    return f"{_sentence('; '.join(parts))}{also}"
+    return f"{ready.question} {_sentence('; '.join(parts))}{also}"
 
 
 _ANSWERS: Mapping[Answer, Callable[[ReadySweep, Sweep, Sequence[RunRow], Reader], str]] = {
@@ -248,6 +248,12 @@ def _cost(each: TimeSpent, unit: str) -> float:
 def _number(found: Interval) -> str:
     kind, low, high = "95 % interval " if found.is_known else "range ", f"{found.low:.2g}", f"{found.high:.2g}"
     return f"{found.mean:.2g}" + (f" ({kind}{low} to {high})" if low != high else "")
+
+
+def _rounded(value: float, width: float) -> str:
+    """Return a change with its sign, to two digits of the width of its interval."""
+    digits = 1 - floor(log10(width)) if width > 0 else 3
+    return f"{round(value, digits) or 0.0:+g}"
 
 
 def _and(words: Sequence[str]) -> str:

@@ -464,6 +464,7 @@ def test_the_sentences_speak_of_the_selected_metric_and_of_what_else_may_explain
     assert all("Fastest" in each for each in (usual, bars)) and not any("Fastest" in each for each in (loss, best))
     other = "momentum 0.5 (Reference) and 0.9 (Synchronous parallel SGD)"
     alike = "The presets named quick of these experiments are not alike."
+    assert all("threads per rank automatic (Reference) and 1 (Syn" in each for each in shown.values())
     assert all("Also different, which may explain the results: " in each for each in shown.values())
     assert all(other in each and alike in each for each in shown.values())
     test = opened_at(runs="7-10", tab="bars")
