@@ -17,7 +17,7 @@ MOST_CONFIG_BYTES = 1 << 20
 """Maximum total size of the parameters, or tags, of one run, including names."""
 MOST_METRICS = 2_000
 """Per run."""
-LONGEST_NAME, LONGEST_METRIC, LONGEST_TAG = 200, 500, 5_000
+LONGEST_NAME, LONGEST_METRIC, LONGEST_TAG = 200, 500, 20_000
 
 
 @dataclass
@@ -137,23 +137,27 @@ class Values:
 
 
 def fit_units(runs: Sequence[Values]) -> list[str]:
-    """Name each metric that has the name of one of ours but not its unit, by its values in all runs, so that it has
-    none (`engine.metrics.IMPORTED`); return a note on each.
+    """Name each metric of a run that has the name of one of ours but not its unit, by its values, so that it has none
+    (`engine.metrics.IMPORTED`); return a note on each.
 
     Percentages are from 0 to 100, and one of them is above 1: others may be shares.
     """
     notes = []
     for name, ours in METRICS.items():
-        found = [ends for values in runs if ours.unit and (ends := values.extremes(name))]
-        if not found:
-            continue
-        least, greatest = min(low for low, _ in found), max(high for _, high in found)
-        if ours.bounds[0] <= least and greatest <= ours.bounds[1] and (ours.unit != "%" or greatest > 1):
-            continue
+        unlike: list[tuple[float, float]] = []
         for values in runs:
+            if not ours.unit or not (ends := values.extremes(name)):
+                continue
+            low, high = ours.bounds
+            if low <= ends[0] and ends[1] <= high and (ours.unit != "%" or ends[1] > 1):
+                continue
             values.rename(name, f"{IMPORTED}{name}")
-        notes.append(
-            f"{name} has values from {least:.6g} to {greatest:.6g}, so its unit may not be ours ({ours.unit}): it was "
-            f"imported as {IMPORTED}{name}, without a unit."
-        )
+            unlike.append(ends)
+        if unlike:
+            least, greatest = min(low for low, _ in unlike), max(high for _, high in unlike)
+            of = "" if len(unlike) == len(runs) else f" in {len(unlike):,} of {len(runs):,} runs"
+            notes.append(
+                f"{name} has values from {least:.6g} to {greatest:.6g}{of}, so its unit may not be ours ({ours.unit}): "
+                f"it was imported as {IMPORTED}{name}, without a unit."
+            )
     return notes

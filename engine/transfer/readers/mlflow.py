@@ -127,6 +127,11 @@ def _run(
     config = {name: typed(text) for name, text in params.items()}
     times = {name: _seconds(about.get(name)) for name in ("start_time", "end_time")}
     notes += [
+        f"'{shown(folder)}': the tag {shown(name)} was cut to {LONGEST_TAG:,} characters."
+        for name, value in tags.items()
+        if not name.startswith("mlflow.") and len(f"{name}={value}") > LONGEST_TAG
+    ]
+    notes += [
         f"'{shown(folder)}' has an invalid {name} ({shown(about[name])}): that of its values was taken."
         for name, at in times.items()
         if at is None and about.get(name)
@@ -152,7 +157,7 @@ def _run(
         ended_at=moment(max(begin, end)),
         seconds=max(0.0, end - begin),
         experiment=_experiment(source, folder),
-        name=(about.get("run_name") or tags.get("mlflow.runName") or "")[:200],
+        name=(about.get("run_name") or tags.get("mlflow.runName") or about.get("name") or "")[:200],
         owner=(tags.get("mlflow.user") or about.get("user_id") or "unknown")[:200],
         host=tags.get("mlflow.host", ""),
         status=status,

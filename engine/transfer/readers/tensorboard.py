@@ -79,17 +79,17 @@ def _share_hyperparameters(folders: dict[str, "_Folder"]) -> list[str]:
         if path != ".":
             below.setdefault(str(PurePosixPath(path).parent), []).append(folder)
     for path, folder in folders.items():
-        inner = below.get(path, [])
-        summaries = [each for each in inner if each.config and each.values.is_single]
-        if folder.values and not folder.config and len(summaries) == 1:
+        summaries = [each for each in below.get(path, []) if each.config and each.values.is_single]
+        if folder.values and len(summaries) == 1 and folder.config.items() <= summaries[0].config.items():
             folder.join(summaries[0])
             notes.append(f"'{shown(summaries[0].name)}' has the hyperparameters of '{shown(folder.name)}': one run.")
             joined += summaries
-        elif not folder.values and not (folder.config and inner):
+    for path, folder in folders.items():
+        inner = below.get(path, [])
+        for each in inner if not folder.values and folder not in joined else ():
+            each.config = folder.config | each.config
+        if not folder.values and folder not in joined and not (folder.config and inner):
             notes.append(f"'{shown(folder.name)}' was skipped: it has no scalars.")
-        elif not folder.values:
-            for each in inner:
-                each.config = folder.config | each.config
     for folder in joined:
         folder.values = Values("", folder.room)
     return notes

@@ -14,7 +14,7 @@ from engine.home import Home
 from engine.metrics import metric
 from engine.store import Reader, Store
 from engine.transfer.bundles.bundle import write_bundle
-from engine.transfer.import_bounds import LONGEST_METRIC
+from engine.transfer.import_bounds import LONGEST_METRIC, ImportBudget, Values, fit_units
 from engine.transfer.readers.tfrecord import masked_checksum
 from engine.transfer.run_import import import_path
 from tests.inputs import drawn
@@ -228,6 +228,10 @@ def test_hyperparameters_in_a_folder_of_their_own_belong_to_their_run(ours: Stor
         own = events.record(events.event(1e9, 0, events.scalar(name, 1.0)))
         (tmp_path / name / "events.out.tfevents.1").write_bytes(plain + own)
     summary_folder(tmp_path / "torch" / "1700000009.5")
+    summary_folder(tmp_path / "told" / "again", values=0)
+    (tmp_path / "told" / "events.out.tfevents.1").write_bytes(
+        plain + events.record(events.event(1e9, 0, events.hparams("lr", 0.25)))
+    )
     summary_folder(tmp_path / "tuned", values=0)
     for trial, accuracy in (
         ("two/a", 0.5),
@@ -239,6 +243,7 @@ def test_hyperparameters_in_a_folder_of_their_own_belong_to_their_run(ours: Stor
     runs = {run.name: run for run in map(ours.read.runs.one, arrived.ids)}
     assert {name: dict(run.config) for name, run in runs.items()} == {
         "torch": {"lr": 0.25},
+        "told": {"lr": 0.25},
         "tuned/train": {"lr": 0.25},
         "tuned/validation": {"lr": 0.25},
         "two": {},
@@ -247,7 +252,10 @@ def test_hyperparameters_in_a_folder_of_their_own_belong_to_their_run(ours: Stor
         "curve/own": {"lr": 0.25},
     }
     assert ours.read.runs.entry(runs["torch"].id).last["hparam/accuracy"] == 0.75
-    assert any("one run" in note for note in arrived.notes) and not any("tuned'" in note for note in arrived.notes)
+    assert sorted(arrived.notes) == [
+        "'told/again' has the hyperparameters of 'told': one run.",
+        "'torch/1700000009.5' has the hyperparameters of 'torch': one run.",
+    ]
 
 
 # ---- units of both ---------------------------------------------------------------------------------------------------
@@ -276,6 +284,15 @@ def test_a_metric_with_a_name_of_ours_has_our_unit_only_where_its_values_fit(
     assert [note for note in arrived.notes if "without a unit" in note] == (
         [] if name == "test/accuracy" else [arrived.notes[-1]]
     )
+
+
+def test_units_are_judged_by_the_values_of_each_run() -> None:
+    runs = [Values("a", ImportBudget()), Values("b", ImportBudget())]
+    for run, value in zip(runs, (0.93, 93.0), strict=True):
+        run.add("test/accuracy", 0.0, 0, value)
+    (note,) = fit_units(runs)
+    assert [list(run.names) for run in runs] == [["imported/test/accuracy"], ["test/accuracy"]]
+    assert note.startswith("test/accuracy has values from 0.93 to 0.93 in 1 of 2 runs")
 
 
 # ---- MLflow ---------------------------------------------------------------------------------------------------------
