@@ -225,13 +225,14 @@ def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> Pl
 
 
 def compact(values: Floats) -> Any:
-    """Return numbers in half the bytes at screen precision: integers as such, others with seven digits."""
+    """Return numbers in half the bytes where none changes: as int32 or float32."""
     finite = values[np.isfinite(values)]
     if not finite.size or np.abs(finite).max() > 2e9:
         return values
-    return (
-        values.astype(np.int32) if finite.size == values.size and (finite % 1 == 0).all() else values.astype(np.float32)
-    )
+    if finite.size == values.size and (finite % 1 == 0).all():
+        return values.astype(np.int32)
+    half = values.astype(np.float32)
+    return half if (half[np.isfinite(values)] == finite).all() else values
 
 
 def above_zero(low: Floats, values: Floats) -> Floats:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.charts import curve_points
 from app.charts.binned_sums import in_cells
@@ -31,8 +32,8 @@ _Key = tuple[Any, ...]
 Within = tuple[float, float] | None
 """A requested range on the x-axis."""
 Kept = TypeVar("Kept")
-Drawn = dict[int | None, tuple[Floats, Floats]]
-"""The x-values of a run's drawn points, by rank."""
+Drawn = dict[int | None, tuple[NDArray[np.int64], Floats, Floats]]
+"""The ids (or places), x-values and values of a run's drawn points, by rank."""
 _groups: OrderedDict[_Key, Aligned] = OrderedDict()
 _lines: OrderedDict[_Key, BandLine] = OrderedDict()
 _drawn: OrderedDict[_Key, Drawn] = OrderedDict()
@@ -41,10 +42,11 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class DrawnCurve:
-    """The drawn points of one rank (None: the whole run) of a run; NaN in `y` is a gap."""
+    """The drawn points of one rank (None: the whole run) of a run, in recording order; NaN in `y` is a gap."""
 
     run_id: int
     rank: int | None
+    ids: NDArray[np.int64]
     x: Floats
     y: Floats
     total: int
@@ -164,7 +166,7 @@ def _thinned(reader: Reader, run: RunRow, metric: str, axis: str, most: int, wit
             "passes": [np.nan if at is None else at for at in series.passes],
         }
         x = updates_at(np.asarray(series.times_s), known) if axis in CLOCKED else np.asarray(plain[axis], dtype=float)
-        found[series.rank] = _drawable(x, np.asarray(series.values, dtype=float))
+        found[series.rank] = _drawable(np.asarray(series.ids, dtype=np.int64), x, np.asarray(series.values))
     return found
 
 
@@ -181,12 +183,13 @@ def _stretch(axis: str, known: Sequence[tuple[Floats, Floats]], low: float, high
 def _against(reader: Reader, run: RunRow, who: Sequence[RecordedMetric], axis: str, most: int) -> Drawn:
     found = {}
     for each in who:
-        x, y = _drawable(*all_points(reader, run, each, axis))
+        x, y = all_points(reader, run, each, axis)
+        places, x, y = _drawable(np.arange(x.size), x, y)
         chosen = kept(y.tolist(), most)
-        found[each.rank] = (x[chosen], y[chosen])
+        found[each.rank] = (places[chosen], x[chosen], y[chosen])
     return found
 
 
-def _drawable(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+def _drawable(ids: NDArray[np.int64], x: Floats, y: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
     there = np.isfinite(x)
-    return x[there], np.where(np.isfinite(y), y, np.nan)[there]
+    return ids[there], x[there], np.where(np.isfinite(y), y, np.nan)[there]

@@ -62,6 +62,8 @@ def _metric_at(reader: Reader, run: RunRow, each: RecordedMetric, axis: str, ste
     if other is None:
         return np.full(steps.shape, np.inf)
     at, values = _read(reader, run, axis, other.rank, ("step", "value"))
+    order = np.argsort(at, kind="stable")  # steps go back where a run was resumed; the later record counts
+    at, values = at[order], values[order]
     place = np.searchsorted(at, steps, side="right") - 1
     return np.where(place >= 0, values[np.maximum(place, 0)], np.inf) if at.size else np.full(steps.shape, np.inf)
 
@@ -83,7 +85,7 @@ def clocks(reader: Reader, run: RunRow, axis: str) -> list[tuple[Floats, Floats]
             _read(reader, run, clock.metric, each.rank, ("time_s",))[0]
             for each in recorded(reader, [run], clock.metric).get(run.id, [])
         ]
-        return [(each, np.arange(1.0, each.size + 1)) for each in times]
+        return [(np.sort(each), np.arange(1.0, each.size + 1)) for each in times]
     found = reader.curves.series(run.id, [clock.metric], max_points=CLOCK_POINTS)
     if clock.counts == "most":
         found = sorted(found, key=lambda each: each.steps[-1] if each.steps else 0)[-1:]

@@ -62,15 +62,12 @@ def _runs(reader: Reader, found: Compared, view: CompareView, metric: str, withi
 
 
 def spliced(whole: DrawnCurve, fine: DrawnCurve | None) -> DrawnCurve:
-    """Return a curve with its points in the range of another replaced by the other's points."""
-    if fine is None or not fine.x.size:
+    """Return a curve with the points of another of the same recording added; its axis may go back."""
+    if fine is None:
         return whole
-    before, after = whole.x < fine.x[0], whole.x > fine.x[-1]
-    x, y = (
-        np.concatenate([of_whole[before], of_fine, of_whole[after]])
-        for of_whole, of_fine in ((whole.x, fine.x), (whole.y, fine.y))
-    )
-    return replace(whole, x=x, y=y)
+    ids, places = np.unique(np.concatenate([whole.ids, fine.ids]), return_index=True)
+    x, y = (np.concatenate(both)[places] for both in ((whole.x, fine.x), (whole.y, fine.y)))
+    return replace(whole, ids=ids, x=x, y=y)
 
 
 def _groups(reader: Reader, found: Compared, view: CompareView, metric: str, within: Stretch) -> Picture:

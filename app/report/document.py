@@ -106,7 +106,7 @@ def _grid(title: str, table: Table, headings: Sequence[str], number: int) -> Mar
 
 def _cell(value: Any) -> ReportCell:
     if isinstance(value, float) and math.isfinite(value):
-        return ReportCell(f"{value:.6g}", True, repr(value))
+        return ReportCell(f"{value:.6g}" if abs(value) < 1e6 else f"{value:,.10g}", True, repr(value))
     if isinstance(value, bool):
         return ReportCell(str(value).lower())
     if isinstance(value, int):

@@ -20,6 +20,7 @@ FIRST_POINTS = 1_000
 """Maximum number of points per curve in the first answer; longer curves are down-sampled."""
 LATER_POINTS = 2_000
 BANDS_KEPT = 64
+DIGITS, ALL_DIGITS = 9, 17
 LOSSES = ("train/loss", "train/policy_loss")
 _bands: dict[tuple[str, int, str], Band] = {}
 """Recent answers, by home, run and metric."""
@@ -34,7 +35,8 @@ def answer(
     """
     with Reader.open(home) as reader:
         run = reader.runs.one(run_id)
-        names = list(metrics) or live_metrics([summary.metric for summary in reader.details.summaries(run_id)])
+        summaries = reader.details.summaries(run_id)
+        names = list(metrics) or live_metrics([summary.metric for summary in summaries])
         main = main_metrics(run, names)
         names = [*main, *(name for name in names if name not in main)]
         lines = [name for name in names if not metric(name).band]
@@ -53,7 +55,7 @@ def answer(
         "active": run.active,
         "metrics": [_label(name, is_main=name in main) for name in names],
         "series": [_curve(series, roles) for series in found if series.ids],
-        "bands": [_band(band) for band in bands],
+        "bands": [_band(band, sum(each.metric == band.metric for each in summaries)) for band in bands],
         "goals": goals(run),
         "last_id": max([after, *(series.ids[-1] for series in found if series.ids)]),
     }
@@ -95,10 +97,11 @@ def _curve(series: Series, roles: dict[int, str]) -> dict[str, Any]:
         "metric": series.metric,
         "rank": -1 if series.rank is None else series.rank,
         "role": "run" if series.rank is None else roles.get(series.rank, f"rank {series.rank}"),
+        "ids": series.ids,
         "steps": series.steps,
-        "times": [round(time, 3) for time in series.times_s],
-        "passes": [None if passes is None else round(passes, 5) for passes in series.passes],
-        "values": [_finite(value) for value in series.values],
+        "times": _numbers(series.times_s),
+        "passes": _numbers(series.passes),
+        "values": _numbers(series.values),
         "total": series.total,
     }
 
@@ -123,24 +126,34 @@ def _counted(home: Home, reader: Reader, run_id: int, name: str) -> Band | None:
     return band
 
 
-def _band(band: Band) -> dict[str, Any]:
+def _band(band: Band, ranks: int) -> dict[str, Any]:
+    """Return a band. Several ranks are at different steps at a time: their line is kept monotone. The axis of one rank
+    may go back, as where a run was resumed.
+    """
+
+    def along(at: Sequence[float]) -> list[float]:
+        return list(accumulate(at, max)) if ranks > 1 else list(at)
+
     bins = band.bins
     return {
         "metric": band.metric,
         "width": band.width,
         "total": band.total,
-        "steps": list(
-            accumulate((round(each.step, 1) for each in bins), max)
-        ),  # ranks may be at different steps: keep the line monotone
-        "times": list(accumulate((round(each.time_s, 3) for each in bins), max)),
+        "steps": along([round(each.step, 1) for each in bins]),
+        "times": along([round(each.time_s, 3) for each in bins]),
         "counts": [each.count for each in bins],
-        "means": [_finite(each.mean) for each in bins],
-        "lows": [_finite(max(each.low, each.mean - each.deviation)) for each in bins],
-        "highs": [_finite(min(each.high, each.mean + each.deviation)) for each in bins],
-        "running": [_finite(each.running) for each in bins],
+        "means": _numbers([each.mean for each in bins]),
+        "lows": _numbers([max(each.low, each.mean - each.deviation) for each in bins]),
+        "highs": _numbers([min(each.high, each.mean + each.deviation) for each in bins]),
+        "running": _numbers([each.running for each in bins]),
     }
 
 
-def _finite(value: float) -> float | None:
-    """Return the value rounded to six significant digits, or None (a gap in the curve) if it is NaN or infinite."""
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def _numbers(values: Sequence[float | None]) -> list[float | None]:
+    """Return numbers with nine significant digits (all of a float32), or more where they differ by little of their
+    size; None (a gap in the curve) for NaN and infinity.
+    """
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    size, spread = max(map(abs, finite), default=0.0), max(finite, default=0.0) - min(finite, default=0.0)
+    digits = min(ALL_DIGITS, DIGITS + max(0, math.ceil(math.log10(size / spread)))) if spread else ALL_DIGITS
+    return [None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}") for value in values]

@@ -30,10 +30,10 @@ def updates_at(times_s: Floats, clocks: Sequence[tuple[Floats, Floats]]) -> Floa
     """
     if not clocks:
         return np.full(times_s.shape, np.inf)
+    ordered = ((times, made, np.argsort(times, kind="stable")) for times, made in clocks if times.size)
     parts = [
-        np.interp(times_s, np.concatenate([[0.0], times]), np.concatenate([[0.0], made]))
-        for times, made in clocks
-        if times.size
+        np.interp(times_s, np.concatenate([[0.0], times[order]]), np.concatenate([[0.0], made[order]]))
+        for times, made, order in ordered
     ]
     total: Floats = np.sum(parts, axis=0) if parts else np.full(times_s.shape, np.inf)
     return total

@@ -59,13 +59,15 @@ function updateClock(chart) {
   if (!clocks.length) return null;
   if (counts === "most") clocks = [clocks.reduce((best, curve) => ((curve.steps.at(-1) ?? 0) > (best.steps.at(-1) ?? 0) ? curve : best))];
   const share = counts === "mean" ? 1 / clocks.length : 1;
-  const made = (curve) => (counts === "points" ? curve.times.map((_, place) => ((place + 1) * curve.total) / curve.times.length) : curve.steps);
-  const parts = clocks.map((curve) => interpolation(curve.times, made(curve)));
+  const numbered = ({ times, total }) => interpolation([...times].sort((one, other) => one - other), times.map((_, place) => ((place + 1) * total) / times.length));
+  const parts = clocks.map((curve) => (counts === "points" ? numbered(curve) : interpolation(curve.times, curve.steps)));
   return (time) => Math.round(parts.reduce((sum, part) => sum + part(time), 0) * share * 100) / 100;
 }
 
-// A function through points, from 0 at 0, constant after the last.
-function interpolation(xs, ys) {
+// A function through points in any order, from 0 at 0, constant after the last.
+function interpolation(places, heights) {
+  const order = places.map((_, at) => at).sort((one, other) => places[one] - places[other]);
+  const [xs, ys] = [places, heights].map((list) => order.map((at) => list[at]));
   return (x) => {
     let [low, high] = [0, xs.length];
     while (low < high) {

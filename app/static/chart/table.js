@@ -32,7 +32,13 @@ function tableOf(names, rows, label) {
   for (const name of names) line.append(Object.assign(document.createElement("th"), { scope: "col", textContent: name }));
   for (const row of rows) {
     const line = body.insertRow();
-    for (const value of row) line.insertCell().textContent = typeof value === "number" ? Number(value.toPrecision(6)).toString() : (value ?? "");
+    for (const value of row) line.insertCell().textContent = typeof value === "number" ? String(shortest(value)) : (value ?? "");
   }
   return table;
+}
+
+// The number with the fewest digits, from 6, that is the same float32, else with 10.
+function shortest(value) {
+  const found = [6, 7, 8, 9].map((digits) => Number(value.toPrecision(digits))).find((each) => Math.fround(each) === value);
+  return found ?? Number(value.toPrecision(10));
 }

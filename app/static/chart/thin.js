@@ -1,18 +1,20 @@
 // Thins long curves in the browser, so that an open page never has to reload them.
 
-const LISTS = ["steps", "times", "passes", "values"];
+const LISTS = ["ids", "steps", "times", "passes", "values"];
 
 // Keeps the first, last, minimum and maximum point and the first gap of each of equal step intervals; at most `most` points in total.
-// Repeated thinning keeps the extremes and a uniform density over old and new parts.
+// Steps are counted forwards where they go back, as in a resumed run. Repeated thinning keeps the extremes and a uniform density over old and new parts.
 function thin(curve, most) {
   const stretches = Math.floor(most / 5);
-  const { steps, values } = curve;
-  const width = (steps.at(-1) - steps[0]) / stretches || 1;
+  const { values } = curve;
+  let done = 0;
+  const steps = curve.steps.map((step, place) => (done += Math.abs(step - (curve.steps[place - 1] ?? step))));
+  const width = done / stretches || 1;
   const kept = new Set();
   let at = -1;
   let corners = {};
   steps.forEach((step, place) => {
-    const stretch = Math.min(stretches - 1, Math.floor((step - steps[0]) / width));
+    const stretch = Math.min(stretches - 1, Math.floor(step / width));
     if (stretch !== at) {
       keep(corners);
       corners = { first: place };

@@ -37,7 +37,7 @@ function zoomOf(ask, changed) {
 
   const of = (curve, x, key) => {
     const part = stretch && axis === x ? held.get(curve.rank) : null;
-    return part && part.values.length ? spliced(curve, part, key) : curve;
+    return part && part.values.length && !part[key].includes(null) ? spliced(curve, part) : curve;
   };
 
   return { look, of, forget };
@@ -61,14 +61,9 @@ function watchZoom(panel, metric, chart) {
   return zoom;
 }
 
-// The curve with the points in the part's range replaced by the part's; newer points are kept.
-function spliced(curve, part, key) {
-  const [from, to] = [part[key][0], part[key].at(-1)];
-  const before = curve[key].findIndex((at) => at >= from);
-  const after = curve[key].findIndex((at) => at > to);
-  const lists = LISTS.map((name) => [
-    name,
-    [...curve[name].slice(0, before < 0 ? curve[name].length : before), ...part[name], ...(after < 0 ? [] : curve[name].slice(after))],
-  ]);
-  return { ...curve, ...Object.fromEntries(lists) };
+// The curve with the points of a part of it added, in recording order: its axis may go back.
+function spliced(curve, part) {
+  const points = [curve, part].flatMap((from) => from.ids.map((id, at) => ({ id, from, at }))).sort((one, other) => one.id - other.id);
+  const single = points.filter(({ id }, place) => id !== points[place - 1]?.id);
+  return { ...curve, ...Object.fromEntries(LISTS.map((name) => [name, single.map(({ from, at }) => from[name][at])])) };
 }

@@ -66,9 +66,12 @@ function scaleUnits(traces, layout) {
   const span = spanOf(layout, "x");
   if (span) axes.xaxis = { ...(axes.xaxis ?? layout.xaxis), autorangeoptions: { include: span.map((end) => end / x) } };
   if (named.y) Object.assign(axes.yaxis, honestRange(axes.yaxis, traces, named.y, y));
+  const digits = digitsOf(traces);
+  if (digits > USUAL_DIGITS) axes.yaxis = { ...(axes.yaxis ?? layout.yaxis), exponentformat: "none" }; // 1,000,005 instead of 1.000005M
   const even = ["x", "y"].find((letter) => named[letter] === "%" && largest(traces, letter) >= 1); // percentages have as many decimals as one another
   const written = (template) => {
-    const told = template?.replaceAll("{x unit}", units.x?.unit ?? "").replaceAll("{y unit}", units.y?.unit ?? "");
+    const named = template?.replaceAll("{x unit}", units.x?.unit ?? "").replaceAll("{y unit}", units.y?.unit ?? "");
+    const told = digits > USUAL_DIGITS ? named?.replace(/%\{(y|customdata\[\d\]):,\.5~r\}/g, `%{$1:,.${digits}~r}`) : named;
     return even ? told?.replace(new RegExp(`%\\{(${even}|customdata\\[\\d\\]):,?\\.\\d~r\\}`, "g"), "%{$1:.2f}") : told;
   };
   const shown = traces.map((trace) => ({
@@ -84,12 +87,19 @@ function scaleUnits(traces, layout) {
   return { traces: shown, layout: { ...layout, ...axes }, units };
 }
 
-const NEGLIGIBLE = 1e-6; // spread of values, relative to them, that is rounding
+const NEGLIGIBLE = 2e-7; // spread of values, relative to them, that is rounding of a float32
+const USUAL_DIGITS = 5; // in hovers
+const MOST_DIGITS = 15;
 
-// Of lines without error bars: a percentage stays within 0 and 100; values that differ only by rounding are a constant, on an axis from 0.
-function honestRange(axis, traces, unit, size) {
-  const isPlain = traces.every(({ type = "scatter", error_y }) => /^scatter/.test(type) && !error_y);
-  if (!isPlain || axis.range || axis.type === "log" || axis.rangemode === "normal") return {};
+// The significant digits by which a hover tells the values along y apart.
+function digitsOf(traces) {
+  const [low, high] = endsOf(traces);
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  return high > low ? Math.min(MOST_DIGITS, Math.max(USUAL_DIGITS, Math.ceil(Math.log10(size / (high - low))) + 3)) : USUAL_DIGITS;
+}
+
+// The lowest and highest value along y.
+function endsOf(traces) {
   let [low, high] = [Infinity, -Infinity];
   for (const trace of traces) {
     if ((trace.yaxis ?? "y") !== "y") continue;
@@ -99,6 +109,14 @@ function honestRange(axis, traces, unit, size) {
       high = Math.max(high, value);
     }
   }
+  return [low, high];
+}
+
+// Of lines without error bars: a percentage stays within 0 and 100; values that differ only by rounding are a constant, on an axis from 0.
+function honestRange(axis, traces, unit, size) {
+  const isPlain = traces.every(({ type = "scatter", error_y }) => /^scatter/.test(type) && !error_y);
+  if (!isPlain || axis.range || axis.type === "log" || axis.rangemode === "normal") return {};
+  const [low, high] = endsOf(traces);
   const isShare = unit === "%" && low >= 0 && high <= 100 * (1 + NEGLIGIBLE);
   if (low >= 0 && high > 0 && high - low <= NEGLIGIBLE * high) return { range: [0, isShare ? 100 : (1.1 * high) / size] };
   return isShare ? { autorangeoptions: { clipmin: 0, clipmax: 100 } } : {};

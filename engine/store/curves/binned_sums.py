@@ -1,7 +1,7 @@
 """Sum a long curve in cells along one of its axes within the store: the result is cells, not points.
 
-A curve's axis never decreases, so a cell is a range of ids. Its first point is found in the bucket that contains its
-edge.
+The axis of such a curve never decreases, so a cell is a range of ids. Its first point is found in the bucket that
+contains its edge. Curves whose axis goes back have no marks.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from engine.store.connection import Connection
-from engine.store.curves.series import Axis
+from engine.store.curves.series import Axis, extents
 from engine.store.schema.minmax_buckets import SIZE
 
 _METRIC = (
@@ -66,7 +66,10 @@ def marks(reader: Connection, run_id: int, metric: str, rank: int | None, axis: 
     if last is None or len(rows) != -(-found["total"] // SIZE):
         return None
     at = [row[1] for row in rows] + [last[1]]
-    if any(each is None for each in at) or any(after < before for before, after in pairwise(at)):
+    if any(each is None for each in at):
+        return None
+    bounds = zip(extents(reader, found["id"], axis), pairwise(at), strict=True)
+    if any(each.low < start or each.high > end for each, (start, end) in bounds):
         return None
     positive = reader.row(_POSITIVE.format(axis=axis), [found["id"]])
     return Marks(

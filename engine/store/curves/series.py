@@ -1,10 +1,11 @@
 """Curves: all points of some metrics, their new points, or a down-sampled range."""
 
 import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import pairwise
 from typing import Any, Literal
 
 from engine.store.connection import Connection, Row
@@ -24,12 +25,15 @@ _CORNERS = (
     "SELECT bucket, first_id, last_id, low, low_id, high, high_id, nan_id FROM buckets WHERE metric_id = ? AND "
     "bucket BETWEEN ? AND ? ORDER BY bucket"
 )
-_EDGE = (
-    "SELECT b.first_id, b.last_id, coalesce(p.{}, 0) FROM buckets AS b"
-    " JOIN points AS p ON p.metric_id = b.metric_id AND p.id = b.first_id WHERE b.metric_id = ? AND b.bucket = ?"
+_EXTENTS = (
+    "SELECT b.first_id, b.last_id, min(p.{0}), max(p.{0}), count(p.{0}) < count(*), count(*) FROM buckets AS b JOIN "
+    "points AS p ON p.metric_id = b.metric_id AND p.id BETWEEN b.first_id AND b.last_id WHERE b.metric_id = ? AND "
+    "b.bucket >= ? GROUP BY b.bucket ORDER BY b.bucket"
 )
 _COLUMNS = {"step": 1, "time_s": 2, "passes": 3}
 _ALL_IDS = 2**62
+_KEPT_EXTENTS = 100_000
+"""Maximum number of buckets whose extents are cached."""
 
 Axis = Literal["step", "time_s", "passes"]
 Rows = list[tuple[Any, ...]]
@@ -81,43 +85,32 @@ class CurveReader:
             return [_series(row, self._rows(run_id, row, after_id, max_points, within)) for row in found]
 
     def _rows(self, run_id: int, metric: Row, after_id: int, max_points: int | None, within: Stretch | None) -> Rows:
-        part = _Part(after_id + 1, _ALL_IDS, 0, _ALL_IDS)
+        parts = [_Part(after_id + 1, _ALL_IDS, 0, _ALL_IDS)]
         if max_points and metric["total"] <= max_points and not within:
-            return self._from_points(metric["id"], part, None, None)
+            return self._from_points(metric["id"], parts, None, None)
         # What gc thinned has no corners any more, and so few points that all can be read.
         bucketed = not metric["thinned"] and not after_id and metric["total"] > SIZE
         if within and bucketed:
-            part = self._part(metric["id"], -(-metric["total"] // SIZE), within)
+            parts = _parts(extents(self.db, metric["id"], within.axis), within)
         rows = None
         if max_points and bucketed:
-            count = min(metric["total"], (part.last_bucket - part.first_bucket + 1) * SIZE)
-            rows = self._from_corners(metric["id"], part, count, max_points)
+            count = min(metric["total"], sum(part.last_bucket - part.first_bucket + 1 for part in parts) * SIZE)
+            rows = self._from_corners(metric["id"], parts, count, max_points)
         if rows is None and max_points and bucketed and not within:
             rows = self._from_all(run_id, metric, max_points)
         if rows is None:
-            rows = self._from_points(metric["id"], part, max_points, within)
+            rows = self._from_points(metric["id"], parts, max_points, within)
         return _trimmed(rows, within, _COLUMNS[within.axis]) if within else rows
 
-    def _part(self, metric_id: int, buckets: int, within: Stretch) -> _Part:
-        """Return the buckets that contain a range, found by bisection: a curve's axis never decreases."""
-
-        def edge(bucket: int) -> tuple[Any, ...]:
-            return self.db.tuples(_EDGE.format(within.axis), [metric_id, bucket])[0]
-
-        def begins_at(bucket: int) -> float:
-            return float(edge(bucket)[2])
-
-        first = max(0, bisect_left(range(buckets), within.low, key=begins_at) - 1)
-        last = max(first, min(buckets - 1, bisect_right(range(buckets), within.high, key=begins_at)))
-        return _Part(edge(first)[0], edge(last)[1], first, last)
-
-    def _from_corners(self, metric_id: int, part: _Part, count: int, max_points: int) -> Rows | None:
-        """Return the down-sampled points of a long part, from its buckets' extremes; None if it is so short that its
-        points must be read.
+    def _from_corners(self, metric_id: int, parts: Sequence[_Part], count: int, max_points: int) -> Rows | None:
+        """Return the down-sampled points of long parts, from their buckets' extremes; None if they are so short that
+        their points must be read.
         """
         if bucket_size(count, max(1, max_points // (CORNERS + 1))) < SIZE:
             return None
-        corners = self.db.tuples(_CORNERS, [metric_id, part.first_bucket, part.last_bucket])
+        corners = [
+            row for part in parts for row in self.db.tuples(_CORNERS, [metric_id, part.first_bucket, part.last_bucket])
+        ]
         size = bucket_size(count, max(1, max_points // (CORNERS + any(corner[-1] is not None for corner in corners))))
         if size < SIZE:
             return None
@@ -143,18 +136,23 @@ class CurveReader:
             line = series_cache.line(cursor, curve, metric["id"], metric["total"])
         return self._of_ids(metric["id"], line.ids[downsample.kept(line.values, max_points)].tolist())
 
-    def _from_points(self, metric_id: int, part: _Part, max_points: int | None, within: Stretch | None) -> Rows:
-        """Return the rows of a part, down-sampled if necessary; of a long one only ids and values are read
+    def _from_points(
+        self, metric_id: int, parts: Sequence[_Part], max_points: int | None, within: Stretch | None
+    ) -> Rows:
+        """Return the rows of some parts, down-sampled if necessary; of long ones only ids and values are read
         completely.
         """
-        between = [metric_id, part.first_id, part.last_id]
+
+        def read(sql: str) -> Rows:
+            bounds = ([metric_id, part.first_id, part.last_id] for part in parts)
+            return [row for each in bounds for row in self.db.tuples(f"{sql} {_BETWEEN}", each)]
+
         if max_points is None:
-            return self.db.tuples(f"{_POINTS} {_BETWEEN}", between)
-        light = self.db.tuples(f"{_LIGHT.format(within.axis if within else 'step')} {_BETWEEN}", between)
+            return read(_POINTS)
+        light = read(_LIGHT.format(within.axis if within else "step"))
         inside = _trimmed(light, within, 2) if within else light
         if len(inside) <= max_points:
-            ends = [inside[0][0], inside[-1][0]] if inside else [0, 0]
-            return self.db.tuples(f"{_POINTS} {_BETWEEN}", [metric_id, *ends])
+            return self._of_ids(metric_id, [row[0] for row in inside])
         from engine.store.curves.downsample import (
             kept,  # NumPy takes 0.1 s to import; the command line and the runner need none of it
         )
@@ -190,6 +188,75 @@ def _series(metric: Row, rows: Rows) -> Series:
 
 
 def _trimmed(rows: Rows, within: Stretch, column: int) -> Rows:
-    """Return the rows of a range of one column, with one neighbour at each side for the connecting lines."""
-    at = list(accumulate((row[column] or 0.0 for row in rows), max))
-    return rows[max(0, bisect_left(at, within.low) - 1) : bisect_right(at, within.high) + 1]
+    """Return the rows of a range of one column, with their neighbours for the connecting lines."""
+    last, sides = 0.0, []
+    for row in rows:
+        last = last if row[column] is None else row[column]
+        sides.append(_side(last, last, within))
+    return [rows[place] for place in _selected(sides)]
+
+
+def _side(low: float, high: float, within: Stretch) -> int:
+    """Return -1 below a range, 1 above it, 0 inside or across one of its ends."""
+    return -1 if high < within.low else 1 if low > within.high else 0
+
+
+def _selected(sides: Sequence[int]) -> list[int]:
+    """Return the places inside a range, and those from which a line leads into or across it; if all are on one side,
+    the end of the curve on the range's side. The axis may go back.
+    """
+    changes = [False, *(one != other for one, other in pairwise(sides)), False]
+    found = [place for place, side in enumerate(sides) if side == 0 or changes[place] or changes[place + 1]]
+    return found or ([len(sides) - 1 if sides[-1] < 0 else 0] if sides else [])
+
+
+@dataclass(frozen=True)
+class AxisExtent:
+    """The ids of a bucket's first and last point, and the lowest and highest position of its points on an axis."""
+
+    first_id: int
+    last_id: int
+    low: float
+    high: float
+
+
+_extents: OrderedDict[Hashable, list[tuple[Any, ...]]] = OrderedDict()
+_lock = threading.Lock()
+
+
+def extents(db: Connection, metric_id: int, axis: Axis) -> list[AxisExtent]:
+    """Return the extents of a metric's buckets on an axis. Those of complete buckets are cached: only new ones are
+    read.
+
+    A point without a position is at the one before it, or at 0.
+    """
+    sql, key = _EXTENTS.format(axis), (str(db.home.path), metric_id, axis)
+    with _lock:
+        known = _extents.get(key, [])
+    rows = db.tuples(sql, [metric_id, max(0, len(known) - 1)])
+    if known and rows[:1] != known[-1:]:  # another store in the same place
+        known, rows = [], db.tuples(sql, [metric_id, 0])
+    rows = known[:-1] + rows
+    with _lock:
+        _extents[key] = [row for row in rows if row[-1] == SIZE]
+        _extents.move_to_end(key)
+        while len(_extents) > 1 and sum(map(len, _extents.values())) > _KEPT_EXTENTS:
+            _extents.popitem(last=False)
+    found: list[AxisExtent] = []
+    for first_id, last_id, low, high, lacks_some, _ in rows:
+        ends = [each for each in (low, high) if each is not None]
+        if lacks_some:
+            ends += [found[-1].low, found[-1].high] if found else [0.0]
+        found.append(AxisExtent(first_id, last_id, float(min(ends)), float(max(ends))))
+    return found
+
+
+def _parts(buckets: Sequence[AxisExtent], within: Stretch) -> list[_Part]:
+    """Return the buckets that contain a range, with their neighbours: several parts if the axis goes back."""
+    places = _selected([_side(each.low, each.high, within) for each in buckets])
+    firsts = [place for before, place in pairwise([-2, *places]) if place > before + 1]
+    lasts = [place for place, after in pairwise([*places, len(buckets) + 1]) if after > place + 1]
+    return [
+        _Part(buckets[first].first_id, buckets[last].last_id, first, last)
+        for first, last in zip(firsts, lasts, strict=True)
+    ]

@@ -271,6 +271,31 @@ def test_a_stretch_brings_every_point_in_it_and_what_lies_outside_stays(
     assert (np.diff(joint.x) > 0).all() and (joint.x[0], joint.x[-1]) == (whole.x[0], whole.x[-1])
 
 
+def test_a_stretch_and_another_metric_as_axis_hold_where_a_run_was_resumed(home: Home, ids: list[int]) -> None:
+    with Store.open(home) as store:
+        run_id = compare.add(store, trainers=2, seed=9, steps=0)
+        points = [
+            Point(name, step - back, scale * step, (step - back) / 4)
+            for step in range(2 * STEPS)
+            for back in [1_500 * (step >= STEPS)]
+            for name, scale in ((LOSS, 1.0), ("train/other", 2.0))
+        ]
+        store.worker.write(run_id, [RankBatch(0, points)])
+    with Reader.open(home) as reader:
+        runs = reader.runs.some([run_id])
+        for axis, scale in (("step", 1.0), ("time", 0.25)):
+            (whole,) = curves(reader, runs, LOSS, axis)
+            (fine,) = curves(reader, runs, LOSS, axis, (2_000 * scale, 2_100 * scale))
+            joint = spliced(whole, fine)
+            assert {*whole.y} | {*range(2_000, 2_101), *range(3_500, 3_601)} <= {*joint.y}
+            assert joint.y.tolist() == sorted({*joint.y.tolist()}), "in the order of recording, each point once"
+        against, y = curve_points.all_points(
+            reader, runs[0], curve_points.recorded(reader, runs, LOSS)[run_id][0], "train/other"
+        )
+        assert (against[[0, 1_000]].tolist(), against[-1]) == ([0.0, 2_000.0], 2 * y[-1])
+        assert against[2_000] == 2 * 3_500, "of two values at a step the later one counts"
+
+
 LENGTH = 2_400
 
 
@@ -356,14 +381,15 @@ def test_what_goes_back_or_lies_at_few_positions_or_nowhere_is_left_to_the_point
     home: Home, odd_ids: list[int]
 ) -> None:
     with Store.open(home) as store:
-        back, few, nowhere = (compare.add(store, trainers=2, seed=seed, steps=0) for seed in range(3, 6))
+        back, few, nowhere, once = (compare.add(store, trainers=2, seed=seed, steps=0) for seed in range(3, 7))
         write(store, 0, back, lambda step: abs(step - 1_200) / 20, float)
         write(store, 0, few, lambda step: float(step // 200), float)
+        write(store, 0, once, lambda step: 0.0 if step == 1_100 else float(step), float)
         write(store, 0, nowhere, float, float, passes=None)
     assert both(home, [back], "time")[0] is None and both(home, [back], "step")[0] is not None
     added, plain = both(home, [few], "time")
     assert added is None and plain.exact and plain.x.size == 12 < MOST_CELLS
-    assert both(home, [nowhere], "passes")[0] is None
+    assert both(home, [nowhere], "passes")[0] is None and both(home, [once], "time")[0] is None
     with Store.open(home) as store:
         short = compare.add(store, trainers=2, seed=6, steps=200)
     assert both(home, [odd_ids[1], short], "step")[0] is None

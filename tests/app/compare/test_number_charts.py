@@ -28,7 +28,7 @@ NAN = np.nan
 
 def curve(run_id: int, size: int, rank: int | None = None) -> DrawnCurve:
     x = np.arange(float(size))
-    return DrawnCurve(run_id, rank, x, np.sin(x / 9), size, 0)
+    return DrawnCurve(run_id, rank, np.arange(size), x, np.sin(x / 9), size, 0)
 
 
 def test_runs_have_the_colour_of_their_id_where_it_is_free_and_no_two_of_30_look_alike() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,36 @@ def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, 
     assert answer["goals"] == dict.fromkeys(
         ("charts/episodic_return", "charts/episodic_return_last_100", "test/episodic_return"), 475.0
     )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1_000_000 + step / 4 for step in range(40)],
+        [1e9, 1e9 + 1, 1e9 + 2],
+        [3e-7, 3e-7 + 1e-13],
+        [float(np.float32(1.1 + step / 1e6)) for step in range(40)],
+        [0.1 + 0.2, math.nan, -1e300, 1e300],
+        [123_456.789_012],
+    ],
+    ids=str,
+)
+def test_the_numbers_of_a_curve_differ_where_the_recorded_ones_do(
+    client: Client, lab: Lab, store: Store, values: list[float]
+) -> None:
+    points = [
+        Point(name, place, value, place * 1e-5, place * 1e-8)
+        for place, value in enumerate(values)
+        for name in ("own/number", "charts/episodic_return")
+    ]
+    store.worker.write(lab["running"], [RankBatch(0, points)])
+    found = series(client, lab["running"], metrics="own/number,charts/episodic_return")
+    curve, finite = found["series"][0], [value for value in values if math.isfinite(value)]
+    near = 1e-6 * (max(finite) - min(finite)) if len(finite) > 1 else 0.0
+    assert [value for value in curve["values"] if value is not None] == pytest.approx(finite, abs=near, rel=1e-8)
+    assert len({*curve["values"]}) == len({*map(str, values)})
+    assert (len({*curve["times"]}), len({*curve["passes"]})) == (len(values), len(values))
+    assert len({*found["bands"][0]["means"]}) == len(finite)
 
 
 def test_a_zoom_on_compared_runs_gives_finer_traces_and_gone_ones_are_said(

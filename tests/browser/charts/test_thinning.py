@@ -16,7 +16,7 @@ MOST = 100
 THIN = (ROOT / "app" / "static" / "chart" / "thin.js").read_text()
 GROW = f"""({{ parts, most }}) => {{
   {THIN}
-  const curve = {{ steps: [], times: [], passes: [], values: [] }};
+  const curve = {{ ids: [], steps: [], times: [], passes: [], values: [] }};
   for (const part of parts) {{
     for (const name of LISTS) curve[name].push(...part[name]);
     if (curve.values.length > 2 * most) thin(curve, most);
@@ -29,6 +29,7 @@ Curve = dict[str, list[Any]]
 def curve(values: list[float | None], first: int = 0) -> Curve:
     steps = list(range(first, first + len(values)))
     return {
+        "ids": [2 * step for step in steps],
         "steps": steps,
         "times": [step / 10 for step in steps],
         "passes": [step / 50 for step in steps],
@@ -74,3 +75,45 @@ def test_an_old_part_keeps_as_many_points_to_a_stretch_as_a_new_one(page: Page) 
     places = held["steps"]
     thirds = [sum(low <= place < low + 1_300 for place in places) for low in (0, 1_300)]
     assert min(thirds) > 0.6 * max(thirds), json.dumps(thirds)
+
+
+def test_both_parts_of_a_curve_whose_steps_go_back_keep_their_shape(page: Page) -> None:
+    parts = [[math.sin(step) for step in range(first, first + 40)] for first in range(0, 2_000, 40)]
+    resumed = [curve(part, 40 * place % 1_000) for place, part in enumerate(parts)]  # the second half begins at 0 again
+    for place, part in enumerate(resumed):
+        part["ids"] = list(range(40 * place, 40 * place + 40))
+    held = grown(page, resumed)
+    halves = [sum(low <= id < low + 800 for id in held["ids"]) for low in (0, 1_000)]
+    assert min(halves) > 0.5 * max(halves), json.dumps(halves)
+    assert len(held["ids"]) <= 2 * MOST + 40 and held["ids"] == sorted(held["ids"])
+
+
+AXIS = (ROOT / "app" / "static" / "chart" / "axis.js").read_text()
+ZOOM = (ROOT / "app" / "static" / "chart" / "zoom.js").read_text()
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted"),
+    [("sum", [3.0, 15.0, 17.0]), ("mean", [1.5, 7.5, 8.5]), ("most", [2.0, 10.0, 12.0]), ("points", [1.5, 4.0, 5.0])],
+)
+def test_the_updates_at_a_time_are_counted_as_the_experiment_says(page: Page, counts: str, wanted: list[float]) -> None:
+    script = (
+        f"({{ clock, curves }}) => {{ {AXIS}\n const chart = {{ data: {{ clock }}, curves: new Map(curves) }};"
+        " return [1, 5, 9].map(updateClock(chart)); }"
+    )
+    fast = {"metric": "train/loss", "times": [1.0, 5.0, 6.0], "steps": [2, 10, 12], "total": 3}
+    slow = {"metric": "train/loss", "times": [5.0, 2.0], "steps": [5, 2], "total": 2}  # its clock was set back
+    told = {"metric": "train/loss", "counts": counts}
+    found = page.evaluate(script, {"clock": told, "curves": [["fast", fast], ["slow", slow]]})
+    assert found == wanted
+
+
+def test_a_zoomed_part_of_a_curve_that_goes_back_takes_no_point_from_the_rest(page: Page) -> None:
+    splice = f"([curve, part]) => {{ {THIN} {ZOOM} return spliced(curve, part); }}"
+    whole = curve([float(step) for step in range(0, 40, 4)])
+    whole |= {"ids": list(range(0, 40, 4)), "times": [0, 1, 2, 3, 4, 1, 2, 3, 4, 5]}  # resumed from its middle
+    part = {"ids": [5, 6, 8, 24, 26], "times": [1.3, 1.6, 2, 2, 2.4]}
+    part |= {name: [0] * 5 for name in ("steps", "passes", "values")}
+    found = page.evaluate(splice, [whole, part])
+    assert found["ids"] == sorted({*whole["ids"], *part["ids"]})
+    assert [found["times"][found["ids"].index(id)] for id in (4, 6, 20, 36)] == [1, 1.6, 1, 5]

@@ -102,6 +102,40 @@ def test_a_stretch_of_a_short_curve_or_past_either_end_is_its_neighbour(
     assert drawn(reader, run_id, 100, Stretch("step", 10, 12)).steps == [9, 10, 11, 12, 13]
 
 
+def resumed(step: int) -> float:
+    return step - 2_000 * (step >= 3_000)
+
+
+def sawtooth(step: int) -> float:
+    return step % 700
+
+
+def outlier(step: int) -> float:
+    return 3.0 if step in (1_500, 4_321) else float(step)
+
+
+@pytest.mark.parametrize("at", [resumed, sawtooth, outlier])
+@pytest.mark.parametrize("count", [600, 6_000])
+def test_a_stretch_of_an_axis_that_goes_back_has_every_part_in_it(
+    store: Store, reader: Reader, running: Running, at: Callable[[int], float], count: int
+) -> None:
+    run_id, values = running(), walk(count, 9)
+    for first in range(0, count, 500):  # the caches hold what came before
+        points = [Point("train/loss", step, values[step], at(step)) for step in range(first, min(count, first + 500))]
+        store.worker.write(run_id, [RankBatch(0, points)])
+        assert drawn(reader, run_id, 100, Stretch("time_s", 0, 5)).steps[0] == 0
+    for low, high in ((0.0, 10.0), (1_400.0, 1_600.0), (2_000.0, 2_000.5)):
+        inside = {step for step in range(count) if low <= at(step) <= high}
+        for most in (None, 100, 1_000):
+            steps = drawn(reader, run_id, most, Stretch("time_s", low, high)).steps
+            assert most is None or len(steps) <= most
+            if most is None or len(inside) <= most // 5:
+                assert inside <= {*steps}
+            parts = [step for step in inside if step - 1 not in inside]
+            if len(inside) >= 100 * len(parts):
+                assert all(any(first <= step < first + 100 for step in steps) for first in parts)
+
+
 def test_corners_are_taken_over_by_a_resumed_run_and_the_same_when_written_anew(
     store: Store, reader: Reader, running: Running
 ) -> None:
