@@ -149,6 +149,14 @@ def may_be_empty(field: FieldInfo) -> bool:
     return type(None) in get_args(field.annotation)
 
 
+def unused_because(field: FieldInfo, values: Mapping[str, Any]) -> str:
+    """Return the setting because of which a field has no effect, such as `dataset digits`; empty if it has one."""
+    extra = field.json_schema_extra
+    only = extra.get("only", {}) if isinstance(extra, dict) else {}
+    needed = only.items() if isinstance(only, dict) else ()
+    return ", ".join(f"{name} {values[name]}" for name, value in needed if values.get(name, value) != value)
+
+
 def unit_of(field: FieldInfo) -> str:
     """Return the unit of a field, or an empty string."""
     extra = field.json_schema_extra

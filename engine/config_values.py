@@ -64,17 +64,28 @@ def told(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value_in_words(value)}" for name, value in values.items())
 
 
+def with_article(noun: str) -> str:
+    """Return a noun with `a` or `an`."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
 def value_in_words(value: Any) -> str:
-    """Return one value as text for a form: `none` for an empty one."""
+    """Return one value as text: `none` for an empty one, `python -m engine 0.01, bash 0.5` for a list of pairs."""
     if value is None:
         return "none"
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value) or "''"
-    )
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}" if abs(value) < 1e5 else f"{value:.12g}"
+    if isinstance(value, list | tuple):
+        return (
+            ", ".join(
+                " ".join(map(value_in_words, each)) if isinstance(each, list | tuple) else value_in_words(each)
+                for each in value
+            )
+            or "none"
+        )
+    return told(value) if isinstance(value, Mapping) else str(value) or "''"
 
 
 def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:

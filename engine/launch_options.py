@@ -41,7 +41,7 @@ class Terms:
             problems.append(
                 Problem(
                     "max_run_time_s",
-                    f"max_run_time_s must be from 1 to {LONGEST_S:,.0f} s (30 days), got {self.max_run_time_s:g}.",
+                    f"max_run_time_s must be from 1 to {LONGEST_S:,.0f} s (30 days), got {self.max_run_time_s:,.12g}.",
                 )
             )
         if not 0 <= self.max_retries <= MOST_RETRIES:

@@ -24,7 +24,7 @@ def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:
     if found:
         shown = [view for view in found if parse_qs(view.query) == parse_qs(query)]
         own = next((view.name for view in shown if view.owner == current_user.name()), None)
-        with st.popover(as_text(f"View: {own}") if own else f"Saved views ({len(found)})", key=f"{page}.views"):
+        with st.popover(as_text(f"View: {own}") if own else "Saved views", key=f"{page}.views"):
             st.html(joined(_line(view, "shown now, " if view in shown else "") for view in found))
     if ordered := st.session_state.pop(f"{page}.ordered", None):
         st.session_state[f"{page}.saves"] = ordered

@@ -11,7 +11,7 @@ from app.ui.html import run_link, table, when
 from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.analysis.differences import MISSING, Row
-from engine.config_values import field_title, told, value_in_words
+from engine.config_values import field_title, value_in_words
 from engine.registry import experiment_title
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
@@ -60,15 +60,4 @@ def _heads(runs: Sequence[RunRow]) -> list[str]:
 
 
 def _value(value: object) -> str:
-    if value is MISSING:
-        return "–"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_entry, value)) or "none"
-    return value_in_words(value)
-
-
-def _entry(value: object) -> str:
-    """Return an entry of a list: `python -m engine 0.01` for a pair, `name A100, memory 80` for a mapping."""
-    if isinstance(value, list | tuple):
-        return " ".join(map(value_in_words, value))
-    return told(value) if isinstance(value, Mapping) else value_in_words(value)
+    return "–" if value is MISSING else value_in_words(value)

@@ -77,20 +77,16 @@ def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part
     if differing := [row for row in rows if row.differs]:
         columns = ("run", *(row.name for row in differing))
         yield Grid(
-            f"{what} that differ",
+            f"{what}: fields that differ",
             Table.of(columns, [(run_id, *_values(differing, place)) for place, run_id in enumerate(held)]),
             tuple(map(field_title, columns)),
         )
     if alike := [row for row in rows if not row.differs]:
         yield FactList(
-            f"{what} shared by all {len(held)} runs" if len(held) > 1 else what,
-            [(field_title(row.name), _words(row.values[0])) for row in alike],
+            f"{what}: fields shared by all {len(held)} runs" if len(held) > 1 else what,
+            [(field_title(row.name), value_in_words(row.values[0])) for row in alike],
         )
 
 
 def _values(rows: Sequence[Row], place: int) -> list[Any]:
     return [None if row.values[place] is MISSING else row.values[place] for row in rows]
-
-
-def _words(value: Any) -> str:
-    return (", ".join(map(str, value)) or "none") if isinstance(value, list | tuple) else value_in_words(value)

@@ -16,7 +16,7 @@ from app.ui.config_form import label_of
 from app.ui.documentation import guide
 from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
-from engine.config_values import usual_values, value_in_words
+from engine.config_values import usual_values, value_in_words, with_article
 from engine.errors import ConfigError
 from engine.experiment.definition import Experiment, MessagePattern, Preset, ReadySweep
 from engine.metrics import metric
@@ -203,7 +203,7 @@ def reaches(preset: Preset) -> str:
     """Return the least result expected of a run of the preset, as a sentence; empty if none is stated."""
     known = {name: metric(name) for name in preset.expects}
     stated = [
-        f"a {known[name].label.lower()} of at least {value:g} {known[name].unit}".strip()
+        f"{with_article(known[name].label.lower())} of at least {value:g} {known[name].unit}".strip()
         for name, value in preset.expects.items()
     ]
     return f"It reaches {' and '.join(stated)}." if stated else ""

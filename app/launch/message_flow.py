@@ -135,12 +135,12 @@ def _batched_server(group: _Several) -> FlowScene:
     replies = [_send(server, at, 0.62, sort="reply") for at in trainers]
     nodes = [FlowNode(at, name, flashes=(0.82,)) for at, name in zip(trainers, group.names("trainer"), strict=True)]
     nodes += [FlowNode(at, kind="slot") for at in slots]
-    served = FlowNode(server, "server", "memory", flashes=(0.55,))
+    served = FlowNode(server, "server (ps)", "memory", flashes=(0.55,))
     return FlowScene((*nodes, served), (*pushes, *replies), group.height)
 
 
 def _asynchronous_server(group: _Several) -> FlowScene:
-    """Each gradient is applied when it arrives; the slow trainer's was computed from old weights."""
+    """Each gradient is applied when it arrives. The last trainer's, drawn with longer steps, is of old weights."""
     trainers, server = group.column(40), (262.0, group.middle)
     starts: list[tuple[float, ...]] = [(0.0, 0.34, 0.68)]
     starts += [(0.07 + 0.05 * place, 0.45 + 0.05 * place) for place in range(1, group.drawn - 1)]
@@ -154,11 +154,8 @@ def _asynchronous_server(group: _Several) -> FlowScene:
                 _send(at, server, start, sort="stale" if len(begins) == 1 else "forward"),
                 _send(server, at, arrival + 0.01, sort="reply"),
             ]
-    names = group.names("trainer")
-    if group.drawn > 1:
-        names[-1] = "slow trainer" if group.count == group.drawn else f"… slow trainer {group.count}"
-    nodes = [FlowNode(at, name) for at, name in zip(trainers, names, strict=True)]
-    served = FlowNode(server, "server", "memory", flashes=tuple(sorted(flashes)))
+    nodes = [FlowNode(at, name) for at, name in zip(trainers, group.names("trainer"), strict=True)]
+    served = FlowNode(server, "server (ps)", "memory", flashes=tuple(sorted(flashes)))
     return FlowScene((*nodes, served), tuple(messages), group.height)
 
 

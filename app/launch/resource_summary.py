@@ -25,7 +25,7 @@ def ranks(roles: tuple[str, ...]) -> str:
 def device(demand: Demand, machine: Machine) -> str:
     """Return the device of the ranks."""
     if demand.gpus:
-        return f"{demand.gpus} x {machine.gpus[0].name}"
+        return f"{demand.gpus} × {machine.gpus[0].name}"
     return f"CPU ({machine.cpu_model})"
 
 
@@ -35,7 +35,7 @@ def caveats(config: Config, demand: Demand, machine: Machine) -> list[str]:
     wanted = demand.ranks * demand.threads_per_rank
     if wanted > machine.cores:
         found.append(
-            f"{demand.ranks} ranks x {demand.threads_per_rank} "
+            f"{demand.ranks} ranks × {demand.threads_per_rank} "
             f"{'thread' if demand.threads_per_rank == 1 else 'threads'} share {machine.cores} cores: "
             "results are unaffected, but timings are not valid for speed-up."
         )

@@ -280,9 +280,9 @@ def _summary(planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None
     fields = [field for field in planned.grid if field != SEED]
     if draw:
         ranges = ", ".join(f"{field} from {text.strip()}" for field, text in draw.over.items())
-        return f"{count_of(planned)}: {draw.count} samples of {ranges} x {seeds} {'seed' if seeds == 1 else 'seeds'}."
-    over = " x ".join(f"{field} {', '.join(map(value_in_words, planned.grid[field]))}" for field in fields)
+        return f"{count_of(planned)}: {draw.count} samples of {ranges} × {seeds} {'seed' if seeds == 1 else 'seeds'}."
+    over = " × ".join(f"{field} {', '.join(map(value_in_words, planned.grid[field]))}" for field in fields)
     return (
-        f"{count_of(planned)}: {over} x {seeds} {'seed' if seeds == 1 else 'seeds'} (overrides "
+        f"{count_of(planned)}: {over} × {seeds} {'seed' if seeds == 1 else 'seeds'} (overrides "
         f"{' and '.join(fields)} in the form)."
     )

@@ -19,8 +19,8 @@ from app.ui import components, current_user, permissions
 from app.ui.config_form import label_of
 from app.ui.html import as_text, caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
-from engine.config import empty_means
-from engine.config_values import field_title
+from engine.config import empty_means, unused_because
+from engine.config_values import field_title, value_in_words
 from engine.errors import EngineError
 from engine.hang.collectives import last_collectives
 from engine.hang.stacks import last_stacks
@@ -137,6 +137,8 @@ def settings_table(run: Run) -> str:
     for name, value in run.config.items():
         changed = name in fields and value != fields[name].default
         shown = (empty_means(fields[name]) if name in fields else "automatic") if value is None else str(value)
+        if name in fields and (why := unused_because(fields[name], run.config)):
+            shown, changed = f"not used with {why}", False
         rows.append(
             [
                 label_of(name, fields[name]) if name in fields else field_title(name),
@@ -221,7 +223,7 @@ def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return stacked(f"{name} {version}" for name, version in value.items())
     if isinstance(value, list):
-        return stacked(map(str, value)) or "none"
+        return stacked(value_in_words([each]) for each in value) or "none"
     return str(value) if value not in ("", None) else "unknown"
 
 

@@ -12,6 +12,7 @@ from app.ui.html import (
     bar,
     facts,
     joined,
+    moment,
     nowrap,
     number,
     paragraph,
@@ -285,7 +286,7 @@ def events_table(found: Sequence[Event]) -> Markup:
     """Return the run's events."""
     rows = [
         [
-            nowrap(when(event.at)),
+            nowrap(moment(absolute(event.at), event.at, ago(event.at))),
             event.kind,
             event.who,
             event.detail,

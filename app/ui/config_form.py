@@ -88,7 +88,7 @@ def label_of(name: str, field: FieldInfo) -> str:
 def help_of(field: FieldInfo) -> str:
     """Return a field's help with its bounds."""
     signs = (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below"))
-    rules = [f"{word} {bound:,g}" for name, word in signs if (bound := bound_of(field, name)) is not None]  # type: ignore[arg-type]
+    rules = [f"{word} {bound:,.12g}" for name, word in signs if (bound := bound_of(field, name)) is not None]  # type: ignore[arg-type]
     text = field.description or ""
     return as_text(f"{text} Allowed: {' and '.join(rules)}." if rules else text)
 

@@ -186,7 +186,7 @@ def _wrong(name: str, value: Any) -> str:
         return ""
     unit = f" {bounds.unit}" if bounds.unit else ""
     return (
-        f"{name} must be {bounds.least:,g} to {_number(bounds.most)}{unit}, or none for no limit; got "
+        f"{name} must be {bounds.least:,.12g} to {_number(bounds.most)}{unit}, or none for no limit; got "
         f"{repr(value)[:40]}."
     )
 

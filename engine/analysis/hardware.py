@@ -41,5 +41,5 @@ def gpus_used(run: Surroundings) -> int:
 
 
 def _machine(host: str, cpu: str, cores: int, gpus: Sequence[str]) -> str:
-    chips = f", {len(gpus)} x {gpus[0]}" if gpus else ""
+    chips = f", {len(gpus)} × {gpus[0]}" if gpus else ""
     return f"{host or 'unnamed machine'} ({cores} cores of {cpu or 'unknown CPU'}{chips})"

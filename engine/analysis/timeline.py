@@ -140,9 +140,9 @@ def _how_far(shares: PathShares) -> str:
     if work_s > free:
         return (
             f"{takes}, but {busiest} is at work for {_percent(work_s / shares.length_s)} of the time: without messages "
-            f"and waits the same work would take at least {_seconds(least)}, at most {faster:.2f} x as fast."
+            f"and waits the same work would take at least {_seconds(least)}, at most {faster:.2f} times as fast."
         )
-    return f"{takes}: without messages and waits the same work would take {_seconds(free)}, {faster:.2f} x as fast."
+    return f"{takes}: without messages and waits the same work would take {_seconds(free)}, {faster:.2f} times as fast."
 
 
 def _what_to_change(shares: PathShares, config: Mapping[str, Any]) -> str:

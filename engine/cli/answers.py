@@ -59,8 +59,8 @@ def number(value: float | None) -> str:
 
 
 def moment(text: str | None) -> str:
-    """Return a stored time in the local time zone, to the second."""
-    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S") if text else ""
+    """Return a stored time to the second, in UTC as everywhere; a filter takes it as it is."""
+    return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S} UTC" if text else ""
 
 
 def say(value: object, sentence: str, as_json: bool) -> None:

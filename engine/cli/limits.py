@@ -149,7 +149,7 @@ def _show(home: Home, as_json: bool) -> None:
 def _in_words(found: Limits) -> str:
     everyone = {name: getattr(found, name) for name in BOUNDS}
     parts = [
-        f"{bounds.words}: {everyone[name]:,g}{f' {bounds.unit}' if bounds.unit else ''}"
+        f"{bounds.words}: {everyone[name]:,.12g}{f' {bounds.unit}' if bounds.unit else ''}"
         for name, bounds in BOUNDS.items()
         if everyone[name] is not None
     ]
@@ -168,7 +168,7 @@ def _cells(held: Held, mine: Limits) -> tuple[object, ...]:
         _of(held.cores, mine.max_cores_per_person),
         _of(held.gpus, mine.max_gpus_per_person),
         "any" if mine.max_run_time_s is None else f"at most {duration(mine.max_run_time_s)}",
-        f"{held.disk_bytes / GB:,.3g}{'' if mine.max_disk_gb is None else f' of {mine.max_disk_gb:,g}'}",
+        f"{held.disk_bytes / GB:,.3g}{'' if mine.max_disk_gb is None else f' of {mine.max_disk_gb:,.12g}'}",
     )
 
 

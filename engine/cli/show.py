@@ -190,7 +190,7 @@ def _named(runs: Sequence[int]) -> str:
 def _terms(run: Run) -> str:
     longest, retries = run.terms.max_run_time_s, run.terms.max_retries
     said = [
-        f"at most {longest:g} s" if longest else "",
+        f"at most {longest:,.12g} s" if longest else "",
         f"retry {run.attempt} of {retries}" if retries else "",
         "ends if it hangs" if run.terms.end_when_hung else "",
     ]

@@ -60,7 +60,7 @@ def untimely(duel: Duel) -> list[str]:
         cure = f" Use {together * max(1, round(duel.budget.amount / together))} passes to test all at the budget's end."
     return [
         (
-            f"Some strategies have no test at {duel.budget.amount:g} passes. Last test: {listed}. The last test "
+            f"Some strategies have no test at {duel.budget.amount:,.12g} passes. Last test: {listed}. The last test "
             f"within the budget counts.{cure}"
         )
     ]

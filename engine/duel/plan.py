@@ -103,7 +103,10 @@ def _length(duel: Duel, found: Pace, field: str, known: type[Config]) -> int:
             [
                 Problem(
                     "budget",
-                    (f"{field} must be at most {most:,g}; {amount:g} {kind} needs {length:,}. Use a smaller budget."),
+                    (
+                        f"{field} must be at most {most:,.12g}; {amount:,.12g} {kind} needs {length:,}. "
+                        "Use a smaller budget."
+                    ),
                 )
             ]
         )

@@ -116,7 +116,7 @@ def _of_numbers(duel: Duel) -> Iterator[Problem]:
     if duel.budget.kind not in KINDS:
         yield Problem("budget", f"The budget must be in {', '.join(KINDS)}; got '{duel.budget.kind}'.")
     if not 0 < duel.budget.amount < 1e15:
-        yield Problem("budget", f"The budget must be above 0 {duel.budget.kind}; got {duel.budget.amount:g}.")
+        yield Problem("budget", f"The budget must be above 0 {duel.budget.kind}; got {duel.budget.amount:,.12g}.")
     if duel.metric not in METRICS:
         yield Problem("metric", f"metric must be {' or '.join(METRICS)}; got '{duel.metric}'.")
     elif duel.margin < 0:

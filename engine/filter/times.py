@@ -1,5 +1,5 @@
 """Parsing and formatting of times and durations: "7d ago", "yesterday", "2026-11-01 14:30"; "5 min", "2 h 30 min". All
-in UTC.
+in UTC, also with the zone written out: "2026-11-01 14:30 UTC".
 """
 
 import re
@@ -63,7 +63,7 @@ def read_moment(text: str, now: datetime) -> Moment | None:
         except OverflowError:
             return None
     try:
-        found = datetime.fromisoformat(text.upper())
+        found = datetime.fromisoformat(re.sub(r"\s*utc$", "z", text).upper())
     except ValueError:
         return None
     if _DATE.fullmatch(text):

@@ -237,14 +237,14 @@ def _foreseen(queue: Sequence[Waiting], found: Scene) -> tuple[dict[int, str], d
 
 
 def clock(in_s: float) -> str:
-    """Return the local time in `in_s` seconds: `14:20`, with the date if it is not today."""
-    now = datetime.now(UTC).astimezone()
+    """Return the time in `in_s` seconds: `14:20 UTC`, with the date if it is not today in UTC."""
+    now = datetime.now(UTC)
     then = now + timedelta(seconds=in_s)
-    return then.strftime("%H:%M" if then.date() == now.date() else "%b %d, %H:%M")
+    return then.strftime("%H:%M UTC" if then.date() == now.date() else "%b %d, %H:%M UTC")
 
 
 def start_in_words(in_s: float | None) -> str:
-    """Return the estimated start: `at once`, `in about 40 s`, `at about 14:20`; empty if unknown."""
+    """Return the estimated start: `at once`, `in about 40 s`, `at about 14:20 UTC`; empty if unknown."""
     if in_s is None:
         return ""
     if in_s < 1:

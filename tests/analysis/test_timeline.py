@@ -36,7 +36,7 @@ def test_shares_and_what_free_messages_would_bring_are_exact() -> None:
     )
     assert second == (
         "Exchange between ranks takes 50 % of it: without messages and waits the same work would take 50 ms, "
-        "2.00 x as fast."
+        "2.00 times as fast."
     )
     assert third.startswith("Exchange less often or less")
 
@@ -78,11 +78,11 @@ def test_the_predicted_time_is_never_below_a_ranks_own_work() -> None:
     parts = [("trainer1", "compute", 20.0), ("ps", "message", 60.0), ("ps", "serve", 20.0)]
     assert said(*parts, work={"ps": 98.0, "trainer1": 20.0})[1] == (
         "Exchange between ranks takes 60 % of it, but ps is at work for 98 % of the time: without messages and waits "
-        "the same work would take at least 98 ms, at most 1.02 x as fast."
+        "the same work would take at least 98 ms, at most 1.02 times as fast."
     )
-    assert said(*parts, work={"ps": 300.0})[1].endswith("at least 100 ms, at most 1.00 x as fast.")
-    assert said(*parts, work={"ps": 40.0})[1].endswith("the same work would take 40 ms, 2.50 x as fast.")
-    assert said(("ps", "message", 100.0), work={"ps": 40.0})[1].endswith("at least 40 ms, at most 2.50 x as fast.")
+    assert said(*parts, work={"ps": 300.0})[1].endswith("at least 100 ms, at most 1.00 times as fast.")
+    assert said(*parts, work={"ps": 40.0})[1].endswith("the same work would take 40 ms, 2.50 times as fast.")
+    assert said(("ps", "message", 100.0), work={"ps": 40.0})[1].endswith("at least 40 ms, at most 2.50 times as fast.")
     assert said(("ps", "message", 100.0))[1] == "All of it is exchange between ranks."
 
 
@@ -95,9 +95,9 @@ def test_no_speed_up_is_derived_from_a_wait_of_an_unknown_cause() -> None:
     assert second == (
         "The trace does not show what 89 % of it waited for, so how much faster the same work could be is not known."
     )
-    assert advice == [] and " x as fast" not in first + second
+    assert advice == [] and " times as fast" not in first + second
     little = said(("trainer1", "communicate?", 4), ("ps", "message", 20), ("trainer1", "compute", 76))
-    assert little[1].endswith("would take 80 ms, 1.25 x as fast."), "the unknown wait counts as one that stays"
+    assert little[1].endswith("would take 80 ms, 1.25 times as fast."), "the unknown wait counts as one that stays"
 
 
 @pytest.mark.parametrize(

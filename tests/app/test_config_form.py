@@ -7,10 +7,12 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from app.core.formatting import ago, duration
+from app.launch.experiment_picker import reaches
 from app.launch.resource_summary import caveats, resources
 from app.links.launch import as_path, launch_query, read_link
 from app.ui import config_form
 from app.ui.html import as_text, facts, number, table
+from engine.config_values import value_in_words
 from engine.home import Home
 from engine.registry import experiment, experiments
 from engine.store import Store
@@ -19,6 +21,31 @@ from tests.app.runs.drawn_table import tick
 from tests.app.test_pages import opened
 
 TWO_CORES = Machine(2, (), "a CPU", 8.0)
+
+
+@pytest.mark.parametrize("name", [one.name for one in experiments()])
+def test_bounds_and_expected_results_are_written_out(name: str) -> None:
+    found = experiment(name)
+    texts = [config_form.help_of(field) for field in found.config.model_fields.values()]
+    texts += [reaches(preset) for preset in found.presets.values()]
+    assert not [text for text in texts if re.search(r"\de\+\d|\ba [aeiou]", text)]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1_000_000.0, "1000000"),
+        (1e-5, "1e-05"),
+        (None, "none"),
+        (True, "true"),
+        ([], "none"),
+        ([1, 2.5], "1, 2.5"),
+        ([["python", 0.5755], ["bash", 1.0]], "python 0.5755, bash 1"),
+        ({"name": "A100", "memory": 80}, "name A100, memory 80"),
+    ],
+)
+def test_values_are_written_as_people_write_them(value: object, text: str) -> None:
+    assert value_in_words(value) == text
 
 
 @pytest.mark.parametrize("name", [one.name for one in experiments()])
@@ -69,7 +96,7 @@ def test_what_a_run_takes_is_said_and_too_many_ranks_for_the_cores() -> None:
     assert "4 ranks share 1 GPU" in " ".join(caveats(config, demand(config, machine), machine))
     config = experiment("hogwild").configure("published")
     said = " ".join(caveats(config, demand(config, TWO_CORES), TWO_CORES))
-    assert "4 ranks x 1 thread share 2 cores" in said
+    assert "4 ranks × 1 thread share 2 cores" in said
     assert "No GPU found" in said
     config = experiment("hogwild").configure("quick")
     assert "share" not in " ".join(caveats(config, demand(config, TWO_CORES), TWO_CORES))

@@ -171,7 +171,7 @@ def test_the_form_is_for_one_run_until_the_fold_offers_more(home: Home) -> None:
     test.selectbox(key="sweep.second.hogwild").set_value("lock").run()
     test.number_input(key="sweep.seeds.hogwild").set_value(3).run()
     assert (
-        "24 runs: trainers 1, 2, 4, 8 x lock false, true x 3 seeds (overrides trainers and lock in the form)."
+        "24 runs: trainers 1, 2, 4, 8 × lock false, true × 3 seeds (overrides trainers and lock in the form)."
         in words(test)
     )
     assert "Largest run:" in words(test)
@@ -285,7 +285,7 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     test.number_input(key="sweep.draws.hogwild").set_value(3).run()
     test.number_input(key="sweep.seeds.hogwild").set_value(2).run()
     test.number_input(key="sweep.stop.hogwild").set_value(4).run()
-    assert "6 runs: 3 samples of learning_rate from log:0.001..0.1 x 2 seeds." in words(test)
+    assert "6 runs: 3 samples of learning_rate from log:0.001..0.1 × 2 seeds." in words(test)
     test.button(key="launch").click().run()
     assert not test.exception
     found = read(home)

@@ -2,11 +2,15 @@
 
 import json
 import math
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from engine.cli.answers import duration, number, plain, table
+from engine.cli.answers import duration, moment, number, plain, table
+from engine.filter.times import read_moment
+from engine.queue.forecast import clock
 from engine.store import Demand
 
 
@@ -42,3 +46,19 @@ def test_durations_are_said_as_people_say_them(seconds: float | None, text: str)
 )
 def test_numbers_keep_the_digits_that_one_compares_by(value: float | None, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Kolkata", "UTC"])
+def test_times_are_in_utc_and_say_so_wherever_the_reader_is(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        at = "2026-11-01T22:30:05.250Z"
+        assert moment(at) == "2026-11-01 22:30:05 UTC"
+        found = read_moment(moment(at), datetime.now(UTC))
+        assert found and found.first == "2026-11-01T22:30:05.000Z", "a filter means the time that is shown"
+        before, told, after = f"{datetime.now(UTC):%H:%M} UTC", clock(0.0), f"{datetime.now(UTC):%H:%M} UTC"
+        assert told in (before, after) and clock(3 * 86_400.0).endswith(" UTC")
+    finally:
+        monkeypatch.undo()
+        time.tzset()

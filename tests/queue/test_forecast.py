@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -242,12 +242,6 @@ def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plai
     )
     assert [start_in_words(seconds) for seconds in (None, 0.0, 40.2)] == ["", "at once", "in about 40 s"]
     assert start_in_words(3600.0).startswith("at about ")
-    before, told, after = (
-        datetime.now(UTC).astimezone().strftime("%H:%M"),
-        clock(0.0),
-        datetime.now(UTC).astimezone().strftime("%H:%M"),
-    )
-    assert told in (before, after)
     assert ", " in clock(3 * 86_400.0)
 
 

@@ -20,11 +20,20 @@ async function drawPlot(node, name, traces, theme, layout) {
   node.units = scaled.units;
   const view = applyLog(node, scaled.traces, scaled.layout);
   const shown = applySize(node, applyDashes(node, view.traces), tickLog(view.traces, view.layout));
-  const roomy = roomForEnds(node, shown.traces, theme, applyHover(node, shown.traces, shown.layout));
+  const empty = isEmpty(shown.traces) ? { xaxis: { ...shown.layout.xaxis, visible: false }, yaxis: { ...shown.layout.yaxis, visible: false }, annotations: [EMPTY] } : {};
+  const roomy = roomForEnds(node, shown.traces, theme, applyHover(node, shown.traces, { ...shown.layout, ...empty }));
   await window.Plotly.react(node, shown.traces, themedLayout(theme, roomy, node.presented ? PRESENT.font : 12), PLOT_CONFIG);
   followHover(node);
   labelEnds(node, theme);
   updateToolbar(node);
+}
+
+const EMPTY = { text: "No values yet", xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false };
+
+// Whether no line or bar has a point: Plotly's axes would then go from -1 to 6 and -1 to 4.
+function isEmpty(traces) {
+  const isNumber = (value) => value !== null && value === value;
+  return traces.every((trace) => /^(scatter|bar)(gl)?$/.test(trace.type ?? "scatter") && !["x", "y"].every((letter) => [...(unpack(trace[letter]) ?? [])].some(isNumber)));
 }
 
 // Draws a chart again as its buttons now say.

@@ -66,6 +66,7 @@ function scaleUnits(traces, layout) {
   const span = spanOf(layout, "x");
   if (span) axes.xaxis = { ...(axes.xaxis ?? layout.xaxis), autorangeoptions: { include: span.map((end) => end / x) } };
   if (named.y) Object.assign(axes.yaxis, honestRange(axes.yaxis, traces, named.y, y));
+  else if (isZero(traces)) axes.yaxis = { ...layout.yaxis, range: [0, 1] }; // Plotly's would go from -1 to 1
   const digits = digitsOf(traces);
   if (digits > USUAL_DIGITS) axes.yaxis = { ...(axes.yaxis ?? layout.yaxis), exponentformat: "none" }; // 1,000,005 instead of 1.000005M
   const even = ["x", "y"].find((letter) => named[letter] === "%" && largest(traces, letter) >= 1); // percentages have as many decimals as one another
@@ -98,6 +99,10 @@ function digitsOf(traces) {
   return high > low ? Math.min(MOST_DIGITS, Math.max(USUAL_DIGITS, Math.ceil(Math.log10(size / (high - low))) + 3)) : USUAL_DIGITS;
 }
 
+function isZero(traces) {
+  return endsOf(traces).every((end) => end === 0);
+}
+
 // The lowest and highest value along y.
 function endsOf(traces) {
   let [low, high] = [Infinity, -Infinity];
@@ -117,6 +122,7 @@ function honestRange(axis, traces, unit, size) {
   const isPlain = traces.every(({ type = "scatter", error_y }) => /^scatter/.test(type) && !error_y);
   if (!isPlain || axis.range || axis.type === "log" || axis.rangemode === "normal") return {};
   const [low, high] = endsOf(traces);
+  if (low === 0 && high === 0) return { range: [0, 1] };
   const isShare = unit === "%" && low >= 0 && high <= 100 * (1 + NEGLIGIBLE);
   if (low >= 0 && high > 0 && high - low <= NEGLIGIBLE * high) return { range: [0, isShare ? 100 : (1.1 * high) / size] };
   return isShare ? { autorangeoptions: { clipmin: 0, clipmax: 100 } } : {};

@@ -37,7 +37,7 @@ function sparkline(values) {
 function content(cell) {
   if (cell === null || typeof cell !== "object") return [cell === null ? "" : String(cell)];
   if (Array.isArray(cell)) return cell.length > 1 ? [sparkline(cell)] : [];
-  if (cell.time) return [make("time", { datetime: new Date(cell.time).toISOString(), title: new Date(cell.time).toLocaleString() }, ago(cell.time))];
+  if (cell.time) return [make("time", { datetime: new Date(cell.time).toISOString(), title: new Date(cell.time).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC") }, ago(cell.time))];
   if (cell.states) return states(cell);
   return [cell.href ? make("a", { href: cell.href }, cell.text) : cell.text];
 }

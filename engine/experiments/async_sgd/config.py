@@ -141,9 +141,9 @@ EXPERIMENT = Experiment(
     },
     pattern="asynchronous server",
     flows=(
-        Flow("each trainer", "ps", "a gradient, possibly of stale weights"),
-        Flow("ps", "weights", "an update for every gradient"),
-        Flow("ps", "each trainer", "the current weights"),
+        Flow("each trainer", "server (ps)", "a gradient, possibly of stale weights"),
+        Flow("server (ps)", "weights", "an update for every gradient"),
+        Flow("server (ps)", "each trainer", "the current weights"),
     ),
     source=(
         "Dean et al.: Large Scale Distributed Deep Networks, NeurIPS 2012; Zhang et al. 2016; Ho et al. 2013; "

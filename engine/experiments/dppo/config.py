@@ -51,7 +51,7 @@ class DppoConfig(Config):
         ge=1,
         le=1000,
         description="Maximum number of batches in the queue. Empty: twice the collectors.",
-        json_schema_extra={"unit": "batches", "empty": "2 x collectors"},
+        json_schema_extra={"unit": "batches", "empty": "2 × collectors"},
     )
     total_steps: int = Field(
         300_000,

@@ -13,6 +13,7 @@ from engine.experiments.hogwild.duel import CONTENDER
 
 SPARSE_VALUES = 4_000_000
 """Maximum number of values in a sparse training set: 12 bytes each, plus a fifth for the test set."""
+SPARSE = ADVANCED | {"only": {"model": "sparse_logistic"}}
 
 
 class HogwildConfig(Config):
@@ -92,21 +93,21 @@ class HogwildConfig(Config):
         ge=100,
         le=100_000,
         description="Training samples of sparse_logistic; a fifth as many are generated for testing.",
-        json_schema_extra=ADVANCED | {"unit": "samples"},
+        json_schema_extra=SPARSE | {"unit": "samples"},
     )
     sparse_features: int = Field(
         2_000,
         ge=10,
         le=1_000_000,
         description="Features of sparse_logistic, one weight each. More features mean fewer collisions.",
-        json_schema_extra=ADVANCED,
+        json_schema_extra=SPARSE,
     )
     sparse_nonzeros: int = Field(
         10,
         ge=1,
         le=1_000,
         description="Nonzero features per sample of sparse_logistic. Fewer mean fewer collisions.",
-        json_schema_extra=ADVANCED,
+        json_schema_extra=SPARSE,
     )
 
     @property
@@ -219,7 +220,7 @@ class HogwildConfig(Config):
             "sparse_samples",
             (
                 f"sparse_samples x sparse_nonzeros must be at most {SPARSE_VALUES:,} (58 MB of shared "
-                f"memory), got {self.sparse_samples:,} x {self.sparse_nonzeros}."
+                f"memory), got {self.sparse_samples:,} × {self.sparse_nonzeros}."
             ),
         )
 

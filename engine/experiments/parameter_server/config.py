@@ -149,9 +149,9 @@ EXPERIMENT = Experiment(
     },
     pattern="batched server",
     flows=(
-        Flow("each trainer", "ps", "the gradient of a mini-batch"),
-        Flow("ps", "weights", "one update per batch of gradients"),
-        Flow("ps", "each trainer", "the new weights, when the batch is complete"),
+        Flow("each trainer", "server (ps)", "the gradient of a mini-batch"),
+        Flow("server (ps)", "weights", "one update per batch of gradients"),
+        Flow("server (ps)", "each trainer", "the new weights, when the batch is complete"),
     ),
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; "
     "Li et al.: Scaling Distributed Machine Learning with the Parameter Server, OSDI 2014",

@@ -76,7 +76,11 @@ class PipelineConfig(Config):
         json_schema_extra={"unit": "pixels"},
     )
     classes: int = Field(
-        1000, ge=2, le=10_000, description="Number of classes of random images; data sets have their own 10."
+        1000,
+        ge=2,
+        le=10_000,
+        description="Number of classes of random images; data sets have their own 10.",
+        json_schema_extra={"only": {"dataset": "random"}},
     )
     batch_size: int = Field(
         32,

@@ -36,5 +36,5 @@ class StopSwitch:
 def stop_reason(run: Run) -> str:
     """Return why a run was stopped, as a sentence."""
     if run.stop_kind == "time limit":
-        return f"Stopped at its time limit, max_run_time_s ({run.terms.max_run_time_s:g} s)."
+        return f"Stopped at its time limit, max_run_time_s ({run.terms.max_run_time_s:,.12g} s)."
     return f"Cancelled by {run.stop_requested_by}{' (forced)' if run.stop_kind == 'force' else ''}."

@@ -127,7 +127,10 @@ def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wa
     """Return why a person may not queue these additional runs, with usage, quota and cure; empty if they may."""
     most_s = mine.max_run_time_s
     if most_s is not None and wanted_s is not None and wanted_s > most_s:
-        return f"max_run_time_s must be at most {most_s:,g} s (quota of {person}); got {wanted_s:,g} s. Lower it, {ASK}"
+        return (
+            f"max_run_time_s must be at most {most_s:,.12g} s (quota of {person}); got {wanted_s:,.12g} s. "
+            f"Lower it, {ASK}"
+        )
     for kind, cure, asked, most in (
         (
             "CPU cores",
@@ -145,9 +148,10 @@ def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wa
     most_queued = mine.max_queued_per_person
     if most_queued is not None and held.queued + len(demands) > most_queued:
         more = "another one" if len(demands) == 1 else f"{len(demands):,} more"
+        first = "Wait until some start, cancel some, queue" if held.queued else "Queue"
         return (
-            f"Quota of {person}: {held.queued:,} of {most_queued:,} queued runs; {more} can't be queued. Wait "
-            f"until some start, cancel some, queue fewer, {ASK}"
+            f"Quota of {person}: {held.queued:,} of {most_queued:,} queued runs; {more} can't be queued. "
+            f"{first} fewer, {ASK}"
         )
     return over_disk(mine, person, held)
 
@@ -158,12 +162,12 @@ def over_disk(mine: Limits, person: str, held: Held, more_bytes: int = 0) -> str
         return ""
     if held.disk_bytes < mine.max_disk_gb * GB:
         return (
-            f"Disk quota of {person}: {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB used, and this import "
+            f"Disk quota of {person}: {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,.12g} GB used, and this import "
             f"needs about {more_bytes / GB:,.3g} GB more. Import fewer runs, or ask an admin to thin or delete old "
             "runs (the gc command) or to raise the quota."
         )
     return (
-        f"Disk quota of {person} exceeded: {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,g} GB used. Ask an "
+        f"Disk quota of {person} exceeded: {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,.12g} GB used. Ask an "
         "admin to thin or delete old runs (the gc command) or to raise the quota."
     )
 

@@ -99,7 +99,7 @@ class ClaimCommands:
             if status not in ("starting", "running"):
                 return False
             (limit,) = connection.execute("SELECT max_run_time_s FROM runs WHERE id = ?", [run_id]).fetchone()
-            self._changes.cancel(run_id, status, TIME_LIMIT, "time limit", f"{limit:g} s")
+            self._changes.cancel(run_id, status, TIME_LIMIT, "time limit", f"{limit:,.12g} s")
         return True
 
     def lose(self, run_id: int, cause: str, *, resumes: bool) -> int | None:

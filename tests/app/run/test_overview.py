@@ -103,7 +103,7 @@ def test_the_header_of_a_run_has_its_result_whatever_tab_is_open(home: Home, lab
 
 def test_settings_and_environment_have_titles_also_in_the_report(home: Home, lab: dict[Status, int]) -> None:
     with Store.open(home) as store, store.db.change() as connection:
-        about = json.dumps({"memory_gb": 64, "git_commit": "abc", "cpu": "Xeon"})
+        about = json.dumps({"memory_gb": 64, "git_commit": "abc", "cpu": "Xeon", "other_programs": [["bash", 0.5755]]})
         connection.execute("UPDATE runs SET environment = ? WHERE id = ?", [about, lab["finished"]])
     shown = {
         section: " ".join(
@@ -113,7 +113,8 @@ def test_settings_and_environment_have_titles_also_in_the_report(home: Home, lab
         for section in ("Config", "Environment")
     }
     assert ">Batch size" in shown["Config"] and ">batch_size" not in shown["Config"]
-    assert all(f">{title}<" in shown["Environment"] for title in ("Memory (GB)", "Git commit", "CPU"))
+    assert all(f">{title}<" in shown["Environment"] for title in ("Memory (GB)", "Git commit", "CPU", "bash 0.5755"))
+    assert shown["Config"].count("not used with model mnist_net") == 3, "settings of sparse samples"
     page = run_report(lab["finished"], "Ada").decode()
     assert "Memory (GB)" in page and ">Batch size<" in page and ">batch_size<" in page and ">Hogwild!<" in page
 
