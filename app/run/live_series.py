@@ -33,7 +33,7 @@ def answer(
 
     A long range is down-sampled separately. Raises NoSuchRun.
     """
-    with Reader.open(home) as reader:
+    with Reader.open(home) as reader, reader.db.snapshot():  # else a metric that appears now lacks points
         run = reader.runs.one(run_id)
         summaries = reader.details.summaries(run_id)
         names = list(metrics) or live_metrics([summary.metric for summary in summaries])

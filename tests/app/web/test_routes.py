@@ -217,7 +217,7 @@ def test_the_numbers_of_a_curve_differ_where_the_recorded_ones_do(
         for name in ("own/number", "charts/episodic_return")
     ]
     store.worker.write(lab["running"], [RankBatch(0, points)])
-    found = series(client, lab["running"], metrics="own/number,charts/episodic_return")
+    found = series(client, lab["running"], metrics=["own/number", "charts/episodic_return"])
     curve, finite = found["series"][0], [value for value in values if math.isfinite(value)]
     near = 1e-6 * (max(finite) - min(finite)) if len(finite) > 1 else 0.0
     assert [value for value in curve["values"] if value is not None] == pytest.approx(finite, abs=near, rel=1e-8)

@@ -219,3 +219,11 @@ def test_the_share_above_which_a_run_is_disturbed_is_a_setting_of_the_lab(store:
             change_limits(home, {}, by="ada", disturbed_above_percent=wrong)
     home.limits.write_text("{")
     assert disturbed_above(home) == 0.05, "pages must open"
+
+
+def test_a_person_without_queued_runs_is_not_told_to_wait_for_them(store: Store, home: Home) -> None:
+    set_limits(home, Limits(max_queued_per_person=1))
+    with pytest.raises(LimitReached, match=r"0 of 1 queued runs; 2 more can't be queued\. Queue fewer, "):
+        store.sweeps.add(
+            "hogwild", {"seed": [1, 2]}, [NewRun({"seed": seed}, SIZE, "") for seed in (1, 2)], owner="ada"
+        )
