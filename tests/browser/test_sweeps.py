@@ -113,6 +113,7 @@ def hogs() -> Iterator[None]:
             process.wait()
 
 
+@pytest.mark.long  # 65 s of real runs; the flags are also tested in tests/app/test_disturbance.py
 def test_cells_beside_a_busy_program_are_flagged_and_a_repeat_takes_their_place(console: Console, page: Page) -> None:
     def runs() -> list[RunRow]:
         with Reader.open(console.home) as reader:

@@ -12,6 +12,7 @@ from tests.waiting import PATIENCE_S
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.long  # 55 s; pushes and polls are also in tests/app/web/test_polling.py, live pages in other browser tests
 def test_five_watchers_and_a_browser_see_every_point_of_a_live_run(
     console: Console, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,8 @@ CASES: dict[str, dict[str, Any]] = {
     "async_sgd": SERVER,
     "async_sgd delay_compensated": SERVER | {"rule": "delay_compensated", "compensation_decay": 0.9},
 }
+ALWAYS = ("reference", "sync_sgd", "async_sgd delay_compensated")
+"""One of each way to save: one rank, ranks that agree, a server with state of its own. The rest is long."""
 
 SAVE = Checkpoints.save
 
@@ -138,7 +140,9 @@ def test_every_experiment_that_keeps_checkpoints_is_attacked() -> None:
     assert {case.split()[0] for case in CASES} == {one.name for one in experiments() if one.resumable}
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [case if case in ALWAYS else pytest.param(case, marks=pytest.mark.long) for case in CASES]
+)
 def test_a_kill_at_any_point_of_save_loses_and_repeats_no_step(
     tmp_path: Path, store: Store, reader: Reader, running: Running, case: str
 ) -> None:
