@@ -22,7 +22,7 @@ _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Invisible characters that Unicode classes as letters or symbols."""
 
 
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Control characters, and those that reverse the order of the text after them, also outside of a name."""
 
 
