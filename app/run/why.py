@@ -72,7 +72,7 @@ def _parameter_server(run: _Recorded) -> str:
     trainers = run.count("trainers")
     batch = run.count("batch_update_size", trainers)
     waited = run.share("trainer", "wait", "communicate")
-    cost = f"here trainers waited {waited} of their time" if waited else "how long trainers waited is not recorded"
+    cost = f"here trainers waited or communicated for {waited} of their time" if waited else "it is not recorded here"
     if batch < trainers:
         stale = run.mean("perf/staleness")
         old = "" if stale is None else f", and late gradients made the mean staleness {number(stale, 2)} updates"
@@ -90,8 +90,8 @@ def _async_sgd(run: _Recorded) -> str:
     others, stale = run.count("trainers") - 1, run.mean("perf/staleness")
     here = f"here it is {number(stale, 2)}" if stale is not None else "here it is not recorded"
     return (
-        "Why stale: the server applies each gradient as it arrives, so no trainer waits, and other updates come "
-        f"in between. Of {others + 1} equally fast trainers the mean staleness is at most {others} updates; {here}."
+        "Why stale: the server applies each gradient as it arrives, so no trainer waits, and others update in "
+        f"between. Of {others + 1} equally fast trainers the mean staleness is at most {others} (in updates); {here}."
     )
 
 
@@ -108,7 +108,7 @@ def _sync_sgd(run: _Recorded) -> str:
 def _batched_reinforce(run: _Recorded) -> str:
     observers = run.count("observers")
     waited = run.share("observer", "wait", "communicate")
-    cost = f"here observers waited {waited} of their time" if waited else "how long observers waited is not recorded"
+    cost = f"here they waited or communicated for {waited} of their time" if waited else "it is not recorded here"
     if run.settings.get("mode") == "per_call":
         return (
             f"Why per call: each observer is answered at once, and the agent's net runs {observers} times per step; "

@@ -120,7 +120,7 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(
     points = list(lab.points(run_id, "train/loss"))
     assert len(points) == sum(curve["total"] for curve in losses)
     assert all(math.isfinite(point["value"]) for point in points)
-    assert [found["id"] for found in lab.runs("test/accuracy.last > 10", owner="ada", status="finished")] == [run_id]
+    assert [found["id"] for found in lab.runs("test/accuracy.last > 10", owner="ada", status="finished")] == [run_id, 1]
     assert [found["id"] for found in lab.runs(page=1)] == [waiting, run_id, 1]
     assert lab.log(run_id)["sources"]
     assert lab.experiment("hogwild")["config_schema"]["properties"]["trainers"]

@@ -63,7 +63,7 @@ async function pdfOf(url, { width, height }) {
 // A list of names, then a row per point of every visible line. A band is in the columns `low` and `high` of its line; its outline is no data.
 function numbersOf(plot) {
   const shown = plot._fullData.filter((trace) => trace.visible === true && !isOutline(trace));
-  const extra = { low: (trace) => endsOf(trace), high: (trace) => endsOf(trace), run: (trace) => trace.meta?.runs ?? trace.meta?.members };
+  const extra = { low: (trace) => barEnds(trace), high: (trace) => barEnds(trace), run: (trace) => trace.meta?.runs ?? trace.meta?.members };
   const columns = [
     "series",
     "x",
@@ -81,7 +81,7 @@ function isOutline(trace) {
 }
 
 // The ends of each point's band or error bar; undefined where a trace has neither.
-function endsOf(trace) {
+function barEnds(trace) {
   for (const letter of ["y", "x"]) {
     const like = trace.meta?.[`like_${letter}`];
     const rows = like && unpack(trace.customdata);
@@ -105,7 +105,7 @@ function titleOf(plot, axis, otherwise) {
 function points(trace, columns) {
   const called = asText(trace.name);
   const name = trace.meta?.as ? `${called} (${trace.meta.as})` : called;
-  const [low, high] = endsOf(trace) ?? [];
+  const [low, high] = barEnds(trace) ?? [];
   const own = { low, high, run: runsOf(trace) };
   const held = columns.slice(1).map((column) => ({ column, values: column in own ? own[column] : listed(trace[column]) ? flat(trace[column]) : null }));
   const count = Math.max(0, ...held.map(({ values }) => values?.length ?? 0));

@@ -2,13 +2,18 @@
 
 import ast
 import re
+from collections import Counter
 
 import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
+from app.core.plotly_asset import CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS
+from app.core.static_files import static_text
 from app.core.templates import render
+from app.report.document import SCRIPTS
 from app.ui import html
+from app.web.page_html import HEADER_SCRIPTS
 from engine.home import ROOT
 
 HOSTILE = "<img src=x onerror=\"alert('1')\">&"
@@ -74,3 +79,15 @@ def test_no_other_module_puts_html_together() -> None:
 def _fixed(text: ast.JoinedStr) -> str:
     """Return what an f-string holds beside its values, without the tags that plotly's labels know."""
     return OF_PLOTLY.sub("", "".join(str(part.value) for part in text.values if isinstance(part, ast.Constant)))
+
+
+DECLARED = re.compile(r"^(?:export default )?(?:async )?(?:function\*?|const|let|class) (\w+)", re.M)
+
+
+@pytest.mark.parametrize(
+    "scripts", [CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS, ("page/ago.js", *HEADER_SCRIPTS), SCRIPTS]
+)
+def test_scripts_that_are_joined_declare_each_name_once(scripts: tuple[str, ...]) -> None:
+    """A browser refuses the whole of them otherwise, and the charts of the page with it."""
+    declared = DECLARED.findall(static_text(*scripts))
+    assert len(declared) > 3 and not [name for name, count in Counter(declared).items() if count > 1]
