@@ -100,6 +100,9 @@ class DeviceError(EngineError):
 class Forbidden(EngineError):
     """The person's role does not allow that command, or not on things of others; nothing was changed."""
 
+    may: tuple[str, ...] = ()
+    """Accounts that may, where the person has none: the command line prints its command with `--owner`."""
+
 
 class LimitReached(Forbidden):
     """A quota is exceeded; the message has the limit, the person's usage and the cure."""

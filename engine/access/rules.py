@@ -142,8 +142,8 @@ class PersonStanding:
         if self.role is None:
             who = self.name or "A user without a name"
             return (
-                f"{who} has no active account in this lab and may not {rule.words}. Ask an admin, or give your name "
-                "to the command with --owner."
+                f"{who} has no active account in this lab and may not {rule.words}. Ask an admin, or give the name of "
+                "your account to the command with --owner."
             )
         other = next((owner for owner in owners if owner != self.name), None)
         if other is not None and ROLES.index(self.role) >= ROLES.index(rule.own):

@@ -3,8 +3,9 @@
 import errno
 import getpass
 import os
+import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from importlib import import_module
@@ -17,6 +18,7 @@ import click
 from engine.access.confusables import visible
 from engine.errors import (
     EngineError,
+    Forbidden,
     NoSuchDuel,
     NoSuchRun,
     NoSuchSweep,
@@ -31,6 +33,8 @@ from engine.launch_options import PRIORITIES, Priority, Terms
 from engine.umask import private
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_NAMED = 10
+"""Number of accounts that a refusal names."""
 FAILED, BAD_INPUT, NO_STORE, NO_RUNNER, INTERRUPTED = 1, 2, 3, 4, 130
 
 EXIT_CODES = (
@@ -172,6 +176,7 @@ class CommandTable(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; an EngineError, an unwritable home, or a full disk, becomes a message and an exit code."""
+        words = [*ctx._protected_args, *ctx.args]  # the invocation clears them
         try:
             with private():
                 try:
@@ -180,6 +185,8 @@ class CommandTable(click.Group):
                     sys.stdout.flush()  # here rather than at exit, where Python would report it
         except EngineError as error:
             click.echo(str(error), err=True)
+            if isinstance(error, Forbidden) and error.may:
+                click.echo(_with_owner(ctx.command_path, words, error.may), err=True)
             ctx.exit(code_of(error))
         except OSError as error:
             if _is_in_home(error.filename):
@@ -222,6 +229,20 @@ def complete_process() -> None:
     except RuntimeError:  # HOME is not set and the user id has no name, as in a container
         with suppress(EngineError):
             os.environ["HOME"] = str(Home.find().path)
+
+
+def _with_owner(path: str, words: Sequence[str], may: Sequence[str]) -> str:
+    """Return a refused command under an account that may give it, ready to copy, and the other such accounts."""
+    left, kept = list(words), list[str]()
+    while left and left[0] != "--":
+        word = left.pop(0)
+        if word == "--owner":
+            del left[:1]
+        elif not word.startswith("--owner="):
+            kept.append(word)
+    ready = shlex.join([*path.split(), *kept, "--owner", may[0], *left])
+    others = f"\nOther accounts that may: {', '.join(may[1:_NAMED])}{', …' if len(may) > _NAMED else ''}." if may[1:] else ""
+    return f"As {may[0]}:\n\n    {ready}\n{others}\nTo set your account for all commands: export PARALLAB_OWNER={shlex.quote(may[0])}"
 
 
 def _is_in_home(filename: object) -> bool:

@@ -66,7 +66,13 @@ class Authorization:
         )
         standing = self._access.standing(by)
         if refusal := standing.refusal(name, what(kind, targets), owners):
-            raise Forbidden(refusal)
+            error = Forbidden(refusal)
+            if standing.role is None and not standing.lost:
+                found = self.db.rows("SELECT name, role FROM people WHERE disabled_at IS NULL ORDER BY id")
+                error.may = tuple(
+                    row["name"] for row in found if PersonStanding(row["name"], row["role"]).may(name, owners)
+                )
+            raise error
         return _as(standing)
 
     def audit(
