@@ -27,6 +27,8 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     server_roles: ClassVar[tuple[str, ...]] = ()
     """Roles that serve the others: they use one thread and are not counted among the ranks that share the cores."""
+    work_fields: ClassVar[tuple[str, ...]] = ()
+    """Counts whose product the execution time is proportional to, such as epochs."""
 
     seed: int = Field(
         0,
@@ -67,6 +69,11 @@ class Config(BaseModel):
     def trains_on(self) -> str | None:
         """The data set that a run of this config reads, or None."""
         return getattr(self, "dataset", None)
+
+    @classmethod
+    def counts(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the fields whose product the execution time is proportional to, given a run's settings."""
+        return cls.work_fields
 
     @property
     def unused(self) -> frozenset[str]:

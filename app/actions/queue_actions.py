@@ -19,6 +19,9 @@ from engine.queue.forecast import Wait, outlook, prospect, start_in_words
 from engine.store import Reader, Store
 from engine.store.records import Demand, Run, RunRow
 
+NAMED = 3
+"""Number of different counts that an estimate names."""
+
 
 def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: Terms) -> None:
     """Show the estimated duration and start of a run."""
@@ -40,10 +43,14 @@ def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, as
 
 
 def takes(found: Estimate | None) -> str:
-    """Return the duration of similar runs, start-up and execution, in words."""
+    """Return the duration of similar runs, start-up and execution, in words, with its source."""
     if found is None:
         return "No estimate yet (first run of this kind)"
-    source = f"from {found.runs} similar {'run' if found.runs == 1 else 'runs'}"
+    runs = "run" if found.runs == 1 else "runs"
+    source = f"from {found.runs} similar {runs}"
+    if found.scaled_from:
+        more = f" and {len(found.scaled_from) - NAMED} more" if len(found.scaled_from) > NAMED else ""
+        source = f"scaled by work from {found.runs} {runs} with {' or '.join(found.scaled_from[:NAMED])}{more}"
     if found.whole_s is not None:
         return f"{duration(found.median)}, its time limit (about {duration(found.whole_s)} without it), {source}"
     range_of = f" ({duration(found.shortest)} to {duration(found.longest)})" if found.runs > 1 else ""

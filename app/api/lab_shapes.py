@@ -124,6 +124,9 @@ class EstimateTold(Shape):
     whole_s: Number | None = Field(
         description="Their median without the time limit, if that ends the run before its work is done; else null."
     )
+    scaled_from: list[str] = Field(
+        description="Counts, such as `epochs 2`, of runs whose times were scaled by their work; empty for similar runs."
+    )
 
 
 class WaitTold(Shape):

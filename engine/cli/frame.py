@@ -241,8 +241,11 @@ def _with_owner(path: str, words: Sequence[str], may: Sequence[str]) -> str:
         elif not word.startswith("--owner="):
             kept.append(word)
     ready = shlex.join([*path.split(), *kept, "--owner", may[0], *left])
-    others = f"\nOther accounts that may: {', '.join(may[1:_NAMED])}{', …' if len(may) > _NAMED else ''}." if may[1:] else ""
-    return f"As {may[0]}:\n\n    {ready}\n{others}\nTo set your account for all commands: export PARALLAB_OWNER={shlex.quote(may[0])}"
+    others = (
+        f"\nOther accounts that may: {', '.join(may[1:_NAMED])}{', …' if len(may) > _NAMED else ''}." if may[1:] else ""
+    )
+    for_all = f"To set your account for all commands: export PARALLAB_OWNER={shlex.quote(may[0])}"
+    return f"As {may[0]}:\n\n    {ready}\n{others}\n{for_all}"
 
 
 def _is_in_home(filename: object) -> bool:

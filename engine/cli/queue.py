@@ -124,7 +124,8 @@ def _each(run_ids: Sequence[int], order: Callable[[Store, int], None], said: str
 def _cells(wait: Wait) -> tuple[object, ...]:
     run = wait.run
     limited = ", limit" if wait.takes and wait.takes.whole_s is not None else ""
-    takes = f"{duration(wait.takes.median)} ({wait.takes.runs} similar{limited})" if wait.takes else ""
+    source = "scaled" if wait.takes and wait.takes.scaled_from else "similar"
+    takes = f"{duration(wait.takes.median)} ({wait.takes.runs} {source}{limited})" if wait.takes else ""
     return (
         *(run.id, run.priority, run.experiment, run.name, run.owner, run.demand.cores, run.demand.gpus),
         *(takes, wait.start, wait.reason),

@@ -5,9 +5,11 @@ all settings that affect run time.
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log, prod
 from statistics import median
 from typing import Any
 
+from engine.registry import known_experiment
 from engine.store.queue.queue import PastRun
 from engine.store.reader import Reader
 from engine.store.records import Demand
@@ -44,6 +46,8 @@ class Estimate:
     """Their median execution time; None if not recorded."""
     whole_s: float | None = None
     """The median without the time limit, where that ends the run first; `median` is then the limit."""
+    scaled_from: tuple[str, ...] = ()
+    """The counts, such as `epochs 2`, of the runs whose times were scaled by their work; empty for similar runs."""
 
     def within(self, limit_s: float | None) -> "Estimate":
         """Return the estimate of a run with that time limit."""
@@ -57,8 +61,9 @@ class Estimate:
 class History:
     """The run times of finished runs on this machine, read from the store once per experiment."""
 
-    def __init__(self, store: Reader, host: str) -> None:
-        self._store, self._host = store, host
+    def __init__(self, store: Reader, host: str, *, scales: bool = False) -> None:
+        """With `scales`, a run without similar ones is estimated from runs that differ only in their amount of work."""
+        self._store, self._host, self._scales = store, host, scales
         self._past: dict[str, list[PastRun]] = {}
         self._found: dict[str, dict[str, list[PastRun]]] = {}
 
@@ -67,7 +72,38 @@ class History:
         if experiment not in self._found:
             self._found[experiment] = by_kind(self._runs(experiment))
         runs = self._found[experiment].get(kind_of(config, demand.cores, demand.gpus))
-        return _estimate(runs) if runs else None
+        if runs or not self._scales:
+            return _estimate(runs) if runs else None
+        return self._scaled(experiment, config, demand)
+
+    def _scaled(self, experiment: str, config: Mapping[str, Any], demand: Demand) -> Estimate | None:
+        """Return the estimate from runs that differ only in counts such as epochs; None without any.
+
+        Start-up and shutdown stay, the execution is scaled by the work. The median is that of the runs with the
+        nearest work, the range that of all.
+        """
+        known = known_experiment(experiment)
+        counts = known.config.counts(config) if known else ()
+        if not counts or (work := _work(config, counts)) is None:
+            return None
+        wanted, slots = _without(config, counts), (demand.cores, demand.gpus)
+        found: list[tuple[float, PastRun]] = []
+        for run in self._runs(experiment):
+            own, executed = _work(run.config, counts), run.execution_s
+            if own is None or executed is None or (run.cores, run.gpus) != slots:
+                continue
+            if _without(run.config, counts) == wanted:
+                executed = min(executed, run.seconds)
+                scaled = executed * work / own
+                found.append((own, replace(run, seconds=run.seconds - executed + scaled, execution_s=scaled)))
+        found = [each for each in found if not each[1].disturbed] or found
+        if not found:
+            return None
+        nearest = min((own for own, _ in found), key=lambda own: abs(log(work / own)))
+        median_of = _estimate([run for own, run in found if own == nearest])
+        every = _estimate([run for _, run in found])
+        sources = {_counted(run.config, counts): None for _, run in sorted(found, key=lambda each: each[0])}
+        return replace(every, median=median_of.median, execution_s=median_of.execution_s, scaled_from=tuple(sources))
 
     def near(self, experiment: str, config: Mapping[str, Any], demand: Demand, but: Collection[str]) -> Estimate | None:
         """Return the estimate from runs that may also differ in the settings `but` and in their slots; None without.
@@ -91,6 +127,16 @@ def _estimate(runs: Sequence[PastRun]) -> Estimate:
     executed = [run.execution_s for run in runs if run.execution_s is not None]
     execution_s = median(executed) if executed else None
     return Estimate(median(seconds), min(seconds), max(seconds), len(seconds), execution_s)
+
+
+def _work(config: Mapping[str, Any], counts: Sequence[str]) -> float | None:
+    """Return the product of the counts; None where one is no positive number."""
+    values = [config.get(name) for name in counts]
+    return prod(values) if all(isinstance(value, int | float) and value > 0 for value in values) else None
+
+
+def _counted(config: Mapping[str, Any], counts: Sequence[str]) -> str:
+    return ", ".join(f"{name} {config[name]:,}" for name in counts)
 
 
 def _without(config: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def outlook(
     """Return the estimates of the first `most` queued runs (default: `MOST`), in queue order. Those for a cluster have
     Slurm's reason and no estimates.
     """
-    found = scene(store, home, here or machine(), gpus, host, most)
+    found = scene(store, home, here or machine(), gpus, host, most, scales=True)
     why, starts = _foreseen(found.waiting, found)
     waits = {
         queued.id: Wait(queued, why[queued.id], waiting.takes, starts.get(queued.id))
@@ -127,7 +127,7 @@ def prospect(
     host: str = "",
 ) -> Prospect:
     """Return the estimates of a run if launched now, with that time limit or that of its owner's quota."""
-    found = scene(store, home, here or machine(), gpus, host)
+    found = scene(store, home, here or machine(), gpus, host, scales=True)
     takes = within(found.history.estimate(experiment, config, demand), limit_of(found, owner, max_run_time_s))
     new = Waiting(NEW, owner, demand.cores, demand.gpus, priority, None, oversubscribe, takes)
     why, starts = _foreseen(with_new(found.waiting, [new], priority), found)
@@ -157,11 +157,20 @@ def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting], priority: Prior
     return [*before, *new, *(run for run in waiting if PRIORITIES.index(run.priority) < level)]
 
 
-def scene(store: Reader, home: Home, here: Machine, gpus: Gpus | None, host: str, most: int | None = None) -> Scene:
+def scene(
+    store: Reader,
+    home: Home,
+    here: Machine,
+    gpus: Gpus | None,
+    host: str,
+    most: int | None = None,
+    *,
+    scales: bool = False,
+) -> Scene:
     """Return a snapshot with the first queued runs for this machine (`most`, else `MOST`); GPU states come from `gpus`,
-    else from NVML if the machine has GPUs.
+    else from NVML if the machine has GPUs. With `scales`, times of runs with another amount of work are scaled.
     """
-    history = History(store, host or socket.gethostname())
+    history = History(store, host or socket.gethostname(), scales=scales)
     queued = store.queue.waiting(limit=MOST if most is None else most, target="")
     alive = store.queue.alive()
     states = (gpus or NvmlGpus()).states() if here.gpus else {}

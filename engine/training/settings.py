@@ -183,6 +183,7 @@ class ServerConfig(TrainingConfig):
     """The additional settings of experiments with a weight server."""
 
     server_roles = ("ps",)
+    work_fields = ("epochs",)
 
     epochs: int = Field(
         10,

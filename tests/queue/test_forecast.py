@@ -10,11 +10,13 @@ import pytest
 from app.actions.queue_actions import takes
 from app.ui.run_state import time_left
 from engine.access.quotas import Limits, set_limits
+from engine.experiment.definition import Experiment
 from engine.home import Home
 from engine.launch_options import Terms
 from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words, time_left_s
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
+from engine.registry import experiments
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
 from engine.store.queue.queue import PastRun
 from engine.system.gpus import FakeGpus
@@ -92,18 +94,57 @@ def test_like_runs_of_this_machine_alone_tell_how_long_a_run_takes(
         44,
     )
     assert (found.starts_in_s, found.reason) == (0.0, "")
-    alone = prospect(
-        store.read,
-        home,
-        "hogwild",
-        {"epochs": 2, "seed": 3},
+
+
+SCALED = [
+    ((), {"epochs": 2}, Demand(1, 0, 1, 1), ""),
+    (
+        ((100.0, 1),),
+        {"epochs": 1},
         Demand(1, 0, 1, 1),
-        owner="ada",
-        here=HERE,
-        gpus=FakeGpus(2),
-        host="lab",
-    )
-    assert alone.takes is None
+        "about 1 min 40 s with start-up (execution 1 min 40 s), from 1 ",
+    ),
+    (
+        ((100.0, 1),),
+        {"epochs": 3},
+        Demand(1, 0, 1, 1),
+        "about 5 min with start-up (execution 5 min), scaled by ",
+    ),
+    (((100.0, 1), (300.0, 6)), {"epochs": 4}, Demand(1, 0, 1, 1), "about 3 min 20 s (3 min 20 s to 6 min 40 s) with "),
+    (((100.0, 1),), {"epochs": 3, "trainers": 2}, Demand(1, 0, 1, 1), ""),
+    (((100.0, 1),), {"epochs": 3}, Demand(2, 0, 2, 1), ""),
+]
+"""Finished runs as seconds and epochs, a new run, and the start of its estimate."""
+
+
+@pytest.mark.parametrize(("past", "config", "demand", "words"), SCALED)
+def test_runs_that_differ_only_in_their_epochs_are_scaled_and_named(
+    home: Home,
+    store: Store,
+    finished: Callable[..., int],
+    past: tuple[tuple[float, int], ...],
+    config: dict[str, Any],
+    demand: Demand,
+    words: str,
+) -> None:
+    for seconds, epochs in past:
+        finished(seconds, epochs=epochs)
+    new = (store.read, home, "hogwild", {"seed": 3, **config}, demand)
+    found = prospect(*new, owner="ada", here=HERE, gpus=FakeGpus(2), host="lab").takes
+    assert takes(found).startswith(words or "No estimate yet"), takes(found)
+    if "trainers" not in config and found and found.scaled_from:
+        named = " or ".join(f"epochs {epochs}" for _, epochs in past)
+        assert takes(found).endswith(
+            f"scaled by work from {len(past)} {'run' if len(past) == 1 else 'runs'} with {named}"
+        )
+
+
+@pytest.mark.parametrize("known", experiments(), ids=lambda known: known.name)
+def test_an_experiment_names_the_counts_of_its_work(known: Experiment) -> None:
+    for name in known.presets:
+        settings = known.configure(name).model_dump(mode="json")
+        counts = known.config.counts(settings)
+        assert counts and all(isinstance(settings[count], int) for count in counts)
 
 
 def test_each_waiting_run_has_its_reason_and_its_start(

@@ -15,6 +15,7 @@ from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 class BatchedReinforceConfig(Config):
     """Settings of observers that request every action from one agent."""
 
+    work_fields = ("episodes", "steps")
     server_roles = ("agent",)
 
     observers: int = Field(

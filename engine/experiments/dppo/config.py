@@ -16,6 +16,7 @@ from engine.training.settings import SCHEDULE, Schedule
 class DppoConfig(Config):
     """Settings of collectors, a learner, and four ways for them to share the policy."""
 
+    work_fields = ("total_steps",)
     server_roles = ("main",)
 
     collectors: int = Field(2, ge=1, le=16, description="Number of collectors; each has its own environments.")

@@ -19,6 +19,8 @@ SPARSE = ADVANCED | {"only": {"model": "sparse_logistic"}}
 class HogwildConfig(Config):
     """Settings for SGD by several trainers on one set of shared weights."""
 
+    work_fields = ("epochs",)
+
     trainers: int = Field(
         4, ge=1, le=64, description="Trainer processes. Each trains on the whole training set in its own order."
     )

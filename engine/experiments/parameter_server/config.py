@@ -1,6 +1,7 @@
 """The batch-updating parameter server's settings, presets and card. Torch-free."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -46,6 +47,11 @@ class ParameterServerConfig(ServerConfig):
         description="resnet50 and small_resnet only: steps per trainer.",
         json_schema_extra={"unit": "steps"},
     )
+
+    @classmethod
+    def counts(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the field that the execution time is proportional to: the ResNets run `iterations`."""
+        return cls.work_fields if settings.get("model", "mnist_net") == "mnist_net" else ("iterations",)
 
     @property
     def trains_on(self) -> str | None:

@@ -21,6 +21,7 @@ class PipelineConfig(Config):
     overlap.
     """
 
+    work_fields = ("batches",)
     server_roles = ("master",)
 
     stages: int = Field(2, ge=2, le=4, description="Pipeline stages; each is a process with a part of the net.")

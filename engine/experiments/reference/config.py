@@ -13,6 +13,8 @@ from engine.experiments.reference.duel import CONTENDER
 class ReferenceConfig(Config):
     """Settings of plain SGD in one process."""
 
+    work_fields = ("epochs",)
+
     epochs: int = Field(10, ge=1, le=1000, description="Passes over the training set.")
     batch_size: int = Field(
         64, ge=1, le=60_000, description="Images per mini-batch.", json_schema_extra={"unit": "samples"}

@@ -17,6 +17,8 @@ STEPS_TOGETHER = ("gradients", "ddp")
 class SyncSgdConfig(TrainingConfig):
     """Settings of trainers on parts of the data, which wait for each other and average."""
 
+    work_fields = ("rounds",)
+
     rounds: int = Field(
         12,
         ge=1,
