@@ -1,4 +1,4 @@
-"""Account: identity, permissions, signed-in browsers, password, tokens, and sign-out."""
+"""Account: identity, permissions, signed-in browsers, password and tokens."""
 
 import streamlit as st
 
@@ -15,9 +15,7 @@ with reading() as reader:
     me = reader.people.one(current_user.whoever())
     there, made = reader.sign_ins.of(me.name), reader.tokens.of(me.name)
 
-with st.container(horizontal=True, vertical_alignment="center"):
-    st.title("Account", anchor=False, width="stretch")
-    account.sign_out_form()
+st.title("Account", anchor=False)
 if st.query_params.get("changed") == "password":
     st.success("Password changed. All other browsers are signed out.")
 account.who(me)

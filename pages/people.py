@@ -4,7 +4,7 @@ import streamlit as st
 
 from app.links import address
 from app.people import account, table
-from app.people.add_form import adding
+from app.people.add_form import adding, adding_list
 from app.people.audit_log import audit_log
 from app.people.table import Known
 from app.ui import current_user
@@ -24,7 +24,7 @@ table.open_asked()
 with reading() as reader:
     everyone, known = (
         reader.people.everyone(),
-        Known(reader.ownership.holdings(), table.disk(reader), reader.ownership.last_seen()),
+        Known(reader.ownership.holdings(), table.disk(reader), reader.ownership.last_seen(), table.own_quotas()),
     )
 view = st.segmented_control(
     "View", VIEWS, required=True, label_visibility="collapsed", **address.kept("view", VIEWS[0], VIEWS)
@@ -33,6 +33,7 @@ if view == VIEWS[1]:
     audit_log(everyone)
     st.stop()
 adding()
-for one in everyone:
+adding_list()
+for one in table.searched(everyone):
     table.entry(one, known)
 table.strangers(everyone, known)

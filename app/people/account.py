@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 import streamlit as st
 
 from app.core.base_path import at
-from app.core.static_files import static_text
 from app.ui import current_user
 from app.ui.html import as_text, facts, link, table, when
 from app.ui.store_access import command
@@ -33,12 +32,6 @@ _SYSTEMS = (
     ("Mac OS X", "macOS"),
     ("CrOS", "ChromeOS"),
     ("Linux", "Linux"),
-)
-_sign_out_form = st.components.v2.component(
-    "parallab_sign_out",
-    html=static_text("sign_in/signout.html"),
-    css=static_text("sign_in/signout.css"),
-    isolate_styles=False,
 )
 
 
@@ -142,8 +135,3 @@ def in_words(agent: str) -> str:
     if name or system:
         return " on ".join(filter(None, (name or "Browser", system)))
     return next(iter(re.findall(r"[\w.-]+", agent)), "unknown")[:40]
-
-
-def sign_out_form() -> None:
-    """Show the sign-out button: a separate form, since only a response of our route can delete the cookie."""
-    _sign_out_form(key="sign-out", width="content")

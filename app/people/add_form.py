@@ -1,13 +1,14 @@
-"""The form that adds an account; the password is typed, or generated and shown once."""
+"""The forms that add an account, or one for each name of a list; passwords are typed, or generated and shown once."""
 
 import streamlit as st
 
-from app.people.dialogs import shown_once
+from app.people.dialogs import show_sheet, shown_once
 from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.store_access import command
 from engine.access import passwords
 from engine.access.rules import ROLE_WORDS, ROLES
+from engine.commands.accounts import MOST, Slip, from_list
 from engine.errors import ConfigError, Problem
 from engine.store import Store
 from engine.store.access.people import EMAIL_LENGTH, NAME_LENGTH
@@ -15,6 +16,37 @@ from engine.store.access.people import EMAIL_LENGTH, NAME_LENGTH
 _NAME, _ROLE, _EMAIL, _PASSWORD, _PROVIDER, _ADDED = (
     f"people.add.{each}" for each in ("name", "role", "email", "password", "provider", "done")
 )
+
+_NAMES, _LIST_ROLE, _SLIPS = (f"people.list.{each}" for each in ("names", "role", "done"))
+
+
+def adding_list() -> None:
+    """Show the collapsed form for a list of names; the passwords of its result are slips to print."""
+    with st.expander("Add accounts from a list"), st.form("people.list", border=False):
+        st.text_area(
+            "Names",
+            key=_NAMES,
+            placeholder="Ada Lovelace\nMo, mo@lab.org",
+            help=f"At most {MOST} lines: a name, or a name, a comma and an e-mail address. All are added, or none.",
+        )
+        st.selectbox("Role of all", ROLES, index=1, key=_LIST_ROLE)
+        st.form_submit_button("Add all", type="primary", on_click=_add_list)
+    if slips := st.session_state.pop(_SLIPS, None):
+        show_sheet(slips)
+
+
+def _add_list() -> None:
+    """Add the people before the page reruns; only the browser keeps the passwords then."""
+    who, role = current_user.whoever(), st.session_state[_LIST_ROLE]
+
+    def add(store: Store) -> list[Slip]:
+        people, slips = from_list(st.session_state[_NAMES])
+        names = store.people.add_all(people, role, by=who)
+        return [Slip(name, slip.password) for name, slip in zip(names, slips, strict=True)]
+
+    if slips := command(add):
+        st.session_state[_SLIPS] = slips
+        st.session_state[_NAMES] = ""
 
 
 def adding() -> None:

@@ -1,11 +1,19 @@
-"""The dialogs of the People page: set a password, and disable an account."""
+"""The dialogs of the People page: new passwords, an account's end, and quotas."""
+
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
 from app.ui import current_user
 from app.ui.html import as_text
-from app.ui.store_access import command
+from app.ui.store_access import command, reading
+from app.ui.widgets import page_address
 from engine.access import passwords
+from engine.access.quotas import BOUNDS, NO_LIMIT, Value, limits, read_value
+from engine.commands.accounts import Slip, disable, sheet
+from engine.commands.quotas import change_limits
+from engine.errors import EngineError
+from engine.home import Home
 from engine.store import Person, Store
 
 _TYPED = "people.typed"
@@ -20,6 +28,14 @@ def shown_once(name: str, password: str) -> None:
         )
     )
     st.code(password, language=None)
+
+
+@st.dialog("Accounts added", width="large")
+def show_sheet(slips: Sequence[Slip]) -> None:
+    """Show the generated passwords of new accounts as slips to print, until the dialog is closed."""
+    count = "1 account" if len(slips) == 1 else f"{len(slips)} accounts"
+    st.write(f"{count} added. The passwords are shown only once: print the slips before you close this.")
+    st.iframe(sheet(slips, page_address("/")), height=440, alt="Slips with names and passwords")
 
 
 @st.dialog("Set password")
@@ -57,15 +73,72 @@ def ask_shut_out(name: str) -> None:
     st.write(
         as_text(f"{name} is signed out immediately and can't sign in again. Their API tokens are revoked permanently.")
     )
-    st.write("Their runs continue and stay under their name. An admin can enable the account again.")
+    with reading() as reader:
+        active = len(reader.ownership.active_runs(name))
+    cancel_runs = False
+    if active:
+        words = f"Also cancel their {'queued or running run' if active == 1 else f'{active:,} queued and running runs'}"
+        cancel_runs = st.checkbox(words, key="people.out.runs")
+    stay = "Recorded data is kept" if cancel_runs else "Their runs continue and stay"
+    st.write(f"{stay} under their name. An admin can enable the account again.")
     who = current_user.whoever()
 
-    def shut_out(store: Store) -> Person:
-        return store.people.shut_out(name, by=who)
+    def end(store: Store) -> tuple[Person, int]:
+        return disable(store, name, by=who, cancel_runs=cancel_runs)
 
     with st.container(horizontal=True):
-        ordered = command(shut_out) if st.button("Disable account", type="primary", key="people.out.now") else None
+        ordered = command(end) if st.button("Disable account", type="primary", key="people.out.now") else None
         if ordered is not None:
             st.rerun()
         if st.button("Keep enabled"):
             st.rerun()
+
+
+@st.dialog("Quotas")
+def ask_quotas(name: str = "") -> None:
+    """Set the quotas of a person, or without a name of everyone."""
+    try:
+        found = limits(Home.find())
+    except EngineError as error:
+        st.error(as_text(str(error)))
+        return
+    everyone = {field: getattr(found, field) for field in BOUNDS}
+    own: Mapping[str, Value] = found.people.get(name, {}) if name else everyone
+    st.write(as_text(f"{name}: an empty field means everyone's quota, “{NO_LIMIT}” no limit." if name else _EVERYONE))
+    with st.form("people.quotas", border=False):
+        texts = {
+            field: st.text_input(
+                f"{bounds.words[:1].upper()}{bounds.words[1:]}{f' ({bounds.unit})' if bounds.unit else ''}",
+                _written(own[field], named=bool(name)) if field in own else "",
+                key=f"people.quota.{field}",
+                placeholder=f"everyone's: {_written(everyone[field])}" if name else NO_LIMIT,
+            )
+            for field, bounds in BOUNDS.items()
+        }
+        sent = st.form_submit_button("Set quotas", type="primary")
+    if not sent:
+        return
+    usual = frozenset(field for field, text in texts.items() if name and not text.strip() and field in own)
+    try:
+        changes = {
+            field: read_value(field, text.strip() or NO_LIMIT)
+            for field, text in texts.items()
+            if text.strip() or not name
+        }
+        changes = {field: value for field, value in changes.items() if field not in own or own[field] != value}
+        if changes or usual:
+            change_limits(Home.find(), changes, by=current_user.whoever(), person=name or None, usual=usual)
+    except EngineError as error:
+        st.error(as_text(str(error)))
+        return
+    st.rerun()
+
+
+_EVERYONE = (
+    "Quotas per person, also of admins; an empty field means no limit. Queued and running runs are not affected."
+)
+
+
+def _written(value: Value, *, named: bool = True) -> str:
+    """Return a limit as it is typed; that there is none is written out where empty means another thing."""
+    return f"{value:.12g}" if value is not None else NO_LIMIT if named else ""

@@ -7,13 +7,15 @@ import streamlit as st
 
 from app.core.formatting import size
 from app.people.account import ways
-from app.people.dialogs import ask_password, ask_shut_out
+from app.people.dialogs import ask_password, ask_quotas, ask_shut_out
 from app.ui import current_user, dialogs
 from app.ui.html import as_text, block, fact_row, strong, when
 from app.ui.store_access import command
 from app.ui.widgets import Colour
+from engine.access.quotas import BOUNDS, Value
 from engine.access.rules import ROLES, Role
 from engine.home import Home
+from engine.queue.forecast import limits_of
 from engine.runner.disk_meter import disk_use
 from engine.store import Person, Reader, Store
 from engine.store.access.ownership import Holding
@@ -22,7 +24,7 @@ COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "vio
 DISK_FRESH_S = 60.0
 NAMED, LEAST_BYTES = 20, 100_000
 _ASKS = "people.asks"
-_ASKED: dict[str, Callable[..., None]] = {"password": ask_password, "shut out": ask_shut_out}
+_ASKED: dict[str, Callable[..., None]] = {"password": ask_password, "shut out": ask_shut_out, "quotas": ask_quotas}
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Known:
     holdings: Mapping[str, Holding]
     bytes: Mapping[str, int]
     seen: Mapping[str, str]
+    quotas: Mapping[str, Mapping[str, Value]]
+    """The individual quotas."""
 
 
 def disk(reader: Reader) -> Mapping[str, int]:
@@ -49,6 +53,32 @@ def open_asked() -> None:
     if asked := st.session_state.pop(_ASKS, None):
         which, name = asked
         dialogs.open_soon(_ASKED[which], name)
+
+
+def searched(people: Sequence[Person]) -> list[Person]:
+    """Show the search and the quotas of everyone; return the people found by name, e-mail or role."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        text = st.text_input(
+            "Search accounts",
+            key="people.search",
+            placeholder="Search by name, e-mail or role",
+            label_visibility="collapsed",
+        )
+        st.button("Quotas for everyone", key="people.quotas.all", on_click=_ask, args=("", "quotas", ""))
+    words = text.casefold().split()
+    found = [
+        one
+        for one in people
+        if all(word in f"{one.name} {one.email}".casefold() or one.role.startswith(word) for word in words)
+    ]
+    if words:
+        st.caption(f"{len(found):,} of {len(people):,} accounts")
+    return found
+
+
+def own_quotas() -> Mapping[str, Mapping[str, Value]]:
+    """Return the individual quotas; none while their file can't be read, which the dialog reports."""
+    return limits_of(Home.find()).people
 
 
 def entry(one: Person, known: Known) -> None:
@@ -90,11 +120,20 @@ def _facts(one: Person, known: Known) -> list[str]:
         f"sign-in: {ways(one)}",
         "last active " + when(seen) if seen else "never active",
         ", ".join(filter(None, runs)),
+        *([f"own quota: {_quota(known.quotas[one.name])}"] if one.name in known.quotas else []),
         *([f"{size(bytes_)} on disk"] if bytes_ >= LEAST_BYTES else []),
         *([one.email] if one.email else []),
         "created " + when(one.created_at) + f" by {one.created_by}",
         *(["disabled " + when(one.disabled_at)] if one.disabled_at else []),
     ]
+
+
+def _quota(own: Mapping[str, Value]) -> str:
+    return ", ".join(
+        f"{BOUNDS[field].words} {'without limit' if value is None else f'{value:,g}'}"
+        f"{f' {BOUNDS[field].unit}' if BOUNDS[field].unit and value is not None else ''}"
+        for field, value in own.items()
+    )
 
 
 def _change(one: Person) -> None:
@@ -109,6 +148,9 @@ def _change(one: Person) -> None:
                 _button(
                     one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now"
                 )
+        st.button(
+            "Quotas", key=f"people.quotas.{one.id}", width="stretch", on_click=_ask, args=(box, "quotas", one.name)
+        )
         if one.name == current_user.name():
             st.caption("This is your account: change your password and browsers on the Account page.")
             return
@@ -165,5 +207,6 @@ def _ordered(one: Person, order: Callable[[Store, str], object], said: str) -> N
 
 
 def _ask(box: str, which: str, name: str) -> None:
-    st.session_state[box] = False
+    if box:
+        st.session_state[box] = False
     st.session_state[_ASKS] = (which, name)

@@ -5,7 +5,7 @@ at each deep link.
 """
 
 import json
-from functools import cache
+from functools import lru_cache
 from importlib.resources import files
 
 from starlette.convertors import Convertor, register_url_convertor
@@ -13,10 +13,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from app.auth.middleware import VISITOR
 from app.core.base_path import at, base, inside
 from app.core.caches import NEVER_STORE
 from app.core.static_files import static_text
 from app.core.templates import render
+from app.core.visitor import Visitor
 from app.links.old_addresses import RESULTS, current
 from app.ui.glossary import TERMS
 from engine.home import ROOT
@@ -65,22 +67,35 @@ def missing_page_routes() -> list[Route]:
 
 async def not_found(request: Request) -> Response:
     """Return the HTML of the page `not_found`: Streamlit itself would show its first page below a dialog."""
-    return HTMLResponse(_html(base(), at("/not_found")), 404, {"cache-control": "no-cache"})
+    return _answer(request, _html(base(), at("/not_found"), _name(request)), 404)
 
 
 async def page_html(request: Request) -> Response:
     """Return the HTML in which Streamlit's script draws the page of its address; redirect an old address."""
     if (now := current(inside(request.url.path), request.url.query)) is not None:
         return RedirectResponse(at(now), 307, NEVER_STORE)
-    return HTMLResponse(_html(base()), headers={"cache-control": "no-cache"})
+    return _answer(request, _html(base(), name=_name(request)), 200)
+
+
+def _name(request: Request) -> str:
+    """Return the name of the person who is signed in, empty for nobody."""
+    found: Visitor = request.scope[VISITOR]
+    return found.who.name if found.who else ""
+
+
+def _answer(request: Request, page: str, status: int) -> Response:
+    """Return a page; with a name in it, one that no cache keeps."""
+    return HTMLResponse(page, status, NEVER_STORE if _name(request) else {"cache-control": "no-cache"})
 
 
 HEADER_SCRIPTS = ("plot/enlarge.js", "header/tools.js", "header/times.js", "header/palette.js", "header/glossary.js")
 
 
-@cache
-def _html(path: str, instead: str = "") -> str:
-    """Return the page; with `instead`, one that shows that page and tells it which path was asked for."""
+@lru_cache(maxsize=256)
+def _html(path: str, instead: str = "", name: str = "") -> str:
+    """Return the page; with `instead`, one that shows that page and tells it which path was asked for; with `name`, one
+    whose header has the person and *Sign out*.
+    """
     elsewhere = (
         f"history.replaceState(null, '', {json.dumps(instead)} + '?path=' + encodeURIComponent(location.pathname));"
     )
@@ -90,7 +105,11 @@ def _html(path: str, instead: str = "") -> str:
         f"<script>{static_text('header/theme.js')}</script><style>{static_text('header/tools.css')}</style>"
     )
     addresses = {"search": at("/api/palette"), "tour": at("/docs?page=tour"), "docs": at("/docs")}
-    tools, dialogs = render("ui/header.html"), render("ui/dialogs.html", themes=THEMES, terms=TERMS, **addresses)
+    person = {"name": name, "account": at("/account"), "sign_out": at("/signout")}
+    tools, dialogs = (
+        render("ui/header.html", **person),
+        render("ui/dialogs.html", themes=THEMES, terms=TERMS, **addresses),
+    )
     scripts = f"<script>{static_text('page/ago.js', *HEADER_SCRIPTS)}</script>"
     page = (files("streamlit") / "static" / "index.html").read_text()
     page = page.replace("<head>", f"<head>\n    {head}", 1).replace("<body>", f"<body>\n{tools}", 1)

@@ -22,6 +22,8 @@ GB = 10**9
 ALLOW_HOST_NETWORK = "python -m engine limits set --host-network yes"
 """The command that allows ranks to listen on the machine's network."""
 MOST_PEOPLE, LONGEST_NAME = 10_000, 200
+NO_LIMIT = "none"
+"""How people write that there is no limit."""
 DISTURBED_ABOVE_PERCENT = 5.0
 
 
@@ -114,6 +116,17 @@ def limits(home: Home) -> Limits:
                 )
             ]
         ) from error
+
+
+def read_value(name: str, text: str) -> Value:
+    """Parse a limit; raises ConfigError for an invalid number."""
+    if text.strip().lower() == NO_LIMIT:
+        return None
+    try:
+        return int(text) if BOUNDS[name].is_whole else float(text)
+    except ValueError:
+        kind = "a whole number" if BOUNDS[name].is_whole else "a number"
+        raise ConfigError([Problem(name, f"{name} must be {kind}, or none for no limit; got '{text[:40]}'.")]) from None
 
 
 def disturbed_above(home: Home) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from engine.access.quotas import BOUNDS, GB, Limits, Value, limits
+from engine.access.quotas import BOUNDS, GB, Limits, Value, limits, read_value
 from engine.cli.answers import duration, print_json, table
 from engine.cli.frame import json_option, owner_option
 from engine.commands.quotas import change_limits
@@ -13,7 +13,7 @@ from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Held, Reader
 
-NO_LIMIT, USUAL = "none", "usual"
+USUAL = "usual"
 OPTIONS = {
     "running": "max_running_per_person",
     "queued": "max_queued_per_person",
@@ -107,17 +107,6 @@ def set_command(
         disturbed_above_percent=disturbed_above,
     )
     _show(home, as_json)
-
-
-def read_value(name: str, text: str) -> Value:
-    """Parse a limit; raises ConfigError for an invalid number."""
-    if text.strip().lower() == NO_LIMIT:
-        return None
-    try:
-        return int(text) if BOUNDS[name].is_whole else float(text)
-    except ValueError:
-        kind = "a whole number" if BOUNDS[name].is_whole else "a number"
-        raise ConfigError([Problem(name, f"{name} must be {kind}, or none for no limit; got '{text[:40]}'.")]) from None
 
 
 def _show(home: Home, as_json: bool) -> None:

@@ -5,10 +5,9 @@ from typing import get_args
 
 import click
 
-from engine.access.quotas import limits
+from engine.access.quotas import limits, read_value
 from engine.cli.answers import duration, plain, print_json, table
 from engine.cli.frame import json_option, owner_option
-from engine.cli.limits import read_value
 from engine.commands.quotas import change_limits
 from engine.errors import ConfigError, Problem
 from engine.home import Home

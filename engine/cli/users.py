@@ -2,12 +2,15 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 
 from engine.access.rules import ROLE_WORDS, ROLES, Role
 from engine.cli.answers import moment, print_json, say, table
 from engine.cli.frame import json_option, owner_option
+from engine.commands.accounts import Slip, disable, from_list
+from engine.commands.accounts import sheet as slips_page
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.store import Person, Reader, Store
@@ -61,6 +64,53 @@ def add_command(
     say({"done": kept}, f"Created account {kept} with role {role}.", as_json)
 
 
+@users_command.command("add-list", short_help="Create an account for each name of a list.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@_role
+@click.option(
+    "--sheet",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the passwords to this new HTML file, to print: a slip per person. Default: print them here.",
+)
+@click.option("--address", default="", help="Address of the console, for the slips.")
+@owner_option
+@json_option
+def add_list_command(file: str, role: Role, sheet: Path | None, address: str, owner: str, as_json: bool) -> None:
+    """Create an account with a generated password for each line of FILE ('-' for standard input): a name, or a name, a
+    comma and an e-mail address. All accounts are created, or none. The passwords are shown only once.
+    """
+    try:
+        with click.open_file(file, encoding="utf-8") as opened:
+            text = opened.read()
+    except UnicodeDecodeError:
+        raise ConfigError([Problem("file", f"{file} must be text in UTF-8. Save the list as UTF-8.")]) from None
+    people, slips = from_list(text)
+    with Store.open(Home.find()) as store, store.db.change():
+        names = store.people.add_all(people, role, by=owner)
+        slips = [Slip(name, slip.password) for name, slip in zip(names, slips, strict=True)]
+        if sheet:  # before the commit: without its passwords no account remains
+            _write_new(sheet, slips_page(slips, address))
+    if as_json:
+        print_json([vars(slip) for slip in slips if not sheet] or {"done": names})
+        return
+    done = f"Created {len(names)} {'account' if len(names) == 1 else 'accounts'} with role {role}"
+    click.echo(f"{done}. Print {sheet}, then delete it." if sheet else f"{done}. The passwords are shown only once:\n")
+    if not sheet:
+        click.echo(table(("NAME", "PASSWORD"), [(slip.name, slip.password) for slip in slips]))
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a new file that only its owner can read; raises ConfigError if there is one, or it can't be written."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            path.chmod(0o600)
+            file.write(text)
+    except OSError as error:
+        why = "it exists already" if isinstance(error, FileExistsError) else error.strerror
+        sentence = f"{path} can't be written: {why}. Name a new file; no account was created."
+        raise ConfigError([Problem("sheet", sentence)]) from None
+
+
 @users_command.command("list", short_help="List the accounts.")
 @json_option
 def list_command(as_json: bool) -> None:
@@ -106,11 +156,15 @@ def password_command(name: str, password_stdin: bool, owner: str, as_json: bool)
 
 @users_command.command("shut-out", short_help="Disable an account.")
 @click.argument("name")
+@click.option("--cancel-runs", is_flag=True, help="Also cancel the person's queued and running runs.")
 @owner_option
 @json_option
-def shut_out_command(name: str, owner: str, as_json: bool) -> None:
+def shut_out_command(name: str, cancel_runs: bool, owner: str, as_json: bool) -> None:
     """Disable an account at once; its runs and name are kept, its tokens are revoked."""
-    _change(lambda store: store.people.shut_out(name, by=owner), "is disabled", as_json)
+    with Store.open(Home.find()) as store:
+        person, cancelled = disable(store, name, by=owner, cancel_runs=cancel_runs)
+    runs = f"; {cancelled} {'run' if cancelled == 1 else 'runs'} cancelled" if cancel_runs else ""
+    say({"done": person.name}, f"{person.name} is disabled{runs}.", as_json)
 
 
 @users_command.command("let-in", short_help="Enable an account.")

@@ -131,8 +131,8 @@ def _estimate(runs: Sequence[PastRun]) -> Estimate:
 
 def _work(config: Mapping[str, Any], counts: Sequence[str]) -> float | None:
     """Return the product of the counts; None where one is no positive number."""
-    values = [config.get(name) for name in counts]
-    return prod(values) if all(isinstance(value, int | float) and value > 0 for value in values) else None
+    values = [value for name in counts if isinstance(value := config.get(name), int | float) and value > 0]
+    return float(prod(values)) if len(values) == len(counts) else None
 
 
 def _counted(config: Mapping[str, Any], counts: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from app.people.account import in_words
 from app.people.audit_log import PAGE, AuditQuery, _table
 from engine.access import docs, passwords
 from engine.access.permission_table import OF_NOBODY, abilities
+from engine.access.quotas import limits
 from engine.access.rate_limit import Patience
 from engine.access.rules import COMMANDS, ROLES, PersonStanding
 from engine.commands import sign_in as sign_in_command
@@ -117,8 +119,78 @@ def test_the_dialogs_set_a_password_and_shut_somebody_out(accounts: Home, monkey
         assert passwords.fits(test.code[0].value, reader.sign_ins.password_of("mo")[1])
         assert not reader.sign_ins.of("mo"), mo
     test = AppTest.from_function(script, kwargs={"which": "ask_shut_out"}, default_timeout=PATIENCE_S).run()
+    assert not test.checkbox, "no run to cancel"
     test.button(key="people.out.now").click().run()
     assert {one.name: one.active for one in _people(accounts)}["mo"] is False
+
+
+def test_a_list_is_added_as_a_whole_and_its_passwords_are_slips_to_print(
+    accounts: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign_in(accounts, monkeypatch, "ada")
+    test = opened("people")
+    test.text_area(key="people.list.names").input("zoe\nMO\n")
+    button = next(button for button in test.button if button.label == "Add all")
+    test = button.click().run()
+    assert "Line 2: The name 'mo' is already taken" in words(test)
+    assert test.text_area(key="people.list.names").value == "zoe\nMO\n"
+    test.text_area(key="people.list.names").input("zoe\nyan, yan@lab.org\n")
+    test = next(button for button in test.button if button.label == "Add all").click().run()
+    assert "2 accounts added." in words(test)
+    page = str(test.get("iframe")[0].proto)
+    with Reader.open(accounts) as reader:
+        for name in ("zoe", "yan"):
+            made = re.search(rf"{name}</dd><dt>Password</dt><dd class=[^>]*>(.+?)</dd>", page)
+            assert made and passwords.fits(made[1], reader.sign_ins.password_of(name)[1])
+            assert made[1] not in str(list(test.session_state.items()))
+    assert "zoe" not in "".join(str(each.proto) for each in test.run().get("iframe")), "shown once"
+
+
+def test_people_are_searched_and_their_quotas_set(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    sign_in(accounts, monkeypatch, "ada")
+    test = opened("people")
+    for text, names in (("M", ["mia", "mo"]), ("viewer", ["vera"]), ("mo@lab member", ["mo"]), ("nobody", [])):
+        shown = html(test.text_input(key="people.search").input(text).run())
+        assert [name for name in sorted(people.PEOPLE) if f"<strong>{name}</strong>" in shown] == names
+        assert f"{len(names)} of 4 accounts" in words(test)
+
+    def script(name: str) -> None:
+        from app.people.dialogs import ask_quotas
+
+        ask_quotas(name)
+
+    def quotas(name: str, **texts: str) -> str:
+        test = AppTest.from_function(script, kwargs={"name": name}, default_timeout=PATIENCE_S).run()
+        for field, text in texts.items():
+            test.text_input(key=f"people.quota.{field}").input(text)
+        next(button for button in test.button if button.label == "Set quotas").click().run()
+        return words(test)
+
+    quotas("", max_queued_per_person="50", max_cores_per_person="8")
+    quotas("mo", max_queued_per_person="4", max_cores_per_person="none")
+    assert "max_queued_per_person must be a whole number, or none for no limit; got 'few'." in quotas(
+        "mo", max_queued_per_person="few"
+    )
+    found = limits(accounts)
+    assert (found.max_queued_per_person, found.max_cores_per_person) == (50, 8)
+    assert found.people == {"mo": {"max_queued_per_person": 4, "max_cores_per_person": None}}
+    assert "own quota: queued runs 4, CPU cores in use without limit" in html(opened("people"))
+    quotas("mo", max_queued_per_person="")
+    assert limits(accounts).people == {"mo": {"max_cores_per_person": None}}
+    with Reader.open(accounts) as reader:
+        assert [entry.who for entry in reader.audit.entries(command="set limits")] == ["ada"] * 3
+    sign_in(accounts, monkeypatch, "mia")
+    assert "may not set limits" in quotas("mia", max_queued_per_person="999")
+
+
+def test_the_header_names_who_is_signed_in_and_signs_out(accounts: Home, home: Home) -> None:
+    with Store.open(home) as store:
+        secret = store.sign_ins.begin("mo", "password")
+    for address in ("/people", "/account"):
+        page = Client().get(address, headers={"cookie": f"{COOKIE}={secret}", "accept": "text/html"})
+        assert 'aria-label="Signed in as mo"' in page.text
+        assert '<form method="post" action="/signout"><button type="submit">Sign out</button></form>' in page.text
+        assert page.headers["cache-control"] == "no-store"
 
 
 def test_roles_sign_ins_and_the_last_admin(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:

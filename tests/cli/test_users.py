@@ -1,13 +1,18 @@
 """The `users` command: the commands of the pages about accounts work as printed, and a refusal prints the cure."""
 
+import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from engine.access import passwords
 from engine.cli import main
 from engine.home import ROOT, Home
+from engine.store import Reader, Store
+from tests.labs import basic
 
 PASSWORD = "a quiet winter morning\n"
 LINE = re.compile(r"^    (?:export (\w+)=(\S+)|python -m engine ((?:users|audit|limits) .+?))(?: +#.*)?$", re.MULTILINE)
@@ -20,7 +25,11 @@ def told(*words: str, owner: str | None = None, typed: str = PASSWORD * 2) -> Re
 
 
 @pytest.mark.parametrize("page", ["signing-in", "people", "operations"])
-def test_the_commands_of_a_page_about_accounts_work_in_their_order(home: Home, page: str) -> None:
+def test_the_commands_of_a_page_about_accounts_work_in_their_order(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("names.txt").write_text("Grace Hopper, grace@example.org\nzoe\n")
     owner, done = None, 0
     for variable, value, line in LINE.findall((ROOT / "docs" / f"{page}.md").read_text()):
         owner = value if variable == "PARALLAB_OWNER" else owner
@@ -39,3 +48,76 @@ def test_a_refusal_prints_the_ready_command(home: Home) -> None:
     assert ready == "users add mia --role=member --email mia@example.org --owner 'Ada Lovelace'"
     assert told(*shlex.split(ready)).exit_code == 0
     assert "Other accounts" not in refused.stderr
+
+
+LIST = "\ufeffGrace Hopper; grace@lab.org\n\nMo\nmia,mia@lab.org\n"
+
+
+def test_a_list_of_names_becomes_accounts_with_printable_passwords(home: Home, tmp_path: Path) -> None:
+    names, sheet = tmp_path / "names.txt", tmp_path / "slips.html"
+    assert told("users", "add", "ada", "--role", "admin").exit_code == 0
+    add = ("users", "add-list", str(names), "--role", "member", "--owner", "ada")
+    for text, sentence in (
+        ("", "A list must have 1 to 200 names, one per line; got 0."),
+        ("x\n" * 201, "got 201"),
+        ("Mo\nADA\nmo\nzoe, zoe\n", "Line 2: The name 'ada' is already taken"),
+    ):
+        names.write_text(text)
+        refused = told(*add)
+        assert refused.exit_code == 2 and sentence in refused.stderr, refused.output
+    assert "Line 3: The name 'Mo' is already taken" in refused.stderr and "Line 4: An e-mail" in refused.stderr
+    names.write_bytes("Jos\xe9\n".encode("latin-1"))
+    assert "must be text in UTF-8" in told(*add).stderr
+    names.write_text(LIST)
+    sheet.write_text("another file")
+    refused = told(*add, "--sheet", str(sheet))
+    assert refused.exit_code == 2 and "it exists already" in refused.stderr
+    with Reader.open(home) as reader:
+        assert [one.name for one in reader.people.everyone()] == ["ada"], "all or none"
+    sheet.unlink()
+    done = told(*add, "--sheet", str(sheet), "--address", "https://lab.example.org/<b>")
+    assert "Created 3 accounts with role member." in done.output and sheet.stat().st_mode & 0o777 == 0o600
+    page = sheet.read_text()
+    made = dict(re.findall(r"<dt>Name</dt><dd>(.+?)</dd>.*?<dd class=\"password\">(.+?)</dd>", page))
+    assert list(made) == ["Grace Hopper", "Mo", "mia"] and page.count("https://lab.example.org/&lt;b&gt;") == 3
+    assert all(re.fullmatch(r"([a-hjkmnp-z2-9]{4}-){3}[a-hjkmnp-z2-9]{4}", password) for password in made.values())
+    with Reader.open(home) as reader:
+        assert {one.name: (one.role, one.email) for one in reader.people.everyone()} == {
+            "ada": ("admin", ""),
+            "Grace Hopper": ("member", "grace@lab.org"),
+            "Mo": ("member", ""),
+            "mia": ("member", "mia@lab.org"),
+        }
+        for name, password in made.items():
+            assert password not in done.output and passwords.fits(password, reader.sign_ins.password_of(name)[1])
+        entry = reader.audit.entries(command="add person")[0]
+        assert (entry.who, entry.targets) == ("ada", ("Grace Hopper", "Mo", "mia"))
+        assert not [password for password in made.values() if password in str(reader.audit.entries())]
+    again = told("users", "add-list", "-", "--role", "viewer", "--owner", "ada", "--json", typed="vera\n")
+    (slip,) = json.loads(again.stdout)
+    with Reader.open(home) as reader:
+        assert passwords.fits(slip["password"], reader.sign_ins.password_of("vera")[1])
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [([], "queued", "disabled.\n"), (["--cancel-runs"], "cancelled", "disabled; 2 runs cancelled.\n")],
+)
+def test_a_disabled_account_keeps_its_runs_unless_they_are_cancelled_too(
+    home: Home, options: list[str], status: str, said: str
+) -> None:
+    with Store.open(home) as store:
+        store.people.add("ada", "admin", by="root")
+        store.people.add("mo", "member", by="ada")
+        queued, running, other = basic.add(store, "mo"), basic.add(store, "mo"), basic.add(store, "ada")
+        basic.drive(store, home, running, "running")
+    assert said in told("users", "shut-out", "MO", "--owner", "ada", *options).output
+    with Reader.open(home) as reader:
+        assert reader.runs.one(queued).status == status
+        assert reader.runs.one(running).status == ("stopping" if options else "running")
+        assert reader.runs.one(other).status == "queued"
+        assert not reader.people.one("mo").active
+        found = [
+            (entry.command, entry.who) for entry in reader.audit.entries() if entry.command in ("cancel", "shut out")
+        ]
+    assert found == [("shut out", "ada"), *([("cancel", "ada")] * 2 if options else [])]

@@ -35,6 +35,7 @@ _SILENT = frozenset(
         "self",
         "config",
         "runs",
+        "people",
         "plan",
         "grid",
         "before",

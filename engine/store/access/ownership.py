@@ -37,6 +37,11 @@ class OwnershipReader:
         """Return the holdings of each owner."""
         return {row["owner"]: Holding(row["runs"], row["are_on"], row["wait"]) for row in self.db.rows(_HELD)}
 
+    def active_runs(self, owner: str) -> list[int]:
+        """Return the queued and live runs of an owner."""
+        sql = f"SELECT id FROM runs WHERE owner = ? AND status IN ('queued', {_ALIVE}) ORDER BY id"
+        return [row["id"] for row in self.db.rows(sql, [owner])]
+
     def last_seen(self) -> dict[str, str]:
         """Return the last request of each person's browsers and scripts, accurate to a few minutes; people without
         requests are omitted.

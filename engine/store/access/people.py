@@ -1,6 +1,7 @@
 """People with accounts, their roles, and the commands that change them. There is always at least one active admin."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.access.confusables import is_shown, looks, plain
 from engine.access.passwords import hashed
@@ -17,6 +18,16 @@ NAME_LENGTH, EMAIL_LENGTH = 40, 200
 RESERVED = frozenset({"runner", "worker", "fsck", "console", "someone", "nobody", "parallab"})
 """Names that events use for parts of Parallab, or for nobody."""
 _RESERVED_LOOKS = frozenset(map(looks, RESERVED))
+
+
+@dataclass(frozen=True)
+class NewPerson:
+    """A line of a list of accounts."""
+
+    line: int
+    name: str
+    email: str
+    password_hash: str
 
 
 class PeopleCommands:
@@ -36,6 +47,28 @@ class PeopleCommands:
         Raises ConfigError for a name that is taken, reserved or too long, an invalid role, and an invalid password.
         """
         name, email = checked_name(name), _checked_email(email)
+        self._check(name, role)
+        return self._insert(name, role, by, email, None if password is None else hashed(password, name))
+
+    @command("add person")
+    def add_all(self, people: Sequence[NewPerson], role: Role, *, by: str) -> list[str]:
+        """Create several accounts, all or none, and return their stored names; otherwise as `add`."""
+        problems: list[Problem] = []
+        names: list[str] = []
+        for each in people:
+            try:
+                name, email = checked_name(each.name), _checked_email(each.email)
+                self._check(name, role)
+            except ConfigError as error:
+                problems += [Problem(one.field, f"Line {each.line}: {one.sentence}") for one in error.problems]
+            else:
+                names.append(self._insert(name, role, by, email, each.password_hash))
+        if problems:
+            raise ConfigError(problems)
+        return names
+
+    def _check(self, name: str, role: Role) -> None:
+        """Raise ConfigError for an invalid role, the first account of a lab that is no admin's, and a taken name."""
         _check_role(role)
         if not self._access.has_people() and role != "admin":
             raise ConfigError(
@@ -50,9 +83,10 @@ class PeopleCommands:
             None,
         ):
             raise ConfigError([Problem("name", _taken(name, alike))])
-        stored = None if password is None else hashed(password, name)
+
+    def _insert(self, name: str, role: Role, by: str, email: str, password_hash: str | None) -> str:
         sql = "INSERT INTO people (name, role, password, email, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?)"
-        self.db.connection.execute(sql, [name, role, stored, email, now(), by])
+        self.db.connection.execute(sql, [name, role, password_hash, email, now(), by])
         mark(self.db.home)  # before the commit: a crash closes the lab rather than leave it open
         return name
 

@@ -136,6 +136,7 @@ def test_what_is_done_and_refused_and_a_sign_out_that_ends_it_all(members: Membe
     expect(bar).to_be_hidden()
     secret = next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == COOKIE)
     page.goto(f"{address}/account")
+    page.get_by_role("button", name="Signed in as max").click()
     page.get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_text("You have signed out.")).to_be_visible()
     assert page.url == f"{address}/signin?out"
