@@ -15,10 +15,13 @@ import psutil
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.launch_options import Terms
+from engine.metrics import LAST_EPISODES, LOSS_FALL
 from engine.registry import experiment
 from engine.store import Reader, Run
 from tests.cluster.slurm import SlurmLab
 from tests.waiting import PATIENCE_S, wait_until
+
+OVER_TIME = {LOSS_FALL, LAST_EPISODES}
 
 
 class ClusterLab:
@@ -121,10 +124,12 @@ class ClusterLab:
             return reader.cluster_jobs.of(run_id) is not None
 
     def curves(self, run_id: int) -> dict[tuple[str, int | None], list[tuple[int, float]]]:
-        """Return the points of what is learned, by metric and rank."""
+        """Return the points of what is learned, by metric and rank; without figures over all ranks in order of time,
+        which no two runs have alike.
+        """
         with Reader.open(self.home, timeout_s=30) as reader:
             names = [one.metric for one in reader.details.summaries(run_id)]
-            learned = sorted({name for name in names if name.startswith(("train/", "test/", "charts/"))})
+            learned = sorted({name for name in names if name.startswith(("train/", "test/", "charts/"))} - OVER_TIME)
             found = reader.curves.series(run_id, learned)
         return {(one.metric, one.rank): list(zip(one.steps, one.values, strict=True)) for one in found}
 
