@@ -100,6 +100,11 @@ class Recorder(Protocol):
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         """Report this rank's progress, in the unit of its throughput."""
 
+    def summarize(self, what: str, number: int | None = None, total: int | None = None) -> None:
+        """Write a line to the rank's log at the end of an epoch, round or update: its number, and the means of the
+        metrics recorded since the last one.
+        """
+
     def flush(self) -> None:
         """Send all records, so they survive this rank. May wait for a busy worker, so don't call it in each step."""
 
@@ -118,6 +123,7 @@ class MemoryRecorder:
     total: int = 0
     unit: str = "samples"
     started: float = field(default_factory=time.monotonic)
+    summarized: list[tuple[str, int | None, int | None]] = field(default_factory=list)
 
     def log(self, values: Mapping[str, float], *, step: int, passes: float | None = None) -> None:
         now = time.monotonic() - self.started
@@ -162,6 +168,9 @@ class MemoryRecorder:
 
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         self.done, self.total, self.unit = done, total, unit
+
+    def summarize(self, what: str, number: int | None = None, total: int | None = None) -> None:
+        self.summarized.append((what, number, total))
 
     def flush(self) -> None:
         """Do nothing: everything is kept."""

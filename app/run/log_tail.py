@@ -2,12 +2,14 @@
 validated.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import StoreError
 from engine.home import Home
 from engine.store import Reader
+from engine.store.records import Run
 from engine.system import log_files
 
 CHUNK = 256 * 1024
@@ -27,6 +29,35 @@ class LogPiece:
     start: int
     end: int
     size: int
+
+
+def sources(home: Home, run: Run, reader: Reader) -> list[str]:
+    """Return the run's logs, the one to open first: those with text before empty ones; of a failed run the log of the
+    rank that its cause names, then those of other failed ranks, the last written first; then ranks, then the worker.
+    """
+    failed = {row.role for row in reader.details.ranks(run.id) if row.state == "failed" or row.exit_code}
+    order = {row.role: row.rank for row in reader.details.ranks(run.id)}
+
+    def place(log: tuple[str, str]) -> tuple[bool, bool, bool, float, bool, int, str]:
+        source, path = log
+        try:
+            found = (home.run_folder(run.id) / path).stat()
+            size, written_at = found.st_size, found.st_mtime
+        except OSError:
+            size, written_at = 0, 0.0
+        is_failed = run.status != "finished" and source in failed
+        is_cause = re.match(rf"{re.escape(source)}\b", run.cause or "") is not None and run.status != "finished"
+        return (
+            size == 0,
+            not is_cause,
+            not is_failed,
+            -written_at if is_failed else 0.0,
+            source not in order,
+            order.get(source, 0),
+            source,
+        )
+
+    return [source for source, _ in sorted(reader.details.logs(run.id), key=place)]
 
 
 def log_path(home: Home, run_id: int, source: str) -> Path:

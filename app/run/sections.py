@@ -10,7 +10,7 @@ import streamlit as st
 
 from app.actions.queue_actions import why_queued
 from app.links.compare import names_text, read_names
-from app.run import live_update, summary_html
+from app.run import live_update, log_tail, summary_html
 from app.run.histograms import histograms
 from app.run.lineage import lineage
 from app.run.overview import overview
@@ -97,10 +97,7 @@ def timeline(run: Run, reader: Reader) -> None:
 
 def log(run: Run, reader: Reader) -> None:
     """Show the logs of the worker and of each rank."""
-    sources = sorted(
-        (source for source, _ in reader.details.logs(run.id)), key=lambda source: (source != "worker", source)
-    )
-    if sources:
+    if sources := log_tail.sources(Home.find(), run, reader):
         components.log_view(run.id, sources, active=run.active)
     else:
         st.write("No logs yet." if run.active else "This run has no logs.")

@@ -18,8 +18,13 @@ def log_to_stdout() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
+def moment(at: float | None = None) -> str:
+    """Return a time (default: now) as lines of a log begin, in UTC."""
+    return time.strftime(MOMENT, time.gmtime(at)) + "Z"
+
+
 def note_for_runner(home: Home, words: str) -> None:
     """Append a line to the runner's log, from any process; lines are written atomically."""
-    line = f"{time.strftime(MOMENT, time.gmtime())}Z INFO {' '.join(words.split())}\n"
+    line = f"{moment()} INFO {' '.join(words.split())}\n"
     with home.runner_log.open("a", encoding="utf-8") as log:
         log.write(line)

@@ -16,7 +16,7 @@ from engine.training.faults import Faults
 from engine.training.flat_net import FlatNet
 from engine.training.server import FETCH, LEAVE, PUSH
 from engine.training.settings import ServerConfig
-from engine.training.workload import Batch, Workload
+from engine.training.workload import Batch, Rounds, Workload
 
 
 class ServerClient:
@@ -40,6 +40,7 @@ class ServerClient:
         self.step = 0
         self.samples = 0
         self.version = 0
+        self.rounds = Rounds(self.record, workload, rank.index)
 
     @classmethod
     @contextmanager
@@ -102,6 +103,7 @@ class ServerClient:
             self.record.histogram("staleness", answer.staleness)
         self.record.log(values, step=self.step, passes=answer.samples / self.workload.pass_size)
         self.record.progress(self.samples, self.workload.samples(self.rank.index))
+        self.rounds.end_if_due(self.step)
 
     def _ask(self, name: str, kind: int, samples: int = 0, send: bool = True) -> Answer:
         with self.record.phase("communicate", name, peer=0, number=self.step) as asked:

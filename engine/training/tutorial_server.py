@@ -31,7 +31,7 @@ from engine.training.membership import Membership
 from engine.training.partition import partition
 from engine.training.server_loop import POLL_S
 from engine.training.settings import ServerConfig
-from engine.training.workload import Digits, Workload
+from engine.training.workload import Digits, Rounds, Workload
 
 _server: list["ModuleServer"] = []
 """The server of this process, if any."""
@@ -162,7 +162,7 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
     with record.phase("communicate"):
         version, model = call("ps", fetch, rank.index)
     record.exchanged(_bytes(model))
-    done, total = 0, workload.samples(rank.index)
+    done, total, rounds = 0, workload.samples(rank.index), Rounds(record, workload, rank.index)
     for step, (inputs, targets) in enumerate(timed(_batches(rank, config, workload, pixels), record), start=1):
         with record.phase("compute"):
             faults.inject(step)
@@ -181,6 +181,7 @@ def _train(rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSe
             record.histogram("staleness", version - before - 1)
         record.log(values, step=step, passes=done * config.trainers / workload.pass_size)
         record.progress(done, total)
+        rounds.end_if_due(step)
 
 
 def _seed(rank: Rank, config: ServerConfig) -> int:

@@ -12,6 +12,7 @@ from engine.data.batches import Batches
 from engine.data.nets import Score, evaluate, mnist_net
 from engine.data.resnets import ResNetName, resnet
 from engine.data.sets.images import ImageSet
+from engine.recorder import Recorder
 from engine.training.flat_net import FlatNet
 from engine.training.partition import partition
 
@@ -27,6 +28,10 @@ class Workload(Protocol):
     @property
     def pass_size(self) -> int:
         """Samples in one pass over the data; for random images, in one round of all trainers."""
+
+    @property
+    def rounds(self) -> tuple[str, int]:
+        """The parts of equal length that a trainer's work has: their name and number."""
 
     def net(self, seed: int) -> nn.Module:
         """Return the net with its initial weights."""
@@ -52,6 +57,20 @@ class Workload(Protocol):
         """Return the same workload with its data on that device."""
 
 
+class Rounds:
+    """Writes a line to a trainer's log after each of its workload's rounds."""
+
+    def __init__(self, record: Recorder, workload: Workload, number: int) -> None:
+        self._record = record
+        self._what, self._total = workload.rounds
+        self._steps = max(1, workload.steps(number) // self._total)
+
+    def end_if_due(self, step: int) -> None:
+        """End a round if `step` (from 1) was its last one."""
+        if step % self._steps == 0:
+            self._record.summarize(self._what, step // self._steps, self._total)
+
+
 @dataclass(frozen=True)
 class Digits:
     """The MNIST net on an image set with one contiguous part per trainer, each shuffled by its trainer."""
@@ -66,6 +85,10 @@ class Digits:
     @property
     def pass_size(self) -> int:
         return self.data.size
+
+    @property
+    def rounds(self) -> tuple[str, int]:
+        return "epoch", self.epochs
 
     def net(self, seed: int) -> nn.Module:
         return mnist_net(seed)
@@ -121,6 +144,10 @@ class RandomImages:
     @property
     def pass_size(self) -> int:
         return self.trainers * self.batch_size
+
+    @property
+    def rounds(self) -> tuple[str, int]:
+        return "iteration", self.iterations
 
     def net(self, seed: int) -> nn.Module:
         return resnet(self.name, self.classes, seed)

@@ -89,6 +89,11 @@ def test_the_declared_work_is_what_a_run_records(name: str, changes: dict[str, A
     assert sum(each.done for each in ranks.recorders.values()) == found.amount
     passes = [point.passes for each in ranks.recorders.values() for point in each.points if point.passes is not None]
     assert found.passes is None or max(passes) == pytest.approx(found.passes)
+    total = changes[found.length]
+    part = {"sync_sgd": "round", "pipeline": "batch", "batched_reinforce": "round"}.get(name, "epoch")
+    assert all(
+        each.summarized == [(part, number + 1, total) for number in range(total)] for each in ranks.recorders.values()
+    ), "each rank's log has a line for each of them"
 
 
 def test_a_comparison_of_unequal_work_names_the_numbers() -> None:

@@ -115,6 +115,7 @@ def test_a_run_records_both_ways_and_says_what_the_invariant_said() -> None:
     method("fault_museum")(config, ranks)
     for way, updates in (("right", 6.0), ("wrong", 1.0)):
         assert ranks.recorders[way].values("museum/gradients_set_to_none.updates") == [updates, updates]
+        assert ranks.recorders[way].summarized == [("exhibit gradients_set_to_none", 1, 1)]
         assert len(ranks.recorders[way].values("museum/gradients_set_to_none")) == 6, (
             "the picture is the first repetition's"
         )

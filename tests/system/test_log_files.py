@@ -3,6 +3,7 @@ missing.
 """
 
 import io
+import os
 import subprocess
 import sys
 import zipfile
@@ -10,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from app.run.log_tail import tail
+from app.run.log_tail import sources, tail
 from engine.cli.logs import LogFollower, read_logs
 from engine.home import ROOT, Home
 from engine.runner.disk_meter import disk_use, folder_bytes
-from engine.store import Reader
+from engine.store import Reader, Store
+from engine.store.records import RankRow, Status
+from engine.store.timestamps import now
 from engine.system.log_files import (
     HEAD_BYTES,
     SLACK_BYTES,
@@ -159,3 +162,50 @@ def test_a_worker_writes_the_logs_of_its_ranks_anew_and_goes_on_with_its_own(pat
         trim(each)
     close_up_logs(path.parent)
     assert (has_hole(path), has_hole(own)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "failed", "texts", "order"),
+    [
+        ("running", "", [], ["worker"], ["worker", "trainer1", "trainer2"]),
+        ("running", "", [], ["worker", "trainer2"], ["trainer2", "worker", "trainer1"]),
+        ("finished", "", [], ["trainer1", "trainer2", "worker"], ["trainer1", "trainer2", "worker"]),
+        ("failed", "The disk is full.", [], ["trainer2", "worker"], ["trainer2", "worker", "trainer1"]),
+        ("failed", "It broke.", ["trainer2"], ["worker", "trainer1", "trainer2"], ["trainer2", "trainer1", "worker"]),
+        (
+            "failed",
+            "trainer1 raised ValueError: no.",
+            ["trainer1", "trainer2"],
+            ["worker", "trainer1", "trainer2"],
+            ["trainer1", "trainer2", "worker"],
+        ),
+        (
+            "failed",
+            "It broke.",
+            ["trainer1", "trainer2"],
+            ["worker", "trainer1", "trainer2"],
+            ["trainer2", "trainer1", "worker"],
+        ),
+    ],
+    ids=["all but one empty", "a rank with text", "ranks first", "no rank failed", "a rank failed", "cause", "newest"],
+)
+def test_the_log_tab_opens_on_the_failure_or_a_rank_and_on_a_log_that_has_text(
+    home: Home, status: Status, cause: str, failed: list[str], texts: list[str], order: list[str]
+) -> None:
+    with Store.open(home) as store:
+        run_id = basic.add(store, "Ada")
+        basic.drive(store, home, run_id, "running")
+        for rank, role in enumerate(basic.ROLES):
+            store.worker.add_log(run_id, role, f"logs/{role}.log")
+            if role in failed:
+                store.worker.update_ranks(
+                    run_id, [RankRow(rank, role, 4000 + rank, "cpu", "failed", 9, now(), 1, 480.0, 97.0)]
+                )
+        if status not in ("running", "queued"):
+            store.claims.end(run_id, status, cause)
+    for moment, source in enumerate(("worker", *basic.ROLES), start=1):
+        path = home.run_folder(run_id) / "logs" / f"{source}.log"
+        path.write_text("a line\n" if source in texts else "")
+        os.utime(path, (moment, moment))
+    with Reader.open(home) as reader:
+        assert sources(home, reader.runs.one(run_id), reader) == order

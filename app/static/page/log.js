@@ -25,7 +25,7 @@ function begin(element) {
   function offer(sources) {
     const chosen = source.value;
     source.replaceChildren(...sources.map((name) => new Option(name, name)));
-    source.value = sources.includes(chosen) ? chosen : sources[0];
+    source.value = sources.includes(chosen) && (view.chosen || view.lines.length) ? chosen : sources[0];
     if (source.value !== chosen) restart();
   }
 
@@ -97,7 +97,10 @@ function begin(element) {
     const atEnd = text.scrollHeight - text.scrollTop - text.clientHeight < 24;
     if (follow.checked !== atEnd && text.scrollHeight > text.clientHeight) follow.checked = atEnd;
   };
-  source.addEventListener("change", restart);
+  source.addEventListener("change", () => {
+    view.chosen = true;
+    restart();
+  });
   find.addEventListener("input", show);
   follow.addEventListener("change", show);
   text.addEventListener("scroll", stopFollowing);

@@ -119,6 +119,12 @@ class AgentLine:
             values = {"charts/episodic_return": reward, "charts/episodic_length": length}
             self._rank.recorder.log(values, step=self._steps)
 
+    def end_round(self) -> None:
+        """Write the round's line to the log."""
+        config = self._config
+        number = self._steps // (config.steps * config.envs_per_observer)
+        self._rank.recorder.summarize("round", number, config.episodes)
+
     def report(self) -> None:
         """Record the phases since the last report, and the progress."""
         record, config = self._rank.recorder, self._config

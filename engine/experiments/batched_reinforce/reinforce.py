@@ -102,7 +102,7 @@ class Agent:
         self._log(float(loss.detach()))
         if not torch.isfinite(loss):
             raise RunFailed(
-                f"agent's loss became {float(loss)} in round {self.episode}. Lower learning_rate "
+                f"agent's loss became {loss.item()} in round {self.episode}. Lower learning_rate "
                 f"({self.config.learning_rate})."
             )
         self.gradient.zero_()
@@ -114,6 +114,7 @@ class Agent:
         self.running_length = first if self.running_length is None else 0.5 * first + 0.5 * self.running_length
         values = {"train/loss": loss, "charts/first_length": first, "charts/running_length": self.running_length}
         self.recorder.log(values, step=self.episode * self.config.steps, passes=float(self.episode))
+        self.recorder.summarize("round", self.episode, self.config.episodes)
 
 
 class Observer:
@@ -141,4 +142,5 @@ class Observer:
                 line.log_episodes(environments.take_finished())
         answer = line.ask(self.config.steps)
         line.report()
+        line.end_round()
         return bool(answer.note)

@@ -95,19 +95,20 @@ class TutorialAgent:
             running = first if running is None else 0.5 * first + 0.5 * running
             values = {"train/loss": loss, "charts/first_length": first, "charts/running_length": running}
             rank.recorder.log(values, step=episode * config.steps, passes=float(episode))
+            rank.recorder.summarize("round", episode, config.episodes)
 
     def _learn(self, rewards: Tensor, ends: Tensor) -> tuple[float, float]:
         returns = returns_of(rewards, ends, self.config.gamma)
         log_probabilities = torch.stack([torch.stack(steps) for steps in self.chosen], 1)
         loss = -(log_probabilities * returns).sum() / self.config.observers
         if not torch.isfinite(loss):
-            raise RunFailed(f"agent's loss became {float(loss)}. Lower learning_rate ({self.config.learning_rate}).")
+            raise RunFailed(f"agent's loss became {loss.item()}. Lower learning_rate ({self.config.learning_rate}).")
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.chosen = [[] for _ in range(self.config.observers)]
         first = torch.where(ends.any(0), ends.int().argmax(0) + 1, len(ends))
-        return float(loss), float(first.float().mean())
+        return loss.item(), float(first.float().mean())
 
     def act_at_once(self, place: int, state: Tensor) -> int:
         """Answer one observer with its own forward pass."""
@@ -172,6 +173,7 @@ class TutorialObserver:
                     {"charts/episodic_return": reward, "charts/episodic_length": length}, step=self.steps
                 )
         self.rank.recorder.progress(self.steps, self.config.episodes * self.config.steps, "env steps")
+        self.rank.recorder.summarize("round", self.steps // self.config.steps, self.config.episodes)
         return rewards, ends
 
 

@@ -196,6 +196,7 @@ class EvaluationThread(threading.Thread):
         evaluation, config, goal = self.evaluation, self.evaluation.config, self.evaluation.kind.solved_at
         mean = evaluation.mean_return(config.evaluation_episodes, TESTS)
         evaluation.rank.recorder.log({"test/episodic_return": mean}, step=evaluation.steps)
+        evaluation.rank.recorder.summarize("test")
         if not config.stop_when_solved or goal is None or mean < goal:
             return
         if evaluation.solves(evaluation.mean_return(CONFIRM, CONFIRMATION)):

@@ -36,7 +36,7 @@ class Collector:
         seed, role = seed_of(config.seed, ENVIRONMENT, place + 1), config.collector_roles[place]
         self.environments = Environments(kind, config.envs_per_collector, seed, role)
         self.stepping = shared.stepping.numpy()
-        self.env_steps = 0
+        self.env_steps = self.rollouts = 0
 
     @torch.inference_mode()
     def play(self) -> None:
@@ -56,6 +56,8 @@ class Collector:
                 played.version = header.first_version
             header.last_version = self.published.version if self.shared.live else header.first_version
             self.mode.finish(slot, header.steps)
+            self.rollouts += 1
+            self.record.summarize("rollout", self.rollouts)
         self.environments.close()
 
     def _take_policy(self) -> int:
@@ -125,6 +127,7 @@ class PpoLearner:
             collected = counts.steps_collected
             values |= counts.metrics(self.shared.live) | {"perf/policy_age": float(age)}
             self.record.log(values, step=counts.rollouts)
+            self.record.summarize("update", counts.rollouts)
         with self.record.phase("wait", "collectors", peer=EVERYBODY):
             self.shared.wait_for_collectors()
         if counts.steps_collected > collected:  # the run ended early

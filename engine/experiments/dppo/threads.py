@@ -70,5 +70,8 @@ class ThreadRecorder:
     def progress(self, done: int, total: int, unit: str = "samples") -> None:
         pass
 
+    def summarize(self, what: str, number: int | None = None, total: int | None = None) -> None:
+        pass
+
     def flush(self) -> None:
         self._recorder.flush()

@@ -35,6 +35,7 @@ def _show(rank: Rank, config: FaultMuseumConfig) -> None:
             _record(rank, sign, outcome, number)
         _judge(rank, sign, exhibit, outcomes)
         rank.recorder.progress(place, len(config.signs), "exhibits")
+        rank.recorder.summarize(f"exhibit {sign.name}", place, len(config.signs))
 
 
 def _record(rank: Rank, sign: Sign, outcome: ExhibitOutcome, number: int) -> None:

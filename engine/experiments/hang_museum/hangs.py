@@ -53,6 +53,7 @@ def step(rank: Rank, number: int) -> None:
         time.sleep(STEP_S)
     rank.recorder.log({}, step=number)
     rank.recorder.progress(number, STEPS, "steps")
+    rank.recorder.summarize("step", number, STEPS)
 
 
 def never_join(rank: Rank, guilty: int) -> None:

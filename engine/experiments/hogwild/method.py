@@ -84,6 +84,7 @@ def _train(rank: Rank, config: HogwildConfig, data: ImageSet, weights: Tensor, c
             log.log_step(value, len(labels), sampler.metrics())
         if rank.index == 0 and config.tests_after(epoch):
             _test(weights.clone(), config, data, log)
+        record.summarize("epoch", epoch, config.epochs)
     with record.phase("wait"):
         rank.barrier("trained")
     if rank.index == 0:

@@ -82,6 +82,7 @@ def _train(
             log.log_step(value, len(positions), sampler.metrics())
         if rank.index == 0 and config.tests_after(epoch):
             _test(weights.clone(), problem.test, log)
+        record.summarize("epoch", epoch, config.epochs)
     with record.phase("wait"):
         rank.barrier("trained")
     if rank.index == 0:

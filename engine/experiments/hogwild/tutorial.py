@@ -54,6 +54,7 @@ def _train(rank: Rank, config: HogwildConfig, pixels: PixelSet, model: MnistNet,
             log.log_step(value, len(labels))
         if rank.index == 0 and config.tests_after(epoch):
             _test(model, config, pixels, log)
+        log.record.summarize("epoch", epoch, config.epochs)
     with log.record.phase("wait"):
         rank.barrier("trained")
     if rank.index == 0:

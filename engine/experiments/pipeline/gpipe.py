@@ -36,6 +36,7 @@ def run_rank(rank: Rank, config: PipelineConfig, batches: MicroBatches, links: L
             gpipe.train()
             if batches.tests_after(batch + 1):
                 gpipe.test()
+            rank.recorder.summarize("batch", batch + 1, config.batches)
     log_memory(rank, gpipe.monitor)
 
 

@@ -50,6 +50,7 @@ def _lead(rank: Rank, config: PipelineConfig, batches: MicroBatches) -> None:
         master.train()
         if batches.tests_after(master.batch):
             master.test()
+        rank.recorder.summarize("batch", master.batch, config.batches)
     master.end()
     del master
     gc.collect()  # warnings about references left at the end

@@ -178,6 +178,7 @@ class StageService:
             self.monitor.check(self.stage.weights)
         self.stage.batch += 1
         self.rank.recorder.log(self.clock.batch_done(), step=self.stage.batch)
+        self.rank.recorder.summarize("batch", self.stage.batch, self.stage.config.batches)
 
     def test(self, inputs: Any) -> Tensor:
         """Return the activations of test images."""

@@ -38,6 +38,7 @@ def run_rank(rank: Rank, config: PipelineConfig, batches: MicroBatches, costs: T
             if batches.tests_after(batch + 1):
                 with _named(stage):
                     peer.test()
+            rank.recorder.summarize("batch", batch + 1, config.batches)
         rank.barrier("through")
     log_memory(rank, peer.monitor)
 

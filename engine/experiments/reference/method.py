@@ -79,6 +79,7 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
                 checkpoints.save(training.state(), step=step, passes=passes, time_s=time_s, steps={0: step})
         if config.tests_after(training.epoch):
             _test(net, data, record, training.step, training.samples / data.size)
+        record.summarize("epoch", training.epoch, config.epochs)
         training.next_epoch()
 
 

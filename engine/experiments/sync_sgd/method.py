@@ -56,6 +56,7 @@ def _train(rank: Rank, inputs: SharedInputs) -> None:
             train_round(number)
             checkpoint.save_if_due(number)
             trainer.test_if_due(number)
+            trainer.record.summarize("round", number, config.rounds)
         with trainer.record.phase("wait"):
             rank.barrier("trained")
 

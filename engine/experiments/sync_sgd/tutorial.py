@@ -70,6 +70,7 @@ def _train(rank: Rank, config: SyncSgdConfig, pixels: PixelSet, collective: Coll
                 checkpoints.save(state, step=log.steps, passes=float(number), time_s=time_s, steps=steps)
             if rank.index == 0 and config.tests_after(number):
                 _test(weights, config, pixels, log)
+            log.record.summarize("round", number, config.rounds)
         with log.record.phase("wait"):
             rank.barrier("trained")
 

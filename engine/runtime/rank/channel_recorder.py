@@ -8,8 +8,11 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from engine.system.logs import moment
 from engine.trace.layout import NO_VERSION, NOBODY
 from engine.trace.ring import Operation, Phase, TraceWriter
 
@@ -22,7 +25,19 @@ EXCHANGED, MB = "perf/exchanged", 1e6
 EAGER_S = 1.5
 """Seconds after the start during which points are sent at the eager interval, so that the first ones appear soon."""
 
+LEARNING = ("train/", "test/", "charts/")
+"""Begins of the metrics in a rank's log; a rank that recorded none of them gives all others."""
+
 RawPoint = tuple[str, int, float, float, float | None]
+
+
+class RoundEnd(NamedTuple):
+    """A place between the points of a rank where its log gets a line."""
+
+    what: str
+    step: int | None
+    time_s: float
+    at: float
 
 
 @dataclass
@@ -57,7 +72,9 @@ class ChannelRecorder:
         self._write_stacks = write_stacks
         self._asked = self.trace.asked
         self._capacity = capacity
-        self._points: deque[RawPoint] = deque()
+        self._points: deque[RawPoint | RoundEnd] = deque()
+        self._means: dict[str, list[float]] = {}
+        """Since the last summary, by metric: sum and number of values."""
         self._histograms: dict[str, Counter[int]] = defaultdict(Counter)
         self._histogram_lock = threading.Lock()
         self._flushing = threading.Lock()
@@ -121,6 +138,12 @@ class ChannelRecorder:
         self._progress = (done, total, unit)
         self._progress_at = time.monotonic()
 
+    def summarize(self, what: str, number: int | None = None, total: int | None = None) -> None:
+        if number is not None:
+            what += f" {number:,}" + (f" of {total:,}" if total else "")
+        time_s = time.monotonic() - self._zero + self._before_s
+        self._points.append(RoundEnd(what, self._last_step, time_s, time.time()))
+
     def close(self, at: float | None = None) -> None:
         """Add the phase `other` (the rest of the execution time, which ended `at` or ends now) and send the rest;
         `serve` is other threads' time.
@@ -165,7 +188,7 @@ class ChannelRecorder:
             self._histograms.clear()
         self._send(
             Flush(
-                points=[points.popleft() for _ in range(len(points))],
+                points=self._without_ends([points.popleft() for _ in range(len(points))]),
                 histograms=counts,
                 progress=self._progress,
                 progress_at=self._progress_at,
@@ -173,3 +196,28 @@ class ChannelRecorder:
                 dropped=self._dropped,
             )
         )
+
+    def _without_ends(self, records: list[RawPoint | RoundEnd]) -> list[RawPoint]:
+        """Return the points, and write each summary to the log with the means of the points before it."""
+        points: list[RawPoint] = []
+        for record in records:
+            if isinstance(record, RoundEnd):
+                with suppress(OSError):  # a full disk must not stop the measurements
+                    print(f"{self._line(record)}\n", end="", flush=True)  # one write
+                self._means.clear()
+            else:
+                points.append(record)
+                mean = self._means.setdefault(record[0], [0.0, 0.0])
+                mean[0] += record[2]
+                mean[1] += 1
+        return points
+
+    def _line(self, end: RoundEnd) -> str:
+        where = [end.what, *([] if end.step is None else [f"step {end.step:,}"]), f"{end.time_s:.1f} s"]
+        learning = {name for name in self._means if name.startswith(LEARNING)}
+        means = [
+            f"{name} {total / count:.4g}"
+            for name, (total, count) in sorted(self._means.items())
+            if name in learning or not learning
+        ]
+        return f"{moment(end.at)} INFO {', '.join(where)}" + (f": {', '.join(means)}" if means else "")

@@ -30,8 +30,9 @@ def start(waits_for_run: bool = False, spread: bool = False) -> None:
     """Start this process's fork server, which loads torch in the background. If its worker `waits_for_run` on standard
     input, the fork server skips what only some methods need from the arrival of a run.
 
-    Ranks that are `spread` over several nodes stay in the machine's network. Its environment is fixed from here on, so
-    the number of OpenMP threads is 1; each rank sets its own later.
+    torch's C++ part logs errors only: its warnings that a peer has closed its connection are part of every end. Set
+    TORCH_CPP_LOG_LEVEL to see them. Ranks that are `spread` over several nodes stay in the machine's network. The
+    environment is fixed from here on, so the number of OpenMP threads is 1; each rank sets its own later.
     """
     os.environ.update(
         {
@@ -39,6 +40,7 @@ def start(waits_for_run: bool = False, spread: bool = False) -> None:
             "MKL_NUM_THREADS": "1",
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "PYTHONUNBUFFERED": "1",
+            "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),
             "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
             "PARALLAB_WORKER_PID": str(os.getpid()),
             MARK: mark(me()),

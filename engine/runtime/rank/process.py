@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -119,7 +120,9 @@ def rank_main(plan: RankPlan, channel: Connection, function: Callable[..., None]
         )
         sys.stderr.flush()
         os._exit(1)  # a broken rank must not hang in the exit handlers of threads or libraries
-    _end(recorder, send, Done(time.monotonic()))
+    ended_at = time.monotonic()
+    recorder.summarize("end")
+    _end(recorder, send, Done(ended_at))
 
 
 def _end(recorder: ChannelRecorder, send: Callable[[Message], None], last: Done | Failed) -> None:
@@ -159,6 +162,7 @@ def _settle(plan: RankPlan) -> Callable[[], None]:
     os.close(log)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    _hide_deprecations()
     record_collectives()
     write_stacks = write_stacks_on_signal(plan.folder, plan.role)
     os.environ["CUDA_VISIBLE_DEVICES"] = plan.visible_gpus
@@ -175,3 +179,14 @@ def _settle(plan: RankPlan) -> Callable[[], None]:
         write_collectives(plan.folder, plan.role)
 
     return write_evidence
+
+
+def _hide_deprecations() -> None:
+    """Keep deprecations out of the log: who reads it can't act on them, and torch shows some whatever the filters."""
+    show = warnings.showwarning
+
+    def shown(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, DeprecationWarning):
+            show(message, category, *where, **more)
+
+    warnings.showwarning = shown

@@ -25,6 +25,7 @@ from engine.runtime.worker.sink import MemorySink
 from tests.experiments.batched_reinforce import reinforce_functions as functions
 from tests.experiments.grids import grid
 from tests.rank_functions import in_each_case
+from tests.rank_logs import rounds_of
 
 LONG = partial(pytest.param, marks=pytest.mark.long)
 """A pair of which each half is in another test that is not long."""
@@ -163,6 +164,7 @@ def test_a_run_plays_all_its_steps_and_records_every_finished_episode(
         rewards = sink.values("charts/episodic_return", observer)
         assert rewards == sink.values("charts/episodic_length", observer)
         assert rewards and 40 >= max(rewards) >= min(rewards) >= 8
+    assert list(rounds_of(tmp_path).values()) == [["round 1 of 2", "round 2 of 2"]] * 4
 
 
 @pytest.mark.processes
@@ -188,6 +190,7 @@ def test_the_tutorial_variant_plays_and_learns_too(tmp_path: Path, mode: str) ->
     assert any(sink.values("charts/episodic_return", observer) for observer in (1, 2, 3)), (
         "that of one alone may end no episode in 2 x 40 steps"
     )
+    assert list(rounds_of(tmp_path).values()) == [["round 1 of 2", "round 2 of 2"]] * 4
 
 
 @pytest.mark.processes

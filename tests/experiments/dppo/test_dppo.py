@@ -30,6 +30,7 @@ from engine.system.processes import identity
 from tests.experiments.dppo import dppo_functions as functions
 from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
 from tests.experiments.grids import grid
+from tests.rank_logs import rounds_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.processes
@@ -84,7 +85,9 @@ def test_a_run_collects_its_steps_learns_and_ends(tmp_path: Path, mode: str, col
     ranks, sink = ranks_of(config, tmp_path)
     board = board_of(config)
     ranks.run(functions.run_rank, config, board)
-    counts = board.counts
+    counts, rounds = board.counts, rounds_of(tmp_path)
+    assert rounds["learner"] == [f"update {number}" for number in range(1, counts.rollouts + 1)]
+    assert all("rollout 1" in lines for role, lines in rounds.items() if role.startswith("collector"))
     assert counts.steps_collected >= 2000
     assert 0 < counts.steps_used <= counts.steps_collected
     assert max(sink.values("perf/queue_depth", 0)) <= config.bound

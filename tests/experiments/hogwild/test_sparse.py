@@ -23,6 +23,7 @@ from engine.registry import experiment, method
 from engine.runtime.worker.ranks import LocalRanks, Ranks
 from engine.runtime.worker.sink import MemorySink
 from tests.experiments import plain_sgd
+from tests.rank_logs import rounds_of
 
 SPARSE: dict[str, Any] = {"model": "sparse_logistic", "momentum": 0.0}
 SMALL: dict[str, Any] = SPARSE | {
@@ -117,6 +118,7 @@ def test_two_processes_learn_without_a_lock(tmp_path: Path) -> None:
     method("hogwild")(config, Ranks(config.roles, ("cpu",) * 2, 1, config.seed, tmp_path, sink))
     assert sink.values("test/accuracy")[-1] >= promised, "half of them would be right by chance, 95 % at best"
     assert sink.progress == (6 * 20_000, 6 * 20_000, "samples")
+    assert list(rounds_of(tmp_path).values()) == [[f"epoch {number} of 3" for number in (1, 2, 3)]] * 2
 
 
 @pytest.mark.ranks

@@ -27,6 +27,7 @@ from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
 from tests.experiments.pipeline import pipeline_functions
 from tests.rank_functions import in_each_case
+from tests.rank_logs import rounds_of
 
 pytestmark = pytest.mark.processes
 
@@ -166,8 +167,10 @@ def sink_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], MemoryS
 
     @cache
     def run(mode: str) -> MemorySink:
-        ranks = ranks_for(recorded_config(mode), tmp_path_factory.mktemp(mode))
+        folder = tmp_path_factory.mktemp(mode)
+        ranks = ranks_for(recorded_config(mode), folder)
         method("pipeline")(recorded_config(mode), ranks)
+        assert all(lines == [f"batch {n} of 3" for n in (1, 2, 3)] for lines in rounds_of(folder).values())
         assert isinstance(ranks.sink, MemorySink)
         return ranks.sink
 

@@ -30,6 +30,7 @@ from engine.training.workload import Digits, RandomImages
 from tests.experiments import plain_sgd
 from tests.experiments.grids import grid
 from tests.experiments.servers import server_functions as functions
+from tests.rank_logs import rounds_of
 
 pytestmark = pytest.mark.processes
 TRANSPORTS = ("rpc", "gloo", "shared_memory")
@@ -107,6 +108,7 @@ def test_one_trainer_is_plain_sgd(tmp_path: Path, name: str, transport: str) -> 
         "a fetch, and weights for each gradient"
     )
     assert len(sink.values("test/accuracy", 0)) == 1
+    assert rounds_of(tmp_path) == {"ps": ["update 45"], "trainer1": ["epoch 1 of 1"]}
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

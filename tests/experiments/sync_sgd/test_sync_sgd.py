@@ -33,6 +33,7 @@ from engine.training.partition import partition
 from tests.experiments import plain_sgd
 from tests.experiments.sync_sgd import sync_functions
 from tests.experiments.test_trainers import times_of
+from tests.rank_logs import rounds_of
 
 THREE = {"trainers": 3, "rounds": 2, "batch_size": 100}
 SHORT: dict[str, Any] = {
@@ -165,6 +166,10 @@ def test_averaged_gradients_in_processes_are_those_of_one_process(tmp_path: Path
     by_rank = [0.0, mean_of_10, mean_of_10] if "transport" in changes else [mean_of_10 * 2 / 3] * 3
     assert [max([0.0, *sink.values("perf/exchanged", rank)]) for rank in range(3)] == pytest.approx(by_rank)
     assert (center_of(tmp_path) - all_batches_at_once()).abs().max() < 1e-5
+    rounds = rounds_of(tmp_path)
+    assert len(rounds) == 3
+    for lines in rounds.values():
+        assert lines == [f"round {number} of {len(lines)}" for number in range(1, len(lines) + 1)] != []
 
 
 # ---- averaging ------------------------------------------------------------------------------------------------------

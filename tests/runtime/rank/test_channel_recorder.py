@@ -1,8 +1,13 @@
 """The recorder of a rank: what is sent, what is counted, whose clock runs."""
 
+import re
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from engine.runtime.rank.channel_recorder import ChannelRecorder, Flush, RawPoint
 from tests.waiting import PATIENCE_S, wait_until
@@ -128,3 +133,39 @@ def test_a_rank_that_exchanges_nothing_records_none() -> None:
     recorder.start(time.monotonic())
     recorder.close()
     assert not [point for flush in sent for point in flush.points]
+
+
+def test_a_summary_writes_a_line_with_the_means_since_the_last_one(capsys: pytest.CaptureFixture[str]) -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+    recorder.start(time.monotonic(), before_s=100.0)
+    for step, loss in enumerate((4.0, 2.0, 1.0, 0.5), start=1):
+        recorder.log({"train/loss": loss, "perf/staleness": 1.0}, step=step)
+        if step % 2 == 0:
+            recorder.summarize("epoch", step // 2, 2)
+    recorder.log({"perf/queue_depth": 7.0}, step=1_234)
+    recorder.summarize("update", 1_234)
+    recorder.summarize("end")
+    recorder.close()
+    lines = [line.split("Z INFO ") for line in capsys.readouterr().out.splitlines()]
+    assert [re.sub(r"1\d\d\.\d s", "… s", line) for _, line in lines] == [
+        "epoch 1 of 2, step 2, … s: train/loss 3",
+        "epoch 2 of 2, step 4, … s: train/loss 0.75",
+        "update 1,234, step 1,234, … s: perf/queue_depth 7",
+        "end, step 1,234, … s",
+    ]
+    assert len([point for flush in sent for point in flush.points]) == 9
+
+
+def test_a_log_that_can_not_be_written_loses_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Flush] = []
+    recorder = ChannelRecorder(sent.append)
+    with Path("/dev/full").open("w") as full, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", full)
+        recorder.log({"a": 1.0}, step=1)
+        recorder.summarize("epoch", 1, 2)
+        recorder.log({"a": 2.0}, step=2)
+        recorder.close()
+        with suppress(OSError):
+            full.close()
+    assert [point[2] for flush in sent for point in flush.points] == [1.0, 2.0]
