@@ -336,7 +336,7 @@ def test_each_tab_of_a_comparison_leaves_as_it_is(home: Home, offered: Offered, 
     assert f"/compare?runs=1-6{'' if tab == 'curves' else f'&tab={tab}'}&x=step&group=none&v=3" in text
     rows = grids(report)
     assert [row[0] for row in rows["The runs"][1:]] == [1, 2, 3, 4, 5, 6] and "trainers" in rows[
-        "Settings that differ"
+        "Settings: fields that differ"
     ][0]
     assert '<th scope="col">Trainers</th>' in text and "Batch size" in text
     assert len(charts_of(report)) == {"curves": 2, "differences": 0}.get(tab, 1)

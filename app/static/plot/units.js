@@ -94,17 +94,17 @@ const MOST_DIGITS = 15;
 
 // The significant digits by which a hover tells the values along y apart.
 function digitsOf(traces) {
-  const [low, high] = endsOf(traces);
+  const [low, high] = extremesOf(traces);
   const size = Math.max(Math.abs(low), Math.abs(high));
   return high > low ? Math.min(MOST_DIGITS, Math.max(USUAL_DIGITS, Math.ceil(Math.log10(size / (high - low))) + 3)) : USUAL_DIGITS;
 }
 
 function isZero(traces) {
-  return endsOf(traces).every((end) => end === 0);
+  return extremesOf(traces).every((end) => end === 0);
 }
 
 // The lowest and highest value along y.
-function endsOf(traces) {
+function extremesOf(traces) {
   let [low, high] = [Infinity, -Infinity];
   for (const trace of traces) {
     if ((trace.yaxis ?? "y") !== "y") continue;
@@ -121,7 +121,7 @@ function endsOf(traces) {
 function honestRange(axis, traces, unit, size) {
   const isPlain = traces.every(({ type = "scatter", error_y }) => /^scatter/.test(type) && !error_y);
   if (!isPlain || axis.range || axis.type === "log" || axis.rangemode === "normal") return {};
-  const [low, high] = endsOf(traces);
+  const [low, high] = extremesOf(traces);
   if (low === 0 && high === 0) return { range: [0, 1] };
   const isShare = unit === "%" && low >= 0 && high <= 100 * (1 + NEGLIGIBLE);
   if (low >= 0 && high > 0 && high - low <= NEGLIGIBLE * high) return { range: [0, isShare ? 100 : (1.1 * high) / size] };

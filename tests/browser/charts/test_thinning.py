@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -117,3 +118,36 @@ def test_a_zoomed_part_of_a_curve_that_goes_back_takes_no_point_from_the_rest(pa
     found = page.evaluate(splice, [whole, part])
     assert found["ids"] == sorted({*whole["ids"], *part["ids"]})
     assert [found["times"][found["ids"].index(id)] for id in (4, 6, 20, 36)] == [1, 1.6, 1, 5]
+
+
+PLOT = "\n".join(
+    (ROOT / "app" / "static" / part).read_text() for part in ("plot/units.js", "plot/plot.js", "chart/table.js")
+)
+
+
+def test_a_chart_tells_its_numbers_apart_and_says_when_it_has_none(page: Page) -> None:
+    script = f"([call, value]) => {{ {PLOT}\n return {{ digitsOf, isEmpty, isZero, shortest }}[call](value); }}"
+
+    def said(call: str, value: Any) -> Any:
+        return page.evaluate(script, [call, value])
+
+    close, wide, zero = ([{"y": values, "x": [1, 2]}] for values in ([1e6, 1e6 + 0.25], [0.1, 5], [0, 0]))
+    assert [said("digitsOf", traces) for traces in (close, wide, zero)] == [10, 5, 5]
+    assert (said("isZero", zero), said("isZero", wide)) == (True, False)
+    empty = [{"y": [None], "x": [None], "name": "only in the legend"}]
+    assert [said("isEmpty", traces) for traces in ([], empty, wide, [*empty, {"type": "heatmap"}])] == [
+        *(True, True, False, False)
+    ]
+    numbers = {0.30000001192092896: 0.3, 1_000_000.25: 1_000_000.25, 100 / 3: 33.33333333, 1e6 + 1e-3: 1_000_000.001}
+    assert {value: said("shortest", value) for value in numbers} == numbers
+
+
+def test_no_two_scripts_that_share_a_scope_define_the_same_name() -> None:
+    folder = ROOT / "app" / "static"
+    shared = sorted((folder / "plot").glob("*.js"))
+    names = [
+        name
+        for path in shared
+        for name in re.findall(r"^(?:async )?(?:function|const|let) (\w+)", path.read_text(), re.MULTILINE)
+    ]
+    assert sorted(names) == sorted({*names})
