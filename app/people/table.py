@@ -10,7 +10,7 @@ from app.people.account import ways
 from app.people.dialogs import ask_password, ask_quotas, ask_shut_out
 from app.ui import current_user, dialogs
 from app.ui.html import as_text, block, fact_row, strong, when
-from app.ui.store_access import command
+from app.ui.store_access import command, reading
 from app.ui.widgets import Colour
 from engine.access.quotas import BOUNDS, Value
 from engine.access.rules import ROLES, Role
@@ -24,7 +24,7 @@ COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "vio
 DISK_FRESH_S = 60.0
 NAMED, LEAST_BYTES = 20, 100_000
 _ASKS = "people.asks"
-_ASKED: dict[str, Callable[..., None]] = {"password": ask_password, "shut out": ask_shut_out, "quotas": ask_quotas}
+_DONE = "people.done"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ def _disk(home: str, _reader: Reader) -> dict[str, int]:
 
 
 def open_asked() -> None:
-    """Open the dialog requested in a popover, which would otherwise cover it."""
+    """Open the requested dialog, and say what the last one did."""
+    if done := st.session_state.pop(_DONE, None):
+        st.toast(done)
     if asked := st.session_state.pop(_ASKS, None):
         which, name = asked
         dialogs.open_soon(_ASKED[which], name)
@@ -64,7 +66,7 @@ def searched(people: Sequence[Person]) -> list[Person]:
             placeholder="Search by name, e-mail or role",
             label_visibility="collapsed",
         )
-        st.button("Quotas for everyone", key="people.quotas.all", on_click=_ask, args=("", "quotas", ""))
+        st.button("Quotas for everyone", key="people.quotas.all", on_click=_ask, args=("quotas", ""))
     words = text.casefold().split()
     found = [
         one
@@ -89,7 +91,7 @@ def entry(one: Person, known: Known) -> None:
             st.badge(one.role, color=COLOURS[one.role])
             if not one.active:
                 st.badge("disabled", color="red")
-            _change(one)
+            st.button("Change", key=f"people.change.{one.id}", on_click=_ask, args=("change", one.name))
         st.html(fact_row(_facts(one, known)))
 
 
@@ -136,65 +138,47 @@ def _quota(own: Mapping[str, Value]) -> str:
     )
 
 
-def _change(one: Person) -> None:
-    """Show the popover with an admin's actions on an account."""
-    box = f"people.change.{one.id}"
-    with st.popover("Change", key=box, on_change="rerun") as opened:
-        if not opened.open:
-            return
-        st.caption(as_text(f"{one.name}, {one.role}"))
-        for role in ROLES:
-            if role != one.role:
-                _button(
-                    one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now"
-                )
-        st.button(
-            "Quotas", key=f"people.quotas.{one.id}", width="stretch", on_click=_ask, args=(box, "quotas", one.name)
-        )
-        if one.name == current_user.name():
-            st.caption("This is your account: change your password and browsers on the Account page.")
-            return
-        st.button(
-            "Set password",
-            key=f"people.password.{one.id}",
-            width="stretch",
-            on_click=_ask,
-            args=(box, "password", one.name),
-        )
-        _button(
-            one,
-            "Sign out everywhere",
-            lambda store, who: store.people.end_sign_ins(one.name, by=who),
-            "is signed out everywhere",
-        )
-        if one.active:
-            st.button(
-                "Disable account",
-                key=f"people.out.{one.id}",
-                width="stretch",
-                on_click=_ask,
-                args=(box, "shut out", one.name),
-            )
-        else:
-            _button(
-                one,
-                "Enable account",
-                lambda store, who: store.people.let_in(one.name, by=who),
-                "can sign in again",
-                key="Let in again",
-            )
+@st.dialog("Change account")
+def ask_change(name: str) -> None:
+    """Show an admin's actions on an account; a dialog fits any window, a menu at the lower edge does not."""
+    with reading() as reader:
+        one = reader.people.one(name)
+    st.caption(as_text(f"{one.name}, {one.role}"))
+    for role in ROLES:
+        if role != one.role:
+            _button(one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now")
+    _dialog_button("Quotas", "quotas", one)
+    if one.name == current_user.name():
+        st.caption("This is your account: change your password and browsers on the Account page.")
+        return
+    _dialog_button("Set password", "password", one)
+    _button(
+        one,
+        "Sign out everywhere",
+        lambda store, who: store.people.end_sign_ins(one.name, by=who),
+        "is signed out everywhere",
+    )
+    if one.active:
+        _dialog_button("Disable account", "shut out", one)
+    else:
+        _button(one, "Enable account", lambda store, who: store.people.let_in(one.name, by=who), "can sign in again")
+
+
+def _dialog_button(label: str, which: str, one: Person) -> None:
+    """Show a button that opens another dialog instead."""
+    if st.button(label, key=f"people.{which}.{one.id}", width="stretch"):
+        _ask(which, one.name)
+        st.rerun()
 
 
 def _giving(name: str, role: Role) -> Callable[[Store, str], Person]:
     return lambda store, who: store.people.set_role(name, role, by=who)
 
 
-def _button(one: Person, label: str, order: Callable[[Store, str], object], said: str, *, key: str = "") -> None:
-    st.button(label, key=f"people.{key or label}.{one.id}", width="stretch", on_click=_ordered, args=(one, order, said))
-
-
-def _ordered(one: Person, order: Callable[[Store, str], object], said: str) -> None:
-    """Run a store command before the page reruns, and close the popover; errors are shown on the page."""
+def _button(one: Person, label: str, order: Callable[[Store, str], object], said: str) -> None:
+    """Show the button of a store command; the dialog closes, or shows the error."""
+    if not st.button(label, key=f"people.{label}.{one.id}", width="stretch"):
+        return
     who = current_user.whoever()
 
     def given(store: Store) -> bool:
@@ -202,11 +186,17 @@ def _ordered(one: Person, order: Callable[[Store, str], object], said: str) -> N
         return True
 
     if command(given):
-        st.session_state[f"people.change.{one.id}"] = False
-        st.toast(f"{as_text(one.name)} {said}.")
+        st.session_state[_DONE] = f"{as_text(one.name)} {said}."
+        st.rerun()
 
 
-def _ask(box: str, which: str, name: str) -> None:
-    if box:
-        st.session_state[box] = False
+def _ask(which: str, name: str) -> None:
     st.session_state[_ASKS] = (which, name)
+
+
+_ASKED: dict[str, Callable[..., None]] = {
+    "change": ask_change,
+    "password": ask_password,
+    "shut out": ask_shut_out,
+    "quotas": ask_quotas,
+}

@@ -196,14 +196,19 @@ def test_the_header_names_who_is_signed_in_and_signs_out(accounts: Home, home: H
 def test_roles_sign_ins_and_the_last_admin(accounts: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     sign_in(accounts, monkeypatch, "ada")
     ids = {one.name: one.id for one in _people(accounts)}
-    opened_box = opened("people")
-    opened_box.session_state[f"people.change.{ids['mo']}"] = True
-    test = opened_box.run()
-    test.button(key=f"people.Make a viewer.{ids['mo']}").click().run()
+
+    def script(name: str) -> None:
+        from app.people.table import ask_change
+
+        ask_change(name)
+
+    def press(name: str, label: str) -> AppTest:
+        test = AppTest.from_function(script, kwargs={"name": name}, default_timeout=PATIENCE_S).run()
+        return test.button(key=f"people.{label}.{ids[name]}").click().run()
+
+    press("mo", "Make a viewer")
     assert {one.name: one.role for one in _people(accounts)}["mo"] == "viewer"
-    test.session_state[f"people.change.{ids['ada']}"] = True
-    test = test.run()
-    test.button(key=f"people.Make a member.{ids['ada']}").click().run()
+    test = press("ada", "Make a member")
     assert "ada is the only admin of this lab" in words(test)
     monkeypatch.setattr("app.ui.current_user.may", lambda *_: True)
     sign_in(accounts, monkeypatch, "mia")

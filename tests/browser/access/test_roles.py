@@ -164,3 +164,21 @@ def test_the_sign_in_page_has_the_theme_chosen_in_the_console(members: Members, 
         )
         grounds.add((scheme, page.evaluate("getComputedStyle(document.body).backgroundColor")))
     assert len(grounds) == 2, "the colours follow"
+
+
+def test_the_actions_on_the_last_account_fit_a_low_window(members: Members, page: Page) -> None:
+    page.set_viewport_size({"width": 1100, "height": 620})
+    sign_in(page, members.address, "ada", PASSWORD, "/people?view=Accounts")
+    with Store.open(members.home) as store:
+        store.people.add("zoe", "member", by=SETUP)
+    page.reload()
+    expect(page.locator("strong").get_by_text("zoe", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Change", exact=True).last.click()
+    for label in ("Make a viewer", "Make an admin", "Quotas", "Set password", "Sign out everywhere", "Disable account"):
+        expect(page.get_by_role("button", name=label, exact=True)).to_be_in_viewport(ratio=1)
+    page.get_by_role("button", name="Make a viewer").click()
+    expect(page.get_by_text("zoe is viewer now.")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.get_by_role("button", name="Change", exact=True).last.click()
+    page.get_by_role("button", name="Disable account").click()
+    expect(page.get_by_role("dialog")).to_contain_text("zoe is signed out immediately")
