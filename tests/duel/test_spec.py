@@ -136,7 +136,7 @@ def test_updates_and_bytes_are_reckoned_from_the_methods() -> None:
         ).model_dump()["epochs"]
         == 3
     )
-    with pytest.raises(ConfigError, match=r"epochs must be at most 1,000; 5000 passes needs 2,500"):
+    with pytest.raises(ConfigError, match=r"epochs must be at most 1,000; 5,000 passes needs 2,500"):
         config_of(duel_of("hogwild", "sync_sgd", amount=5000), ready()["hogwild"], 0.1, 0)
 
 

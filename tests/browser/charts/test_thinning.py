@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from typing import Any
 
 import pytest
@@ -140,14 +139,3 @@ def test_a_chart_tells_its_numbers_apart_and_says_when_it_has_none(page: Page) -
     ]
     numbers = {0.30000001192092896: 0.3, 1_000_000.25: 1_000_000.25, 100 / 3: 33.33333333, 1e6 + 1e-3: 1_000_000.001}
     assert {value: said("shortest", value) for value in numbers} == numbers
-
-
-def test_no_two_scripts_that_share_a_scope_define_the_same_name() -> None:
-    folder = ROOT / "app" / "static"
-    shared = sorted((folder / "plot").glob("*.js"))
-    names = [
-        name
-        for path in shared
-        for name in re.findall(r"^(?:async )?(?:function|const|let) (\w+)", path.read_text(), re.MULTILINE)
-    ]
-    assert sorted(names) == sorted({*names})
