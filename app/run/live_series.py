@@ -73,9 +73,12 @@ def live_metrics(names: Sequence[str]) -> list[str]:
 
 
 def main_metrics(run: Run, names: Sequence[str]) -> list[str]:
-    """Return the two of a run's live metrics that its page shows first: its result, then what training minimizes."""
+    """Return the two of a run's live metrics that its page shows first: its result, then what training minimizes.
+    During a run others of speed and parallelism are none of them: they are often the first to be recorded.
+    """
     result = known.result.metric if (known := known_experiment(run.experiment)) else ""
-    return sorted(names, key=lambda name: (name != result, name not in LOSSES))[:2]
+    likely = [name for name in names if not run.active or name == result or metric(name).section == "Learning"]
+    return sorted(likely, key=lambda name: (name != result, name not in LOSSES))[:2]
 
 
 def _label(name: str, *, is_main: bool) -> dict[str, str | bool]:

@@ -169,6 +169,33 @@ def test_a_run_without_news_is_asked_about_once_a_second_without_points_and_as_s
     page.unroute_all(behavior="ignoreErrors")
 
 
+def test_a_chart_that_was_on_top_first_goes_on_in_its_section(lab: Lab, page: Page, store: Store) -> None:
+    """Which two charts are on top is known only when loss and result are recorded: others came before them."""
+
+    def recorded(names: tuple[str, ...], steps: range) -> None:
+        points = [Point(name, step, 1.0 + step, step / 10, step / 10) for name in names for step in steps]
+        store.worker.write(run, [RankBatch(0, points)])
+
+    run = basic.add(store, "Ada")
+    store.claims.claim(run, basic.worker(), [])
+    store.worker.begin(run, basic.worker(), {})
+    store.worker.mark_running(run, 0.5)
+    early = ("train/kl", "train/entropy", "perf/staleness")
+    recorded(early, range(1, 4))
+    page.add_init_script(
+        "for (const name of ['Learning', 'Parallelism']) localStorage.setItem(`parallab-section-${name}`, 'open')"
+    )
+    page.goto(path_of(lab, run))
+    for name in early:
+        page.locator(f"[data-metric='{name}'] .nsewdrag").wait_for()
+    recorded((*early, "train/loss", "test/accuracy"), range(4, 60))
+    page.locator(f"{LOSS} .nsewdrag").wait_for()
+    for name, section in zip(early, ("Learning", "Learning", "Parallelism"), strict=True):
+        chart = page.locator(f"details[data-section='{section}'] [data-metric='{name}']")
+        wait_until(lambda chart=chart: chart.evaluate("plot => Math.max(...plot.data[0].x)") == 59, f"{name} goes on")  # type: ignore[misc]
+    store.claims.end(run, "finished", "Completed successfully", execution_time_s=6.0)
+
+
 def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(
     lab: Lab, page: Page, store: Store, run: int
 ) -> None:
