@@ -65,14 +65,14 @@ def _hogwild(run: _Recorded) -> str:
         here = "how often they met here is not known, since the variant tutorial does not measure it"
     else:
         here = "how often they met here is not known: overwrites_every is 0, or the run was too short"
-    return f"Why no lock: a write is short, so updates rarely meet, and waiting for a lock would cost more; {here}."
+    return f"Why no lock: a write is short, so updates rarely meet, and a lock would take time at every update; {here}."
 
 
 def _parameter_server(run: _Recorded) -> str:
     trainers = run.count("trainers")
     batch = run.count("batch_update_size", trainers)
-    waited = run.share("trainer", "wait", "communicate")
-    cost = f"here trainers waited or communicated for {waited} of their time" if waited else "it is not recorded here"
+    waited = run.share("trainer", "wait")
+    cost = f"here trainers waited {waited} of their time" if waited else "it is not recorded here"
     if batch < trainers:
         stale = run.mean("perf/staleness")
         old = "" if stale is None else f", and late gradients made the mean staleness {number(stale, 2)} updates"
@@ -144,10 +144,10 @@ def _dppo(run: _Recorded) -> str:
 def _pipeline(run: _Recorded) -> str:
     splits, stages = run.count("splits"), run.count("stages", 2)
     measured = run.mean("perf/bubble_share")
-    here = f"here {number(measured, 3)} %" if measured is not None else "not recorded here"
+    here = f"the bubble here is {number(measured, 3)} %" if measured is not None else "not recorded here"
     return (
-        f"Why micro-batches: with 1, only one stage works at a time. With {splits} on {stages} equal stages at least "
-        f"(K - 1) / (M + K - 1) = {100 * ideal_bubble(stages, splits):.3g} % of the time is idle; {here}."
+        f"Why micro-batches: with 1, only one stage works at a time. With m = {splits} on p = {stages} equal stages at "
+        f"least (p - 1) / (m + p - 1) = {100 * ideal_bubble(stages, splits):.3g} % of the time is idle; {here}."
     )
 
 

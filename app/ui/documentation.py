@@ -36,6 +36,13 @@ WORDS = {
     "sweeps": "grid search hyperparameter tuning seed",
     "timeline": "slow hang deadlock stuck trace profile bottleneck",
     "notifications": "email slack mail alert webhook",
+    "experiments/hogwild": "why no lock lock-free",
+    "experiments/async_sgd": "why stale staleness old gradients",
+    "experiments/parameter_server": "why a batch of gradients",
+    "experiments/sync_sgd": "why wait average all-reduce",
+    "experiments/batched_reinforce": "why a batch of observations per call",
+    "experiments/dppo": "why a bounded queue ppo",
+    "experiments/pipeline": "why micro-batches splits bubble",
 }
 """Words under which people look for a page, though its text may say them otherwise."""
 LONGEST = 160
@@ -116,14 +123,19 @@ def _parts(name: str, path: Path) -> Iterator[Section]:
     pieces = re.split(r"^##+ (.+)$", path.read_text().partition("\n")[2], flags=re.M)
     for at_piece, piece in enumerate(pieces):
         if at_piece % 2:
-            heading = piece
+            heading = _plain(piece)
         else:
             yield Section(name, title, heading, piece)
 
 
+def _plain(text: str) -> str:
+    """Return a text without the marks of links, code and emphasis."""
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)|[`*]", r"\1", text)
+
+
 def beginning(part: Section) -> str:
     """Return the first sentence of a part, cut if it is long."""
-    plain = re.sub(r"\[([^\]]+)\]\([^)]*\)|[`*]", r"\1", part.text)
+    plain = _plain(part.text)
     lines = [line for line in plain.split("\n\n") if line.strip() and not line.lstrip().startswith(("|", "!", "    "))]
     first = " ".join(lines[0].split()) if lines else ""
     return first if len(first) <= LONGEST else f"{first[: LONGEST - 1]}…"

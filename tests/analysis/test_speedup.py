@@ -217,7 +217,7 @@ def test_disturbed_runs_are_apart_and_named_unless_they_are_asked_for() -> None:
         (
             [run(1, trainers=1), run(2, trainers=2)],
             {1: AROUND, 2: Surroundings("lab", "Xeon", 8, ("H1",), "", 1, (), 1000, "samples")},
-            "used different machines: lab (4 cores of Xeon) and lab (8 cores of Xeon, 1 x H1)",
+            "used different machines: lab (4 cores of Xeon) and lab (8 cores of Xeon, 1 × H1)",
         ),
     ],
 )

@@ -5,6 +5,7 @@ Source: the file store of MLflow.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -84,7 +85,6 @@ def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Ex
     runs: dict[str, ExternalRun] = {}
     recorded: list[Values] = []
     notes: list[str] = []
-    models = 0
     room = ImportBudget()
     for folder, files in sorted(folders.items()):
         if any(str(above) in runs for above in PurePosixPath(folder).parents):
@@ -92,7 +92,6 @@ def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Ex
         try:
             about = _meta(source, str(PurePosixPath(folder) / META))
             if not about.get("run_id", about.get("run_uuid")) or _NO_RUN & about.keys():
-                models += bool(_NO_RUN & about.keys())
                 if (files.metrics or files.params) and not _NO_RUN & about.keys():
                     raise _NotARun(f"its {META} has no run_id")
                 continue
@@ -105,9 +104,20 @@ def read_mlflow(source: Members, folders: Mapping[str, _Files]) -> tuple[list[Ex
         recorded.append(values)
         notes += values.notes
         runs[folder] = _run(source, folder, files, about, values, room, notes)
-    if models:
-        notes.append(f"{models:,} logged or registered {'model was' if models == 1 else 'models were'} left out.")
+    for what, count in _besides(source.names).items():
+        notes.append(f"{count:,} {what}{' was' if count == 1 else 's were'} left out.")
     return list(runs.values()), notes + fit_units(recorded)
+
+
+def _besides(names: Collection[str]) -> dict[str, int]:
+    """Return how many models and artifacts there are."""
+    found = Counter[str]()
+    for parts in (PurePosixPath(name).parts for name in names):
+        if "artifacts" in parts[:-1]:
+            found["artifact"] += 1
+        elif "models" in parts[:-2] and parts[-1] == META:
+            found["logged or registered model"] += 1
+    return found
 
 
 def _run(
@@ -145,6 +155,7 @@ def _run(
         "git_commit": tags.get("mlflow.source.git.commit", ""),
         "program": tags.get("mlflow.source.name", ""),
         "host": tags.get("mlflow.host", ""),
+        "experiment_note": _note_above(source, folder),
         _AS_TEXT: {name: text for name, text in params.items() if str(config[name]) != text},
     }
     return ExternalRun(
@@ -167,6 +178,12 @@ def _run(
         tags=tuple(f"{name}={value}"[:LONGEST_TAG] for name, value in tags.items() if not name.startswith("mlflow.")),
         note=tags.get("mlflow.note.content", "")[:MOST_TEXT],
     )
+
+
+def _note_above(source: Members, folder: str) -> str:
+    """Return the note of the experiment of a run's folder; empty without one."""
+    member = str(PurePosixPath(folder).parent / "tags" / "mlflow.note.content")
+    return _text(source, member)[:MOST_TEXT] if folder != "." and member in source.names else ""
 
 
 def typed(text: str) -> str | int | float | bool | None:

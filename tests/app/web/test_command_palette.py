@@ -141,6 +141,8 @@ def test_a_sweep_comes_before_its_runs_and_runs_come_first_where_a_number_is_ask
         ("hogwild", "experiments/hogwild"),
         ("bounded queue", "experiments/dppo"),
         ("micro-batch", "experiments/pipeline"),
+        ("why no lock", "experiments/hogwild"),
+        ("why stale", "experiments/async_sgd"),
     ],
 )
 def test_what_a_newcomer_types_finds_the_help(lab: Lab, words: str, page: str) -> None:

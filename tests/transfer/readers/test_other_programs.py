@@ -541,8 +541,10 @@ def test_what_mlflow_keeps_besides_runs_stops_no_import(ours: Store, tmp_path: P
     assert sorted(arrived.notes) == [
         "'42/dead' was skipped: it was deleted in MLflow.",
         "'42/odd' was skipped: its meta.yaml has no run_id.",
-        "2 logged or registered models were left out.",
+        "2 artifacts were left out.",
+        "3 logged or registered models were left out.",
     ]
+    assert ours.read.runs.one(run_id).environment["experiment_note"] == "what the study is for"
     assert ours.read.runs.one(run_id).tags == (f"estimator={'x' * 300}", "team=vision"), "not cut"
 
 
