@@ -134,7 +134,7 @@ def test_a_waiting_run_says_what_slurm_says_and_has_no_estimated_start(home: Hom
     notes = {row["key"]: row["Status"]["note"] for row in rows_of(opened("runs"))}
     assert notes == {
         f"run-{run_id}": "waits on lab: Resources (no free nodes)",
-        f"run-{other}": "to be submitted to lab",
+        f"run-{other}": "position 2: to be submitted to lab",
     }
     found = html(opened("home"))
     assert "waits on lab: Resources" in found and "2 queued" in found and "empty" in found
