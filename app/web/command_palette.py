@@ -74,10 +74,6 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     ]
     if not words:
         return
-    yield from [
-        PaletteItem("Help", ": ".join(filter(None, (part.title, part.heading))), beginning(part), part.address)
-        for part in search(words)
-    ][:MOST_HELP]
     is_number = any(word.isdigit() for word in words)
     runs = [_run_item("Runs", run) for run in _runs(words, reader)]
     yield from runs if is_number else ()  # else a sweep's name is in those of its runs, and the sweep is meant
@@ -108,6 +104,10 @@ def _found(words: Sequence[str], reader: Reader, visitor: Visitor) -> Iterator[P
     yield from [
         PaletteItem("Glossary", term, meaning, f"#term={quote(term)}") for term, meaning in _terms(words).items()
     ][:MOST_OTHERS]
+    yield from [
+        PaletteItem("Help", ": ".join(filter(None, (part.title, part.heading))), beginning(part), part.address)
+        for part in search(words)
+    ][:MOST_HELP]
 
 
 def _terms(words: Sequence[str]) -> dict[str, str]:

@@ -92,7 +92,7 @@ def test_all_charts_are_drawn_along_one_axis_which_the_address_holds(lab: Lab, p
 
     wait_until(lambda: places("test/accuracy") == [1.0, 2.0], "passes are the axis of trained data")
     wait_until(are_alike, "tests, which begin later, are over the same range as losses")
-    assert places("train/loss")[:2] == [round(1 / 45, 5), round(2 / 45, 5)]
+    assert places("train/loss")[:2] == pytest.approx([1 / 45, 2 / 45], rel=1e-8)
     page.get_by_role("radio", name="Updates").click()
     wait_until(lambda: places("test/accuracy") == [100, 200], "two trainers made 50 updates per second each")
     assert places("train/loss")[:2] == [2, 4]

@@ -38,7 +38,7 @@ function build(root) {
       <button data-do="left" aria-label="Earlier">←</button><button data-do="right" aria-label="Later">→</button>
       <button data-do="reset">A few steps</button>
       <label><input type="checkbox" data-do="path"> Critical path</label>
-      <button type="button" aria-label="Present the timeline" data-present="Timeline"></button>
+      <button type="button" title="Present the timeline" data-present="Timeline"></button>
       <span class="span"></span>
     </div>
     <svg tabindex="0" role="img" aria-label="Timeline"></svg>
