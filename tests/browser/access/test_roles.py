@@ -49,7 +49,7 @@ def offers(
         at(page, address, f"/runs?search={lab.running[owner]}", "1 of ")
         page.get_by_role("checkbox", name=f"Select {lab.running[owner]}:", exact=False).check()
         page.get_by_text("1 run selected").wait_for()
-        page.locator(".st-key-runs-cancel button").wait_for()
+        settle(page)  # a button that was there before stays for a moment
         yield f"runs, of {owner}", can_press(page, "runs-cancel"), {"runs-cancel": ("cancel", owner)}
     for owner in owners:
         at(page, address, f"/run?run={lab.queued[owner]}", f"Run {lab.queued[owner]}")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 NAME = "parameter_server"
 POINTS = """() => {
   const traces = document.querySelector('.pl-figure')?._fullData ?? [];
-  const named = name => traces.find(trace => trace.name === name);
+  const named = name => traces.find(trace => trace.name === name && trace.showlegend);
   return named('measured')?.x.length === 3 && named('published')?.x.length === 1;
 }"""
 COMPUTE = "() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'compute')"
