@@ -46,6 +46,8 @@ WORDS = {
 }
 """Words under which people look for a page, though its text may say them otherwise."""
 LONGEST = 160
+SENTENCE_END = re.compile(r"(?<=[.?!;])\s+|\n\n|\n(?=\s*(?:[-|]|\d+\.) ?)")
+"""Also the ends of list items and table rows."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +96,16 @@ def guide(experiment: str, words: str = "Guide") -> Markup:
 
 def search(words: Sequence[str]) -> list[Section]:
     """Return the parts of pages in which all words occur: those with the words in the page's title, then in the
-    heading, then in the text; of each page one. One of the words must have three letters.
+    heading, then in one sentence; of each page one. One of the words must have three letters.
     """
     if max(map(len, words), default=0) < 3:
         return []
     found: dict[str, tuple[int, Section]] = {}
     for part in _sections():
         about = f"{part.title} {'' if part.heading else WORDS.get(part.page, '')}"
-        texts = (about, f"{about} {part.heading}", f"{about} {part.heading} {part.text}")
-        rank = next((place for place, text in enumerate(texts) if _has_all(words, text)), None)
+        headed = f"{about} {part.heading}"
+        texts = ((0, about), (1, headed), *((2, f"{headed} {sentence}") for sentence in SENTENCE_END.split(part.text)))
+        rank = next((rank for rank, text in texts if _has_all(words, text)), None)
         if rank is not None and (part.page not in found or rank < found[part.page][0]):
             found[part.page] = rank, part
     return [part for _, part in sorted(found.values(), key=lambda each: each[0])]

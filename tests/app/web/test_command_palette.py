@@ -43,6 +43,7 @@ def test_runs_are_found_by_id_name_experiment_and_owner(lab: Lab, store: Store) 
         assert next(iter(items(words)["Runs"].values())) == address, words
     assert len(items("grace")["Runs"]) == 4
     assert items("nobody wrote this") == {}
+    assert items("nothing has this name") == {}, "its words are scattered over long sections of the guides"
     assert items("' OR 1=1 --%") == {}
 
 
