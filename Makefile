@@ -1,7 +1,7 @@
 # `make` lists the commands. Works with Python 3.11 or newer: make run PYTHON=python3.12
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run stop test test-programs test-quick test-long test-gpu test-cluster test-stress fault-matrix tour check format bench lock licences plotly try-image clean
+.PHONY: help install install-dev run stop test test-programs test-quick test-long test-gpu test-cluster test-stress fault-matrix tour check format bench lock licences plotly clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -74,9 +74,6 @@ plotly: install-dev ## Build plotly.js with the traces that the console draws (n
 
 licences: install-dev ## Write docs/licences.md; fail for a licence that is not accepted
 	@$(BIN)/python -m deploy.licences
-
-try-image: install-dev ## Build and check the Dockerfile in folders (Debian, as root, with debootstrap)
-	@$(BIN)/python -m deploy.try_image $(TRY)
 
 clean: ## Remove .venv and caches; keep runs and their store
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
