@@ -25,7 +25,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """The list of pages after the guides; those that are in no group follow as "Develop"."""
 WORDS = {
     "api": "script program own automate curl client token launch from python wandb",
-    "cluster": "torchrun slurm nodes multi-node sbatch ssh own script",
+    "cluster": "slurm nodes multi-node sbatch ssh own script",
     "signing-in": "password login log in account user sso oidc google forgot",
     "people": "password account user role admin permission quota delete",
     "operations": "backup restore import tensorboard mlflow wandb own script delete disk space upgrade move port slow",

@@ -69,8 +69,6 @@ class Cluster(BaseModel):
     """Whether everyone who can reach the nodes' network may be trusted, as runs over several nodes need."""
     exclusive: StrictBool = False
     """Whether each job gets whole nodes."""
-    by_hand: StrictBool = False
-    """Whether a person starts its jobs with torchrun on each host, without Slurm."""
 
     @property
     def jobs(self) -> Path:
@@ -135,6 +133,8 @@ def _checked(path: Path, name: str, table: Any) -> Cluster:
 
 def _sentence(path: Path, name: str, error: Any) -> str:
     key = ".".join(map(str, error["loc"]))
+    if key == "by_hand":
+        return f"{path}: cluster {name}: by_hand is no longer supported, every cluster needs Slurm. Delete {name}."
     if error["type"] == "extra_forbidden":
         known = [field for field in Cluster.model_fields if field != "name"]
         return f"{path}: cluster {name}: {UnknownName('key', key, known)}"

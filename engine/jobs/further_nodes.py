@@ -1,4 +1,4 @@
-"""The further nodes of a job: agents, started by srun or by hand, that connect with the worker.
+"""The further nodes of a job: agents, started by srun, that connect with the worker.
 
 The worker's address and a key for the link are in a file of the job's folder that only this user can read.
 """
@@ -37,35 +37,27 @@ HANDSHAKE_S = 10.0
 MOST_HANDSHAKES = 64
 """At more handshakes at once the oldest one ends."""
 LEAVE_S = 10.0
-MASTER = "MASTER_ADDR"
-"""torchrun's variable with the first host's address."""
-Agents = subprocess.Popen[bytes] | None
-"""The command that runs the agents; None if they are started by hand."""
 
 
 @contextmanager
 def further_nodes(folder: JobFolder, count: int, interface: str) -> Iterator[NodeSetting]:
     """Connect with the agents of `count` further nodes for the block; raises RunFailed if one does not come in time."""
-    by_hand = "SLURM_JOB_ID" not in os.environ
-    other = os.environ[MASTER] if by_hand else slurm_address(_other_node())
-    host, interface_here = own_address(other, interface)
+    host, interface_here = own_address(slurm_address(_other_node()), interface)
     key = secrets.token_bytes(32)
     with create_server((host, 0), backlog=MOST_HANDSHAKES) as listener, meeting_point(host) as meeting:
         folder.tell_link(LinkAddress(host=host, port=listener.getsockname()[1], key=key.hex()))
-        agents = None if by_hand else _start_agents(folder, count)
+        agents = _start_agents(folder, count)
         try:
             nodes = tuple(_connected(listener, key, agents, count))
             log.info("connected with %s", ", ".join(node.name for node in nodes))
             yield NodeSetting(nodes, meeting, interface_here)
             for node in nodes:
                 node.close()
-            if agents:
-                agents.wait(timeout=LEAVE_S)
+            agents.wait(timeout=LEAVE_S)
         except subprocess.TimeoutExpired:
             log.warning("agents did not leave within %.0f s", LEAVE_S)
         finally:
-            if agents:
-                agents.kill()
+            agents.kill()
 
 
 def serve(path: str) -> None:
@@ -140,13 +132,13 @@ class _Handshake:
             self.link.close()
 
 
-def _connected(listener: socket, key: bytes, agents: Agents, count: int) -> list[Node]:
+def _connected(listener: socket, key: bytes, agents: subprocess.Popen[bytes], count: int) -> list[Node]:
     """Return the nodes whose agents have connected; nobody who connects keeps others waiting."""
     found: list[Node] = []
     going: list[_Handshake] = []
     listener.settimeout(0.1)
     deadline = time.monotonic() + CONNECT_S
-    while len(found) < count and time.monotonic() < deadline and (agents is None or agents.poll() is None):
+    while len(found) < count and time.monotonic() < deadline and agents.poll() is None:
         with suppress(TimeoutError):
             door = listener.accept()[0]
             door.settimeout(None)
@@ -162,7 +154,7 @@ def _connected(listener: socket, key: bytes, agents: Agents, count: int) -> list
         each.end()
         each.door.close()
     if len(found) < count:
-        code = agents.poll() if agents else None
+        code = agents.poll()
         how = f"within {CONNECT_S:.0f} s" if code is None else f"before srun ended with exit code {code}"
         raise RunFailed(f"{len(found)} of {count} further nodes connected {how}. See the log agents.")
     return found

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 """Interval of looks for a request to stop in the job's folder."""
-LOST = "The process that started the worker on its node (slurmstepd or torchrun) is gone, and with it the allocation."
+LOST = "The process that started the worker on its node (slurmstepd) is gone, and with it the allocation."
 
 
 class JobSwitch(StopSwitch):

@@ -17,7 +17,6 @@ from engine.access.quotas import NONE, Limits, limits
 from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.jobs.by_hand import BY_HAND
 from engine.jobs.file_mirror import mirror
 from engine.jobs.job_folder import JobFolder
 from engine.jobs.record_file import read_records
@@ -116,8 +115,8 @@ class ClusterJobs:
     def step(self) -> None:
         """Do all due work once."""
         jobs = self.store.read.cluster_jobs.all()
-        if of_slurm := [job for job in jobs if job.job_id != BY_HAND]:
-            self._poll_if_due(of_slurm)
+        if jobs:
+            self._poll_if_due(jobs)
         for job in jobs:
             try:
                 self._look_after(job)
@@ -294,15 +293,11 @@ class ClusterJobs:
         return seen.state is not None and seen.state.state not in ACTIVE and _quiet_s(job) >= QUIET_S
 
     def _is_lost(self, job: ClusterJob, seen: JobWatch) -> bool:
-        if job.job_id == BY_HAND:
-            return job.sequence > 0 and _quiet_s(job) >= LOST_S
         absent_s = time.monotonic() - seen.absent_since if seen.absent_since else 0.0
         return absent_s >= LOST_S and _quiet_s(job) >= LOST_S
 
     def _is_gone(self, job: ClusterJob, seen: JobWatch) -> bool:
         """Return whether nothing of the job runs any more."""
-        if job.job_id == BY_HAND:  # what a person started, a person ends, if it does not end itself
-            return seen.ended_at is None or time.monotonic() - seen.ended_at >= GONE_S
         if seen.state is not None:
             return seen.state.state not in ACTIVE
         return seen.absent_since is not None and time.monotonic() - seen.absent_since >= GONE_S

@@ -1,7 +1,7 @@
 """Launching of runs as jobs on clusters: what `LocalLauncher` does with processes of this machine. Torch-free.
 
 Instead of a worker, a job's name is reserved: it is stored before the job is submitted, so the next runner finds it
-after any crash. A job that a person starts by hand is stopped by a file in its folder.
+after any crash.
 """
 
 import secrets
@@ -15,8 +15,7 @@ from engine.cluster.machines import machine_for
 from engine.cluster.targets import Cluster
 from engine.errors import ConfigError, NoCheckpoint, RunnerError
 from engine.home import Home
-from engine.jobs import by_hand, slurm
-from engine.jobs.by_hand import BY_HAND
+from engine.jobs import slurm
 from engine.jobs.job_folder import JobFolder, JobSpec, check_owner
 from engine.jobs.slurm import SlurmRefused, SlurmUnavailable
 from engine.store import Store
@@ -56,11 +55,7 @@ class SlurmLauncher:
                 self._store.runs.add_event(run.id, "folder moved", "runner", words)
             folder.create(self._spec(target, run, folder))
             set_catalogue(Home(folder.path), catalogue(self._home))  # the nodes check the config by it
-            if target.by_hand:
-                self._store.cluster_jobs.submitted(job, BY_HAND)
-                self._store.claims.note_wait(run.id, f"type on each host: {by_hand.command(job, run.terms.nodes)}")
-            else:
-                self._store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
+            self._store.cluster_jobs.submitted(job, slurm.submit(target, run, job, run.terms.nodes))
         except (SlurmRefused, NoCheckpoint, ConfigError) as error:
             raise JobRefused(str(error)) from error
         except OSError as error:
@@ -78,9 +73,7 @@ class SlurmLauncher:
     def cancel(self, job: ClusterJob, *, force: bool = False) -> bool:
         """Ask a job's worker to end its run, or with `force` end the job; return whether Slurm took the request."""
         with suppress(SlurmUnavailable):
-            if job.job_id == BY_HAND:
-                by_hand.ask_to_stop(job)
-            elif force:
+            if force:
                 slurm.end(job)
             else:
                 slurm.ask_to_stop(job)

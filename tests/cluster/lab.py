@@ -27,9 +27,9 @@ OVER_TIME = {LOSS_FALL, LAST_EPISODES}
 class ClusterLab:
     """A home with the cluster `lab`, and its runner, while its context is open."""
 
-    def __init__(self, home: Home, slurm: SlurmLab | None, shared: Path, *lines: str) -> None:
+    def __init__(self, home: Home, slurm: SlurmLab, shared: Path, *lines: str) -> None:
         self.home = home
-        self._slurm = slurm
+        self.slurm = slurm
         self.shared = shared
         self.runner: subprocess.Popen[bytes] | None = None
         shared.mkdir(exist_ok=True)
@@ -37,7 +37,7 @@ class ClusterLab:
             "[lab]",
             f'shared = "{shared}"',
             "cores = 2",
-            f"nodes = {len(slurm.nodes) if slurm else 2}",
+            f"nodes = {len(slurm.nodes)}",
             "trusted = true",
             *lines,
         )
@@ -56,14 +56,9 @@ class ClusterLab:
         self.kill_runner()
 
     @property
-    def slurm(self) -> SlurmLab:
-        assert self._slurm
-        return self._slurm
-
-    @property
     def environment(self) -> dict[str, str]:
         """Return the environment of the runner and of commands."""
-        return os.environ | (self._slurm.environment if self._slurm else {}) | {"PARALLAB_HOME": str(self.home.path)}
+        return os.environ | self.slurm.environment | {"PARALLAB_HOME": str(self.home.path)}
 
     def start_runner(self) -> None:
         with (self.home.path / "runner.log").open("ab") as log:

@@ -40,6 +40,7 @@ def test_keys_that_are_not_given_have_their_defaults(home: Home) -> None:
         ('[lab]\nshared = "s"\ncores = 1', "shared of cluster lab: must be an absolute path; got 's'"),
         ('[lab]\nshared = "/s/../t"\ncores = 1', "must be an absolute path"),
         (RIGHT + "colour = 1", "cluster lab: Unknown key 'colour'"),
+        (RIGHT + "by_hand = true", "cluster lab: by_hand is no longer supported, every cluster needs Slurm"),
         (RIGHT + "nodes = 0", "nodes of cluster lab: should be greater than or equal to 1; got '0'"),
         (RIGHT + 'partition = "a; rm -rf /"', "partition of cluster lab"),
         (RIGHT + 'modules = ["cuda $(id)"]', r"modules\.0 of cluster lab"),

@@ -153,8 +153,10 @@ def test_programs_that_connect_and_say_nothing_keep_no_agent_waiting(
     strangers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The handshakes came one after the other, without a deadline."""
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    monkeypatch.setenv(further_nodes.MASTER, "127.0.0.1")
+    agents = subprocess.Popen(["sleep", "600"])
+    monkeypatch.setattr(further_nodes, "_start_agents", lambda folder, count: agents)
+    monkeypatch.setattr(further_nodes, "_other_node", lambda: "n2")
+    monkeypatch.setattr(further_nodes, "slurm_address", lambda node: "127.0.0.1")
     monkeypatch.setattr(further_nodes, "CONNECT_S", 20.0)
     folder, links = JobFolder(tmp_path), list[socket.socket | Connection]()
 
@@ -171,6 +173,7 @@ def test_programs_that_connect_and_say_nothing_keep_no_agent_waiting(
     coming.start()
     with further_nodes.further_nodes(folder, 1, "") as found:
         assert [node.name for node in found.nodes] == ["n2"]
+        agents.terminate()
     for link in links:
         link.close()
     coming.join()
@@ -179,7 +182,7 @@ def test_programs_that_connect_and_say_nothing_keep_no_agent_waiting(
 def test_a_stranger_that_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(further_nodes, "HANDSHAKE_S", 0.1)
     monkeypatch.setattr(further_nodes, "CONNECT_S", 20.0)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener, subprocess.Popen(["sleep", "600"]) as agents:
         stranger = socket.create_connection(listener.getsockname())
         stranger.settimeout(20.0)
 
@@ -191,7 +194,8 @@ def test_a_stranger_that_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPat
 
         watching = threading.Thread(target=watch, daemon=True)
         watching.start()
-        (node,) = further_nodes._connected(listener, KEY, None, 1)
+        (node,) = further_nodes._connected(listener, KEY, agents, 1)
+        agents.terminate()
         node.close()
         watching.join()
         stranger.close()

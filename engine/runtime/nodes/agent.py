@@ -78,8 +78,8 @@ class NodeAgent:
         self._parent = os.getppid()
 
     def serve(self) -> None:
-        """Do what the worker asks until it leaves or is lost, or the process that Slurm or torchrun watches this agent
-        by is gone; no rank is left at the end.
+        """Do what the worker asks until it leaves or is lost, or the process that Slurm watches this agent by
+        is gone; no rank is left at the end.
         """
         try:
             while not self._leaving:

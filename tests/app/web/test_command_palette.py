@@ -121,7 +121,7 @@ def test_a_sweep_comes_before_its_runs_and_runs_come_first_where_a_number_is_ask
     ("words", "page"),
     [
         ("API", "api"),
-        ("torchrun", "cluster"),
+        ("multi-node", "cluster"),
         ("own script", "api"),
         ("password", "signing-in"),
         ("backup", "operations"),
