@@ -57,11 +57,8 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
 def summary_text(found: Mapping[str, Any]) -> str:
     """Return the summary as text."""
     word = "in" if found["status"] == "finished" else "after"
-    times = (
-        f" {word} {duration(found['elapsed_s'])} (start-up {duration(found['startup_time_s'])})"
-        if found["elapsed_s"] is not None
-        else ""
-    )
+    startup = f" (start-up {duration(found['startup_time_s'])})" if found["startup_time_s"] is not None else ""
+    times = f" {word} {duration(found['elapsed_s'])}{startup}" if found["elapsed_s"] is not None else ""
     cause = f" {found['cause']}" if found["cause"] else ""
     lines = [f"Run {found['id']} {found['status']}{times}.{cause}"]
     if found["result"]:

@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from engine.cli.watch import progress_line
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.system.processes import me
+from engine.transfer.run_import import import_path
 from tests.cli.conftest import Parallab
+from tests.transfer.readers.test_other_programs import mlruns
 
 
 def test_runs_are_listed_newest_first_and_filtered(parallab: Parallab, queued: Callable[..., int]) -> None:
@@ -83,6 +86,11 @@ def test_show_tells_a_person_what_matters(parallab: Parallab, ended: int) -> Non
         "trainers = 2",
     ):
         assert text in told, text
+
+
+def test_a_run_of_another_program_has_no_start_up(parallab: Parallab, store: Store, tmp_path: Path) -> None:
+    import_path(store, mlruns(tmp_path), by="Lin")
+    assert parallab("show", "1").stdout.startswith("Run 1 finished in 1 min 00 s. Finished, according to MLflow.\n")
 
 
 def test_a_failed_run_shows_the_end_of_its_traceback(parallab: Parallab, store: Store, live: int) -> None:
