@@ -50,6 +50,11 @@ def experiments() -> "list[Experiment]":
     return [experiment(name) for name in EXPERIMENTS]
 
 
+def is_setting(name: str) -> bool:
+    """Return whether any experiment has a setting of that name."""
+    return any(name in experiment(each).config.model_fields for each in EXPERIMENTS + UNLISTED)
+
+
 def server_roles() -> frozenset[str]:
     """Return the server roles of all experiments; role names mean the same everywhere."""
     return frozenset(role for name in EXPERIMENTS + UNLISTED for role in experiment(name).server_roles)

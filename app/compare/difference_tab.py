@@ -11,6 +11,8 @@ from app.links.compare import CompareView
 from app.report import page_capture
 from engine.analysis import differences as apart
 from engine.analysis.differences import MISSING
+from engine.analysis.run_values import setting_title
+from engine.config_values import field_title
 from engine.store import Reader
 
 
@@ -21,18 +23,18 @@ def differences(reader: Reader, found: Compared, view: CompareView) -> CompareVi
     without = [
         {name: held for name, held in environments.get(run.id, {}).items() if name != "boot_id"} for run in found.runs
     ]
-    for title, rows in (
-        ("Config", apart.rows([{"seeding": run.seeding, **run.config} for run in found.runs])),
-        ("Environment", apart.rows(without)),
+    for title, titled, rows in (
+        ("Config", setting_title, apart.rows([{"seeding": run.seeding, **run.config} for run in found.runs])),
+        ("Environment", field_title, apart.rows(without)),
     ):
         st.header(title, anchor=False)
         shown = sorted((row for row in rows if row.differs or same), key=lambda row: MISSING in row.values)
         equal = sum(not row.differs for row in rows)
         if shown:
-            st.html(differences_table(shown, found.runs, f"{title} of the runs"))
+            st.html(differences_table(shown, found.runs, f"{title} of the runs", titled))
             page_capture.table(
                 f"{title} of the runs",
-                differences_frame(shown, found.runs),
+                differences_frame(shown, found.runs, titled),
                 heading=lambda name: f"{name[:1].upper()}{name[1:]}",
             )
         said = (

@@ -101,7 +101,7 @@ def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
 
 def _field_choice(name: str) -> str:
     """Return a field by its title, and its name in filters and addresses where that differs."""
-    return label(name) if label(name).lower() == name else f"{label(name)} · {name}"
+    return label(name) if label(name) in (name, name.capitalize()) else f"{label(name)} · {name}"
 
 
 def view_facts(view: CompareView, found: Compared) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 frames.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
@@ -11,7 +11,8 @@ from app.ui.html import run_link, table, when
 from app.ui.run_state import outcome
 from app.ui.widgets import title_of
 from engine.analysis.differences import MISSING, Row
-from engine.config_values import field_title, value_in_words
+from engine.analysis.run_values import setting_title
+from engine.config_values import value_in_words
 from engine.registry import experiment_title
 from engine.store.records import RunRow
 from engine.transfer.tables import Table
@@ -35,16 +36,20 @@ def runs_table(runs: Sequence[RunRow], groups: Mapping[int, str]) -> str:
     return table(headers, rows, caption="Compared runs")
 
 
-def differences_table(rows: Sequence[Row], runs: Sequence[RunRow], caption: str) -> str:
+def differences_table(
+    rows: Sequence[Row], runs: Sequence[RunRow], caption: str, titled: Callable[[str], str] = setting_title
+) -> str:
     """Return a row for each field and a column for each run."""
-    body = [[field_title(row.name), *(_value(value) for value in row.values)] for row in rows]
+    body = [[titled(row.name), *(_value(value) for value in row.values)] for row in rows]
     return table(["Field", *_heads(runs)], body, caption=caption)
 
 
-def differences_frame(rows: Sequence[Row], runs: Sequence[RunRow]) -> Table:
+def differences_frame(
+    rows: Sequence[Row], runs: Sequence[RunRow], titled: Callable[[str], str] = setting_title
+) -> Table:
     """Return the differences as plain values, fields with title and name; None if a run has no such field."""
     values = [[None if value is MISSING else value for value in row.values] for row in rows]
-    cells = [[field_title(row.name), row.name, *held] for row, held in zip(rows, values, strict=True)]
+    cells = [[titled(row.name), row.name, *held] for row, held in zip(rows, values, strict=True)]
     return Table(("title", "field", *_heads(runs)), cells)
 
 

@@ -11,6 +11,7 @@ from app.report import CommandLines, FactList, Grid, Heading, Part, ReportLink, 
 from app.report.page_capture import Noted
 from engine.analysis import differences as apart
 from engine.analysis.differences import MISSING, Row
+from engine.analysis.run_values import setting_title
 from engine.config_values import field_title, value_in_words
 from engine.home import Home
 from engine.store import Reader
@@ -51,12 +52,12 @@ def _parts(seen: Seen, environments: Environments) -> Iterator[Part]:
         return
     yield Heading("Runs")
     yield Grid(RUNS, rows_of(seen.runs, seen.about))
-    yield from _compared("Settings", {run.id: run.config for run in seen.runs})
+    yield from _compared("Settings", setting_title, {run.id: run.config for run in seen.runs})
     known = {
         run_id: {name: value for name, value in held.items() if name != "boot_id"}
         for run_id, held in environments.items()
     }
-    yield from _compared("Environment", {run.id: known.get(run.id, {}) for run in seen.runs})
+    yield from _compared("Environment", field_title, {run.id: known.get(run.id, {}) for run in seen.runs})
     if lines := list(seen.again(environments) if seen.again else runs_again(seen.runs, environments)):
         yield Heading("Reproduce")
         yield CommandLines("Commands, to run in a checkout of this repository", lines)
@@ -68,7 +69,7 @@ def rows_of(runs: Sequence[RunRow], about: Mapping[int, Cells] = MappingProxyTyp
         return runs_table(reader, runs, about)
 
 
-def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part]:
+def _compared(what: str, titled: Callable[[str], str], held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part]:
     """Yield the values that differ, one row per run, and the values shared by all."""
     rows = apart.rows(list(held.values()))
     if not rows:
@@ -79,12 +80,12 @@ def _compared(what: str, held: Mapping[int, Mapping[str, Any]]) -> Iterator[Part
         yield Grid(
             f"{what}: fields that differ",
             Table.of(columns, [(run_id, *_values(differing, place)) for place, run_id in enumerate(held)]),
-            tuple(map(field_title, columns)),
+            ("Run", *(titled(name) for name in columns[1:])),
         )
     if alike := [row for row in rows if not row.differs]:
         yield FactList(
             f"{what}: fields shared by all {len(held)} runs" if len(held) > 1 else what,
-            [(field_title(row.name), value_in_words(row.values[0])) for row in alike],
+            [(titled(row.name), value_in_words(row.values[0])) for row in alike],
         )
 
 

@@ -18,6 +18,7 @@ from app.ui import current_user
 from app.ui.run_state import cause_of, outcome
 from app.ui.widgets import title_of
 from engine.analysis.result import ranked
+from engine.analysis.run_values import setting_title
 from engine.config_values import field_title
 from engine.errors import EngineError
 from engine.home import Home
@@ -157,7 +158,7 @@ def settings_of(run: Run) -> Table:
     said = {name: (field.description or "") for name, field in fields.items()}
     return Table(
         ("title", "setting", "value", "description"),
-        [(field_title(name), name, value, said.get(name, "")) for name, value in run.config.items()],
+        [(setting_title(name), name, value, said.get(name, "")) for name, value in run.config.items()],
     )
 
 

@@ -19,6 +19,7 @@ from app.ui import components, current_user, permissions
 from app.ui.config_form import label_of
 from app.ui.html import as_text, caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
+from engine.analysis.run_values import setting_title
 from engine.config import empty_means, unused_because
 from engine.config_values import field_title, value_in_words
 from engine.errors import EngineError
@@ -30,6 +31,7 @@ from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run
 
+CAPTION = "Run settings"
 RECORDED_S = 5.0
 """Seconds of operations that a click stores."""
 
@@ -110,7 +112,11 @@ def events(run: Run, reader: Reader) -> None:
 
 def config(run: Run, reader: Reader) -> None:
     """Show the run's settings; values that differ from the defaults are bold."""
-    st.caption("Values in bold differ from the experiment's defaults.")
+    if known_experiment(run.experiment):
+        st.caption("Values in bold differ from the experiment's defaults.")
+    elif not run.config:
+        st.write("This run has no parameters.")
+        return
     st.html(settings_table(run))
     if source := source_of(run):
         st.caption(f"Source: {source}.")
@@ -125,25 +131,27 @@ def source_of(run: Run) -> str:
 
 
 def settings_table(run: Run) -> str:
-    """Return the run's config as an HTML table; values that differ from the experiment's defaults are marked."""
-    try:
-        fields = experiment(run.experiment).config.model_fields
-    except EngineError:
-        fields = {}
-    rows = []
+    """Return the run's config as an HTML table; values that differ from the experiment's defaults are marked. The
+    parameters of another program have no defaults: they are shown as recorded.
+    """
+    if (known := known_experiment(run.experiment)) is None:
+        return table(
+            ["Parameter", "Value"], [[name, str(value)] for name, value in run.config.items()], caption=CAPTION
+        )
+    fields, rows = known.config.model_fields, []
     for name, value in run.config.items():
         changed = name in fields and value != fields[name].default
-        shown = (empty_means(fields[name]) if name in fields else "automatic") if value is None else str(value)
+        shown = empty_means(fields[name]) if name in fields and value is None else str(value)
         if name in fields and (why := unused_because(fields[name], run.config)):
             shown, changed = f"not used with {why}", False
         rows.append(
             [
-                label_of(name, fields[name]) if name in fields else field_title(name),
+                label_of(name, fields[name]) if name in fields else setting_title(name),
                 strong(shown) if changed else shown,
                 (fields[name].description or "") if name in fields else "",
             ]
         )
-    return table(["Setting", "Value", "Description"], rows, caption="Run settings")
+    return table(["Setting", "Value", "Description"], rows, caption=CAPTION)
 
 
 def environment(run: Run, reader: Reader) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.access.quotas import disturbed_above
 from engine.analysis.disturbance import depends_on_time
-from engine.config_values import field_title
+from engine.analysis.run_values import setting_title
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
 from engine.filter.tree import metric_quoted, metric_written
@@ -64,7 +64,7 @@ class Column:
         """The column heading."""
         if self.field.source != "metric":
             if self.is_setting:
-                return field_title(self.field.name)
+                return setting_title(self.field.name)
             name = LABELS.get(self.field.name, self.field.name.capitalize())
             return f"{name} (s)" if self.field.kind == "seconds" else name
         known = metric(self.field.name)

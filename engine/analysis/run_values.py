@@ -14,7 +14,7 @@ from engine.config_values import field_title, value_in_words
 from engine.filter.tree import metric_quoted, metric_written
 from engine.launch_options import HERE
 from engine.metrics import metric
-from engine.registry import experiment_title
+from engine.registry import experiment_title, is_setting
 from engine.store.records import RunRow
 
 Way = Literal["last", "best", "mean"]
@@ -87,7 +87,7 @@ def field_in_words(name: str, held: object) -> str:
     """
     if isinstance(held, str) and held:
         return experiment_title(held) if name == EXPERIMENT else held
-    _, _, unit = label(name).removesuffix(")").partition(" (")
+    _, _, unit = ("",) * 3 if setting_title(name) == name else setting_title(name).removesuffix(")").partition(" (")
     return " ".join(
         filter(None, (lower_title(name), value_in_words(held), unit if isinstance(held, int | float) else ""))
     )
@@ -98,9 +98,16 @@ def fields_in_words(values: Mapping[str, object]) -> str:
     return ", ".join(field_in_words(name, held) for name, held in values.items())
 
 
+def setting_title(name: str) -> str:
+    """Return the title of a setting or of a field in ABOUT; a parameter of another program as it is spelled."""
+    return TITLES.get(name) or (field_title(name) if name in ABOUT or is_setting(name) else name)
+
+
 def lower_title(name: str) -> str:
     """Return a field's title as it is within a sentence, without its unit: `batch size`, `GAE lambda`."""
-    title, _, _ = label(name).partition(" (")
+    if setting_title(name) == name:
+        return name
+    title, _, _ = setting_title(name).partition(" (")
     return title if title[1:2].isupper() else title[:1].lower() + title[1:]
 
 
@@ -177,7 +184,7 @@ def label(name: str) -> str:
     """Return the label of a name: `Test accuracy, best (%)`, `Batch size`."""
     found = split(name)
     if found is None:
-        return TITLES.get(name) or field_title(name)
+        return setting_title(name)
     known = metric(found[0])
     unit = f" ({known.unit})" if known.unit else ""
     return f"{known.label}{unit}" if known.is_single else f"{known.label}, {found[1]}{unit}"

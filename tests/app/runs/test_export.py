@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,18 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.compare import session_state
 from app.report.frames import of_frame
 from app.run.report import run_report
 from app.runs.import_dialog import _import
+from engine.analysis.run_values import field_in_words
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import Status
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
 from tests.app.test_pages import SECTIONS, opened, said
+from tests.app.test_sweeps import html
 from tests.labs import basic
 from tests.transfer.bundles.bundle_files import changed
 from tests.transfer.readers import events
@@ -54,6 +58,27 @@ def test_a_run_that_ended_and_the_results_offer_what_they_hold_as_files(home: Ho
 def test_every_page_bears_imported_runs(home: Home, imported: tuple[int, int], page: str) -> None:
     test = opened(page)
     assert not test.exception and not test.error
+
+
+def test_an_imported_runs_parameters_are_as_recorded_and_have_no_defaults(home: Home, tmp_path: Path) -> None:
+    folder = mlruns(tmp_path)
+    for name, value in {"Lr": "0.1", "weights": "None", "batch size": "8"}.items():
+        (folder / "42" / "0a1b2c" / "params" / name).write_text(value)
+    with Store.open(home) as store:
+        (run_id,) = import_path(store, folder, by="Lin").ids
+    config = opened("run", {"run": str(run_id), "section": "Config"})
+    for name, value in (("Lr", "0.1"), ("weights", "None"), ("batch size", "8"), ("learning_rate", "0.1")):
+        assert re.search(rf">{name}</t[dh]>\s*<td[^>]*>{value}<", html(config)), (name, html(config))
+    assert "automatic" not in html(config) + said(config) and "default" not in html(config) + said(config)
+    differences = html(opened("compare", {"runs": str(run_id), "tab": "differences", "same": "1"}))
+    assert all(f">{name}<" in differences for name in ("Lr", "weights", "batch size"))
+    options = opened("compare", {"runs": str(run_id)}).multiselect(key=f"{session_state._WIDGETS}group").options
+    assert {"Lr", "weights", "batch size", "Learning rate · learning_rate"} <= {*options}
+    assert [field_in_words(name, value) for name, value in (("Lr", 0.1), ("batch size", 8), ("Acc (%)", 5))] == [
+        "Lr 0.1",
+        "batch size 8",
+        "Acc (%) 5",
+    ]
 
 
 @pytest.mark.parametrize("section", SECTIONS)
