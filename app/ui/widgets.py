@@ -48,7 +48,8 @@ FILTER_HELP = (
     '`created > "7d ago" and not starred`\n\n'
     "Run fields: "
     + ", ".join(f"`{name}`" for name in RUN_FIELDS)
-    + ". Metrics have `.last`, `.best`, `.mean`, `.min`, `.max`, `.count`."
+    + ". Metrics have `.last`, `.mean`, `.min`, `.max`, `.count`, and `.best` where a direction is better. A name with "
+    'spaces: `config["batch size"]`, `metric["val loss"].min`.'
 )
 """The example and the help of a filter field."""
 

@@ -1,5 +1,5 @@
 """The value of a run for a name: a config field (`trainers`), or a statistic of a metric, as in filters
-(`test/accuracy.best`, `metric["loss"].best`).
+(`test/accuracy.best`, `metric["loss"].mean`).
 
 Names are those of configs and metrics, not labels, so that links survive changes of labels; `label` and
 `field_in_words` return what pages show. Torch-free.
@@ -35,7 +35,7 @@ Value = float | int | str | bool | None
 
 
 def split(name: str) -> tuple[str, Way] | None:
-    """Return metric and statistic of a name such as `test/accuracy.best` or `metric["loss"].best`; None if it names a
+    """Return metric and statistic of a name such as `test/accuracy.best` or `metric["loss"].mean`; None if it names a
     field.
     """
     of, _, way = name.rpartition(".")
@@ -45,9 +45,9 @@ def split(name: str) -> tuple[str, Way] | None:
 
 def resolved(name: str, known: Collection[str]) -> str:
     """Return the spelling among the known names of one that a person or an older address spells otherwise:
-    `loss.best`.
+    `loss.mean`.
     """
-    of, _, way = name.rpartition(".")
+    of, way = metric_quoted(name) or (name.rpartition(".")[0], name.rpartition(".")[2])
     return next((each for each in (name, metric_written(of, way)) if each in known), name)
 
 

@@ -3,12 +3,31 @@ position.
 """
 
 import ast
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 from engine.errors import FilterError
 from engine.filter.names import Names
-from engine.filter.syntax import error_at, place, syntax_tree
-from engine.filter.tree import OF, Both, Comparison, Field, Filter, Negation, Node, One, Op, SortOrder, Value
+from engine.filter.syntax import QUOTED, error_at, place, syntax_tree
+from engine.filter.tree import (
+    OF,
+    WORDS,
+    Both,
+    Comparison,
+    Field,
+    Filter,
+    Negation,
+    Node,
+    One,
+    Op,
+    SortOrder,
+    Value,
+    metric_written,
+    quoted,
+)
 from engine.filter.values import Misfit, fitted, note_on
 
 Operand = Value | tuple[ast.expr, ...] | Field
@@ -36,6 +55,8 @@ _REFUSED: dict[type[ast.expr], str] = {
     ast.IfExp: "if and else aren't supported: combine conditions with and, or, not.",
     ast.Dict: "Dictionaries aren't supported: write several values as (1, 2, 4).",
 }
+_PHRASE = re.compile(r"(?<!\w)W(?: +W)+".replace("W", rf"(?!\d|(?:{'|'.join(sorted(WORDS))})\b)\w+"), re.IGNORECASE)
+"""Several words without an operator between them."""
 _USUAL = "Not a field, number or text in quotes."
 
 
@@ -48,7 +69,8 @@ def read_filter(text: str, names: Names | None = None, now: datetime | None = No
     if not text.strip():
         return Filter("", Both(()))
     reading = _Reading(text, names or Names.usual(), now or datetime.now(UTC))
-    tree = reading.condition(syntax_tree(text), 0)
+    with _brackets_named(text, reading.names):
+        tree = reading.condition(syntax_tree(text), 0)
     return Filter(text.strip(), tree, tuple(dict.fromkeys(reading.notes)))
 
 
@@ -56,7 +78,9 @@ def read_field(text: str, names: Names | None = None) -> Field:
     """Parse a single field, such as `duration` or `test/accuracy.best`. Raises FilterError."""
     if not text.strip():
         raise FilterError("The field is empty: write a name, such as duration or test/accuracy.best.", 0, 0)
-    return _Reading(text, names or Names.usual(), datetime.now(UTC)).field(syntax_tree(text))
+    reading = _Reading(text, names or Names.usual(), datetime.now(UTC))
+    with _brackets_named(text, reading.names):
+        return reading.field(syntax_tree(text))
 
 
 def read_order(text: str, names: Names | None = None) -> SortOrder:
@@ -68,6 +92,45 @@ def read_order(text: str, names: Names | None = None) -> SortOrder:
     if field.kind == "tags":
         raise FilterError("Runs can't be sorted by tags. Sort by another field, such as created.", 0, len(text))
     return SortOrder(field, descending)
+
+
+@contextmanager
+def _brackets_named(text: str, names: Names) -> Iterator[None]:
+    """Turn the error at a name that must be in brackets and quotes into one that shows how it is written."""
+    try:
+        yield
+    except FilterError as error:
+        found = _bare_name(text, names, error)
+        if found is None:
+            raise
+        raise error_at(text, *found) from None
+
+
+def _bare_name(text: str, names: Names, error: FilterError) -> tuple[int, int, str] | None:
+    """Return the place of a name without its brackets, or of a text without its quotes, at an error, with the rule and
+    the cure; None if none is there.
+    """
+    rule = "A name with spaces or signs must be in brackets and quotes:"
+    bare = QUOTED.sub(lambda found: "\0" * len(found[0]), text)
+    known = names.in_brackets()
+
+    def is_there(found: re.Match[str]) -> bool:
+        return bare[found.start()] != "\0" and found.start() <= error.end and error.start <= found.end() + 1
+
+    for name in sorted((each for each in known if re.search(r"\w", each)), key=len, reverse=True):
+        of_name = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)(\.({'|'.join(OF)})\b)?", re.IGNORECASE)
+        if found := next(filter(is_there, of_name.finditer(text)), None):
+            ends = {True: found[1] or "", False: ""}
+            written = [f"{each}{ends[each.startswith('metric[')]}" for each in known[name]]
+            return *found.span(), f"{rule} {' or '.join(written)}."
+    for found in filter(is_there, _PHRASE.finditer(bare)):
+        if re.search(r"([=<>]|\b(in|contains)) *$", bare[: found.start()], re.IGNORECASE):
+            return *found.span(), f"A text must be in quotes: {quoted(found[0])}."
+        if isinstance(names.field(found[0].split()[0]), str):
+            alike = get_close_matches(found[0], known, n=1, cutoff=0.6)
+            written = known[alike[0]] if alike else [f"config[{quoted(found[0])}]", metric_written(found[0])]
+            return *found.span(), f"{rule} {' or '.join(written)}."
+    return None
 
 
 class _Reading:
@@ -191,7 +254,7 @@ class _Reading:
         return found
 
     def subscript(self, node: ast.expr) -> Field | str | None:
-        """Return the metric of `metric["any name"].best` or the setting of `config["any name"]`; None for other
+        """Return the metric of `metric["any name"].min` or the setting of `config["any name"]`; None for other
         parts.
         """
         if isinstance(node, ast.Subscript):

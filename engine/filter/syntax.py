@@ -8,12 +8,13 @@ import ast
 import re
 
 from engine.errors import FilterError
+from engine.filter.tree import TEXT
 
 LONGEST = 1_000
 """Maximum characters of a filter."""
 _CONTAINS, _NOT_CONTAINS = "is", "is not"
 _PIECES = re.compile(
-    r"""(?P<quoted>"[^"]*"|'[^']*')
+    rf"""(?P<quoted>{TEXT})
     |(?P<bad>\\|\#|\bis\b)
     |(?P<unit>(?<![\w./])\d[\d.]*(?!e[+-]?\d)[a-z_]\w*)
     |(?P<without>\b(?:not|NOT)\s+(?:contains|CONTAINS)\b)
@@ -21,9 +22,12 @@ _PIECES = re.compile(
     |(?P<loud>\b(?:AND|OR|NOT|IN)\b)""",
     re.VERBOSE,
 )
+QUOTED = re.compile(TEXT)
 _WORD = re.compile(r"\w+|[=<>!]+|\S")
 _BACKSLASH = "\x01"
 """Stands for a backslash, which Python would read as an escape; the text of a filter has no such character."""
+_DOUBLED = {'"': "\x02\x02", "'": "\x03\x03"}
+"""Stand for a doubled quote within a text in such quotes, which is one quote."""
 _EXAMPLE = 'Write comparisons such as trainers >= 4 or owner == "ada", and combine them with and, or, not.'
 _UNITS = (
     'Times and durations with a unit must be in quotes: created > "7d ago", created > "2026-11-01", duration > "5 min".'
@@ -66,6 +70,8 @@ def syntax_tree(text: str) -> ast.expr:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node.value = node.value.replace(_BACKSLASH, "\\")
+            for quote, doubled in _DOUBLED.items():
+                node.value = node.value.replace(doubled, quote)
     return tree
 
 
@@ -97,8 +103,11 @@ def _prepared(text: str) -> str:
             raise error_at(text, found.start(), found.end(), _UNITS)
         if found["loud"]:
             return piece.lower()
+        if found["quoted"]:
+            quote = piece[0]
+            return quote + piece[1:-1].replace(2 * quote, _DOUBLED[quote]).replace("\\", _BACKSLASH) + quote
         word = _CONTAINS if found["has"] else _NOT_CONTAINS if found["without"] else piece
-        return word.ljust(len(piece)).replace("\\", _BACKSLASH)
+        return word.ljust(len(piece))
 
     return _PIECES.sub(as_python, re.sub(r"\s", " ", text))
 

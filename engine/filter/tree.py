@@ -49,30 +49,30 @@ RUN_FIELDS: dict[str, tuple[Kind, str]] = {
 SAME = {"run": "id", "tag": "tags", "execution_time_s": "duration", "startup_time_s": "startup"}
 """Aliases."""
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:/[A-Za-z_]\w*)+", re.ASCII)
-_WORDS = {"and", "or", "not", "in", "is", "contains"}
-_QUOTED = re.compile(r"""metric\[((?:"[^"]*"|'[^']*'| )+)\](?:\.(\w+))?""")
+WORDS = {"and", "or", "not", "in", "is", "contains"}
+TEXT = r"""(?:"(?:[^"]|"")*"|'(?:[^']|'')*')"""
+_QUOTED = re.compile(rf"metric\[((?:{TEXT}| )+)\](?:\.(\w+))?")
 
 
 def quoted(text: str) -> str:
-    """Return a text as it is written in a filter; one with both kinds of quotes in parts."""
-    if '"' not in text or "'" not in text:
-        return f"'{text}'" if '"' in text else f'"{text}"'
-    return " ".join(f"'{part}'" if part.startswith('"') else f'"{part}"' for part in re.findall(r'"+|[^"]+', text))
+    """Return a text as it is written in a filter; of both kinds of quotes, the double ones are doubled."""
+    return f"'{text}'" if '"' in text and "'" not in text else '"' + text.replace('"', '""') + '"'
 
 
 def metric_written(name: str, of: str = "") -> str:
     """Return a metric, or one of its values, as it is written in filters, columns and addresses: `test/accuracy.best`,
-    and `metric["loss"].best` for a name that could be a setting's or is more than words and slashes.
+    and `metric["loss"].min` for a name that could be a setting's or is more than words and slashes.
     """
-    is_plain = _PLAIN.fullmatch(name) and not any(iskeyword(word) or word.lower() in _WORDS for word in name.split("/"))
+    is_plain = _PLAIN.fullmatch(name) and not any(iskeyword(word) or word.lower() in WORDS for word in name.split("/"))
     return (name if is_plain else f"metric[{quoted(name)}]") + (f".{of}" if of else "")
 
 
 def metric_quoted(text: str) -> tuple[str, str] | None:
-    """Return the name and the value of a text such as `metric["loss"].best`; None for another text."""
+    """Return the name and the value of a text such as `metric["loss"].min`; None for another text."""
     if (found := _QUOTED.fullmatch(text)) is None:
         return None
-    return "".join(one or other for one, other in re.findall(r""""([^"]*)"|'([^']*)'""", found[1])), found[2] or ""
+    parts = re.findall(TEXT, found[1])
+    return "".join(part[1:-1].replace(2 * part[0], part[0]) for part in parts), found[2] or ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Field:
         """The field as written in a filter."""
         if self.source == "metric":
             return metric_written(self.name, self.of)
-        if self.source == "config" and (not self.name.isidentifier() or iskeyword(self.name) or self.name in _WORDS):
+        if self.source == "config" and (not self.name.isidentifier() or iskeyword(self.name) or self.name in WORDS):
             return f"config[{quoted(self.name)}]"
         return f"config.{self.name}" if self.source == "config" and self.name in {*RUN_FIELDS, *SAME} else self.name
 

@@ -125,7 +125,7 @@ WRONG = [
     ("owner == ada", 9, "'ada'", "text must be in quotes"),
     ("test/acuracy > 4", 0, "'test/acuracy'", "Did you mean test/accuracy?"),
     ("seed > 1 and test/accuracy.bst > 4", 13, "'test/accuracy.bst'", "Did you mean best?"),
-    ("train/kl.best > 1", 0, "'train/kl.best'", "use .min or .max"),
+    ("train/kl.best > 1", 0, "'train/kl.best'", "use .min or .max, such as train/kl.min."),
     ('status == "done"', 10, "'\"done\"'", "queued, starting, running"),
     ('experiment == "hogwyld"', 14, "", "Did you mean hogwild?"),
     ('trainers == "4"', 12, "", "without quotes"),
@@ -370,8 +370,67 @@ def test_the_name_of_a_metric_without_a_slash_needs_no_quotes_unless_a_setting_h
     assert read_column("mode@7", names).field == Field("metric", "mode", "number")
     with pytest.raises(FilterError, match="mode is a text"):
         read_filter("mode < 1")
-    with pytest.raises(FilterError, match=r"Metric values are \.last, \.best"):
+    with pytest.raises(FilterError, match=r"Values of loss are \.last, \.mean, \.min, \.max, \.count\."):
         read_field("loss.top", names)
+
+
+OF_OTHERS = (
+    "batch size",
+    "top-1",
+    "lr (%)",
+    'say "x"',
+    "it's",
+    """it's "both" ways""",
+    "lambda",
+    "C#",
+    "1st layer",
+    '"',
+)
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_a_setting_of_any_name_is_a_field_as_it_is_written(name: str) -> None:
+    field = Field("config", name, "any")
+    doubled = f'config["{name.replace(chr(34), 2 * chr(34))}"]'
+    for written in (field.written, doubled):
+        assert read_field(written, Names({name: "any"}, frozenset(), frozenset())) == field
+
+
+def test_a_doubled_quote_in_a_text_is_one_quote() -> None:
+    texts = {'"say ""x"""': 'say "x"', "'5 o''clock'": "5 o'clock", '""': "", '""""': '"', "''": "", '"a" "b"': "ab"}
+    found = read_filter(" or ".join(f"name == {written}" for written in texts)).tree
+    assert [part.value for part in found.parts] == [*texts.values()]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "cure"),
+    [
+        ("batch size > 32", "batch size", 'config["batch size"].'),
+        ("seed > 1 and Batch Size > 32", "Batch Size", 'config["batch size"].'),
+        ("batch siez > 32", "batch siez", 'config["batch size"].'),
+        ("my thing > 32", "my thing", 'config["my thing"] or metric["my thing"].'),
+        ("val loss.min < 1", "val loss.min", 'metric["val loss"].min.'),
+        ("top-1 > 3", "top-1", 'config["top-1"] or metric["top-1"].'),
+        ('say "x" == 3', 'say "x"', "config['say \"x\"']."),
+        ("it's == 3", "it's", 'config["it\'s"].'),
+        ("lr (%) > 3", "lr (%)", 'config["lr (%)"].'),
+        ("lambda == 3", "lambda", 'config["lambda"].'),
+        ("C# == 3", "C#", 'config["C#"].'),
+        ("1st layer == 3", "1st layer", 'config["1st layer"].'),
+        ("owner == Ada Lovelace", "Ada Lovelace", 'A text must be in quotes: "Ada Lovelace".'),
+        ('metric["val los"] > 1', 'metric["val los"]', 'Did you mean metric["val loss"]'),
+        ("config.top1 > 1", "config.top1", 'config["top-1"]'),
+        ("trainers 4", "4", "with and, or, not."),
+    ],
+)
+def test_an_error_at_a_bare_name_shows_how_it_is_written(text: str, word: str, cure: str) -> None:
+    metrics = frozenset({"val loss", "top-1"})
+    names = Names.usual() | Names(dict.fromkeys(OF_OTHERS, "any"), metrics, frozenset())
+    for read in (read_filter, *([read_order] if text.startswith("batch") else [])):
+        with pytest.raises(FilterError) as told:
+            read(text, names)
+        assert f"'{word}'" in str(told.value) and cure in str(told.value)
+        assert text[told.value.start : told.value.end] == word
 
 
 def test_a_backslash_in_a_text_is_one_and_positions_stay() -> None:

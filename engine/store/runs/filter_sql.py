@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine.filter.tree import Both, Comparison, Field, Filter, Moment, Negation, Node, Value
-from engine.store.runs.metric_sql import Sql, number_of, path
+from engine.store.runs.metric_sql import Sql, number_of, setting
 
 _OPS = {op: op if op != "==" else "=" for op in ("==", "<", "<=", ">", ">=")}
 _JSON_TYPES: dict[type, str] = {str: "('text')", int: "('integer', 'real')", float: "('integer', 'real')"}
@@ -56,15 +56,15 @@ def _tags(value: Value) -> Sql:
 
 
 def _setting(field: Field, op: str, value: Value) -> Sql:
-    at = path(field)
+    kind, held, at = setting(field)
     if value is None:
-        return "coalesce(json_type(runs.config, ?), 'null') = 'null'", [at]
+        return f"coalesce({kind}, 'null') = 'null'", [at]
     if isinstance(value, bool):
-        return "json_type(runs.config, ?) = ?", [at, "true" if value else "false"]
-    is_like = f"json_type(runs.config, ?) IN {_JSON_TYPES[type(value)]}"
+        return f"{kind} = ?", [at, "true" if value else "false"]
+    is_like = f"{kind} IN {_JSON_TYPES[type(value)]}"
     if op == "contains":
-        return f"{is_like} AND instr(lower(json_extract(runs.config, ?)), lower(?))", [at, at, value]
-    return f"{is_like} AND json_extract(runs.config, ?) {_OPS[op]} ?", [at, at, value]
+        return f"{is_like} AND instr(lower({held}), lower(?))", [at, at, value]
+    return f"{is_like} AND {held} {_OPS[op]} ?", [at, at, value]
 
 
 def _moment(sql: str, op: str, moment: Moment) -> Sql:

@@ -61,11 +61,8 @@ def number_of(field: Field) -> Sql:
     if field.source == "run":
         return _RUNS[field.name], []
     if field.source == "config":
-        at = path(field)
-        return "CASE WHEN json_type(runs.config, ?) IN ('integer', 'real') THEN json_extract(runs.config, ?) END", [
-            at,
-            at,
-        ]
+        kind, value, at = setting(field)
+        return f"CASE WHEN {kind} IN ('integer', 'real') THEN {value} END", [at, at]
     recorded = f"(SELECT {OF[side(field.name, field.of)]} FROM metrics WHERE metrics.run_id = runs.id AND name = ?)"
     if not is_rate(field.name) or field.of == "count":
         return recorded, [field.name]
@@ -82,7 +79,10 @@ def order_of(order: SortOrder | None) -> Sql:
 
 def sorted_by(field: Field) -> Sql:
     """Return the sort expression of runs: like `number_of`, but a setting of any type."""
-    return ("json_extract(runs.config, ?)", [path(field)]) if field.source == "config" else number_of(field)
+    if field.source != "config":
+        return number_of(field)
+    _, value, at = setting(field)
+    return value, [at]
 
 
 def side(name: str, of: Of) -> str:
@@ -92,8 +92,11 @@ def side(name: str, of: Of) -> str:
     return (metric(name).better or "max") if of == "best" else of
 
 
-def path(field: Field) -> str:
-    """Return the JSON path of a setting in a config, which has the escapes of Python's JSON. SQLite can't look for a
-    name with a double quote (`Names.setting`).
+def setting(field: Field) -> tuple[str, str, str]:
+    """Return the JSON type and the value of a setting as SQL, each with one value to bind. A path has the escapes of
+    Python's JSON; SQLite's can't have a double quote.
     """
-    return f"$.{json.dumps(field.name)}"
+    if '"' in field.name:
+        among = "FROM json_each(runs.config) WHERE key = ?)"
+        return f"(SELECT type {among}", f"(SELECT value {among}", field.name
+    return "json_type(runs.config, ?)", "json_extract(runs.config, ?)", f"$.{json.dumps(field.name)}"

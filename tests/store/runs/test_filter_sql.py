@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as some
 
 from engine.errors import EngineError
-from engine.filter import read_filter
+from engine.filter import Field, read_filter
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, RankBatch, Reader, Store
@@ -311,3 +311,24 @@ def test_what_only_the_store_has_can_be_asked_for(store: Store, reader: Reader, 
     ] == [old]
     with pytest.raises(EngineError, match="Did you mean colour"):
         reader.fields.filter("color == 3")
+
+
+@pytest.mark.parametrize("name", ['say "x"', '"', """it's "both" ways""", 'a\\"b', "batch size", "µ.[0]"])
+def test_a_setting_of_any_name_is_filtered_sorted_and_a_column(store: Store, reader: Reader, name: str) -> None:
+    first, second, text, bare = (
+        store.runs.add("study", config, owner="Ada", demand=Demand(1, 0, 1, 1))
+        for config in ({name: 1}, {name: 2.5}, {name: "Wide net"}, {"other": 3})
+    )
+    field = reader.fields.names().field(f"config.{name}")
+    assert isinstance(field, Field)
+
+    def ids(condition: str) -> list[int]:
+        return sorted(run.id for run in reader.runs.find(matching=reader.fields.filter(condition)))
+
+    assert ids(f"{field.written} >= 2") == [second]
+    assert ids(f"{field.written} in (1, 2.5)") == [first, second]
+    assert ids(f'{field.written} contains "wide"') == [text]
+    assert ids(f"{field.written} == none") == [bare]
+    order = reader.fields.order(f"-{field.written}")
+    assert [run.id for run in reader.runs.find(order=order)] == [text, second, first, bare]
+    assert reader.fields.values([first, second, text, bare], field) == {first: 1, second: 2.5}
