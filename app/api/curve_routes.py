@@ -195,6 +195,7 @@ def _lines(about: tuple[int, str], pages: Iterator[tuple[Recording, list[PointRo
             "run_id": run_id,
             "experiment": experiment,
             "metric": recording.metric,
+            "unit": metric(recording.metric).unit,
             "rank": recording.rank,
             "role": recording.role,
         }
@@ -228,6 +229,7 @@ def _parquet(about: tuple[int, str], pages: Iterator[tuple[Recording, list[Point
         pa.int64(),
         pa.string(),
         pa.string(),
+        pa.string(),
         pa.int64(),
         pa.string(),
         pa.int64(),
@@ -240,7 +242,8 @@ def _parquet(about: tuple[int, str], pages: Iterator[tuple[Recording, list[Point
         with parquet.ParquetWriter(file, schema) as writer:
             for recording, page in pages:
                 many = len(page)
-                same = ([value] * many for value in (*about, recording.metric, recording.rank, recording.role))
+                head = (*about, recording.metric, metric(recording.metric).unit, recording.rank, recording.role)
+                same = ([value] * many for value in head)
                 own = ([getattr(point, name) for point in page] for name in ("step", "passes", "time_s", "value"))
                 writer.write_table(pa.table(dict(zip(COLUMNS, (*same, *own), strict=True)), schema=schema))
         file.seek(0)

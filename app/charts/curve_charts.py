@@ -210,7 +210,7 @@ def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> Pl
         height=HEIGHT_PX,
         hovermode="x unified",
         showlegend=False,
-        meta={"units": {"x": UNITS.get(axis, along.unit), "y": known.unit}},
+        meta={"value": known.label, "units": {"x": UNITS.get(axis, along.unit), "y": known.unit}},
         xaxis={
             "title": {"text": AXES.get(axis) or axis_title(along.label), "standoff": 6},
             "type": "log" if "x" in log else "linear",

@@ -173,7 +173,7 @@ def machine(samples: Sequence[MachineSample], start: str | None, name: str) -> P
         "layout": {
             "height": 220,
             "hovermode": "x unified",
-            "meta": {"units": units},
+            "meta": {"value": machine_label(name), "units": units},
             "showlegend": len(lines) > 1,
             **axes,
         },

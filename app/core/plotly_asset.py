@@ -50,4 +50,4 @@ PICTURE_SCRIPTS = (
     "page/cleanup.js",
     "chart/pictures.js",
 )
-"""The form that saves pictures."""
+"""The form that saves pictures and data of charts."""

@@ -29,8 +29,8 @@ def download(
     report: Callable[[], bytes] | None = None,
     has_charts: bool = False,
 ) -> None:
-    """Show the download popover: the view as a report, its charts as pictures, each table as CSV, JSON and Parquet, the
-    runs as a bundle.
+    """Show the download popover: the view as a report, its charts as pictures and data, each table as CSV, JSON and
+    Parquet, the runs as a bundle.
 
     `name` is the prefix of file names; the keys of `tables` label the rows of buttons.
     """
@@ -39,7 +39,7 @@ def download(
             st.caption("Whole view as an offline page, with all metrics")
             _button("Report (HTML)", report, f"{name}.html", "text/html", f"{key}-report")
         if has_charts:
-            st.caption("A chart as a picture")
+            st.caption("A chart as a picture, or its data")
             components.pictures(f"pictures-{key}")
         for label, table in (tables or {}).items():
             st.caption(as_text(label), help=_HELP.get(label))

@@ -233,7 +233,7 @@ def legend(key: str, entries: Sequence[Mapping[str, str | int]]) -> None:
 
 
 def pictures(key: str) -> None:
-    """Show a form that saves a chart of the page as SVG, PDF or PNG in a chosen size."""
+    """Show a form that saves a chart of the page as SVG or PNG in a chosen size, or its data."""
     _pictures(key=key)
 
 

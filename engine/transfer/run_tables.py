@@ -16,7 +16,7 @@ from engine.store.records import RunRow
 from engine.store.schema.config_text import LEFT_OUT
 from engine.transfer.tables import Table, headed
 
-COLUMNS = ("run_id", "experiment", "metric", "rank", "role", "step", "passes", "time_s", "value")
+COLUMNS = ("run_id", "experiment", "metric", "unit", "rank", "role", "step", "passes", "time_s", "value")
 Cells = Mapping[str, Any]
 _APART = (EXECUTION, STARTUP, "perf/disturbance")
 """Metrics that are columns of their own."""
@@ -55,6 +55,7 @@ def point_rows(reader: Reader, run_id: int, metrics: Sequence[str] = ()) -> Iter
             run_id,
             experiment,
             series.metric,
+            metric(series.metric).unit,
             series.rank,
             "" if series.rank is None else roles.get(series.rank, ""),
         )

@@ -4,9 +4,9 @@ import codecs
 import csv
 import io
 import re
-import zlib
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
@@ -125,10 +125,48 @@ def test_a_chart_is_saved_as_svg_png_and_csv(lab: Lab, run: int, page: Page) -> 
     for title in ("Save as SVG", "Save as PNG", "Save data as CSV"):
         name, saved[title] = saved_by(page, panel, title)
         assert name.startswith(f"run-{run}-train-loss.")
+    said = texts_of(saved["Save as SVG"])
+    heading = page.get_by_role("heading", level=1).inner_text()
+    assert said[:2] == ["Training loss by rank", heading] and "Training loss" in said, "title, run, y-axis"
     assert saved["Save as SVG"].startswith(b"<svg") and saved["Save as PNG"].startswith(b"\x89PNG")
     rows = list(csv.reader(io.StringIO(saved["Save data as CSV"].decode("utf-8-sig"))))
-    assert rows[0][0] == "series" and {row[0] for row in rows[1:]} == {"trainer1", "trainer2"}
+    assert rows[0] == ["series", "Passes over the training data (all ranks)", "Training loss"] and {
+        row[0] for row in rows[1:]
+    } == {"trainer1", "trainer2"}
     assert len(rows) == 201
+
+
+def texts_of(svg: bytes) -> list[str]:
+    """Return the texts of a picture in the order of its file."""
+    return [" ".join(node.itertext()) for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+@pytest.mark.parametrize(
+    ("path", "title", "value"),
+    [
+        ("/run?run={run}", "Test accuracy by rank", "Test accuracy (%)"),
+        ("/compare?runs={first}-{last}", "Test accuracy by passes, 5 runs", "Test accuracy (%)"),
+        ("/sweep?sweep={sweep}", "Throughput by trainers", "Throughput (samples/s)"),
+    ],
+)
+def test_pictures_and_data_under_download_name_the_chart_its_page_and_what_is_along_y(
+    lab: Lab, page: Page, path: str, title: str, value: str
+) -> None:
+    first, last = lab.compared[0], lab.compared[4]
+    page.goto(lab.address + path.format(run=first, first=first, last=last, sweep=lab.small.sweep))
+    page.locator(":is(.pl-figure, .pl-plot) .scatterlayer path").first.wait_for()
+    heading = page.get_by_role("heading", level=1).inner_text()
+    page.get_by_role("button", name="Download", exact=True).click()
+    form = page.locator(".pl-pictures")
+    form.get_by_label("Chart").select_option(title)
+    with page.expect_download() as download:
+        form.get_by_role("button", name="SVG").click()
+    said = texts_of(download.value.path().read_bytes())
+    assert said[:2] == [title, heading] and value in said
+    with page.expect_download() as download:
+        form.get_by_role("button", name="CSV").click()
+    assert download.value.suggested_filename.endswith(".csv")
+    assert next(csv.reader(io.StringIO(download.value.path().read_text("utf-8-sig"))))[2] == value
 
 
 def saved_by(page: Page, panel: Locator, title: str) -> tuple[str, bytes]:
@@ -166,32 +204,16 @@ def test_pictures_of_a_size_stand_under_download(lab: Lab, page: Page) -> None:
     form.get_by_label("Width (px)").fill("640")
     form.get_by_label("Height (px)").fill("360")
     saved = {}
-    for kind in ("SVG", "PDF", "PNG"):
+    for kind in ("SVG", "PNG"):
         with page.expect_download() as download:
             form.get_by_role("button", name=kind).click()
         assert download.value.suggested_filename.endswith(f"-by-trainers.{kind.lower()}")
         saved[kind] = download.value.path().read_bytes()
     assert 'width="640" height="360"' in saved["SVG"].decode()[:300]
     assert Image.open(io.BytesIO(saved["PNG"])).size == (640, 360)
-    assert b"/MediaBox [0 0 480 270]" in saved["PDF"], "in points"
-    picture = pdf_picture(saved["PDF"])
-    assert picture.size == (4 * 640, 4 * 360) and len(picture.resize((64, 36)).getcolors()) > 3
     form.get_by_label("Width (px)").fill("5")
     form.get_by_role("button", name="SVG").click()
     assert not form.get_by_label("Width (px)").evaluate("field => field.validity.valid"), "the browser says why"
-
-
-def pdf_picture(pdf: bytes) -> Image.Image:
-    """Return the picture of our PDFs, found by the table of its objects."""
-    table = int(re.findall(rb"startxref\n(\d+)\n", pdf)[0])
-    places = [int(place) for place in re.findall(rb"(\d{10}) 00000 n", pdf[table:])]
-    assert pdf[table:].startswith(b"xref") and len(places) == 5
-    assert all(pdf[place:].startswith(b"%d 0 obj" % number) for number, place in enumerate(places, 1))
-    head, _, rest = pdf[places[-1] :].partition(b"stream\n")
-    width, height, length = (
-        int(found) for found in re.search(rb"/Width (\d+) /Height (\d+).*/Length (\d+)", head).groups()
-    )  # type: ignore[union-attr]
-    return Image.frombytes("RGB", (width, height), zlib.decompress(rest[:length]))
 
 
 def test_a_run_is_taken_from_one_lab_to_another_in_the_browser(

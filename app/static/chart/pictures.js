@@ -1,4 +1,4 @@
-// Saves a chart of the page as a picture of a chosen size.
+// Saves a chart of the page as a picture of a chosen size, or its data.
 
 const LEAST = 100, MOST = 4000; // px
 const LIST = ".pl-figure, .pl-plot";
@@ -9,7 +9,7 @@ export default function ({ parentElement }) {
   const note = form.querySelector("p");
   const refresh = () => {
     const found = [...document.querySelectorAll(LIST)].filter((node) => node._fullData && node.checkVisibility());
-    const names = found.map((node) => (node.getAttribute("aria-label") ?? node.dataset.file).split("; ")[0]);
+    const names = found.map(chartName);
     if (names.join("\n") !== form.names) chart.replaceChildren(...names.map((name, index) => new Option(name, index)));
     form.names = names.join("\n");
     form.charts = found;
@@ -23,7 +23,8 @@ export default function ({ parentElement }) {
     const [width, height] = sizes.map((size) => Number(size.value));
     if (!plot) return;
     note.textContent = "";
-    await savePicture(plot, event.submitter.value, { width, height }).catch((error) => (note.textContent = `The picture could not be made: ${error.message}`));
+    if (event.submitter.value === "csv") saveNumbers(plot);
+    else await savePicture(plot, event.submitter.value, { width, height }).catch((error) => (note.textContent = `The picture could not be made: ${error.message}`));
   };
   for (const size of sizes) Object.assign(size, { min: LEAST, max: MOST });
   refresh();

@@ -42,10 +42,6 @@ function redraw(node) {
   return drawPlot(node, name, traces, theme, layout);
 }
 
-function titleText(axis) {
-  return axis?.title?.text ?? axis?.title ?? "";
-}
-
 // One hover box for all lines at an x, while they are few.
 function applyHover(node, traces, layout) {
   if (!node.along) return layout;

@@ -1,4 +1,4 @@
-// Chart downloads: a picture with the page's background, as SVG, PDF or PNG, or the data, as CSV.
+// Chart downloads: a picture with the page's background, as SVG or PNG, or the data, as CSV.
 
 const TABLE_ICON = { width: 24, height: 24, path: "M3 4h18v16H3V4zm2 5v4h6V9H5zm8 0v4h6V9h-6zm-8 6v3h6v-3H5zm8 0v3h6v-3h-6z" };
 
@@ -8,56 +8,60 @@ function saveButtons() {
   return [
     { name: "png", title: "Save as PNG", icon: camera, click: (plot) => savePicture(plot, "png", { ...size(plot), scale: 2 }) },
     { name: "svg", title: "Save as SVG", icon: disk, click: (plot) => savePicture(plot, "svg", size(plot)) },
-    { name: "csv", title: "Save data as CSV", icon: TABLE_ICON, click: (plot) => saveText(asCsv(numbersOf(plot)), `${plot.dataset.file}.csv`, "text/csv") },
+    { name: "csv", title: "Save data as CSV", icon: TABLE_ICON, click: saveNumbers },
   ];
 }
 
-// Charts are transparent on the page; a file needs its own background.
+// Charts are transparent and have their titles above them on the page; a file needs its own.
 async function savePicture(plot, format, { width, height, scale = 1 }) {
   const { ground } = themeOf(plot);
   const names = new Set(plot._fullData.filter((trace) => trace.name && plot.data[trace.index].showlegend !== false).map((trace) => trace.name));
-  const margin = plot.hasEnds ? { ...plot.layout.margin, r: MARGIN.r } : plot.layout.margin; // names at the ends of lines are not in a picture, its legend has them
+  const { r, b } = plot.layout.margin;
+  const margin = { ...plot.layout.margin, r: plot.hasEnds ? MARGIN.r : r, b: b + 12 }; // names at the ends of lines are not in a picture, its legend has them
   const font = { ...plot.layout.font, family: "sans-serif" }; // a picture has none of the page's fonts, and its texts are measured before
-  const layout = { ...plot.layout, width, height, margin, font, showlegend: plot.layout.showlegend || names.size > 1, paper_bgcolor: ground, plot_bgcolor: ground };
-  const isPdf = format === "pdf", fine = Math.min(4, Math.sqrt(MOST_PIXELS / (width * height)));
-  const url = await window.Plotly.toImage({ data: plot.data, layout, config: {} }, { format: isPdf ? "png" : format, width, height, scale: isPdf ? fine : scale });
-  const name = `${plot.dataset.file}.${format}`;
-  if (isPdf) saveText(await pdfOf(url, { width, height }), name, "application/pdf");
-  else saveAs(url, name);
+  const value = valueTitle(plot);
+  const yaxis = value ? { ...plot.layout.yaxis, title: { text: asHtml(value) } } : plot.layout.yaxis;
+  const title = pictureTitle(plot, width);
+  const layout = { ...plot.layout, margin, yaxis, font, showlegend: plot.layout.showlegend || names.size > 1, paper_bgcolor: ground, plot_bgcolor: ground };
+  const chart = await window.Plotly.toImage({ data: plot.data, layout, config: {} }, { format: "svg", width, height: height - title.height, imageDataOnly: true });
+  const lines = title.lines.map(({ text, y, size }) => `<text x="16" y="${y}" font-size="${size}">${asHtml(text)}</text>`).join("");
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" fill="${plot.layout.font.color}"><rect width="100%" height="100%" fill="${ground}"/>${lines}${chart.replace("<svg", `<svg y="${title.height}"`)}</svg>`;
+  const url = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  saveAs(format === "svg" ? url : await pixelsOf(url, width * scale, height * scale), `${plot.dataset.file}.${format}`);
 }
 
-const MOST_PIXELS = 16e6; // of a picture in a PDF, which has up to 4 by 4 pixels for each of the page
-
-// A PDF of one page with a picture, without loss. A pixel of the page is 1/96 inch, a point of PDF 1/72.
-async function pdfOf(url, { width, height }) {
-  const image = Object.assign(new Image(), { src: url });
+async function pixelsOf(src, width, height) {
+  const image = Object.assign(new Image(), { src });
   await image.decode();
-  const canvas = Object.assign(document.createElement("canvas"), { width: image.width, height: image.height });
-  const brush = canvas.getContext("2d");
-  brush.drawImage(image, 0, 0);
-  const { data } = brush.getImageData(0, 0, image.width, image.height);
-  const colours = new Uint8Array((data.length / 4) * 3); // without transparency
-  for (let from = 0, to = 0; from < data.length; from += 4) for (let channel = 0; channel < 3; channel += 1) colours[to++] = data[from + channel];
-  const packed = new Uint8Array(await new Response(new Blob([colours]).stream().pipeThrough(new CompressionStream("deflate"))).arrayBuffer());
-  const [w, h] = [width * 0.75, height * 0.75];
-  const drawing = `${w} 0 0 ${h} 0 0 cm /I Do`;
-  const objects = [
-    "<< /Type /Catalog /Pages 2 0 R >>",
-    "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-    `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 ${w} ${h}] /Contents 4 0 R /Resources << /XObject << /I 5 0 R >> >> >>`,
-    `<< /Length ${drawing.length} >>\nstream\n${drawing}\nendstream`,
-    [`<< /Type /XObject /Subtype /Image /Width ${image.width} /Height ${image.height} /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /FlateDecode /Length ${packed.length} >>\nstream\n`, packed, "\nendstream"],
-  ];
-  const parts = ["%PDF-1.4\n"], places = [];
-  let at = parts[0].length;
-  const write = (part) => (parts.push(part), (at += part.length));
-  objects.forEach((object, index) => {
-    places.push(at);
-    [`${index + 1} 0 obj\n`, ...[object].flat(), "\nendobj\n"].forEach(write);
-  });
-  const table = places.map((place) => `${String(place).padStart(10, "0")} 00000 n \n`).join("");
-  parts.push(`xref\n0 ${objects.length + 1}\n0000000000 65535 f \n${table}trailer\n<< /Size ${objects.length + 1} /Root 1 0 R >>\nstartxref\n${at}\n%%EOF\n`);
-  return parts;
+  const canvas = Object.assign(document.createElement("canvas"), { width, height });
+  canvas.getContext("2d").drawImage(image, 0, 0, width, height);
+  return canvas.toDataURL();
+}
+
+// What the chart shows, and of which run, sweep or view, in lines that fit.
+function pictureTitle(plot, width) {
+  const { size } = plot.layout.font;
+  const lines = [];
+  let height = 8;
+  for (const [text, larger] of [[chartName(plot), 1.3 * size], [document.querySelector("h1")?.textContent.trim() ?? "", size]]) {
+    const letters = Math.floor((width - 32) / (0.55 * larger)); // of a line
+    for (const part of text.match(new RegExp(`.{1,${letters}}(\\s|$)|\\S+`, "g")) ?? []) lines.push({ text: part, y: (height += 1.3 * larger), size: larger });
+  }
+  return { lines, height: height + 4 };
+}
+
+function chartName(plot) {
+  return (plot.getAttribute("aria-label") ?? plot.drawn.name).split("; ")[0];
+}
+
+// What is along y, with its unit; undefined where only the axis has it.
+function valueTitle(plot) {
+  const { value } = plot.layout.meta ?? {};
+  return value && withUnit({ text: value }, plot.units.y?.unit).text;
+}
+
+function saveNumbers(plot) {
+  saveText(asCsv(numbersOf(plot)), `${plot.dataset.file}.csv`, "text/csv");
 }
 
 // A list of names, then a row per point of every visible line. A band is in the columns `low` and `high` of its line; its outline is no data.
@@ -71,7 +75,7 @@ function numbersOf(plot) {
     ...["z", "base", "width", "text"].filter((name) => shown.some((trace) => listed(trace[name]))),
     ...Object.keys(extra).filter((name) => shown.some((trace) => extra[name](trace))),
   ];
-  const titles = { x: titleOf(plot, "xaxis", "x"), y: titleOf(plot, "yaxis", "y") };
+  const titles = { x: titleOf(plot, "xaxis", "x"), y: valueTitle(plot) ?? titleOf(plot, "yaxis", "y") };
   const rows = shown.flatMap((trace) => (listed(trace.z) ? cells(trace, columns) : points(trace, columns)));
   return [columns.map((name) => titles[name] ?? name), ...rows];
 }
@@ -95,11 +99,9 @@ function listed(value) {
   return Array.isArray(value) || ArrayBuffer.isView(value);
 }
 
-// The title of an axis; of one that has only its unit, also what it is.
 function titleOf(plot, axis, otherwise) {
   const text = plot._fullLayout[axis]?.title?.text;
-  const unit = plot.units?.[axis[0]]?.unit;
-  return text && text === unit ? `${otherwise === "y" ? "value" : otherwise} (${unit})` : text && !/^Click to enter/.test(text) ? asText(text) : otherwise;
+  return text && !/^Click to enter/.test(text) ? asText(text) : otherwise;
 }
 
 function points(trace, columns) {
@@ -129,6 +131,10 @@ function flat(values) {
 // Plotly's texts are HTML.
 function asText(value) {
   return typeof value === "string" && /[&<]/.test(value) ? plainText(value.replace(/<br>/g, " ")) : value;
+}
+
+function asHtml(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
 }
 
 function cells(trace, columns) {

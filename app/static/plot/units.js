@@ -128,6 +128,10 @@ function honestRange(axis, traces, unit, size) {
   return isShare ? { autorangeoptions: { clipmin: 0, clipmax: 100 } } : {};
 }
 
+function titleText(axis) {
+  return axis?.title?.text ?? axis?.title ?? "";
+}
+
 // An axis without a title is titled by its unit; one with an empty title stays without.
 function withUnit(title, unit) {
   const text = titleText({ title });
