@@ -3,7 +3,6 @@
 import streamlit as st
 
 from app.actions.submit import carry_out_waiting
-from app.charts.x_axes import AXES
 from app.run import live_update
 from app.run.header import heading
 from app.run.overview import UNFOLDED
@@ -17,8 +16,6 @@ carry_out_waiting()
 wanted = st.query_params.get("run", "")
 if st.query_params.get("section") == live_update.MACHINE:  # addresses of earlier versions
     st.session_state[UNFOLDED] = wanted
-if (x := st.query_params.get("x", "").lower()) in AXES:
-    st.session_state["axis"] = x
 
 
 @st.fragment

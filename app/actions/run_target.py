@@ -32,11 +32,11 @@ def run_on(terms: Terms) -> Terms:
         st.warning(as_text(f"Cluster {gone} is not in this lab's clusters.toml: choose where to run."))
     if not offered:
         return terms
+    st.session_state.setdefault(TARGET, "")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         target = st.segmented_control(
             "Run on",
             ["", *offered],
-            default="",
             format_func=lambda name: name or HERE,
             key=TARGET,
             required=True,
@@ -52,14 +52,12 @@ def run_on(terms: Terms) -> Terms:
 def _nodes(cluster: Cluster) -> int:
     if cluster.nodes == 1:
         return 1
-    if st.session_state.get(NODES, 1) > cluster.nodes:
-        st.session_state[NODES] = cluster.nodes
+    st.session_state[NODES] = min(st.session_state.get(NODES, 1), cluster.nodes)
     return int(
         st.number_input(
             "Nodes",
             min_value=1,
             max_value=cluster.nodes,
-            value=1,
             step=1,
             key=NODES,
             width=120,

@@ -191,23 +191,15 @@ def _stop_after(found: Experiment) -> int | None:
 def _choice(
     found: Experiment, label: str, which: str, options: tuple[str, ...], help_text: str | None = None
 ) -> str | None:
-    return st.segmented_control(
-        label,
-        options,
-        key=f"sweep.{which}.{found.name}",
-        default=options[0],
-        required=True,
-        help=help_text,
-        persist_state="session",
-    )
+    key = f"sweep.{which}.{found.name}"
+    st.session_state.setdefault(key, options[0])
+    return st.segmented_control(label, options, key=key, required=True, help=help_text, persist_state="session")
 
 
 def _count(found: Experiment, label: str, which: str, value: int, help_text: str) -> int:
-    return int(
-        st.number_input(
-            label, step=1, value=value, key=f"sweep.{which}.{found.name}", help=help_text, persist_state="session"
-        )
-    )
+    key = f"sweep.{which}.{found.name}"
+    st.session_state.setdefault(key, value)
+    return int(st.number_input(label, step=1, key=key, help=help_text, persist_state="session"))
 
 
 def _field(found: Experiment, label: str, which: str, options: Sequence[str], default: str) -> str:

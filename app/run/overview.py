@@ -57,6 +57,8 @@ def curves(run: Run, reader: Reader) -> None:
     """
     known = known_experiment(run.experiment)
     offered, usual = axes(run, reader)
+    if (x := st.query_params.get("x", "").lower()) in offered:  # addresses of earlier versions
+        usual = x
     smoothed = [each for each in reader.details.summaries(run.id) if _is_smoothed(each.metric)]
     is_short = not run.active and all(each.count + each.nonfinite <= FEW for each in smoothed)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):

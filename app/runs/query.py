@@ -70,12 +70,12 @@ class RunsView:
 def choose(reader: Reader) -> RunsView:
     """Show the controls and return the resulting view; errors appear below them."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        address.take("show", [EVERY])
+        st.session_state["show"] = [each for each in st.session_state["show"] if each in (EVERY, *GROUPS)] or [EVERY]
         shown = st.segmented_control(
             *("Status", [EVERY, *GROUPS]),
             selection_mode="multi",
-            default=[EVERY],
             key="show",
-            bind="query-params",
             on_change=_all_or_some,
             wrap=True,
             help="Select one or several.",
@@ -132,6 +132,7 @@ def clear() -> None:
         st.session_state[name] = "" if name in ("search", "filter") else [EVERY] if name == "show" else []
     for name in SWITCHES:
         st.session_state[name] = False
+    address.keep("show", [EVERY])
     address.keep("of", ())
     address.keep("filter", "")
 
@@ -143,6 +144,7 @@ def _all_or_some() -> None:
         st.session_state["show"] = [EVERY]
     elif EVERY in chosen:
         st.session_state["show"] = [group for group in chosen if group != EVERY] or [EVERY]
+    address.keep("show", [EVERY])
 
 
 def sort_by_heading() -> None:

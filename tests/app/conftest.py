@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
+from streamlit.elements.lib import policies
 
 from engine.home import Home
 from engine.store import Reader, Store
@@ -40,3 +41,13 @@ def reader(home: Home) -> Iterator[Reader]:
     """Give a reader of the home, whose store may come to be later."""
     with Reader.open(home) as opened:
         yield opened
+
+
+@pytest.fixture(autouse=True)
+def one_default(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail if a widget has a default value although the session state sets its value: Streamlit logs a warning."""
+    twice: list[str] = []
+    monkeypatch.setattr(policies, "_shown_default_value_warning", False)
+    monkeypatch.setattr(policies._LOGGER, "warning", lambda text, key, **options: twice.append(key))
+    yield
+    assert not twice, twice

@@ -109,3 +109,14 @@ def test_ready_made_sweeps_are_offered_unless_a_link_brought_the_form(home: Home
 
     assert offered()
     assert not offered(experiment="hogwild", preset="quick", set="trainers:4")
+
+
+def test_each_ready_made_sweep_fills_the_form_and_the_next_one_replaces_it(home: Home) -> None:
+    page = opened("launch", {})
+    for one in experiments():
+        for ready in one.ready_sweeps:
+            page.button(key=f"ready.{one.name}.{ready.question}").click().run()
+            assert not page.exception
+            shown = {control.key: control.value for control in (*page.segmented_control, *page.text_input)}
+            assert shown[f"sweep.purpose.{one.name}"] == ("Timing" if ready.is_timed else "Learning")
+            assert {name: shown[f"sweep.values.{one.name}.{name}"] for name in ready.over} == dict(ready.over)

@@ -173,6 +173,12 @@ def test_next_steps_of_a_finished_run_fill_the_form_and_find_its_reference(
     assert list(next_labels(home, lab["finished"])) == ["Compare with Reference"]
 
 
+def test_an_address_of_an_earlier_version_chooses_its_axis(home: Home, lab: dict[Status, int]) -> None:
+    test = opened("run", {"run": str(lab["finished"]), "x": "Time"})
+    assert test.segmented_control(key="axis").value == "time"
+    assert test.segmented_control(key="axis").set_value("step").run().segmented_control(key="axis").value == "step"
+
+
 def test_a_server_that_waits_for_two_trainers_waits_for_one_when_there_is_one(home: Home) -> None:
     run_id = ended(home, "finished", name="parameter_server", saved=False)
     assert {"trainers:1", "batch_update_size:1"} <= {*next_labels(home, run_id)["Same with 1 trainer"]["set"]}
