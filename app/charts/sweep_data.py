@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 from app.charts.pipeline_batches import stage_work_of
 from engine.analysis.disturbance import depends_on_time
 from engine.analysis.run_values import field_in_words
+from engine.analysis.scaling.answers import question
+from engine.analysis.scaling.scaling_data import axis_of
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import EngineError
@@ -31,12 +33,22 @@ def experiment_of(sweep: Sweep) -> Experiment | None:
         return None
 
 
-def metric_choices(runs: Sequence[RunRow]) -> list[str]:
+def metric_asked(sweep: Sweep) -> str:
+    """Return the metric that a sweep asks about: execution time if it is for timing or varies a count, unless its
+    ready-made question is another; else the result of its experiment.
+    """
+    known, ready = experiment_of(sweep), question(sweep)
+    timed = ready.is_timed if ready else sweep.timing or sweep.exclusive or axis_of(sweep.fields)
+    return EXECUTION if timed or known is None else known.result.metric
+
+
+def metric_choices(runs: Sequence[RunRow], asked: str = EXECUTION) -> list[str]:
     """Return the metrics that complete runs can be compared by: execution time first, where there is one, then tests,
-    rewards, throughput.
+    rewards, throughput; `asked` also while no run is complete.
     """
     complete = [run for run in runs if is_complete(run)]
-    found = {name for run in complete for name in run.last} - {EXECUTION, STARTUP}
+    found = {name for run in complete for name in run.last} if complete else {asked}
+    found -= {EXECUTION, STARTUP}
     timed = [EXECUTION] if not complete or any(run.execution_time_s is not None for run in complete) else []
     order = ("test/", "charts/", "perf/", "train/")
     rank = {
@@ -49,8 +61,12 @@ def metric_choices(runs: Sequence[RunRow]) -> list[str]:
     ]
 
 
-def default_metric(choices: Sequence[str], compares: Compares) -> str:
-    """Return the first metric by which runs compare."""
+def default_metric(choices: Sequence[str], compares: Compares, asked: str = EXECUTION) -> str:
+    """Return the metric `asked` about if the runs have it and it is no time, else the first one by which they
+    compare.
+    """
+    if asked != EXECUTION and asked in choices:
+        return asked
     rates = [name for name in choices if compares == "rate" and metric(name).is_rate]
     others = [name for name in choices if compares == "neither" and name not in (EXECUTION, STARTUP)]
     return [*rates, *others, *choices][0]

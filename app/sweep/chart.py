@@ -18,6 +18,7 @@ from app.charts.sweep_data import (
     is_by_median,
     is_numeric,
     key_of,
+    metric_asked,
     metric_choices,
     rank_groups_of,
     references,
@@ -45,11 +46,12 @@ RANK = "rank"
 
 def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Compares, *, with_disturbed: bool) -> None:
     """Show one metric of the complete runs against the first field, as a chart and a table; the selection is kept in
-    the address, and the default is a metric that compares. Disturbed runs are crosses that no mean counts, unless
-    `with_disturbed`.
+    the address, and the default is the one that the sweep asks about. Disturbed runs are crosses that no mean counts,
+    unless `with_disturbed`.
     """
-    choices = metric_choices(runs)
-    default = default_metric(choices, compares)
+    asked = metric_asked(sweep)
+    choices = metric_choices(runs, asked)
+    default = default_metric(choices, compares, asked)
     by_label = {_label(choice): choice for choice in choices}
     if written := by_label.get(st.query_params.get("number", "")):
         st.query_params["number"] = written  # links of earlier versions have the label

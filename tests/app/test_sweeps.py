@@ -598,6 +598,12 @@ def test_numbers_to_choose_are_those_the_runs_have_and_memory_is_a_line_a_stage(
     assert (default_metric(names, "time"), default_metric(names, "neither")) == (EXECUTION, "test/accuracy")
     rate = "perf/samples_per_second"
     assert (default_metric([*names, rate], "rate"), default_metric([EXECUTION], "rate")) == (rate, EXECUTION)
+    accuracy_first = ("test/accuracy", "test/accuracy")
+    assert accuracy_first == (
+        default_metric(names, "time", "test/accuracy"),
+        default_metric(metric_choices([], "test/accuracy"), "time", "test/accuracy"),
+    )
+    assert default_metric([EXECUTION], "time", "test/accuracy") == EXECUTION
     assert {"perf/activations_held", "perf/peak_memory"} < set(names)
     accuracy = named(drawn(home, sweep_id, "test/accuracy")[0])["measured"]
     assert list(accuracy.y) == pytest.approx([95.75, 95.5]), "the last test of each run, not the mean of all"
