@@ -79,12 +79,12 @@ def page(sweep_id: int) -> None:
                 )
                 results(sweep, runs, reader, compares, with_disturbed=whole)
             elif view == VIEWS[3]:
-                staleness(runs, reader, str(sweep_id), sweep.fields)
+                staleness(runs, reader, str(sweep_id), sweep.fields, goes_on=sweep.active)
             elif isinstance(found, str):
                 st.write(found)
                 page_capture.words([found])
             elif view == VIEWS[1]:
-                scaling(found, runs, str(sweep_id))
+                scaling(found, runs, str(sweep_id), goes_on=sweep.active or goes_on)
                 to_a_target(found, runs, reader, str(sweep_id))
             else:
                 where_time_went(found, reader, str(sweep_id))

@@ -76,7 +76,9 @@ def _expected(run: Run, known: Histogram, counts: Mapping[str, Counts]) -> str:
     histograms.
     """
     wanted = expected(run.config) if known.name == HISTOGRAM else None
-    return "" if wanted is None else mean_in_words(run.config["trainers"], wanted, mean(together(counts.values())))
+    return (
+        "" if wanted is None else mean_in_words(run.config["trainers"], wanted, mean(together(counts.values())), [run])
+    )
 
 
 def _ranks_table(known: Histogram, counts: Mapping[str, Counts]) -> str:

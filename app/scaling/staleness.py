@@ -36,8 +36,12 @@ MOST_COLUMNS, MOST_ROWS = 16, 200
 Lines = dict[str, list[Stale]]
 
 
-def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence[str] = ()) -> None:
-    """Show the staleness of the gradients in finished runs; `fields` identify lines, `key` makes chart keys unique."""
+def staleness(
+    runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence[str] = (), *, goes_on: bool = False
+) -> None:
+    """Show the staleness of the gradients in finished runs; `fields` identify lines, `key` makes chart keys unique.
+    While their sweep `goes_on`, nothing is advised.
+    """
     finished = [run for run in runs if run.status == "finished"]
     if not finished:
         st.write("Points appear as runs finish.")
@@ -57,12 +61,12 @@ def staleness(runs: Sequence[RunRow], reader: Reader, key: str, fields: Sequence
     for run in found:
         lines.setdefault(_title(told, run.line), []).append(run)
     by_line = {name: sizes(own, metric(result).bounds) for name, own in lines.items()}
-    _mean_section(lines, by_line, key)
+    _mean_section(lines, by_line, finished, key)
     if result:
-        _result_section(lines, by_line, result, key)
+        _result_section(lines, by_line, result, key, goes_on=goes_on)
     several = any(size.runs > 1 for own in by_line.values() for size in own)
     limit = EXPLAINED["mean"] if several else LIMIT if result else ""
-    for sentence in filter(None, [*cautions(finished, found, told), limit]):
+    for sentence in filter(None, [*cautions(finished, found, told, goes_on=goes_on), limit]):
         st.caption(as_text(sentence))
         page_capture.words([sentence])
     st.html(_sizes_table(by_line, result))
@@ -98,14 +102,16 @@ def _title(fields: Sequence[str], line: Sequence[object]) -> str:
     return ", ".join(map(field_in_words, fields, line))
 
 
-def _mean_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], key: str) -> None:
+def _mean_section(
+    lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], runs: Sequence[RunRow], key: str
+) -> None:
     """Show mean against expected staleness, and the distribution in each size."""
-    said = {
-        (name, size): mean_in_words(size.trainers, size.expected, size.mean.mean)
-        for name, own in by_line.items()
-        for size in own
-    }
-    sentences = [f"{name}: {sentence}" if name else sentence for (name, _), sentence in said.items()]
+    sentences = []
+    for name, own in by_line.items():
+        for size in own:
+            ids = {run.run_id for run in _of_size(lines[name], size)}
+            said = mean_in_words(size.trainers, size.expected, size.mean.mean, (run for run in runs if run.id in ids))
+            sentences.append(f"{name}: {said}" if name else said)
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("**Mean against N - 1**")
@@ -142,12 +148,17 @@ def _columns(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]]) -> d
             title = f"{size.trainers} {'trainer' if size.trainers == 1 else 'trainers'}"
             if batched:
                 title += f", batch {size.trainers / (size.expected + 1):.0f}"
-            same = [run for run in lines[name] if (run.trainers, run.expected) == (size.trainers, size.expected)]
-            found[f"{name}<br>{title}" if name else title] = together(run.counts for run in same)
+            found[f"{name}<br>{title}" if name else title] = together(run.counts for run in _of_size(lines[name], size))
     return dict(list(found.items())[:MOST_COLUMNS])
 
 
-def _result_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], name: str, key: str) -> None:
+def _of_size(runs: Sequence[Stale], size: StalenessPoint) -> list[Stale]:
+    return [run for run in runs if (run.trainers, run.expected) == (size.trainers, size.expected)]
+
+
+def _result_section(
+    lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]], name: str, key: str, *, goes_on: bool
+) -> None:
     """Show a result against mean staleness, and its change per update of staleness."""
     known = metric(name)
     st.markdown(f"**{as_text(known.label)} by staleness**")
@@ -167,7 +178,9 @@ def _result_section(lines: Lines, by_line: Mapping[str, Sequence[StalenessPoint]
         words = (
             price_in_words(each, name, apart[line])
             if isinstance(each, Price)
-            else f"No estimate for {known.label.lower()} per update of staleness. {each}"
+            else " ".join(
+                [f"No estimate for {known.label.lower()} per update of staleness.", *each[: 1 if goes_on else 2]]
+            )
         )
         said = f"{line}: {words}" if line else words
         st.markdown(as_text(said))

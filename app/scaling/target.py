@@ -33,6 +33,7 @@ from engine.analysis.update_clock import updates_at
 from engine.metrics import metric
 from engine.store import Reader
 from engine.store.records import RunRow
+from engine.store.sweeps.sweeps import SEED
 
 KEPT = 4_000
 _updates: OrderedDict[tuple[str, int, int, float], float] = OrderedDict()
@@ -117,9 +118,8 @@ def usual_goal(
         return None
     own = [run for each in groups.values() for run in each]
     when, unit = in_updates(own, reader.studies.reached([run.id for run in own], name, target, way(name)), reader)
-    return to_goal(
-        name, target, unit, {title: [run.id for run in each] for title, each in groups.items()}, when, statistic
-    )
+    seeds = {title: {run.id: int(run.config.get(SEED, 0)) for run in each} for title, each in groups.items()}
+    return to_goal(name, target, unit, seeds, when, statistic)
 
 
 def in_updates(runs: Sequence[RunRow], steps: Mapping[int, tuple[int, float]], reader: Reader) -> tuple[When, str]:

@@ -22,14 +22,16 @@ from engine.store.records import RunRow
 Fitted = dict[str, list[Fit]]
 
 
-def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
-    """Show how the runs of a study scale; `key` makes chart keys unique."""
+def scaling(found: Study, runs: Sequence[RunRow], key: str, *, goes_on: bool = False) -> None:
+    """Show how the runs of a study scale; `key` makes chart keys unique. While their sweep `goes_on`, nothing is
+    advised.
+    """
     if not found.timings:
         st.write(as_text(found.left_out) or "Points appear as runs finish.")
         return
     most = at_once(runs, found.field)
     lines = {line_title(found, line): sizes(found.of(line), most, found.statistic) for line in found.line_keys()}
-    laws, refused = _laws(found)
+    laws, refused = _laws(found, goes_on=goes_on)
     has_reference = any(size.speed_up for each in lines.values() for size in each)
     usual = MEASURES[0] if has_reference else MEASURES[2]
     measure = (
@@ -59,7 +61,7 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
         components.figure(
             f"scaling-{key}-{measure}", drawn, alt=f"{measure} by {plural}", height=HEIGHT_PX, colours=colours
         )
-    verdicts, cautions = _verdicts(found, laws, lines), _cautions(found, lines)
+    verdicts, cautions = _verdicts(found, laws, lines), _cautions(found, lines, goes_on=goes_on)
     for sentence in verdicts:
         st.markdown(as_text(sentence))
     for sentence in cautions:
@@ -77,7 +79,7 @@ def scaling(found: Study, runs: Sequence[RunRow], key: str) -> None:
                 st.html(_laws_table(laws))
 
 
-def _laws(found: Study) -> tuple[Fitted, list[str]]:
+def _laws(found: Study, *, goes_on: bool) -> tuple[Fitted, list[str]]:
     """Return the fitted laws by line, and reasons why others were not fitted."""
     if found.obstacles:
         return {}, []
@@ -94,6 +96,8 @@ def _laws(found: Study) -> tuple[Fitted, list[str]]:
                 laws.setdefault(title, []).append(known)
             else:
                 refused.setdefault(f"{law.name}: {known}", []).append(title)
+    if goes_on and refused:
+        return laws, ["Runs of this sweep are still queued or running."]
     return laws, [f"{', '.join(of)}: {why}" if len(of) < len(found.line_keys()) else why for why, of in refused.items()]
 
 
@@ -116,7 +120,7 @@ def _verdicts(found: Study, laws: Fitted, lines: Mapping[str, Sequence[SpeedupPo
     return said
 
 
-def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list[str]:
+def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]], *, goes_on: bool) -> list[str]:
     crowded = {size.count: size.crowded for each in lines.values() for size in each if size.crowded}
     said = [found.left_out] if found.left_out else []
     plural, _ = words_of(found.field)
@@ -125,11 +129,11 @@ def _cautions(found: Study, lines: Mapping[str, Sequence[SpeedupPoint]]) -> list
         which = ", ".join(f"{count} ({why})" for count, why in sorted(crowded.items()))
         said.append(f"Oversubscribed ({found.field} {which}): timings limited by this machine.")
     if all(size.runs == 1 for each in lines.values() for size in each):
-        said.append("No intervals: every point is a single run. Add seeds.")
+        said.append(f"No intervals: every point is a single run.{'' if goes_on else ' Add seeds.'}")
     elif found.unit:
         said.append(
-            f"{EXPLAINED[found.statistic]} Speed-up compares {found.unit} per second, seed by seed. Without a matching "
-            f"reference seed it is a ratio of {found.statistic}s."
+            f"{EXPLAINED[found.statistic]} Speed-up compares {found.unit} per second, seed by seed. With too few "
+            f"common seeds it is a ratio of {found.statistic}s."
         )
     return said
 

@@ -38,7 +38,7 @@ TERMS = {
     "rank": "One process of a run. Each rank has a number and a role, such as trainer or server.",
     "runner": "The background process that starts queued runs when enough cores and GPUs are free.",
     "seed": "The number that the random order of data and the initial weights follow from. Runs that differ only in "
-    "their seed show how much chance matters.",
+    "their seed show how much chance matters; runs with the same seed are compared with each other.",
     "smoothing": "An exponential moving average over a noisy curve. The raw curve stays visible.",
     "speed-up": "How many times faster several processes are than one. The ideal speed-up of 4 processes is 4.",
     "splits": "The number of micro-batches that a pipeline cuts each mini-batch into. More splits shrink the bubble, "

@@ -2,15 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
 from statistics import fmean
 from typing import Any
 
 from engine.analysis.disturbance import depends_on_time
 from engine.analysis.run_values import number, other_task, split
+from engine.analysis.seedings import block_of
+from engine.analysis.statistics.confidence import FEWEST, LEVEL
+from engine.analysis.statistics.intervals import mean_interval
 from engine.experiment.result import Result
 from engine.metrics import Metric, metric
 from engine.registry import known_experiment
 from engine.store.records import RunRow
+
+Block = tuple[int, Any]
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,9 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     if known.better != "max" or depends_on_time(known.name):
         return ""
     return _ordered(
-        {name: [each.value for _, each in own] for name, own in found.items()}, known, every[0][1].result.of
+        {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()},
+        known,
+        every[0][1].result.of,
     )
 
 
@@ -87,7 +95,9 @@ def compared(groups: Mapping[str, Sequence[RunRow]], name: str) -> str:
         for group, runs in groups.items()
         if (
             held := [
-                each for run in runs if not (is_timed and run.disturbed) and (each := number(run, name)) is not None
+                (block_of(run), each)
+                for run in runs
+                if not (is_timed and run.disturbed) and (each := number(run, name)) is not None
             ]
         )
     }
@@ -99,11 +109,11 @@ def compared(groups: Mapping[str, Sequence[RunRow]], name: str) -> str:
     return _ordered(values, known, "" if known.is_single else found[1])
 
 
-def _ordered(values: Mapping[str, Sequence[float]], known: Metric, of: str) -> str:
+def _ordered(values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric, of: str) -> str:
     """Return the groups with the best and the worst mean of a metric (the highest and the lowest if neither direction
-    is better), as a sentence.
+    is better), and whether they differ clearly, as sentences.
     """
-    means = {name: fmean(own) for name, own in values.items()}
+    means = {name: fmean(value for _, value in own) for name, own in values.items()}
     first, last = ("Lowest", "highest") if known.better == "min" else ("Highest", "lowest")
     best, *_, worst = sorted(means, key=means.__getitem__, reverse=known.better != "min")
     average = " on average" if sum(map(len, values.values())) > len(values) else ""
@@ -112,11 +122,29 @@ def _ordered(values: Mapping[str, Sequence[float]], known: Metric, of: str) -> s
     near, far = (metric_in_words(known.name, means[name]) for name in (best, worst))
     if near == far:
         return f"The {label} of all is {near}{average}."
-    (low, high), (least, most) = ((min(values[name]), max(values[name])) for name in (best, worst))
-    overlap = " Their runs overlap." if average and low <= most and least <= high else ""
+    unclear = _unclear(values[best], values[worst], comb(len(means), 2)) if average else ""
     if len(means) == 2:
-        return f"{_upper(label)}{average}: {best} {near}, {worst} {far}.{overlap}"
-    return f"{first} {label}{average}: {best}, {near}; {last}: {worst}, {far}.{overlap}"
+        return f"{_upper(label)}{average}: {best} {near}, {worst} {far}.{unclear}"
+    return f"{first} {label}{average}: {best}, {near}; {last}: {worst}, {far}.{unclear}"
+
+
+def _unclear(ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, float]], pairs: int) -> str:
+    """Return that two groups do not differ clearly, as a sentence after another; empty if they do. Runs are compared
+    seed by seed where enough seeds are common, with Bonferroni's correction for the choice among `pairs` of groups.
+    """
+    common = {block for block, _ in ours} & {block for block, _ in theirs}
+    if len(common) >= FEWEST["mean"]:
+        by_seed = [
+            fmean(value for block, value in ours if block == seed)
+            - fmean(value for block, value in theirs if block == seed)
+            for seed in common
+        ]
+        found = mean_interval(by_seed, 1 - (1 - LEVEL) / pairs)
+        return "" if found.side(0.0) else " Seed by seed, the difference is not clear."
+    (low, high), (least, most) = (
+        (min(own), max(own)) for own in ([value for _, value in each] for each in (ours, theirs))
+    )
+    return " Their runs overlap." if low <= most and least <= high else ""
 
 
 def metric_in_words(name: str, value: float) -> str:

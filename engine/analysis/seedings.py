@@ -1,12 +1,21 @@
-"""Whether runs use the same seeding rule (engine/seeding.py): runs with different rules are not repetitions of each
-other. Torch-free.
+"""Which runs are paired by seed, and whether runs use the same seeding rule (engine/seeding.py): runs with different
+rules are not repetitions of each other. Torch-free.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from engine.store.records import RunRow
+from engine.store.sweeps.sweeps import SEED
 
 MOST_NAMED = 6
+
+
+def block_of(run: RunRow) -> tuple[int, Any]:
+    """Return the rule and seed of a run: runs of one experiment with the same ones share initialization and data
+    order, so they are compared with each other (a block).
+    """
+    return run.seeding, run.config.get(SEED)
 
 
 def mixture(runs: Iterable[RunRow]) -> str:

@@ -112,7 +112,7 @@ def splits(**times: float | None) -> Callable[[Mapping[str, Any]], Recorded | No
         ),
         (
             {"of_1": 20.0, "of_2": None, "of_4": None, "of_8": None},
-            'No answer yet to "Find the sweet spot of splits": 1 of 4 combinations has a complete run.',
+            "No answer yet: 2 of 8 runs have ended.",
         ),
     ],
 )
@@ -196,9 +196,37 @@ def test_runs_that_did_not_learn_say_nothing_of_staleness(home: Home) -> None:
 def test_every_ready_made_sweep_has_an_answer_and_none_before_its_runs(
     home: Home, key: tuple[str, str], ready: ReadySweep
 ) -> None:
-    assert answered(home, key, lambda config: None).startswith(f'No answer yet to "{ready.question}": 0 of ')
+    assert answered(home, key, lambda config: None).startswith("No answer yet: 0 of ")
     one = answered(home, key, lambda config: {"time_s": 10.0} if config["seed"] == 0 else None)
     assert "One run each: their spread is unknown." in one or one.startswith("No answer yet"), one
+    assert one.startswith(("So far (", "No answer yet: ")) and "Add " not in one
+
+
+def test_seeds_far_apart_do_not_hide_what_staleness_does_within_each(home: Home) -> None:
+    def recorded(config: Mapping[str, Any]) -> Recorded:
+        age, seed = config["trainers"] - 1, config["seed"]
+        accuracy = 96.0 - 4 * seed - 0.3 * age + 0.05 * (-1) ** (age + seed)
+        return {"time_s": 10.0, "ages": {age: 100}, "points": {"test/accuracy": accuracy}}
+
+    found = answered(home, STALE, recorded)
+    assert found.startswith("Does staleness hurt? Yes with plain (") and "6 runs, compared seed by seed)" in found
+    assert "Not measurably" not in found
+
+
+def test_no_runs_are_advised_while_some_are_queued(home: Home) -> None:
+    def recorded(config: Mapping[str, Any]) -> Recorded | None:
+        age = config["trainers"] - 1
+        if config["seed"] == 0 if config["rule"] == "plain" else config["trainers"] == 1:
+            return {
+                "time_s": 10.0,
+                "ages": {age: 100},
+                "points": {"test/accuracy": 96.0 - 0.5 * age + 0.1 * (age == 1)},
+            }
+        return None
+
+    found = answered(home, STALE, recorded)
+    assert found.startswith("So far (5 of 12 runs): Does staleness hurt? Yes with plain (test accuracy -0.5")
+    assert "unknown with staleness_scaled (At least 3 runs with a result are needed; got 2). Staleness" in found
 
 
 def test_other_sweeps_have_no_question(home: Home) -> None:

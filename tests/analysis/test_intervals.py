@@ -23,7 +23,14 @@ from engine.analysis.statistics.confidence import (
     student,
 )
 from engine.analysis.statistics.groups import grouped
-from engine.analysis.statistics.intervals import equivalence, holm, mean_interval, p_of_no_difference, slope
+from engine.analysis.statistics.intervals import (
+    equivalence,
+    holm,
+    mean_interval,
+    p_of_no_difference,
+    slope,
+    slope_within,
+)
 from engine.analysis.statistics.resample import Floats
 from engine.home import ROOT
 from engine.published.rules import LEVEL as STRICT
@@ -252,3 +259,40 @@ def test_medians_groups_and_the_recorded_pool_are_what_they_say() -> None:
     )
     assert (second.mean, second.low, second.high) == (9.0, 9.0, 9.0)
     assert grouped([]) == []
+
+
+BLOCKS = np.array([0, 0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 4])
+"""Of which the third and the last lack values."""
+PLACES = np.array([0.0, 1, 3, 0, 1, 3, 1, 3, 0, 1, 3, 0])
+
+
+def in_blocks(rng: np.random.Generator, steep: float, apart: float) -> list[float]:
+    """Return values along a line of that slope whose blocks lie `apart` (standard deviation) from each other."""
+    shifts = rng.normal(0, apart, 5)
+    return list(steep * PLACES + shifts[BLOCKS] + rng.normal(0, 0.3, len(PLACES)))
+
+
+def test_the_slope_within_blocks_is_that_of_a_regression_with_an_intercept_each() -> None:
+    values = in_blocks(np.random.default_rng(3), -0.5, 4.0)
+    design = np.column_stack([PLACES, *(block == BLOCKS for block in range(5))]).astype(float)
+    (steep, *_), (left,), *_ = np.linalg.lstsq(design, np.array(values))
+    error = np.sqrt(left / (len(values) - 6) * np.linalg.inv(design.T @ design)[0, 0])
+    half = stats.t.ppf(0.975, len(values) - 6) * error
+    found = slope_within(list(PLACES), values, list(BLOCKS))
+    assert (found.mean, found.low, found.high) == pytest.approx((steep, steep - half, steep + half))
+    plain = slope_within(list(PLACES), values, [0] * len(values))
+    assert found.high < 0 < plain.high, "what is apart between blocks hides the slope from a single line"
+    one = stats.linregress(PLACES, values)
+    assert plain.mean == pytest.approx(one.slope)
+    assert plain.high - plain.mean == pytest.approx(stats.t.ppf(0.975, len(values) - 2) * one.stderr)
+    with pytest.raises(ValueError, match="determine no slope"):
+        slope_within([1.0, 2.0, 1.0], [1.0, 2.0, 3.0], [0, 0, 1])
+
+
+@pytest.mark.parametrize("steep", [0.0, -0.5])
+@pytest.mark.parametrize("apart", [0.0, 4.0])
+def test_the_slope_within_incomplete_blocks_is_covered_as_promised(steep: float, apart: float) -> None:
+    rng = np.random.default_rng(11)
+    intervals = [slope_within(list(PLACES), in_blocks(rng, steep, apart), list(BLOCKS)) for _ in range(1_500)]
+    assert np.mean([found.low <= steep <= found.high for found in intervals]) == pytest.approx(0.95, abs=0.015)
+    assert np.mean([found.mean for found in intervals]) == pytest.approx(steep, abs=0.02)

@@ -13,7 +13,7 @@ from engine.analysis.hardware import crowded, unlike
 from engine.analysis.scaling import speedup
 from engine.analysis.scaling.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
 from engine.analysis.scaling.scaling_data import TimedRun, axis_of, differing, study
-from engine.analysis.scaling.speedup import ratio_of_means, sizes, why_no_fit
+from engine.analysis.scaling.speedup import ratio_of_means, ratio_of_rates, sizes, why_no_fit
 from engine.analysis.scaling.targets import to_target
 from engine.store import Surroundings
 from engine.store.records import RunRow
@@ -118,6 +118,16 @@ def test_intervals_pair_seeds_and_too_few_give_none() -> None:
         "the speed-up at 1 is 1, whatever the seed"
     )
     assert not ratio_of_means([3.0, 3.1, 2.9], [0.1, 2.0, 0.2]).is_known
+
+
+def test_a_seed_without_a_reference_does_not_unpair_the_others() -> None:
+    reference = {0: 10.0, 1: 20.0, 2: 40.0, 9: 1.0}
+    own = [(0, 20.0), (1, 41.0), (2, 79.0), (3, 5_000.0)]
+    found = ratio_of_rates(own, reference, "mean")
+    assert (found.count, found.method) == (3, "student") and 1.9 < found.low < 2 < found.high < 2.11
+    unpaired = ratio_of_means([rate for _, rate in own], [*reference.values()])
+    assert unpaired.low < 1 < unpaired.high
+    assert ratio_of_rates(own, {0: 10.0, 1: 20.0}, "mean").count == 4, "two common seeds have no interval"
 
 
 def test_the_interval_of_a_ratio_is_fieller_s() -> None:

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from engine.analysis.scaling.staleness import (
+    NoPrice,
     Price,
     Stale,
     cautions,
@@ -168,17 +169,68 @@ def test_a_price_that_is_not_there_is_claimed_in_five_of_a_hundred_cases() -> No
 
 
 def test_words_say_means_prices_and_too_few_runs() -> None:
-    assert "At least 3 runs with a result" in str(price([made(1, 2, 1.0, 98.0), made(2, 4, 3.0, None)]))
-    assert "nearly the same mean staleness (0.90 to 1.10 updates)" in str(
-        price([made(place, 2, 0.9 + place / 10, 98.0) for place in range(3)])
+    assert price([made(1, 2, 1.0, 98.0), made(2, 4, 3.0, None)]) == NoPrice(
+        "At least 3 runs with a result are needed; got 1.", "Add seeds or sizes."
     )
-    assert mean_in_words(4, 3.0, 2.94) == "With 4 trainers, mean staleness is 2.94 updates (expected: N - 1 = 3)."
-    assert mean_in_words(6, 2.0, 1.99) == "With 6 trainers, mean staleness is 1.99 updates (expected: N / 2 - 1 = 2)."
-    assert "N - 1 = 3): lower, because" in mean_in_words(4, 3.0, 1.5)
-    assert mean_in_words(1, 0.0, 0.0) == "With 1 trainer, mean staleness is 0.00 updates (expected: N - 1 = 0)."
+    assert price([made(place, 2, 0.9 + place / 10, 98.0) for place in range(3)]) == NoPrice(
+        "The mean staleness of runs differs by at most 0.20 updates.", "Add runs with other numbers of trainers."
+    )
+    paired = [replace(made(place, 2, float(place // 3), 98.0), block=place // 3) for place in range(6)]
+    assert "of runs of the same seed differs by at most 0.00 updates" in str(price(paired))
+    assert "At least 4 runs with a result are needed for 2 seeds; got 3." in str(price(paired[1:4]))
+    assert mean_in_words(4, 3.0, 2.94, []) == "With 4 trainers, mean staleness is 2.94 updates (expected: N - 1 = 3)."
+    assert (
+        mean_in_words(6, 2.0, 1.99, []) == "With 6 trainers, mean staleness is 1.99 updates (expected: N / 2 - 1 = 2)."
+    )
+    assert mean_in_words(1, 0.0, 0.0, []) == "With 1 trainer, mean staleness is 0.00 updates (expected: N - 1 = 0)."
     assert expected({"observers": 4}) is None
     assert expected({"trainers": 1}) == 0
     assert percentile({0: 99, 7: 1}, 99) == 0
+
+
+@pytest.mark.parametrize(
+    ("experiment", "config", "why"),
+    [
+        ("async_sgd", {"staleness_bound": None}, "trainers end earlier than others."),
+        (
+            "async_sgd",
+            {"staleness_bound": 4},
+            "trainers end earlier than others and the staleness bound makes trainers wait.",
+        ),
+        ("parameter_server", {"late": "next_batch"}, "trainers end earlier than others."),
+        ("parameter_server", {"late": "drop"}, "trainers end earlier than others and late gradients are dropped."),
+        (
+            "hogwild",
+            {},
+            "trainers end earlier than others and trainers hold weights only while they compute and write.",
+        ),
+    ],
+)
+def test_a_lower_mean_is_explained_by_what_the_runs_have(experiment: str, config: dict[str, object], why: str) -> None:
+    said = mean_in_words(4, 3.0, 1.5, [replace(run(1, 4, **config), experiment=experiment)])
+    assert said.endswith(f"(expected: N - 1 = 3): lower, because {why}")
+
+
+def test_a_price_is_that_within_seeds_where_they_repeat() -> None:
+    """An incomplete seed counts where it has two runs; no effect is made of seeds that lie apart."""
+    sizes_of = {0: (0.0, 1.0, 3.0), 1: (0.0, 1.0, 3.0), 2: (1.0, 3.0), 3: (3.0,)}
+    hurt = [
+        replace(made(0, 2, x, 98 - 5 * seed - 0.5 * x + 0.02 * (-1) ** int(x + seed)), block=seed)
+        for seed, of_seed in sizes_of.items()
+        for x in of_seed
+    ]
+    found, alone = price(hurt), price([replace(each, block=None) for each in hurt])
+    assert isinstance(found, Price) and isinstance(alone, Price)
+    assert (found.direction, alone.direction, found.change.mean) == (-1, 0, pytest.approx(-0.5, abs=0.05))
+    assert "9 runs, compared seed by seed)" in price_in_words(found, "test/accuracy", hurt)
+    random_numbers, claims = np.random.default_rng(5), 0
+    for _ in range(400):
+        nothing = price([replace(each, result=98 - 5 * each.block + random_numbers.normal()) for each in hurt])  # type: ignore[operator]
+        assert isinstance(nothing, Price)
+        claims += nothing.direction != 0
+    assert 0.03 < claims / 400 < 0.07
+    singles = price([replace(each, block=place) for place, each in enumerate(hurt)])
+    assert singles == alone, "runs of one seed each are not paired"
 
 
 def test_clocks_add_up_stand_still_and_go_on() -> None:

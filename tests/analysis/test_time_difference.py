@@ -91,7 +91,8 @@ def test_what_no_record_explains_is_said_so() -> None:
         for name, time_s in (("a", 10.0), ("b", 14.0))
     ]
     assert why_faster(groups) == (
-        "No clear difference: on average, a took 10 s (fastest) and b 14 s (slowest), but their runs overlap."
+        "No clear difference: on average, a took 10 s (fastest) and b 14 s (slowest), but the range of their ratio "
+        "includes 1."
     )
     paired = [replace(each, seeds=(0, 1)) for each in groups]
     assert why_faster(paired).startswith("Fastest: a (10 s)"), "each seed of a is faster, as the speed-up by seed says"
@@ -135,7 +136,7 @@ def at_goal(**times: tuple[float, float]) -> Goal:
     """Return a goal that names reached with so many updates in so many seconds."""
     names = [name.replace("_", " ") for name in times]
     when = dict(enumerate(times.values()))
-    return to_goal("test/accuracy", 90.0, "update", {name: [place] for place, name in enumerate(names)}, when)
+    return to_goal("test/accuracy", 90.0, "update", {name: {place: 0} for place, name in enumerate(names)}, when)
 
 
 def test_one_that_does_most_work_per_second_and_is_first_at_the_target_is_named_once() -> None:
@@ -163,7 +164,7 @@ def test_another_one_first_at_the_target_is_named_with_what_the_fastest_needed_m
 
 def test_only_configurations_of_which_all_runs_reached_the_target_are_named_first() -> None:
     found = [took("trainers 4", 4.0, ranks=4), took("trainers 1", 8.0, ranks=1)]
-    groups = {"trainers 4": [1], "trainers 1": [2, 3]}
+    groups = {"trainers 4": {1: 0}, "trainers 1": {2: 0, 3: 1}}
     some = to_goal("test/accuracy", 90.0, "update", groups, {1: (100, 3.0), 2: (100, 2.0)})
     assert why_faster(found, some) == why_faster(found)
     alike = [took("trainers 4", 8.1, ranks=4), took("trainers 1", 8.0, ranks=1)]
@@ -171,3 +172,13 @@ def test_only_configurations_of_which_all_runs_reached_the_target_are_named_firs
     assert said.startswith(
         "All did about as much per second: 123 to 125 samples. First at test accuracy 90 %: trainers 1"
     )
+
+
+def test_times_to_a_target_compare_seed_by_seed() -> None:
+    seeds = {"trainers 1": {1: 0, 2: 1, 3: 2}, "trainers 4": {4: 0, 5: 1, 6: 2, 7: 3}}
+    slow = {1: (10, 20.0), 2: (10, 40.0), 3: (10, 60.0)}
+    fast = {4: (10, 10.0), 5: (10, 21.0), 6: (10, 29.0), 7: (10, 90.0)}
+    clear = to_goal("test/accuracy", 90.0, "update", seeds, slow | fast)
+    assert clear.before("trainers 1").startswith(" First at"), "ranges overlap, and each common seed was faster"
+    seeds["trainers 4"] = {4: 7, 5: 8, 6: 9}
+    assert "no clear difference" in to_goal("test/accuracy", 90.0, "update", seeds, slow | fast).before("trainers 1")

@@ -352,7 +352,7 @@ def test_a_sweep_tells_means_beside_n_less_1_and_the_price(home: Home) -> None:
     assert (
         "Test accuracy is 0.5" in shown
         and "points lower per update of staleness (95 % interval 0.4" in shown
-        and "9 runs)" in shown
+        and "9 runs, compared seed by seed)" in shown
         and shown.count(LIMIT) == 1
         and "An association: the runs also differ in the number of trainers (1 to 4)" in shown
     )

@@ -10,7 +10,7 @@ from engine.analysis.chance_level import not_learned
 from engine.analysis.run_values import lower_title
 from engine.analysis.scaling.scaling_data import by_values, count_in_words, study
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, sizes, why_no_fit
-from engine.analysis.scaling.staleness import HISTOGRAM, price, stale_runs
+from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, price, stale_runs
 from engine.analysis.scaling.targets import time_text
 from engine.analysis.scaling.time_difference import (
     COMMUNICATED,
@@ -31,6 +31,7 @@ from engine.metrics import metric, unit_of_difference
 from engine.registry import known_experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow, is_complete
+from engine.sweep.repeats import missing
 
 BUBBLES = "perf/bubble_share"
 NEAR = 0.05
@@ -49,8 +50,9 @@ def question(sweep: Sweep) -> ReadySweep | None:
 
 
 def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
-    """Return the answer as a sentence, or that there is none and why; empty for a sweep without a question. Disturbed
-    runs count only `with_disturbed`, or where the answer does not depend on time.
+    """Return the answer as a sentence, or that there is none and why; empty for a sweep without a question. While runs
+    are queued or running, the answer is a preliminary one. Disturbed runs count only `with_disturbed`, or where the
+    answer does not depend on time.
     """
     ready = question(sweep)
     if ready is None:
@@ -58,7 +60,7 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     every = measured(sweep, runs)
     counted = [run for run in every if is_complete(run) and (with_disturbed or not run.disturbed or not ready.is_timed)]
     wanted, groups = (by_values(sweep.fields, some) for some in (every, counted))
-    missing = [name for name in wanted if name not in groups]
+    lacking, goes_on = [name for name in wanted if name not in groups], sweep.active or bool(missing(sweep, runs))
     undisturbed = " undisturbed" if ready.is_timed and any(run.disturbed for run in every) else ""
     try:
         if len(groups) < 2:
@@ -66,9 +68,13 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
             raise NoAnswer(f"{len(groups)} of {len(wanted)} combinations {has} a complete{undisturbed} run")
         said = _ANSWERS[ready.answer](ready, sweep, counted, reader)
     except NoAnswer as why:
-        return f'No answer{" yet" if sweep.active else ""} to "{ready.question}": {why}.'
-    if missing:
-        said += f" Without a complete{undisturbed} run{' yet' if sweep.active else ''}: {', '.join(missing)}."
+        if goes_on:
+            return f"No answer yet: {sweep.ended} of {sweep.total} runs have ended."
+        return f'No answer to "{ready.question}": {why}.'
+    if goes_on:
+        said = f"So far ({sweep.ended} of {sweep.total} runs): {said}"
+    if lacking:
+        said += f" Without a complete{undisturbed} run{' yet' if goes_on else ''}: {', '.join(lacking)}."
     if max(map(len, groups.values())) == 1:
         said += " One run each: their spread is unknown."
     return said
@@ -177,15 +183,16 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
     for line in dict.fromkeys(each.line for each in stale):
         found = price([each for each in stale if each.line == line])
         name = f" with {', '.join(map(value_in_words, line))}" if line else ""
-        if isinstance(found, str):
-            parts.append(f"unknown{name} ({found.removesuffix('.')})")
+        if isinstance(found, NoPrice):
+            why = found.why if sweep.active else " ".join(found)
+            parts.append(f"unknown{name} ({why.removesuffix('.')})")
             continue
         change, harm = found.change, found.direction == (-1 if result.better == "max" else 1)
         mean, low, high = (_rounded(each, change.high - change.low) for each in (change.mean, change.low, change.high))
         interval = f"{mean}{unit} per update of staleness, 95 % interval {low} to {high}"
         hurts |= harm
         effect = "yes" if harm else "no, it helps" if found.direction else "not measurably"
-        parts.append(f"{effect}{name} ({result.label.lower()} {interval}, {change.count} runs)")
+        parts.append(f"{effect}{name} ({result.label.lower()} {interval}, {found.basis})")
     if all(each.startswith("unknown") for each in parts):
         raise NoAnswer("; ".join(part.removeprefix("unknown").strip() for part in parts))
     also = " Staleness grows with the trainers, so this is an association." if hurts else ""

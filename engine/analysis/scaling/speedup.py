@@ -28,9 +28,7 @@ class SpeedupPoint:
     per_second: Interval
     """Throughput in units of work per second."""
     speed_up: Interval | None
-    """Throughput relative to the reference point: seed by seed if it has each seed, else a ratio of means or medians;
-    None without a reference point.
-    """
+    """Throughput relative to the reference point (ratio_of_rates); None without one."""
     efficiency: Interval | None
     """Speed-up divided by the number of concurrent workers (0 to 1)."""
     crowded: str
@@ -186,11 +184,12 @@ def _size(
 
 
 def ratio_of_rates(own: Sequence[tuple[int, float]], reference: Mapping[int, float], statistic: Statistic) -> Interval:
-    """Return the ratio of rates by seed to those of a reference: seed by seed if it has each seed, else of means or
-    medians.
+    """Return the ratio of rates (or times) by seed to those of a reference: seed by seed over their common seeds, if
+    these are all of `own` or enough for an interval; else of means or medians.
     """
-    if all(seed in reference for seed, _ in own):
-        return mean_interval([rate / reference[seed] for seed, rate in own], statistic=statistic)
+    ratios = [rate / reference[seed] for seed, rate in own if seed in reference]
+    if len(ratios) >= min(len(own), FEWEST[statistic]):
+        return mean_interval(ratios, statistic=statistic)
     above, below = [rate for _, rate in own], [*reference.values()]
     if statistic == "mean":
         return ratio_of_means(above, below)

@@ -8,20 +8,19 @@ update. This holds for any speeds, while all trainers are active: a trainer that
 bound, and dropped gradients, reduce it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
-from typing import Any, Literal
+from math import inf
+from typing import Any, Literal, NamedTuple
 
 from engine.analysis.run_values import lower_title
 from engine.analysis.scaling.scaling_data import differing
-from engine.analysis.seedings import mixture
-from engine.analysis.statistics.confidence import student
+from engine.analysis.seedings import block_of, mixture
 from engine.analysis.statistics.counts import Counts, mean, percentile, together
-from engine.analysis.statistics.intervals import Interval, mean_interval, slope
+from engine.analysis.statistics.intervals import Interval, mean_interval, slope_within
 from engine.metrics import metric, unit_of_difference
-from engine.registry import experiment_title
-from engine.store.records import RunRow
+from engine.registry import experiment_title, known_experiment
+from engine.store.records import Run, RunRow
 
 HISTOGRAM = "staleness"
 SIZES = ("trainers", "batch_update_size")
@@ -46,6 +45,8 @@ class Stale:
     """Number of gradients by staleness, over all trainers."""
     result: float | None
     """Its last value of a metric, None if it has none."""
+    block: Hashable = None
+    """What it shares with the runs that it is compared with: its seed."""
 
     @property
     def mean(self) -> float:
@@ -71,13 +72,15 @@ class StalenessPoint:
 
 @dataclass(frozen=True)
 class Price:
-    """Least-squares line of results by mean staleness: its change per update of staleness, with Student's 95 %
-    interval.
+    """Least-squares line of results by mean staleness, parallel for all seeds: its change per update of staleness, with
+    Student's 95 % interval.
     """
 
     change: Interval
     at_none: float
-    """The line's value at zero staleness."""
+    """The value at zero staleness of the line through the mean of all runs."""
+    seeds: int = 1
+    """Number of seeds with a line of their own; 1 if no seed has several runs."""
 
     @property
     def direction(self) -> Literal[-1, 0, 1]:
@@ -87,6 +90,18 @@ class Price:
     def at(self, staleness: float) -> float:
         """Return the line's value."""
         return self.at_none + self.change.mean * staleness
+
+    @property
+    def basis(self) -> str:
+        """The runs that it is computed from, in words."""
+        return f"{self.change.count} runs{', compared seed by seed' if self.seeds > 1 else ''}"
+
+
+class NoPrice(NamedTuple):
+    """Why the change of a result can't be estimated, and what cures it; a sentence each."""
+
+    why: str
+    cure: str
 
 
 def expected(config: Mapping[str, Any]) -> float | None:
@@ -109,6 +124,7 @@ def stale_runs(
             wanted,
             together(counts[run.id].values()),
             run.last.get(result),
+            block_of(run),
         )
         for run in runs
         if run.id in counts and (wanted := expected(run.config)) is not None
@@ -135,33 +151,52 @@ def _size(runs: Sequence[Stale], bounds: tuple[float, float]) -> StalenessPoint:
     )
 
 
-def price(runs: Sequence[Stale]) -> Price | str:
-    """Return the change of a result per update of mean staleness, or why it can't be estimated, with a remedy."""
-    pairs = [(run.mean, run.result) for run in runs if run.result is not None]
-    if len(pairs) < 3:
-        return f"At least 3 runs with a result are needed; got {len(pairs)}. Add seeds or sizes."
-    xs, ys = [x for x, _ in pairs], [y for _, y in pairs]
-    if max(xs) - min(xs) < LEAST_RANGE:
-        return (
-            f"All runs have nearly the same mean staleness ({min(xs):.2f} to {max(xs):.2f} updates). Add runs with "
-            "other numbers of trainers, or other bounds."
+def price(runs: Sequence[Stale]) -> Price | NoPrice:
+    """Return the change of a result per update of mean staleness. Runs are compared with those of the same seed; if no
+    seed has two, with all.
+    """
+    known = [(run.mean, run.result, run.block) for run in runs if run.result is not None]
+    several = len({block for *_, block in known}) < len(known)
+    blocks = [block if several else None for *_, block in known]
+    seeds = max(1, len(set(blocks)))
+    of_seeds = f" for {seeds} seeds" if seeds > 1 else ""
+    if len(known) < seeds + 2:
+        return NoPrice(
+            f"At least {seeds + 2} runs with a result are needed{of_seeds}; got {len(known)}.", "Add seeds or sizes."
         )
-    steep, middle = slope(xs, ys), sum(xs) / len(xs)
-    at_none = sum(ys) / len(ys) - steep * middle
-    off = sum((y - at_none - steep * x) ** 2 for x, y in pairs)
-    half = student(0.95, len(pairs) - 2) * sqrt(off / (len(pairs) - 2) / sum((x - middle) ** 2 for x in xs))
-    return Price(Interval(steep, steep - half, steep + half, len(pairs)), at_none)
+    xs, ys = [x for x, *_ in known], [y for _, y, _ in known]
+    of_blocks = [[x for x, each in zip(xs, blocks, strict=True) if each == block] for block in set(blocks)]
+    furthest = max(max(own) - min(own) for own in of_blocks)
+    if furthest < LEAST_RANGE:
+        same = " of the same seed" if seeds > 1 else ""
+        return NoPrice(
+            f"The mean staleness of runs{same} differs by at most {furthest:.2f} updates.",
+            f"Add runs with other numbers of trainers{' for each seed' if seeds > 1 else ''}.",
+        )
+    change = slope_within(xs, ys, blocks)
+    return Price(change, (sum(ys) - change.mean * sum(xs)) / len(known), seeds)
 
 
-def mean_in_words(trainers: int, wanted: float, found: float) -> str:
-    """Return the mean age of gradients and the expected one, as a sentence."""
+def mean_in_words(trainers: int, wanted: float, found: float, runs: Iterable[Run | RunRow]) -> str:
+    """Return the mean age of gradients in some runs and the expected one, as a sentence."""
     who = f"{trainers} {'trainer' if trainers == 1 else 'trainers'}"
     batch = round(trainers / (wanted + 1))
     accounts = f"N - 1 = {trainers - 1}" if batch == 1 else f"N / {batch} - 1 = {wanted:.3g}"
     said = f"With {who}, mean staleness is {found:.2f} updates (expected: {accounts})"
-    if found < wanted - NEAR * max(1.0, wanted):
-        return f"{said}: lower, because of trainers that end earlier, test, or wait for a bound, and dropped gradients."
-    return f"{said}."
+    if found >= wanted - NEAR * max(1.0, wanted):
+        return f"{said}."
+    return f"{said}: lower, because {' and '.join(dict.fromkeys(why for run in runs for why in _less(run)))}."
+
+
+def _less(run: Run | RunRow) -> Iterable[str]:
+    """Yield what lowers the mean in a run, as its experiment and its settings say."""
+    yield "trainers end earlier than others"
+    if (known := known_experiment(run.experiment)) and not known.server_roles:
+        yield "trainers hold weights only while they compute and write"
+    if run.config.get("staleness_bound") is not None:
+        yield "the staleness bound makes trainers wait"
+    if run.config.get("late") == "drop":
+        yield "late gradients are dropped"
 
 
 def price_in_words(found: Price, name: str, runs: Sequence[Stale]) -> str:
@@ -170,15 +205,14 @@ def price_in_words(found: Price, name: str, runs: Sequence[Stale]) -> str:
     """
     known, change = metric(name), found.change
     unit = unit_of_difference(name)
-    count = f"{change.count} runs"
     if not found.direction:
         both = f"{change.mean:+.2g}{unit} per update, 95 % interval {change.low:+.2g} to {change.high:+.2g}"
-        return f"No significant association of {known.label.lower()} with staleness in {count}: {both}."
+        return f"No significant association of {known.label.lower()} with staleness in {found.basis}: {both}."
     low, high = sorted((abs(change.low), abs(change.high)))
     way = "higher" if found.direction > 0 else "lower"
     said = (
         f"{known.label} is {abs(change.mean):.2g}{unit} {way} per update of staleness (95 % interval {low:.2g} to "
-        f"{high:.2g}, {count})."
+        f"{high:.2g}, {found.basis})."
     )
     others = _confounders(runs)
     return f"{said} An association: the runs also differ in {others}, which may explain it." if others else said
@@ -197,8 +231,10 @@ def _confounders(runs: Sequence[Stale]) -> str:
     )
 
 
-def cautions(runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str]) -> list[str]:
-    """Return cautions about the runs, a sentence each."""
+def cautions(
+    runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str], *, goes_on: bool = False
+) -> list[str]:
+    """Return cautions about the runs, a sentence each; `goes_on` if more of their sweep are queued or running."""
     said, there = [], [run for run in runs if run.id in {each.run_id for each in stale}]
     if left_out := [run.id for run in runs if run not in there]:
         some = ", ".join(map(str, left_out[:6])) + (f" and {len(left_out) - 6} more" if len(left_out) > 6 else "")
@@ -220,7 +256,7 @@ def cautions(runs: Sequence[RunRow], stale: Sequence[Stale], lines: Sequence[str
             "Select runs with equal settings, or group by that setting."
         )
     if stale and all(size.runs == 1 for size in sizes(stale)):
-        said.append("Variation between seeds is unknown: every size is one run. Add seeds.")
-    if len({(each.line, each.expected) for each in stale}) == 1:
+        said.append(f"Variation between seeds is unknown: every size is one run.{'' if goes_on else ' Add seeds.'}")
+    if len({(each.line, each.expected) for each in stale}) == 1 and not goes_on:
         said.append("Nothing to compare: all runs have the same size.")
     return said

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.analysis.scaling.scaling_data import TimedRun
+from engine.analysis.scaling.speedup import is_unclear, ratio_of_rates
 from engine.analysis.statistics.confidence import Statistic
 from engine.analysis.statistics.intervals import Interval, mean_interval
 from engine.analysis.tuning import Better, easier
@@ -27,6 +28,15 @@ class TargetReached:
     update_s: Interval | None = None
     """Seconds per update."""
     time_s: Interval | None = None
+    times: tuple[tuple[int, float], ...] = ()
+    """Seed and time (s) of each run that reached it."""
+    statistic: Statistic = "mean"
+
+    def is_like(self, other: "TargetReached") -> bool:
+        """Return whether its times show no clear difference from another's, seed by seed as those of a speed-up."""
+        if min(time_s for _, time_s in other.times) <= 0:
+            return False
+        return is_unclear(ratio_of_rates(self.times, dict(other.times), self.statistic))
 
 
 @dataclass(frozen=True)
@@ -70,7 +80,7 @@ class Goal:
         if first == name or not own or not other:
             return ""
         lead, time = f" First at {self.words}: {first} ({time_text(own.mean)})", time_text(other.mean)
-        if _is_unclear(own, other):
+        if self.reached[name].is_like(self.reached[first]):
             both = f"{first} ({time_text(own.mean)}) and {name} ({time})"
             return f" Time to {self.words}: no clear difference between {both}."
         updates = [interval.mean for each in (first, name) if (interval := self.reached[each].updates)]
@@ -82,12 +92,6 @@ class Goal:
             f"{lead}, before {name} ({time}), which needed {more:.2g} times as many {self.unit}s, each taking "
             f"{longer / more:.2g} times as long."
         )
-
-
-def _is_unclear(one: Interval, other: Interval) -> bool:
-    """Return whether two times are alike, or their intervals (ranges) over several runs overlap."""
-    fast, slow = sorted((one, other), key=lambda each: each.mean)
-    return slow.mean <= (1 + ALIKE) * fast.mean or (min(fast.count, slow.count) > 1 and slow.low <= fast.high)
 
 
 def choices(runs: Sequence[RunRow]) -> list[str]:
@@ -120,45 +124,42 @@ def to_target(
     """Return each line and count with the runs that reached the target; `reached` has updates (or steps) and time (s)
     by run id.
     """
-    groups: dict[tuple[tuple[object, ...], int], list[int]] = {}
+    groups: dict[tuple[tuple[object, ...], int], dict[int, int]] = {}
     for timing in sorted(timings, key=lambda timing: timing.count):
-        groups.setdefault((timing.line, timing.count), []).append(timing.run_id)
-    return [
-        _of(line, count, ids, [reached[run_id] for run_id in ids if run_id in reached], statistic)
-        for (line, count), ids in groups.items()
-    ]
+        groups.setdefault((timing.line, timing.count), {})[timing.run_id] = timing.seed
+    return [_of(line, count, seeds, reached, statistic) for (line, count), seeds in groups.items()]
 
 
 def _of(
     line: tuple[object, ...],
     count: int,
-    ids: Sequence[int],
-    found: Sequence[tuple[float, float]],
+    seeds: Mapping[int, int],
+    reached: Mapping[int, tuple[float, float]],
     statistic: Statistic,
 ) -> TargetReached:
+    """Return how runs, whose seeds are given by id, reached a target."""
+    found = [reached[run_id] for run_id in seeds if run_id in reached]
     if not found:
-        return TargetReached(line, count, len(ids), 0)
+        return TargetReached(line, count, len(seeds), 0)
     seconds = [time_s / updates for updates, time_s in found if updates]
     updates, each_s, times = (
         mean_interval(values, statistic=statistic).within(0.0) if values else None
         for values in ([made for made, _ in found], seconds, [time_s for _, time_s in found])
     )
-    return TargetReached(line, count, len(ids), len(found), updates, each_s, times)
+    by_seed = tuple((seed, reached[run_id][1]) for run_id, seed in seeds.items() if run_id in reached)
+    return TargetReached(line, count, len(seeds), len(found), updates, each_s, times, by_seed, statistic)
 
 
 def to_goal(
     name: str,
     target: float,
     unit: str,
-    groups: Mapping[str, Sequence[int]],
+    groups: Mapping[str, Mapping[int, int]],
     reached: Mapping[int, tuple[float, float]],
     statistic: Statistic = "mean",
 ) -> Goal:
-    """Return how groups of runs, by id, reached a target."""
-    found = {
-        title: _of((), 0, ids, [reached[run_id] for run_id in ids if run_id in reached], statistic)
-        for title, ids in groups.items()
-    }
+    """Return how groups of runs, whose seeds are given by id, reached a target."""
+    found = {title: _of((), 0, seeds, reached, statistic) for title, seeds in groups.items()}
     return Goal(words_of_target(name, target), unit, found)
 
 
@@ -188,7 +189,7 @@ def split_in_words(reached: Sequence[TargetReached], plural: str, unit: str) -> 
     more = f"{updates} the {unit}s, {seconds} the time per {unit}"
     short = [f"{each.count} ({each.reached} of {each.runs})" for each in (first, last) if each.reached < each.runs]
     missing = f" Only runs that reached it count: {', '.join(short)}." if short else ""
-    if first.time_s and last.time_s and _is_unclear(first.time_s, last.time_s):
+    if last.is_like(first):
         lead = f"No clear difference in the time to target between {first.count} and {last.count} {plural} ({time})"
     else:
         lead = f"{last.count} {plural} take {time} the time to target of {first.count}"

@@ -175,18 +175,18 @@ def _compared(found: Sequence[TimeSpent], cost: Callable[[TimeSpent], float], un
             if unit
             else f"All took about as long: {_span(time_text(fast.time_s), time_text(slow.time_s))}."
         )
-    if is_unclear(ratio(fast, slow, unit)):
+    if is_unclear(times := ratio(fast, slow, unit)):
         by_rate = unit and is_work_unequal(found)
         most, least = (
             (f"did {_rate(fast)} {unit} per second", _rate(slow))
             if by_rate
             else (f"took {time_text(fast.time_s)}", time_text(slow.time_s))
         )
-        why = "their runs overlap" if _overlap(fast, slow, unit) else "the interval of their ratio includes 1"
         average = "on average" if fast.statistic == "mean" else "by median"
         return (
             f"No clear difference{' per second' if by_rate else ''}: {average}, "
-            f"{fast.name} {most} (fastest) and {slow.name} {least} (slowest), but {why}.{first}"
+            f"{fast.name} {most} (fastest) and {slow.name} {least} (slowest), but the "
+            f"{'interval' if times.is_known else 'range'} of their ratio includes 1.{first}"
         )
     also = goal.also(fast.name) if goal else ""
     said = (
@@ -212,14 +212,6 @@ def ratio(fast: TimeSpent, slow: TimeSpent, unit: str) -> Interval:
         )
     )
     return ratio_of_rates(own, dict(other), fast.statistic)
-
-
-def _overlap(fast: TimeSpent, slow: TimeSpent, unit: str) -> bool:
-    own, other = (
-        [time_s / (work if unit else 1.0) for time_s, work in zip(each.times_s, each.work, strict=True)]
-        for each in (fast, slow)
-    )
-    return min(other) <= max(own)
 
 
 def _reason(fast: TimeSpent, slow: TimeSpent, cost: Callable[[TimeSpent], float], unit: str) -> str:

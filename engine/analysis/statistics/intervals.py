@@ -2,14 +2,14 @@
 and pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Literal
 
 import numpy as np
 
-from engine.analysis.statistics.confidence import EQUAL, FEWEST, LEVEL, Method, Statistic, central, ends
+from engine.analysis.statistics.confidence import EQUAL, FEWEST, LEVEL, Method, Statistic, central, ends, student
 
 Equivalence = Literal["within", "outside", "undecided"]
 
@@ -99,3 +99,24 @@ def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
     middle = sum(xs) / len(xs)
     spread = sum((x - middle) ** 2 for x in xs)
     return sum((x - middle) * y for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
+
+
+def slope_within(xs: Sequence[float], ys: Sequence[float], blocks: Sequence[Hashable]) -> Interval:
+    """Return the slope of parallel least-squares lines, one per block, with Student's interval: both variables count as
+    differences from their block's mean (fixed effects), so what shifts a whole block does not count.
+
+    Raises ValueError without a degree of freedom (values less blocks less 1), or if all xs of each block are equal.
+    """
+    places = [[place for place, each in enumerate(blocks) if each == block] for block in dict.fromkeys(blocks)]
+    from_mean = [
+        (xs[place] - sum(xs[each] for each in own) / len(own), ys[place] - sum(ys[each] for each in own) / len(own))
+        for own in places
+        for place in own
+    ]
+    freedom, spread = len(xs) - len(places) - 1, sum(x * x for x, _ in from_mean)
+    if freedom < 1 or not spread:
+        raise ValueError(f"{len(xs)} values in {len(places)} blocks determine no slope")
+    steep = sum(x * y for x, y in from_mean) / spread
+    error = sqrt(sum((y - steep * x) ** 2 for x, y in from_mean) / freedom / spread)
+    half = student(LEVEL, freedom) * error
+    return Interval(steep, steep - half, steep + half, len(xs))

@@ -564,6 +564,17 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
         "Last test accuracy on average: b 98.33 %, a 97.23 %."
     )
     assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith("a 97.86 %. Their runs overlap.")
+    seeded = {
+        name: [
+            result(first, 90.0 + seed + more + off * (-1) ** seed, config=first.config | {"seed": seed})
+            for seed in range(4)
+        ]
+        for name, more, off in (("a", 0.0, 0.0), ("b", 0.5, 0.1), ("c", 0.5, 0.6))
+    }
+    assert reached_most({name: seeded[name] for name in "ab"}).endswith("a 91.50 %."), "each seed is better by 0.4"
+    assert reached_most({name: seeded[name] for name in "ac"}).endswith(" Seed by seed, the difference is not clear.")
+    apart = [replace(run, config=run.config | {"seed": run.config["seed"] + 9}) for run in seeded["b"]]
+    assert reached_most({"a": seeded["a"], "b": apart}).endswith("a 91.50 %. Their runs overlap.")
     assert reached_most({"run 1": [low], "run 3": [low]}) == "The last test accuracy of all is 97.22 %."
     other = result(first, 50.0, config=first.config | {"dataset": "other"})
     for not_alike in (other, replace(first, last={}), result(first, 1.0, experiment="batched_reinforce")):
