@@ -43,7 +43,7 @@ def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, as
 
 
 def takes(found: Estimate | None) -> str:
-    """Return the duration of similar runs, start-up and execution, in words, with its source."""
+    """Return the total time of similar runs in words, with its source."""
     if found is None:
         return "No estimate yet (first run of this kind)"
     runs = "run" if found.runs == 1 else "runs"
@@ -55,7 +55,7 @@ def takes(found: Estimate | None) -> str:
         return f"{duration(found.median)}, its time limit (about {duration(found.whole_s)} without it), {source}"
     range_of = f" ({duration(found.shortest)} to {duration(found.longest)})" if found.runs > 1 else ""
     executed = f" (execution {duration(found.execution_s)})" if found.execution_s is not None else ""
-    return f"about {duration(found.median)}{range_of} with start-up{executed}, {source}"
+    return f"about {duration(found.median)}{range_of} in total{executed}, {source}"
 
 
 def waits(reader: Reader) -> dict[int, Wait]:

@@ -53,6 +53,8 @@ TERMS = {
     "straggler": "A process that is slower than the others. Synchronous methods wait for it at every update.",
     "sweep": "A set of runs over several values of one or two settings, usually with several seeds each.",
     "throughput": "The work of all ranks (samples trained on, or environment steps) divided by the execution time.",
+    "total time": "The time for which a run holds its cores: start-up time, execution time and shutdown. Estimates "
+    "before a launch state it.",
     "trainer": "A process that computes gradients on its mini-batches.",
     "tuning run": "A run of a duel that only finds a good learning rate. Its result does not count.",
     "uncontrolled difference": "A difference between the sides of a duel that its budget cannot equalize.",

@@ -339,7 +339,7 @@ def test_the_form_says_what_a_sweep_takes_and_how_much_of_that_is_known(home: Ho
         sweeps.drive(home, run)
     held_for(home, 3600)
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2").run()
-    assert "Estimated from similar runs on this machine, start-up and execution." in words(test)
+    assert "Estimated from the total times of similar runs on this machine." in words(test)
     assert re.search(r"<small>Estimated usage</small><span>[24] core-hours</span>", html(test))
     assert re.search(r"<small>Estimated finish</small><span>at about .*\(in [12] h\)</span>", html(test))
     test.text_input(key="sweep.values.pipeline.splits").set_value("1, 2, 4").run()

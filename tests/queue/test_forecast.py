@@ -102,15 +102,20 @@ SCALED = [
         ((100.0, 1),),
         {"epochs": 1},
         Demand(1, 0, 1, 1),
-        "about 1 min 40 s with start-up (execution 1 min 40 s), from 1 ",
+        "about 1 min 40 s in total (execution 1 min 40 s), from 1 ",
     ),
     (
         ((100.0, 1),),
         {"epochs": 3},
         Demand(1, 0, 1, 1),
-        "about 5 min with start-up (execution 5 min), scaled by ",
+        "about 5 min in total (execution 5 min), scaled by ",
     ),
-    (((100.0, 1), (300.0, 6)), {"epochs": 4}, Demand(1, 0, 1, 1), "about 3 min 20 s (3 min 20 s to 6 min 40 s) with "),
+    (
+        ((100.0, 1), (300.0, 6)),
+        {"epochs": 4},
+        Demand(1, 0, 1, 1),
+        "about 3 min 20 s (3 min 20 s to 6 min 40 s) in total",
+    ),
     (((100.0, 1),), {"epochs": 3, "trainers": 2}, Demand(1, 0, 1, 1), ""),
     (((100.0, 1),), {"epochs": 3}, Demand(2, 0, 2, 1), ""),
 ]
@@ -249,7 +254,7 @@ def test_an_estimate_before_a_launch_ends_at_the_limit_asked_for_or_of_the_quota
             ).takes
         )
 
-    assert found() == "about 1 min 40 s with start-up (execution 1 min 40 s), from 1 similar run"
+    assert found() == "about 1 min 40 s in total (execution 1 min 40 s), from 1 similar run"
     assert found(150.0) == found()
     assert found(50.0) == "50 s, its time limit (about 1 min 40 s without it), from 1 similar run"
     cells = [({"epochs": 1, "seed": seed}, asked[2]) for seed in range(2)]
