@@ -1,7 +1,10 @@
 """`python -m engine.worker`: the process that executes one run. Small, because spawned ranks import it again."""
 
 if __name__ == "__main__":
+    import atexit
     import gc
+    import os
+    import sys
 
     from engine.runtime.rank import fork_server
     from engine.umask import set_private
@@ -14,3 +17,6 @@ if __name__ == "__main__":
 
     gc.enable()
     main()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(0)  # Python would first destroy every object: seconds with torch, for which a cancelled run would wait
