@@ -111,6 +111,13 @@ def test_run_starts_a_runner_and_another_when_that_is_killed_and_ends_with_one_j
     assert found["metrics"]["test/accuracy"] > 50
     assert found["metrics"]["perf/execution_time_s"] == pytest.approx(found["execution_time_s"], rel=0.01)
     assert found["config"]["epochs"] == 3
+    written = (home.run_folder(1) / "logs" / "worker.log").read_text()
+    assert re.search(
+        r"INFO hogwild, seed \d+, ranks: trainer1 on cpu, trainer2 on cpu\.\n"
+        r".* INFO finished after [\d.]+ s, execution [\d.]+ s: Completed successfully\n"
+        r".* INFO Result: test accuracy [\d.]+ %",
+        written,
+    ), written
     shown = json.loads(parallab("show", "1", "--json").stdout)
     assert [rank["state"] for rank in shown["ranks"]] == ["done", "done"]
     assert shown["environment"]["packages"]["torch"]

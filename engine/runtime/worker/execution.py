@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -96,6 +97,8 @@ class Execution:
             end_when_hung=self.end_when_hung,
             run_uid=self.run_uid,
         )
+        places = [f"{role} on {device}" for role, device in zip(config.roles, self.ranks.devices, strict=True)]
+        log.info("%s, seed %s, ranks: %s.", self.experiment, config.seed, ", ".join(places))
         noted = self._note_data(config)
         with self.further_nodes() if self.further_nodes else nullcontext(ONE_NODE) as found:
             self.ranks.nodes, self.ranks.meeting_point, self.ranks.interface = found
@@ -104,7 +107,15 @@ class Execution:
             self._note_data(config)
 
     def outcome(self, stopped: Callable[[], tuple[Status, str, str]]) -> tuple[Status, str, str]:
-        """Run the method and return status, cause and error details; `stopped` returns those of a requested stop."""
+        """Run the method, log it, and return status, cause and error details; `stopped` returns those of a requested
+        stop.
+        """
+        status, cause, error = self._outcome(stopped)
+        executed = "" if self.execution_time_s is None else f", execution {self.execution_time_s:.1f} s"
+        log.info("%s after %.1f s%s: %s", status, time.monotonic() - self.began, executed, cause)
+        return status, cause, error
+
+    def _outcome(self, stopped: Callable[[], tuple[Status, str, str]]) -> tuple[Status, str, str]:
         try:
             self.run()
         except StopRequested:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from engine import __version__
+from engine.analysis.result import ranked
 from engine.data.sets.registry import preload
 from engine.errors import StoreGone
 from engine.home import Home
@@ -129,6 +130,8 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
         status, cause = "cancelled", stop_reason(now)  # it was to stop anyway, whatever happened to its ranks meanwhile
     if status == "failed":
         cause = told_of_replacement(cause)
+    if result := ranked(store.read.runs.some([run_id])[0]):
+        log.info("Result: %s", result.words)
     took = execution.execution_time_s
     close_up_logs(folder / "logs")
     if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):
