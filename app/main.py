@@ -23,5 +23,6 @@ page = st.navigation(
     position="top",
 )
 st.set_page_config(page_title=f"{page.title} · Parallab")  # pages of one run, sweep or duel set their own
+current_user.carry_out_waiting()
 dialogs.open_asked()  # before the page, which may stop the script
 page.run()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.actions.saved_views import carry_out_waiting, saved_views, view_menu
+from app.actions.saved_views import saved_views, view_menu
 from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
 from app.compare.difference_tab import differences
@@ -146,5 +146,4 @@ def _title(runs: tuple[RunRow, ...]) -> str:
     return f"Comparison of {'runs' if len(runs) > 1 else 'run'} {ids_text([run.id for run in runs])}"
 
 
-carry_out_waiting("compare")
 page()

@@ -4,7 +4,7 @@ form and the list of duels.
 
 import streamlit as st
 
-from app.actions.submit import carry_out_waiting, form_is_closed
+from app.actions.submit import form_is_closed
 from app.duel.form import form
 from app.duel.header import entry
 from app.duel.view import page
@@ -13,7 +13,6 @@ from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 
 NEWEST = 30
-carry_out_waiting()
 wanted = st.query_params.get("duel", "")
 
 if wanted.isdecimal() and len(wanted) < 18:

@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from app.actions.submit import carry_out_waiting
 from app.core.base_path import at
 from app.figures.card import card
 from app.figures.section import section
@@ -11,7 +10,6 @@ from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading
 from engine.published import FIGURES
 
-carry_out_waiting()
 wanted = st.query_params.get("figure", "")
 known = [found for found in FIGURES if found.name == wanted]
 

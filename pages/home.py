@@ -5,7 +5,6 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.actions import saved_views
-from app.actions.submit import carry_out_waiting
 from app.home import last_visit, summary
 from app.home.experiments import experiments_html
 from app.launch.launch_panel import newcomer
@@ -23,7 +22,6 @@ if any(name in st.query_params for name in ASKED):  # links to the launch form o
         widgets.PAGES["launch"],
         query_params={name: st.query_params.get_all(name) for name in ASKED if name in st.query_params},
     )
-carry_out_waiting()
 with reading(lambda: components.pulse(-1)) as first:
     last_visit.record(first)
     is_fresh = first.runs.count() == 0

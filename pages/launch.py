@@ -2,14 +2,13 @@
 
 import streamlit as st
 
-from app.actions.submit import carry_out_waiting, form_is_closed
+from app.actions.submit import form_is_closed
 from app.launch import experiment_picker
 from app.launch.launch_panel import first_visit, launchpad
 from app.ui import components, config_form
 from app.ui.store_access import reading
 from app.ui.widgets import runner_banner
 
-carry_out_waiting()
 with reading() as reader:
     is_first_visit = reader.runs.count() == 0
     runner_banner(reader)

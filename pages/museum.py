@@ -4,7 +4,6 @@
 
 import streamlit as st
 
-from app.actions.submit import carry_out_waiting
 from app.core.base_path import at
 from app.museum import hangs
 from app.museum.card import card
@@ -20,7 +19,6 @@ from engine.signs.catalogue import SIGNS, systems
 SOON_MS, LATER_MS = 1_000, 10_000
 TAKES = "One run of about 30 s on two idle cores. Results appear one by one."
 
-carry_out_waiting()
 wanted = st.query_params.get("exhibit", "")
 alone = next((sign for sign in SIGNS if sign.name == wanted), None)
 if alone:

@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from app.actions.submit import carry_out_waiting
 from app.run import live_update
 from app.run.header import heading
 from app.run.overview import UNFOLDED
@@ -12,7 +11,6 @@ from app.ui.html import run_link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 
-carry_out_waiting()
 wanted = st.query_params.get("run", "")
 if st.query_params.get("section") == live_update.MACHINE:  # addresses of earlier versions
     st.session_state[UNFOLDED] = wanted

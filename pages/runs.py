@@ -5,7 +5,7 @@ import time
 import streamlit as st
 
 from app.actions.queue_actions import waits
-from app.actions.saved_views import carry_out_waiting, view_menu
+from app.actions.saved_views import view_menu
 from app.export.view_downloads import here
 from app.runs import page_table, query
 from app.runs.import_dialog import import_button
@@ -50,5 +50,4 @@ def listing() -> None:
     components.pulse(token, every_ms=every_ms, early_ms=SOONEST_MS)
 
 
-carry_out_waiting("runs")
 listing()

@@ -1,6 +1,7 @@
 """Annotations of one or several runs: star, tags, archive, baseline."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -94,25 +95,28 @@ def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
     """Show the marks of one run in a popover, each with a button that sets or removes it; `baseline` is the one that it
     would replace.
     """
-    ids, who = [run.id], current_user.whoever()
+    ids = [run.id]
     words = "Star, baseline and archive. Edit name, tags and note under Notes."
     with st.popover("Marks", **permissions.control("star", [run.owner], what=f"Run {run.id}", help=words)):
         if run.starred_by:
-            _button(run, "Unstar", lambda store: store.annotations.unstar(ids, by=who))
+            _button(run, "Unstar", lambda store, who: store.annotations.unstar(ids, by=who))
         else:
-            _button(run, "Star", lambda store: store.annotations.star(ids, by=who))
+            _button(run, "Star", lambda store, who: store.annotations.star(ids, by=who))
         if run.pinned_by:
-            _button(run, "Unpin", lambda store: store.annotations.unpin(run.id, by=who))
+            _button(run, "Unpin", lambda store, who: store.annotations.unpin(run.id, by=who))
         else:
             _button(
-                run, "Pin as baseline", lambda store: store.annotations.pin(run.id, by=who), _pinning(run, baseline)
+                run,
+                "Pin as baseline",
+                lambda store, who: store.annotations.pin(run.id, by=who),
+                _pinning(run, baseline),
             )
         if run.archived_by:
-            _button(run, "Unarchive", lambda store: store.annotations.unarchive(ids, by=who))
+            _button(run, "Unarchive", lambda store, who: store.annotations.unarchive(ids, by=who))
         elif run.active:
             st.caption("It can be archived after it has ended.")
         else:
-            _button(run, "Archive", lambda store: store.annotations.archive(ids, by=who))
+            _button(run, "Archive", lambda store, who: store.annotations.archive(ids, by=who))
 
 
 def baseline_beside(reader: Reader, experiment: str) -> RunRow | None:
@@ -140,9 +144,11 @@ def _named(runs: Sequence[RunRow]) -> str:
     return what("run", [run.id for run in runs])
 
 
-def _button(run: Run, label: str, order: Callable[[Store], object], stands: permissions.Control | None = None) -> None:
+def _button(
+    run: Run, label: str, order: Callable[[Store, str], object], stands: permissions.Control | None = None
+) -> None:
     def give(store: Store) -> bool:
-        order(store)
+        order(store, current_user.whoever())
         return True
 
     if st.button(label, key=f"mark-{label}-{run.id}", width="stretch", **(stands or permissions.off(None))) and command(
@@ -152,8 +158,8 @@ def _button(run: Run, label: str, order: Callable[[Store], object], stands: perm
 
 
 def _order(order: Callable[[Store, str], Sequence[int]], done: str) -> None:
-    who = current_user.whoever()
-    changed = command(lambda store: list(order(store, who)))
+    current_user.require_name(partial(_order, order, done))
+    changed = command(lambda store: list(order(store, current_user.whoever())))
     if changed is not None:
         st.toast(
             f"{len(changed)} {'run' if len(changed) == 1 else 'runs'} {as_text(done)}."

@@ -1,19 +1,18 @@
 """Saved views: a named address of a page, shared with the lab. Its owner can rename or delete it."""
 
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import parse_qs
 
 import streamlit as st
 from markupsafe import Markup
 
 from app.core.base_path import at
-from app.ui import current_user, dialogs, permissions
+from app.ui import current_user, permissions
 from app.ui.html import as_text, block, joined, link, quiet, when
 from app.ui.store_access import command
 from engine.store import Reader, SavedView, Store
 from engine.store.runs.saved_views import NAME_LENGTH
-
-WHY = "Your name is shown on your saved views; only you can rename or delete them. This is asked once."
 
 
 def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:
@@ -27,10 +26,7 @@ def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:
         with st.popover(as_text(f"View: {own}") if own else "Saved views", key=f"{page}.views"):
             st.html(joined(_line(view, "shown now, " if view in shown else "") for view in found))
     if ordered := st.session_state.pop(f"{page}.ordered", None):
-        st.session_state[f"{page}.saves"] = ordered
-        if current_user.name() is None:
-            dialogs.open_soon(current_user.ask_name, WHY, "Save this view for the lab")
-        carry_out_waiting(page)
+        _save(page, *ordered)
     with (
         st.popover("Save view", key=f"{page}.saving.open", on_change="rerun", **permissions.control("save view")),
         st.form(f"{page}.saving", border=False),
@@ -40,23 +36,16 @@ def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:
 
 
 def _order_saving(page: str, query: str) -> None:
-    """Close the popover, which would cover the dialog that asks for the user's name, and save the view on the next
+    """Close the popover, which would cover the dialog that asks for the name, and save the view on the next
     rerun.
     """
     st.session_state[f"{page}.saving.open"] = False
     st.session_state[f"{page}.ordered"] = (st.session_state[f"{page}.name"], query)
 
 
-def carry_out_waiting(page: str) -> None:
-    """Save a pending view once its owner's name is known."""
-    if current_user.name() is None or (wanted := st.session_state.pop(f"{page}.saves", None)) is None:
-        return
-    name, query = wanted
-
-    def save(store: Store) -> int:
-        return store.views.save(name, page, query, owner=current_user.whoever())
-
-    if command(save) is not None:
+def _save(page: str, name: str, query: str) -> None:
+    current_user.require_name(partial(_save, page, name, query))
+    if command(lambda store: store.views.save(name, page, query, owner=current_user.whoever())) is not None:
         st.toast("View saved. Everyone in the lab can open it from Home and from this page.")
 
 

@@ -1,10 +1,11 @@
 """From a click to a queued run or sweep: ask for the name if unknown, queue it, and open its page."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
-from app.ui import current_user, dialogs
+from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.store_access import reading, told
 from app.ui.widgets import PAGES, go_to_duel, go_to_figure, go_to_run, go_to_sweep
@@ -16,8 +17,6 @@ from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import USUAL, Terms
 from engine.sweep.launch import SweepOrder
-
-_WAITS = "launch.waits"
 
 
 @dataclass(frozen=True)
@@ -60,32 +59,9 @@ Wanted = PendingLaunch | SweepOrder | DuelOrder | Resumption | Repetition
 
 
 def order(wanted: Wanted) -> None:
-    """Run a launch, a resumption or a retry; without a name, ask for it first and run in the next script run."""
-    if current_user.name() is None:
-        st.session_state[_WAITS] = wanted
-        button = (
-            "Save and resume"
-            if isinstance(wanted, Resumption)
-            else "Save and retry"
-            if isinstance(wanted, Repetition)
-            else "Save and launch"
-        )
-        dialogs.open_soon(
-            current_user.ask_name,
-            "It is shown with the runs that you launch, so that your lab can tell them apart. You are asked only once.",
-            button,
-        )
-    else:
-        _launch(wanted)
-
-
-def carry_out_waiting() -> None:
-    """Run the launch that waited for a name, once there is one."""
-    if current_user.name() is not None and (wanted := st.session_state.pop(_WAITS, None)):
-        _launch(wanted)
-
-
-def _launch(wanted: Wanted) -> None:
+    """Run a launch, a resumption or a retry, after asking for the name if it is unknown."""
+    verb = {Resumption: "resume", Repetition: "retry"}.get(type(wanted), "launch")
+    current_user.require_name(partial(order, wanted), f"Save and {verb}")
     home, owner = Home.find(), current_user.whoever()
     try:
         if isinstance(wanted, SweepOrder):

@@ -1,5 +1,7 @@
 """The header of a duel's page: title, progress, settings and actions; and a duel's entry in a list."""
 
+from functools import partial
+
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -112,6 +114,7 @@ def _actions(found: DuelOutcome) -> None:
 
 
 def _retry(evidence: DuelEvidence) -> None:
+    current_user.require_name(partial(_retry, evidence))
     try:
         retry_missing(Home.find(), evidence.stored.id, owner=current_user.whoever())
     except EngineError as error:
@@ -131,14 +134,19 @@ def ask_cancel(duel_id: int) -> None:
     st.write(f"All queued and running runs of duel {duel_id} will be cancelled. Recorded data is kept.")
     with st.container(horizontal=True):
         if st.button("Cancel duel", type="primary"):
-            try:
-                cancel_duel(Home.find(), duel_id, owner=current_user.whoever())
-            except EngineError as error:
-                st.error(as_text(told(error)))
-            else:
-                st.rerun()
+            _cancel(duel_id)
         if st.button(widgets.keep_label(status for part in parts for status in part.statuses)):
             st.rerun()
+
+
+def _cancel(duel_id: int) -> None:
+    current_user.require_name(partial(_cancel, duel_id))
+    try:
+        cancel_duel(Home.find(), duel_id, owner=current_user.whoever())
+    except EngineError as error:
+        st.error(as_text(told(error)))
+    else:
+        st.rerun()
 
 
 def entry(stored: StoredDuel) -> None:

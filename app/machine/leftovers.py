@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -68,14 +69,19 @@ def ask_clean(ours: Sequence[Leftover]) -> None:
     )
     with st.container(horizontal=True):
         if st.button("Clean up", type="primary", key="clean-up-now"):
-            try:
-                st.session_state[_CLEANED] = clean(Home.find(), ours, by=current_user.whoever())
-            except (EngineError, OSError) as error:
-                st.error(as_text(str(error)))
-            else:
-                st.rerun()
+            _clean(ours)
         if st.button("Cancel"):
             st.rerun()
+
+
+def _clean(ours: Sequence[Leftover]) -> None:
+    current_user.require_name(partial(_clean, ours))
+    try:
+        st.session_state[_CLEANED] = clean(Home.find(), ours, by=current_user.whoever())
+    except (EngineError, OSError) as error:
+        st.error(as_text(str(error)))
+    else:
+        st.rerun()
 
 
 def _plan(ours: Sequence[Leftover]) -> Iterator[str]:

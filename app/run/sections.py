@@ -205,9 +205,8 @@ def episode(run: Run, reader: Reader) -> None:
 
 
 def _save(run: Run, tags: list[str], text: str, name: str) -> None:
-    who = current_user.whoever()
-
     def change(store: Store) -> bool:
+        who = current_user.whoever()
         for tag in dict.fromkeys(tags):
             if tag not in run.tags:
                 store.annotations.add_tag(run.id, tag, by=who)

@@ -26,8 +26,14 @@ def import_button() -> None:
         key="import",
         **permissions.control("import", help="Import runs from another lab, TensorBoard or MLflow."),
     ):
-        st.session_state.pop(_ARRIVED, None)
-        dialogs.open_soon(ask_import)
+        _open()
+
+
+def _open() -> None:
+    """Open the dialog; the person to whom the runs will belong is asked for the name first."""
+    current_user.require_name(_open)
+    st.session_state.pop(_ARRIVED, None)
+    dialogs.open_soon(ask_import)
 
 
 @st.dialog("Import runs")

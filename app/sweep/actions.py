@@ -1,6 +1,8 @@
 """Actions on a whole sweep: pause and resume, retry failed cells, extend, cancel."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -125,12 +127,17 @@ def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     except EngineError as error:
         st.markdown(f":red[{as_text(told(error))}]")
     if st.button(f"Add {_runs(count)}" if count else "Add", type="primary", disabled=not count, key="extend-order"):
-        try:
-            extend_sweep(Home.find(), sweep.id, more, seeds, draws, owner=current_user.whoever())
-        except EngineError as error:
-            st.error(as_text(told(error)))
-        else:
-            st.rerun()
+        _extend(sweep.id, more, seeds, draws)
+
+
+def _extend(sweep_id: int, more: Mapping[str, Sequence[Any]], seeds: int, draws: int) -> None:
+    current_user.require_name(partial(_extend, sweep_id, more, seeds, draws))
+    try:
+        extend_sweep(Home.find(), sweep_id, more, seeds, draws, owner=current_user.whoever())
+    except EngineError as error:
+        st.error(as_text(told(error)))
+    else:
+        st.rerun()
 
 
 @st.dialog("Cancel all runs?")

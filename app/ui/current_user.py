@@ -2,7 +2,7 @@
 first needed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from time import monotonic
 
 import streamlit as st
@@ -10,14 +10,17 @@ import streamlit as st
 from app.core import name_cookie
 from app.core.base_path import at
 from app.core.visitor import Visitor, key_in, visitor_now
-from app.ui import components
+from app.ui import components, dialogs
 from app.ui.html import as_text
-from app.ui.store_access import told
 from engine.access.rules import PersonStanding
 from engine.errors import EngineError
 from engine.home import Home
 
-_HERE, _VISITOR = "person", "person.visitor"
+_HERE, _VISITOR, _WAITING = "person", "person.visitor", "person.waiting"
+WHY = (
+    "It is recorded with what you launch, save and change, so that your lab can tell its people apart. You are asked "
+    "only once."
+)
 FRESH_S = 0.5
 """Seconds for which the visitor is cached within a script run. It does not outlive a sign-out: the gate checks each
 message, and without a message no script runs.
@@ -60,16 +63,28 @@ def why_not(command: str, owners: Collection[str] = (), what: str = "") -> str |
 
 
 @st.dialog("Enter your name")
-def ask_name(why: str, button: str) -> None:
-    """Show the dialog for the name; the page reruns once it is given."""
+def ask_name(why: str, button: str, then: Callable[[], object] | None = None) -> None:
+    """Show the dialog for the name; once it is given, the page reruns and begins with `then`."""
     st.write(why)
     if given := name_cookie.take_over(Home.find(), components.name_form(name() or "", button)):
-        st.session_state[_HERE] = given
+        st.session_state[_HERE], st.session_state[_WAITING] = given, then
         st.rerun()
 
 
+def require_name(then: Callable[[], object], button: str = "Save and continue") -> None:
+    """Ask for the name if it is not known: the script ends here, and `then` runs once the name is given."""
+    if name() is None:
+        dialogs.open_soon(ask_name, WHY, button, then)
+
+
+def carry_out_waiting() -> None:
+    """Run what waited for the name."""
+    if then := st.session_state.pop(_WAITING, None):
+        then()
+
+
 def whoever() -> str:
-    """Return the name for an event that does not require one, such as a cancel before the name is given."""
+    """Return the name, or its stand-in where nothing is recorded, such as in an estimate or a report."""
     return name() or "someone"
 
 
@@ -94,7 +109,7 @@ def _visitor() -> Visitor:
     try:
         found = visitor_now(cookies)
     except EngineError as error:
-        st.error(as_text(told(error)))
+        st.error(as_text(Home.find().unnamed(str(error))))
         st.stop()
     st.session_state[_VISITOR] = ((key, Home.find()), monotonic(), found)
     return found

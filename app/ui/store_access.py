@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import streamlit as st
 
+from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.not_found_notice import Kind, show_missing
 from engine.errors import EngineError, NoSuchDuel, NoSuchRun, NoSuchSweep
@@ -43,7 +44,10 @@ def reading(otherwise: Callable[[], None] | None = None) -> Iterator[Reader]:
 
 
 def command(order: Callable[[Store], Answer]) -> Answer | None:
-    """Run one command on the store; return its result, or None after showing the error."""
+    """Run one command on the store; return its result, or None after showing the error. It records a name, which is
+    asked for first.
+    """
+    current_user.require_name(lambda: command(order))
     try:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S) as store:
             return order(store)

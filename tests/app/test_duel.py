@@ -139,6 +139,7 @@ def test_lost_runs_halt_a_duel_until_one_click_tries_them_again_and_the_runner_g
     labs.drive(home, duel_id, "tuning", ends={ids[0]: "lost", ids[5]: "cancelled"})
     test = page(duel_id)
     assert "blocked" in words(test) and "2 of 6 tuning runs have no result (cancelled, lost)" in words(test)
+    test.session_state["person"] = "Ada"
     test.button(key="duel-retry").click().run()
     assert not test.exception
     assert reader.runs.count() == 8 and reader.queue.count() == 2

@@ -11,8 +11,9 @@ import pytest
 from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
+from app.core import name_cookie
 from app.run import live_update, sections
-from app.ui import components
+from app.ui import components, current_user
 from app.ui.glossary import TERMS
 from app.ui.html import term, term_within
 from app.ui.navigation import SECTIONS as NAVIGATION
@@ -40,6 +41,11 @@ def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
     for name, value in (query or {}).items():
         test.query_params[name] = value
     return test.run()
+
+
+def give_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Answer the dialog that asks for the name."""
+    monkeypatch.setattr(components, "name_form", lambda *_: name_cookie.hand_over(Home.find(), name))
 
 
 def popovers(test: AppTest) -> list[str]:
@@ -333,6 +339,7 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
             widgets.ask_cancel(reader.runs.one(run_id))
 
     test = AppTest.from_function(script, kwargs={"run_id": lab["stopping"]}, default_timeout=PATIENCE_S).run()
+    test.session_state["person"] = "Ada"
     next(button for button in test.button if button.label == "Kill now").click().run()
     assert not test.exception
     run = reader.runs.one(lab["stopping"])
@@ -370,6 +377,7 @@ def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, sto
 def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, lab: dict[Status, int]) -> None:
     run_id = lab["finished"]
     test = opened("run", {"run": str(run_id), "section": "Notes"})
+    test.session_state["person"] = "Ada"
     test.text_input(key=f"tags-{run_id}").set_value('best, "a, b", for the paper').run()
     test.text_area(key=f"note-{run_id}").set_value("Keep <b>this</b>.").run()
     test.button(key=f"save-{run_id}").click().run()
@@ -434,3 +442,38 @@ def test_a_link_to_copy_names_its_host(home: Home, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(ContextProxy, "url", property(lambda _: "https://lab.example:8443/somewhere"))
     links = [code.value for code in opened(page, dict([of.split("=")])).code if "?" in code.value]
     assert links and all(link.startswith(f"https://lab.example:8443/{page}?{of}") for link in links)
+
+
+@pytest.mark.parametrize("action", ["Star", "Save", "Hold", "Import", "Pause"])
+def test_each_action_that_records_a_name_asks_for_it_first(
+    home: Home, lab: dict[Status, int], reader: Reader, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
+    page, query = {
+        "Star": ("run", {"run": str(lab["finished"])}),
+        "Save": ("run", {"run": str(lab["finished"]), "section": "Notes"}),
+        "Hold": ("run", {"run": str(lab["queued"])}),
+        "Import": ("runs", {}),
+        "Pause": ("sweep", {"sweep": str(sweep_id)}),
+    }[action]
+    test = opened(page, query)
+    if action == "Save":
+        test.text_input(key=f"name-{lab['finished']}").set_value("long").run()
+
+    def press() -> AppTest:
+        return next(button for button in test.button if button.label == action).click().run()
+
+    def recorded() -> dict[str, bool]:
+        return {
+            "Star": reader.runs.one(lab["finished"]).starred_by == "Ada",
+            "Save": reader.runs.one(lab["finished"]).name == "long",
+            "Hold": reader.runs.one(lab["queued"]).held_by == "Ada",
+            "Import": bool(test.get("file_uploader")),
+            "Pause": reader.sweeps.one(sweep_id).paused,
+        }
+
+    before = recorded()
+    assert current_user.WHY in said(press()) and recorded() == before
+    give_name(monkeypatch, "Ada")
+    press()
+    assert not test.exception and recorded() == before | {action: not before[action]}

@@ -405,9 +405,10 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
 
 def test_a_sweep_is_paused_and_let_go_on(home: Home) -> None:
     sweep_id, _ = sweeps.pipeline(home, {"splits": [1, 2]})
-    page(sweep_id).button(key=f"hold-sweep-{sweep_id}").click().run()
-    assert read(home).paused
     test = page(sweep_id)
+    test.session_state["person"] = "Ada"
+    test.button(key=f"hold-sweep-{sweep_id}").click().run()
+    assert read(home).paused
     assert "Queued runs wait until someone resumes the sweep." in words(test)
     assert ("Pause" in labels(test), "Resume" in labels(test)) == (False, True)
     assert "paused, 2 queued" in html(opened("sweep"))
@@ -443,7 +444,9 @@ def dialog(name: str) -> AppTest:
         with reading() as reader:
             getattr(actions, name)(reader.sweeps.one(1), reader.sweeps.runs(1))
 
-    return AppTest.from_function(script, args=(name,), default_timeout=PATIENCE_S).run()
+    test = AppTest.from_function(script, args=(name,), default_timeout=PATIENCE_S)
+    test.session_state["person"] = "Ada"
+    return test.run()
 
 
 def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home, reader: Reader) -> None:

@@ -24,6 +24,7 @@ from app.links.compare import (
     read_names,
     read_view,
 )
+from app.ui.current_user import WHY
 from engine.analysis.differences import Row
 from engine.analysis.result import reached_most
 from engine.analysis.statistics.confidence import LIMIT
@@ -32,7 +33,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Reader, Store
 from engine.store.records import RunRow
-from tests.app.test_pages import opened, popovers, said
+from tests.app.test_pages import give_name, opened, popovers, said
 from tests.app.test_sweeps import html
 from tests.labs import compare
 from tests.labs.compare import ACCURACY, LOSS
@@ -242,13 +243,11 @@ def test_saving_asks_for_the_persons_name_first_and_then_saves(
     home: Home, ids: list[int], monkeypatch: pytest.MonkeyPatch, reader: Reader
 ) -> None:
     test = opened_at(runs="1")
-    asked = []
-    monkeypatch.setattr("app.ui.dialogs.open_soon", lambda ask, *words: asked.append(words))
     test.text_input(key="compare.name").set_value("one")
     test.button(key="compare.save").click().run()
-    assert (len(asked), reader.views.find()) == (1, [])
-    test.session_state["person"] = "Ada"
-    test.run()
+    assert WHY in said(test) and not reader.views.find()
+    give_name(monkeypatch, "Ada")
+    test.button(key="compare.save").click().run()
     assert [(view.name, view.owner, view.query) for view in reader.views.find()] == [("one", "Ada", "runs=1&v=3")]
 
 

@@ -15,7 +15,7 @@ from engine.store import Reader, Store
 from engine.store.records import Status
 from engine.system.machine import demand, machine
 from engine.system.processes import me
-from tests.app.test_pages import opened
+from tests.app.test_pages import give_name, opened
 from tests.checkpoints import lay_of
 
 
@@ -157,13 +157,15 @@ def test_resume_asks_for_a_name_queues_a_run_under_it_and_links_both(home: Home,
     assert links(opened("run", {"run": str(ended(home))})) == {"Runs": "/runs"}
 
 
-def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(home: Home, reader: Reader) -> None:
+def test_without_a_name_a_resumption_asks_for_it_and_is_carried_out_after(
+    home: Home, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = ended(home)
     test = opened("run", {"run": str(run_id)})
     test.button(key=f"resume-{run_id}").click().run()
     assert reader.runs.count() == 1
-    test.session_state["person"] = "Bea"
-    test.run()
+    give_name(monkeypatch, "Bea")
+    test.button(key=f"resume-{run_id}").click().run()
     assert (reader.runs.count(), reader.runs.one(run_id + 1).owner) == (2, "Bea")
 
 

@@ -20,7 +20,7 @@ from engine.store import Reader, Store
 from engine.store.records import Status
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
-from tests.app.test_pages import SECTIONS, opened, said
+from tests.app.test_pages import SECTIONS, give_name, opened, said
 from tests.app.test_sweeps import html
 from tests.labs import basic
 from tests.transfer.bundles.bundle_files import changed
@@ -117,7 +117,10 @@ def _import_nonsense() -> None:
     _import("runs.zip", io.BytesIO(b"PK nonsense"))
 
 
-def test_the_import_dialog_opens_in_any_lab(home: Home, lab: dict[Status, int]) -> None:
+def test_the_import_dialog_opens_in_any_lab(
+    home: Home, lab: dict[Status, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_name(monkeypatch, "Ada")
     after = next(button for button in opened("runs").button if button.label == "Import").click().run()
     assert labels(after, "file_uploader") == ["File"]
     test = opened("runs")

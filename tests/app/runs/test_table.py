@@ -414,6 +414,7 @@ def test_several_selected_runs_are_cancelled_after_a_question(
     assert {reader.runs.one(run_id).status for run_id in waiting} == {"queued"}
     dialog = AppTest.from_function(_ask, args=([*waiting, seeds[0]],), default_timeout=PATIENCE_S).run()
     assert "Keep them" in [button.label for button in dialog.button]
+    dialog.session_state["person"] = "Ada"
     press(dialog, "Cancel 2 runs")
     assert {reader.runs.one(run_id).status for run_id in waiting} == {"cancelled"}
     assert reader.runs.one(seeds[0]).status == "finished", "it had ended meanwhile"
@@ -445,6 +446,7 @@ def press(test: AppTest, label: str) -> AppTest:
 
 def test_one_ticked_row_can_be_opened_and_pinned(home: Home, seeds: list[int], reader: Reader) -> None:
     test = ticked(page(), 1)
+    test.session_state["person"] = "Ada"
     assert [link.label for link in test.get("page_link") if link.label.startswith("Open")] == [f"Open run {seeds[4]}"]
     press(test, "Pin as baseline")
     assert reader.runs.pinned()["hogwild"].id == seeds[4]
@@ -452,6 +454,7 @@ def test_one_ticked_row_can_be_opened_and_pinned(home: Home, seeds: list[int], r
 
 def test_several_ticked_rows_are_marked_at_once(home: Home, seeds: list[int], reader: Reader) -> None:
     test = ticked(page(), 0, 2)
+    test.session_state["person"] = "Ada"
     assert "2 runs selected" in said(test)
     press(test, "Star")
     test.text_input(key="mark.tag").set_value("thesis")
@@ -503,6 +506,7 @@ def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metr
     assert ([column.written for column in columns], len(sentences)) == (["test/accuracy.last"], 1)
     assert measured(reader, seeds[:1], columns) == {"test/accuracy.last": {seeds[0]: 95.0}}
     test = opened("run", {"run": str(seeds[0])})
+    test.session_state["person"] = "Ada"
     for label in ("Star", "Pin as baseline", "Archive"):
         test = press(test, label)
         assert not test.exception
@@ -511,6 +515,7 @@ def test_the_run_page_marks_its_run_and_a_column_is_a_setting_a_number_or_a_metr
     assert "star" in "".join(framed(filter="starred", archived="true")["marks"])
     assert {"Unstar", "Unpin", "Unarchive"} <= {button.label for button in test.button}
     test = opened("run", {"run": str(seeds[0]), "section": "Notes"})
+    test.session_state["person"] = "Ada"
     test.text_input(key=f"name-{seeds[0]}").set_value("first light")
     press(test, "Save")
     assert reader.runs.one(seeds[0]).name == "first light"

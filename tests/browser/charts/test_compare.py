@@ -82,7 +82,7 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, p
     page.get_by_role("textbox", name="View name").fill("Old against new")
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_role("textbox", name="Your name").fill("Ada")
-    page.get_by_role("dialog").get_by_role("button", name="Save this view for the lab", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Save and continue", exact=True).click()
     expect(page.get_by_role("button", name="View: Old against new")).to_be_visible()
     page.goto(f"{lab.address}/compare")
     page.get_by_role("link", name="Old against new").click()
