@@ -1,5 +1,5 @@
-"""Sign-in with name and password, which fails with the same answer and the same work for any cause, or through a
-provider; and the change of a person's own password, which ends all their sessions.
+"""Sign-in with name and password, which fails with the same answer and the same work for any cause (only the right
+password of a disabled account gets another answer), or through a provider; and the change of a person's own password, which ends all their sessions.
 """
 
 from threading import BoundedSemaphore
@@ -20,21 +20,26 @@ patience = Patience()
 
 
 def sign_in(home: Home, name: str, password: str, *, browser: str = "", address: str = "", known: str = "") -> str:
-    """Return the secret for the browser's cookie. Raises SignInRefused with the same sentence for any cause; both are
-    in the audit log.
+    """Return the secret for the browser's cookie. Raises SignInRefused with the same sentence for any cause, except for
+    the right password of a disabled account; both are in the audit log.
 
     `address` is the browser's address; `known` identifies a browser on which that person has signed in before.
     """
     name = plain(name)[:200]
     attempt = patience.begin(str(home.path), name, address, known)
     with Reader.open(home) as reader:
-        kept, stored = reader.sign_ins.password_of(name)
+        kept, stored, is_disabled = reader.sign_ins.password_of(name)
+        admins = [each.name for each in reader.people.everyone() if each.role == "admin" and each.active]
     with at_once:
         fits = passwords.fits(password, stored)
     with Store.open(home, timeout_s=5.0) as store:
         if not fits:
             store.sign_ins.refuse(kept, "wrong name or password", address=address)
             raise SignInRefused(NOBODY)
+        if is_disabled:
+            store.sign_ins.refuse(kept, "account disabled", address=address)
+            patience.forgive(attempt)
+            raise SignInRefused(f"The account {kept} is disabled. Ask an admin to enable it: {', '.join(admins)}.")
         if stored and passwords.is_outdated(stored):
             store.sign_ins.renew_password(kept, passwords.hashed(password))
         secret = store.sign_ins.begin(kept, "password", browser=browser)
@@ -67,7 +72,7 @@ def change_password(home: Home, name: str, present: str, new: str, *, browser: s
     """
     attempt = patience.begin(str(home.path), name, "", f"password of {name}")
     with Reader.open(home) as reader:
-        kept, stored = reader.sign_ins.password_of(name)
+        kept, stored, _ = reader.sign_ins.password_of(name)
     with at_once:
         fits = passwords.fits(present, stored)
     if not fits:

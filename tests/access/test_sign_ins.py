@@ -250,6 +250,20 @@ def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(
     assert len(set(answers)) == 1
 
 
+def test_the_right_password_of_a_disabled_account_is_answered_with_whom_to_ask(
+    client: Client, store: Store, checks: Checks
+) -> None:
+    store.people.shut_out("mo", by="ada")
+    for _ in range(OF_A_NAME_FROM_ONE_PLACE + 1):
+        answer = come_in(client, "mo")
+        assert answer.status_code == 401 and not cookies_of(answer)
+        assert "The account mo is disabled. Ask an admin to enable it: ada." in answer.text
+    assert checks.count == OF_A_NAME_FROM_ONE_PLACE + 1
+    entry = store.read.audit.entries(command="sign in", limit=1)[0]
+    assert (entry.who, entry.refused, entry.detail) == ("mo", "account disabled", "from=127.0.0.1")
+    assert NOBODY in come_in(client, "mo", "wrong").text
+
+
 def test_ten_failures_wait_and_keep_out_neither_other_places_nor_known_browsers(client: Client) -> None:
     seen = cookies_of(come_in(client))[trusted_browser.COOKIE].value
     for name in ("ada", "who nobody is"):

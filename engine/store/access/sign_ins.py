@@ -78,12 +78,12 @@ class SignInReader:
         found = [SignIn(*row) for row in self.db.rows(f"{sql} ORDER BY seen_at DESC", [name, now()])]
         return [each for each in found if seconds_since(each.seen_at) <= IDLE_S]
 
-    def password_of(self, name: str) -> tuple[str, str | None]:
-        """Return the stored name and the password hash; no hash for an unknown name, a disabled account or an account
-        without a password.
+    def password_of(self, name: str) -> tuple[str, str | None, bool]:
+        """Return the stored name, the password hash, and whether the account is disabled; no hash for an unknown name
+        or an account without a password.
         """
-        row = self.db.row("SELECT name, password FROM people WHERE name = ? AND disabled_at IS NULL", [name])
-        return (row["name"], row["password"]) if row else (name, None)
+        row = self.db.row("SELECT name, password, disabled_at FROM people WHERE name = ?", [name])
+        return (row["name"], row["password"], row["disabled_at"] is not None) if row else (name, None, False)
 
 
 class SignInCommands:
