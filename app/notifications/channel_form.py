@@ -2,9 +2,8 @@
 
 import streamlit as st
 
-from app.notifications.pending_commands import give, say_trouble
 from app.ui.html import as_text
-from app.ui.store_access import told
+from app.ui.store_access import give, say_trouble, told
 from engine.access.receivers import KIND_WORDS, KINDS, LONGEST, Kind
 from engine.errors import EngineError
 from engine.home import Home

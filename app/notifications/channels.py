@@ -6,7 +6,6 @@ import streamlit as st
 
 from app.core.formatting import duration, moment, now, since
 from app.notifications import channel_form
-from app.notifications.pending_commands import give, say_trouble
 from app.ui import current_user, dialogs, widgets
 from app.ui.html import (
     as_cell,
@@ -23,7 +22,7 @@ from app.ui.html import (
     when,
     wide,
 )
-from app.ui.store_access import command, reading
+from app.ui.store_access import command, give, reading, say_trouble
 from engine.access.receivers import KIND_WORDS
 from engine.store import Reader, Store
 from engine.store.notices.channels import END_WORDS, ENDS, REACH_WORDS, REACHES, Channel

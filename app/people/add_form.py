@@ -5,7 +5,7 @@ import streamlit as st
 from app.people.dialogs import show_sheet, shown_once
 from app.ui import current_user
 from app.ui.html import as_text
-from app.ui.store_access import command
+from app.ui.store_access import give, say_trouble
 from engine.access import passwords
 from engine.access.rules import ROLE_WORDS, ROLES
 from engine.commands.accounts import MOST, Slip, from_list
@@ -31,6 +31,7 @@ def adding_list() -> None:
         )
         st.selectbox("Role of all", ROLES, index=1, key=_LIST_ROLE)
         st.form_submit_button("Add all", type="primary", on_click=_add_list)
+        say_trouble(_NAMES)
     if slips := st.session_state.pop(_SLIPS, None):
         show_sheet(slips)
 
@@ -39,13 +40,15 @@ def _add_list() -> None:
     """Add the people before the page reruns; only the browser keeps the passwords then."""
     who, role = current_user.whoever(), st.session_state[_LIST_ROLE]
 
-    def add(store: Store) -> list[Slip]:
+    made: list[Slip] = []
+
+    def add(store: Store) -> None:
         people, slips = from_list(st.session_state[_NAMES])
         names = store.people.add_all(people, role, by=who)
-        return [Slip(name, slip.password) for name, slip in zip(names, slips, strict=True)]
+        made.extend(Slip(name, slip.password) for name, slip in zip(names, slips, strict=True))
 
-    if slips := command(add):
-        st.session_state[_SLIPS] = slips
+    if give(add, _NAMES):
+        st.session_state[_SLIPS] = made
         st.session_state[_NAMES] = ""
 
 
@@ -79,6 +82,7 @@ def adding() -> None:
             )
         st.toggle("OpenID sign-in only (no password)", key=_PROVIDER)
         st.form_submit_button("Add", type="primary", on_click=_add)
+        say_trouble(_NAME)
     if (added := st.session_state.pop(_ADDED, None)) is not None:
         name, role, made = added
         st.success(as_text(f"Account {name} added with role {role}."))
@@ -93,7 +97,7 @@ def _add() -> None:
     st.session_state[_PASSWORD] = ""
     made = "" if typed or at_provider else passwords.made()
 
-    def add(store: Store) -> str:
+    def add(store: Store) -> None:
         if at_provider and not email.strip():
             raise ConfigError(
                 [
@@ -106,8 +110,8 @@ def _add() -> None:
                     )
                 ]
             )
-        return store.people.add(name, role, by=who, password=None if at_provider else typed or made, email=email)  # type: ignore[arg-type]
-
-    if (kept := command(add)) is not None:
+        kept = store.people.add(name, role, by=who, password=None if at_provider else typed or made, email=email)  # type: ignore[arg-type]
         st.session_state[_ADDED] = (kept, role, made)
+
+    if give(add, _NAME):
         st.session_state[_NAME] = st.session_state[_EMAIL] = ""

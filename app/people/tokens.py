@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.ui.html import as_text, entry, strong, when
-from app.ui.store_access import command
+from app.ui.store_access import command, give, say_trouble
 from engine.access.rules import ROLES
 from engine.store import Person, Store
 from engine.store.access.sign_ins import Scope
@@ -31,6 +31,7 @@ def tokens(me: Person, found: Sequence[Token]) -> None:
                 "Valid for (days)", min_value=1, max_value=TOKEN_DAYS, value=USUAL_DAYS, step=1, key=_DAYS, width=140
             )
         st.form_submit_button("Create token", on_click=_make, args=(me.name,))
+        say_trouble(_NAME)
     if (made := st.session_state.pop(_MADE, None)) is not None:
         st.success("Token created. Copy it now: it is shown only once, and the lab stores only its hash.")
         st.code(made, language=None)
@@ -68,11 +69,10 @@ def _make(name: str) -> None:
     """Create the token before the page reruns; the page shows it once."""
     purpose, scope, days = str(st.session_state[_NAME]), st.session_state[_SCOPE], int(st.session_state[_DAYS])
 
-    def make(store: Store) -> str:
-        return store.tokens.make(name, purpose, scope, by=name, days=days)
+    def make(store: Store) -> None:
+        st.session_state[_MADE] = store.tokens.make(name, purpose, scope, by=name, days=days)
 
-    if (made := command(make)) is not None:
-        st.session_state[_MADE] = made
+    if give(make, _NAME):
         st.session_state[_NAME] = ""
 
 

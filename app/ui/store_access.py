@@ -15,6 +15,7 @@ from engine.store import Reader, Store
 
 COMMAND_TIMEOUT_S = 2.0
 Answer = TypeVar("Answer")
+_TROUBLE = "command.trouble"
 _KINDS: dict[type[EngineError], Kind] = {NoSuchRun: "run", NoSuchSweep: "sweep", NoSuchDuel: "duel"}
 
 
@@ -54,3 +55,24 @@ def command(order: Callable[[Store], Answer]) -> Answer | None:
     except EngineError as error:
         st.error(as_text(told(error)))
         return None
+
+
+def give(order: Callable[[Store], object], place: str) -> bool:
+    """Run one command in a callback, which must not draw: its output would take the place of the page's first elements.
+    Return False on an error, which is then shown at `place`.
+    """
+    st.session_state.pop(_TROUBLE, None)
+    try:
+        with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S) as store:
+            order(store)
+    except EngineError as error:
+        st.session_state[_TROUBLE] = (place, told(error))
+        return False
+    return True
+
+
+def say_trouble(place: str) -> None:
+    """Show the error at a place, until the next command."""
+    of, sentence = st.session_state.get(_TROUBLE, ("", ""))
+    if of == place:
+        st.error(as_text(sentence))
