@@ -14,6 +14,7 @@ from engine.commands.accounts import Slip, disable, sheet
 from engine.commands.quotas import change_limits
 from engine.errors import EngineError
 from engine.home import Home
+from engine.notices.public_url import public_url
 from engine.store import Person, Store
 
 _TYPED = "people.typed"
@@ -35,7 +36,10 @@ def show_sheet(slips: Sequence[Slip]) -> None:
     """Show the generated passwords of new accounts as slips to print, until the dialog is closed."""
     count = "1 account" if len(slips) == 1 else f"{len(slips)} accounts"
     st.write(f"{count} added. The passwords are shown only once: print the slips before you close this.")
-    st.iframe(sheet(slips, page_address("/")), height=440, alt="Slips with names and passwords")
+    address = st.text_input(
+        "Address on the slips", public_url() or page_address("/"), help="Where these people open the console."
+    )
+    st.iframe(sheet(slips, address.strip()), height=440, alt="Slips with names and passwords")
 
 
 @st.dialog("Set password")

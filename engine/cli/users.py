@@ -13,6 +13,7 @@ from engine.commands.accounts import Slip, disable, from_list
 from engine.commands.accounts import sheet as slips_page
 from engine.errors import ConfigError, Problem
 from engine.home import Home
+from engine.notices.public_url import public_url
 from engine.store import Person, Reader, Store
 
 _role = click.option(
@@ -72,7 +73,7 @@ def add_command(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the passwords to this new HTML file, to print: a slip per person. Default: print them here.",
 )
-@click.option("--address", default="", help="Address of the console, for the slips.")
+@click.option("--address", default="", help="Address of the console, for the slips. Default: PARALLAB_PUBLIC_URL.")
 @owner_option
 @json_option
 def add_list_command(file: str, role: Role, sheet: Path | None, address: str, owner: str, as_json: bool) -> None:
@@ -89,7 +90,7 @@ def add_list_command(file: str, role: Role, sheet: Path | None, address: str, ow
         names = store.people.add_all(people, role, by=owner)
         slips = [Slip(name, slip.password) for name, slip in zip(names, slips, strict=True)]
         if sheet:  # before the commit: without its passwords no account remains
-            _write_new(sheet, slips_page(slips, address))
+            _write_new(sheet, slips_page(slips, address or public_url()))
     if as_json:
         print_json([vars(slip) for slip in slips if not sheet] or {"done": names})
         return

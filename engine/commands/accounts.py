@@ -15,11 +15,12 @@ _SHEET = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Accounts</title><style>
 :root {{ color-scheme: light; }}
 body {{ margin: 0; padding: 1rem; font: 15px/1.5 system-ui, sans-serif; color: #0d1720; background: #fff; }}
-main {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: 0.75rem; }}
+main {{ display: grid; grid-template-columns: repeat(auto-fill, minmax(min(20rem, 100%), 1fr)); gap: 0.75rem; }}
 section {{ border: 1px dashed #7b8791; border-radius: 0.4rem; padding: 0.8rem 1rem; break-inside: avoid; }}
 dl {{ display: grid; grid-template-columns: auto 1fr; gap: 0.15rem 0.9rem; margin: 0; overflow-wrap: anywhere; }}
 dt {{ color: #55606a; }} dd {{ margin: 0; }} p {{ margin: 0.5rem 0 0; font-size: 0.85rem; color: #55606a; }}
-.password {{ font-family: ui-monospace, monospace; font-weight: 600; }}
+.password {{ font-family: ui-monospace, monospace; font-weight: 600; white-space: nowrap; }}
+@media (max-width: 22rem) {{ dl {{ grid-template-columns: 1fr; }} }}
 button {{ font: inherit; color: inherit; background: none; margin: 0 0 1rem; padding: 0.35rem 0.9rem; }}
 button {{ border: 1px solid #7b8791; border-radius: 0.4rem; cursor: pointer; }}
 @media print {{ button {{ display: none; }} body {{ padding: 0; }} }}

@@ -1,5 +1,6 @@
 """Sign-in with name and password, which fails with the same answer and the same work for any cause (only the right
-password of a disabled account gets another answer), or through a provider; and the change of a person's own password, which ends all their sessions.
+password of a disabled account gets another answer), or through a provider; and the change of a person's own password,
+which ends all their sessions.
 """
 
 from threading import BoundedSemaphore

@@ -128,16 +128,21 @@ def test_a_list_is_added_as_a_whole_and_its_passwords_are_slips_to_print(
     accounts: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sign_in(accounts, monkeypatch, "ada")
+    monkeypatch.setenv("PARALLAB_PUBLIC_URL", "https://lab.example.org/")
     test = opened("people")
     test.text_area(key="people.list.names").input("zoe\nMO\n")
     button = next(button for button in test.button if button.label == "Add all")
     test = button.click().run()
-    assert "Line 2: The name 'mo' is already taken" in words(test)
+    (fold,) = (each for each in test.expander if each.label == "Add accounts from a list")
+    assert "Line 2: The name 'mo' is already taken" in fold.error[0].value.replace("\\", "")
     assert test.text_area(key="people.list.names").value == "zoe\nMO\n"
     test.text_area(key="people.list.names").input("zoe\nyan, yan@lab.org\n")
     test = next(button for button in test.button if button.label == "Add all").click().run()
     assert "2 accounts added." in words(test)
+    (address,) = (each for each in test.text_input if each.label == "Address on the slips")
+    assert address.value == "https://lab.example.org"
     page = str(test.get("iframe")[0].proto)
+    assert page.count("<dt>Address</dt><dd>https://lab.example.org</dd>") == 2
     with Reader.open(accounts) as reader:
         for name in ("zoe", "yan"):
             made = re.search(rf"{name}</dd><dt>Password</dt><dd class=[^>]*>(.+?)</dd>", page)

@@ -183,3 +183,30 @@ def test_the_actions_on_the_last_account_fit_a_low_window(members: Members, page
     page.get_by_role("button", name="Change", exact=True).last.click()
     page.get_by_role("button", name="Disable account").click()
     expect(page.get_by_role("dialog")).to_contain_text("zoe is signed out immediately")
+
+
+@pytest.mark.parametrize("width", [390, 1100])
+def test_a_refused_list_stays_open_with_its_text_and_a_password_on_a_slip_is_one_line(
+    members: Members, page: Page, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    sign_in(page, members.address, "ada", PASSWORD, "/people")
+    page.get_by_text("Add accounts from a list").click()
+    names = page.get_by_role("textbox", name="Names")
+    names.fill(f"yan{width}\nMO")
+    page.get_by_role("button", name="Add all").click()
+    expect(page.get_by_test_id("stExpander").get_by_text("Line 2: The name 'mo' is already taken")).to_be_visible()
+    expect(names).to_be_visible()
+    assert names.input_value() == f"yan{width}\nMO"
+    names.fill(f"yan{width}")
+    page.get_by_role("button", name="Add all").click()
+    expect(page.get_by_role("textbox", name="Address on the slips")).to_have_value(f"{members.address}/")
+    page.get_by_role("textbox", name="Address on the slips").fill("https://lab.example.org")
+    page.keyboard.press("Enter")
+    slips = page.frame_locator("iframe")
+    expect(slips.get_by_text("https://lab.example.org")).to_be_visible()
+    assert slips.locator(".password").evaluate(
+        "node => { const lines = document.createRange(); lines.selectNodeContents(node);"
+        " return lines.getClientRects().length === 1 && document.documentElement.scrollWidth <= innerWidth }"
+    )
+    expect(page.get_by_test_id("stExpander").get_by_text("is already taken")).to_have_count(0)
