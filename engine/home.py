@@ -58,6 +58,11 @@ class Home:
         return self.path / "schema.lock"
 
     @property
+    def console_lock(self) -> Path:
+        """File that each console locks while it serves this home."""
+        return self.path / "console.lock"
+
+    @property
     def import_lock(self) -> Path:
         """Held during an import."""
         return self.path / "import.lock"

@@ -9,7 +9,7 @@ import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import psutil
@@ -23,6 +23,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Store
+from engine.system.console_presence import console_presence
 from engine.system.runner_process import ensure_running, has_died, runner_process
 from engine.umask import set_private
 
@@ -34,6 +35,17 @@ LOOK_S = 3.0
 async def supervised(app: object) -> AsyncIterator[None]:
     """Supervise the runner, the event loop's lateness and free memory within the block; the runner outlives it."""
     set_private()
+    with ExitStack() as held:
+        try:
+            held.enter_context(console_presence(Home.find()))
+        except (EngineError, OSError) as error:
+            log.warning("The home can't be marked as served: %s", error)
+        async with _supervised():
+            yield
+
+
+@asynccontextmanager
+async def _supervised() -> AsyncIterator[None]:
     work = asyncio.gather(_watch(Home.find()), _configure_sockets(), backpressure.keep(), keep_small())
     try:
         with bounded_connections():

@@ -5,8 +5,11 @@ from pathlib import Path
 import click
 
 from engine.cli.answers import moment, print_json, table
-from engine.cli.frame import json_option, owner_option
+from engine.cli.frame import json_option, named, owner_option
+from engine.commands.authorize import operator
+from engine.errors import RunnerError
 from engine.home import Home
+from engine.system.console_presence import is_served
 from engine.upkeep.backups import back_up, backups
 from engine.upkeep.restore import restore
 
@@ -24,7 +27,7 @@ def backup_command(keep: int | None, only_list: bool, owner: str, as_json: bool)
     and checkpoints in runs/ are not part of it.
     """
     home = Home.find()
-    made = [] if only_list else [back_up(home, by=owner, keep=keep)]
+    made = [] if only_list else [back_up(home, by=owner if named() else operator(home, owner), keep=keep)]
     found = backups(home) if only_list else made
     if as_json:
         print_json(found if only_list else found[0])
@@ -48,11 +51,18 @@ def backup_command(keep: int | None, only_list: bool, owner: str, as_json: bool)
 def restore_command(file: Path, unchecked: bool, owner: str, as_json: bool) -> None:
     """Replace the store by a copy of FILE, after checking its checksum, schema and integrity.
 
-    Refused while a runner or a run is active. The previous store, and the folders of runs that are not in FILE, are
-    kept in aside/ of the home (folders: of runs/ if that is on another file system) and never deleted. Runs that were
-    running when FILE was made are marked as lost by the next runner.
+    Refused while a console, a runner or a run is active. The previous store, and the folders of runs that are not in
+    FILE, are kept in aside/ of the home (folders: of runs/ if that is on another file system) and never deleted. Runs
+    that were running when FILE was made are marked as lost by the next runner.
     """
-    done = restore(Home.find(), file.expanduser().absolute(), by=owner, unchecked=unchecked)
+    home = Home.find()
+    if is_served(home):
+        raise RunnerError(
+            f"The store can't be replaced while a console serves {home.path}. Stop the console first: Ctrl-C in its "
+            "terminal, or systemctl stop parallab-console. Start it again after the restore."
+        )
+    owner = owner if named() else operator(home, owner)
+    done = restore(home, file.expanduser().absolute(), by=owner, unchecked=unchecked)
     if as_json:
         print_json(done)
     else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from engine.access.confusables import visible
 from engine.errors import (
@@ -131,6 +132,11 @@ def login_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # in a container, a user id may have no name
         return "someone"
+
+
+def named() -> bool:
+    """Return whether the current command names its person, by --owner or PARALLAB_OWNER."""
+    return click.get_current_context().get_parameter_source("owner") is not ParameterSource.DEFAULT
 
 
 def code_of(error: EngineError) -> int:

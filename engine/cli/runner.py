@@ -7,7 +7,8 @@ from contextlib import suppress
 import click
 
 from engine.cli.answers import print_json
-from engine.cli.frame import NO_RUNNER, NumberRange, json_option, owner_option
+from engine.cli.frame import NO_RUNNER, NumberRange, json_option, named, owner_option
+from engine.commands.authorize import operator
 from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
 from engine.runner.runner import serve
@@ -50,6 +51,7 @@ def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None,
     Queued runs stay queued for the next runner. Ctrl-C ends the waiting; the runner still stops.
     """
     home = Home.find()
+    owner = owner if named() else operator(home, owner)
     runner = _ask(home, owner)
     if runner and cancel_runs:
         _cancel(home, owner)

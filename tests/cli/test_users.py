@@ -12,6 +12,7 @@ from engine.access import passwords
 from engine.cli import main
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
+from engine.system.console_presence import console_presence
 from tests.labs import basic
 
 PASSWORD = "a quiet winter morning\n"
@@ -121,3 +122,27 @@ def test_a_disabled_account_keeps_its_runs_unless_they_are_cancelled_too(
             (entry.command, entry.who) for entry in reader.audit.entries() if entry.command in ("cancel", "shut out")
         ]
     assert found == [("shut out", "ada"), *([("cancel", "ada")] * 2 if options else [])]
+
+
+def test_the_unix_user_of_the_home_maintains_it_without_an_account(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told("users", "add", "ada", "--role", "admin").exit_code == 0
+    assert told("users", "add", "mo", "--role", "member", "--owner", "ada").exit_code == 0
+    assert told("stop").exit_code == 0
+    done = told("backup", "--json")
+    assert done.exit_code == 0, done.output
+    with Reader.open(home) as reader:
+        entry = reader.audit.entries(command="back up")[0]
+        assert (entry.who, entry.role, entry.refused) == ("dora on the command line", "program", "")
+    path = json.loads(done.stdout)["path"]
+    with console_presence(home):
+        refused = told("restore", path)
+        assert refused.exit_code == 4 and "Ctrl-C in its terminal, or systemctl stop parallab-console" in refused.stderr
+    assert told("restore", path).exit_code == 0
+    for owner in ("dora", "mo"):
+        assert told("backup", owner=owner).exit_code == 2, "a name that is given counts"
+    monkeypatch.setenv("LOGNAME", "mo")
+    assert CliRunner().invoke(main, ["backup"]).exit_code == 2, "so does an account"
+    assert told("users", "role", "mo", "admin").exit_code == 2, "other commands need an account"
+    monkeypatch.setattr("os.geteuid", lambda: home.path.stat().st_uid + 1)
+    refused = told("backup")
+    assert refused.exit_code == 2 and "    python -m engine backup --owner ada\n" in refused.stderr
