@@ -41,12 +41,12 @@ class Terms:
             problems.append(
                 Problem(
                     "max_run_time_s",
-                    f"max_run_time_s must be from 1 to {LONGEST_S:,.0f} s (30 days), got {self.max_run_time_s:,.12g}.",
+                    f"Time limit must be from 1 to {LONGEST_S:,.0f} s (30 days), got {self.max_run_time_s:,.12g}.",
                 )
             )
         if not 0 <= self.max_retries <= MOST_RETRIES:
             problems.append(
-                Problem("max_retries", f"max_retries must be from 0 to {MOST_RETRIES}, got {self.max_retries}.")
+                Problem("max_retries", f"Retries must be from 0 to {MOST_RETRIES}, got {self.max_retries}.")
             )
         if problems:
             raise ConfigError(problems)

@@ -10,6 +10,7 @@ from app.export.view_downloads import view_downloads
 from app.export.view_report import Environments
 from app.report import page_capture
 from app.report.page_capture import Noted
+from engine.analysis.run_values import lower_title
 from engine.duel.catalogue import ready
 from engine.duel.evidence import about_runs
 from engine.duel.outcome import DuelOutcome, amount_in_words
@@ -20,7 +21,7 @@ from engine.metrics import metric
 def note(found: DuelOutcome) -> None:
     """Record the header of a duel's page, its verdict and its cautions for the report."""
     stored, duel = found.evidence.stored, found.evidence.duel
-    shared = ", ".join(f"{name} {value}" for name, value in duel.shared.items() if value is not None)
+    shared = ", ".join(f"{lower_title(name)} {value}" for name, value in duel.shared.items() if value is not None)
     header = [
         ("Verdict", found.verdict or "none yet"),
         ("Strategies", ", ".join(one.name for one in duel.strategies)),

@@ -8,6 +8,7 @@ from markupsafe import Markup
 from app.core.base_path import at
 from app.ui.html import joined, link, nowrap, number, paragraph, run_link, small, stacked, strong, table, titled
 from engine.analysis.chance_level import NotLearned, not_learned
+from engine.analysis.run_values import lower_title
 from engine.experiment.definition import Experiment
 from engine.metrics import metric
 from engine.registry import experiments
@@ -53,7 +54,9 @@ def on(one: Experiment, task: tuple[Any, ...]) -> str:
     named = zip(one.result.task, task, strict=True)
     return (
         ", ".join(
-            str(value) if isinstance(value, str) else f"{name} {value}" for name, value in named if value is not None
+            str(value) if isinstance(value, str) else f"{lower_title(name)} {value}"
+            for name, value in named
+            if value is not None
         )
         or "–"
     )

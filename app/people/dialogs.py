@@ -112,7 +112,7 @@ def ask_quotas(name: str = "") -> None:
     with st.form("people.quotas", border=False):
         texts = {
             field: st.text_input(
-                f"{bounds.words[:1].upper()}{bounds.words[1:]}{f' ({bounds.unit})' if bounds.unit else ''}",
+                f"{bounds.title}{f' ({bounds.unit})' if bounds.unit else ''}",
                 _written(own[field], named=bool(name)) if field in own else "",
                 key=f"people.quota.{field}",
                 placeholder=f"everyone's: {_written(everyone[field])}" if name else NO_LIMIT,

@@ -37,6 +37,11 @@ class Bounds:
     unit: str = ""
     is_whole: bool = True
 
+    @property
+    def title(self) -> str:
+        """Return the label at the start of a line."""
+        return f"{self.words[:1].upper()}{self.words[1:]}"
+
 
 BOUNDS: dict[str, Bounds] = {
     "max_running_per_person": Bounds(1, 10_000, "running runs"),
@@ -126,7 +131,9 @@ def read_value(name: str, text: str) -> Value:
         return int(text) if BOUNDS[name].is_whole else float(text)
     except ValueError:
         kind = "a whole number" if BOUNDS[name].is_whole else "a number"
-        raise ConfigError([Problem(name, f"{name} must be {kind}, or none for no limit; got '{text[:40]}'.")]) from None
+        raise ConfigError(
+            [Problem(name, f"{BOUNDS[name].title} must be {kind}, or none for no limit; got '{text[:40]}'.")]
+        ) from None
 
 
 def disturbed_above(home: Home) -> float:
@@ -199,7 +206,7 @@ def _wrong(name: str, value: Any) -> str:
         return ""
     unit = f" {bounds.unit}" if bounds.unit else ""
     return (
-        f"{name} must be {bounds.least:,.12g} to {_number(bounds.most)}{unit}, or none for no limit; got "
+        f"{BOUNDS[name].title} must be {bounds.least:,.12g} to {_number(bounds.most)}{unit}, or none for no limit; got "
         f"{repr(value)[:40]}."
     )
 

@@ -31,7 +31,7 @@ def audit_command(who: str | None, command: str | None, refused: bool, limit: in
                 each.who,
                 each.role,
                 each.command,
-                f"{each.kind} {' '.join(map(str, each.targets))}".strip(),
+                f"{each.kind} {', '.join(map(str, each.targets))}".strip(),
                 each.refused or each.detail,
             )
             for each in found

@@ -42,8 +42,8 @@ def change_limits(
         _known(home, person)
     told = ", ".join(
         [
-            *(f"{name}={'none' if value is None else value}" for name, value in changes.items()),
-            *(f"{name}=usual" for name in sorted(usual)),
+            *(f"{BOUNDS[name].words}={'none' if value is None else value}" for name, value in changes.items()),
+            *(f"{BOUNDS[name].words}=usual" for name in sorted(usual)),
         ]
     )
     told = ", ".join(

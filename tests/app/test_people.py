@@ -173,7 +173,7 @@ def test_people_are_searched_and_their_quotas_set(accounts: Home, monkeypatch: p
 
     quotas("", max_queued_per_person="50", max_cores_per_person="8")
     quotas("mo", max_queued_per_person="4", max_cores_per_person="none")
-    assert "max_queued_per_person must be a whole number, or none for no limit; got 'few'." in quotas(
+    assert "Queued runs must be a whole number, or none for no limit; got 'few'." in quotas(
         "mo", max_queued_per_person="few"
     )
     found = limits(accounts)

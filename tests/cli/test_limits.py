@@ -67,9 +67,9 @@ def test_the_threshold_of_disturbed_runs_is_set_for_the_whole_lab(parallab: Para
 
 def test_what_is_wrong_with_a_limit_is_a_sentence(parallab: Parallab, home: Home) -> None:
     for words, sentence in (
-        (("--queued", "few"), "max_queued_per_person must be a whole number, or none for no limit; got 'few'."),
-        (("--queued", "0"), "max_queued_per_person must be 1 to 10,000, or none for no limit; got 0."),
-        (("--disk", "nan"), "max_disk_gb must be 0.001 to 1,000,000 GB, or none for no limit; got nan."),
+        (("--queued", "few"), "Queued runs must be a whole number, or none for no limit; got 'few'."),
+        (("--queued", "0"), "Queued runs must be 1 to 10,000, or none for no limit; got 0."),
+        (("--disk", "nan"), "Disk space of runs must be 0.001 to 1,000,000 GB, or none for no limit; got nan."),
         ((), "limits set needs at least one of --running, --queued"),
         (("--cores", "usual"), "'usual' needs --person"),
     ):
@@ -97,4 +97,4 @@ def test_only_an_admin_sets_limits_whichever_command_it_is(parallab: Parallab, h
             "SELECT who, detail FROM audit WHERE command = 'set limits' AND refused = '' ORDER BY id"
         )
     ]
-    assert found == [("bea", "max_running_per_person=3")] * 2
+    assert found == [("bea", "running runs=3")] * 2

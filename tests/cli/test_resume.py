@@ -173,7 +173,7 @@ def test_what_cannot_be_retried_says_why(parallab: Parallab, live: int, queued: 
 def test_limits_out_of_bounds_are_refused(parallab: Parallab, home: Home) -> None:
     told = parallab("submit", "hogwild", "--max-run-time", "0.2", "--max-retries", "99", "--no-runner")
     assert told.returncode == 2
-    assert "max_run_time_s must be from 1 to" in told.stderr
-    assert "max_retries must be from 0 to 10" in told.stderr
+    assert "Time limit must be from 1 to" in told.stderr
+    assert "Retries must be from 0 to 10" in told.stderr
     with Reader.open(home) as reader:
         assert reader.runs.count() == 0

@@ -93,6 +93,7 @@ def test_a_list_of_names_becomes_accounts_with_printable_passwords(home: Home, t
             assert password not in done.output and passwords.fits(password, reader.sign_ins.password_of(name)[1])
         entry = reader.audit.entries(command="add person")[0]
         assert (entry.who, entry.targets) == ("ada", ("Grace Hopper", "Mo", "mia"))
+        assert "person Grace Hopper, Mo, mia" in told("audit", "--limit", "1").stdout
         assert not [password for password in made.values() if password in str(reader.audit.entries())]
     again = told("users", "add-list", "-", "--role", "viewer", "--owner", "ada", "--json", typed="vera\n")
     (slip,) = json.loads(again.stdout)

@@ -128,13 +128,12 @@ def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wa
     most_s = mine.max_run_time_s
     if most_s is not None and wanted_s is not None and wanted_s > most_s:
         return (
-            f"max_run_time_s must be at most {most_s:,.12g} s (quota of {person}); got {wanted_s:,.12g} s. "
-            f"Lower it, {ASK}"
+            f"Time limit must be at most {most_s:,.12g} s (quota of {person}); got {wanted_s:,.12g} s. Lower it, {ASK}"
         )
     for kind, cure, asked, most in (
         (
             "CPU cores",
-            "Choose fewer ranks or threads_per_rank",
+            "Choose fewer ranks or threads per rank",
             max((each.cores for each in demands), default=0),
             mine.max_cores_per_person,
         ),

@@ -130,7 +130,7 @@ def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: 
     with pytest.raises(
         LimitReached,
         match=(
-            r"max_run_time_s must be at most 3,600 s \(quota of ada\); got 7,200 s\. Lower it, or ask "
+            r"Time limit must be at most 3,600 s \(quota of ada\); got 7,200 s\. Lower it, or ask "
             r"an admin"
         ),
     ):
