@@ -1,9 +1,11 @@
 """The estimates of a sweep in words: before its launch, and for its remaining runs."""
 
 from collections.abc import Iterator, Sequence
+from time import monotonic
 
 import streamlit as st
 
+from app.core.caches import VersionedCache
 from app.core.current_load import slowed_by_others
 from app.core.formatting import duration
 from app.ui import current_user
@@ -15,7 +17,7 @@ from engine.launch_options import USUAL, Terms
 from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
-from engine.store import Reader, Sweep
+from engine.store import Sweep
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED, Timing
 from engine.sweep.plan import Plan, SweepCell
@@ -24,6 +26,7 @@ from engine.system.machine import demand, machine
 _UNKNOWN_FINISH = "Estimated finish unknown: running runs, or runs ahead in the queue, have no estimate."
 FRESH_S = 5.0
 """Greatest age of the estimate of a sweep's remaining runs, which all visitors of its page share."""
+_LEFT: VersionedCache[Outlay] = VersionedCache(most=200)
 
 
 def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | None, asked: Terms) -> None:
@@ -90,13 +93,12 @@ def what_is_left(sweep: Sweep, runs: Sequence[RunRow]) -> None:
         st.caption(as_text(f"{count:,} {'run' if count == 1 else 'runs'} left, on {target}."))
         return
     with reading() as reader:
-        found = _left(str(Home.find().path), sweep.id, sweep.fields, reader)
+        found = _LEFT.get(
+            (Home.find(), sweep.id, sweep.fields),
+            monotonic() // FRESH_S,
+            lambda: sweep_estimate.what_is_left(reader, Home.find(), sweep.id, sweep.fields),
+        )
     st.caption(as_text(" ".join(left(found, sweep))))
-
-
-@st.cache_data(ttl=FRESH_S, max_entries=200, show_spinner=False)
-def _left(home: str, sweep_id: int, fields: tuple[str, ...], _reader: Reader) -> Outlay:
-    return sweep_estimate.what_is_left(_reader, Home.find(), sweep_id, fields)
 
 
 def facts(found: Outlay, planned: Plan, timing: Timing | None, *, grows: bool = False) -> list[tuple[str, str]]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from app.actions import sweep_forecast
 from app.actions.sweep_forecast import left
 from app.charts.sweep_charts import chart
 from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
@@ -379,13 +379,13 @@ def test_what_is_left_of_a_sweep_for_timing_is_the_least_until_it_has_all_repeat
     assert told[2].startswith("4 runs left, about 1 core-hours. Estimated finish in about 60 s. ")
 
 
-def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
+def test_a_sweeps_page_says_what_is_left_of_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep_forecast, "FRESH_S", 1e-9)
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2, 4]})
     assert "3 runs left; no estimate yet." in words(page(sweep_id))
     for run in runs[:2]:
         sweeps.drive(home, run)
     held_for(home, 3600)
-    st.cache_data.clear()
     told = words(page(sweep_id))
     assert re.search(
         (
@@ -396,7 +396,6 @@ def test_a_sweeps_page_says_what_is_left_of_it(home: Home) -> None:
     )
     with Store.open(home) as store:
         store.sweeps.hold(sweep_id, by="Ada")
-    st.cache_data.clear()
     assert "Paused; if resumed now, estimated finish at about" in words(page(sweep_id))
     with Store.open(home) as store:
         store.runs.cancel(runs[2].id, by="Ada")
