@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 import streamlit as st
 
+from app.core.caches import VersionedCache
 from app.core.formatting import size
 from app.people.account import ways
 from app.people.dialogs import ask_password, ask_quotas, ask_shut_out
@@ -12,6 +14,7 @@ from app.ui import current_user, dialogs
 from app.ui.html import as_text, block, fact_row, strong, when
 from app.ui.store_access import command, reading
 from app.ui.widgets import Colour
+from engine.access.confusables import sort_key
 from engine.access.quotas import BOUNDS, Value
 from engine.access.rules import ROLES, Role
 from engine.home import Home
@@ -22,6 +25,7 @@ from engine.store.access.ownership import Holding
 
 COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "violet"}
 DISK_FRESH_S = 60.0
+_DISK: VersionedCache[Mapping[str, int]] = VersionedCache()
 NAMED, LEAST_BYTES = 20, 100_000
 _ASKS = "people.asks"
 _DONE = "people.done"
@@ -40,12 +44,8 @@ class Known:
 
 def disk(reader: Reader) -> Mapping[str, int]:
     """Return the bytes of each owner's folders, cached for a minute across sessions."""
-    return _disk(str(Home.find().path), reader)
-
-
-@st.cache_data(ttl=DISK_FRESH_S, max_entries=8, show_spinner=False)
-def _disk(home: str, _reader: Reader) -> dict[str, int]:
-    return disk_use(Home.find(), _reader.ownership.owner_of_each())
+    home = Home.find()
+    return _DISK.get(home, monotonic() // DISK_FRESH_S, lambda: disk_use(home, reader.ownership.owner_of_each()))
 
 
 def open_asked() -> None:
@@ -98,7 +98,11 @@ def entry(one: Person, known: Known) -> None:
 def strangers(people: Sequence[Person], known: Known) -> None:
     """List run owners without an account: from before accounts existed, or imported."""
     names = {one.name for one in people}
-    found = [f"{owner} ({held.runs:,})" for owner, held in sorted(known.holdings.items()) if owner not in names]
+    found = [
+        f"{owner} ({held.runs:,})"
+        for owner, held in sorted(known.holdings.items(), key=lambda item: sort_key(item[0]))
+        if owner not in names
+    ]
     if found:
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
         st.caption(

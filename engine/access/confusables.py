@@ -5,6 +5,7 @@ After the skeletons of Unicode Technical Standard 39, for the letters of Latin, 
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from engine.errors import ConfigError, Problem
 
@@ -50,6 +51,13 @@ def plain(name: str) -> str:
 def is_shown(name: str) -> bool:
     """Return whether all characters of a name are visible."""
     return name.isprintable() and not _BLANK & set(name)
+
+
+@lru_cache(maxsize=10_000)
+def sort_key(name: str) -> str:
+    """Return the key that sorts names of any language alike everywhere: by their letters, without accents and case."""
+    parts = unicodedata.normalize("NFKD", name)
+    return "".join(part for part in parts if not unicodedata.combining(part)).casefold() + f"\x01{name}"
 
 
 def looks(name: str) -> str:

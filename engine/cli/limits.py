@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from engine.access.confusables import sort_key
 from engine.access.quotas import BOUNDS, GB, Limits, Value, limits, read_value
 from engine.cli.answers import duration, print_json, table
 from engine.cli.frame import json_option, owner_option
@@ -113,7 +114,7 @@ def _show(home: Home, as_json: bool) -> None:
     found = limits(home)
     with Reader.open(home) as reader:
         held = reader.quotas.all_held()
-    names = sorted({each.person for each in held} | set(found.people))
+    names = sorted({each.person for each in held} | set(found.people), key=sort_key)
     by_name = {each.person: each for each in held}
     if as_json:
         print_json(

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
+from engine.access.confusables import sort_key
 from engine.errors import NoSuchRun, NoSuchSweep, StoreError, StoreGone
 from engine.home import Home, flush
 from engine.store.schema.upgrade import applied, bring_up_to_date, known
@@ -30,10 +31,9 @@ class Connection:
     """One connection for one thread; a context manager."""
 
     def __init__(self, home: Home, connection: sqlite3.Connection, timeout_s: float) -> None:
-        connection.row_factory = Row
         self.home = home
         self.timeout_s = timeout_s
-        self.connection = connection
+        self.connection = _equipped(connection)
 
     def close(self) -> None:
         """Close the connection."""
@@ -237,9 +237,15 @@ class ReadConnection(Connection):
         if found is None and self._waits:
             return
         self.connection.close()
-        self.connection = found or _empty()
-        self.connection.row_factory = Row
+        self.connection = _equipped(found or _empty())
         self._waits, self._file = found is None, file
+
+
+def _equipped(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Return the connection with our rows and our function that sorts names."""
+    connection.row_factory = Row
+    connection.create_function("sort_key", 1, sort_key, deterministic=True)
+    return connection
 
 
 def _file_of(home: Home) -> tuple[int, int] | None:

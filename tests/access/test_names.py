@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.access.confusables import sort_key
 from engine.errors import ConfigError, EngineError, ImportRefused
 from engine.home import Home
 from engine.registry import experiment
@@ -138,3 +139,21 @@ def test_of_first_accounts_made_at_once_one_stands(home: Home, reader: Reader) -
     (first,) = reader.people.everyone()
     assert found.count(first.name) == 1
     assert sum("has no active account in this lab" in each for each in found) == 5
+
+
+def test_names_are_sorted_by_their_letters_in_all_lists(home: Home) -> None:
+    names = ["ada", "Émile", "Eva", "Öz", "olga", "Zoe", "ångström"]
+    by_letters = ["ada", "ångström", "Émile", "Eva", "olga", "Öz", "Zoe"]
+    assert sorted(names, key=sort_key) == by_letters
+    with Store.open(home) as store:
+        for name in names:
+            store.people.add(name, "admin", by="ada")
+            run_id = basic.add(store, name)
+            store.annotations.rename(run_id, name, by="ada")
+            store.views.save(name, "runs", "show=all", owner=name)
+    with Reader.open(home) as reader:
+        assert [one.name for one in reader.people.everyone()] == by_letters
+        assert reader.runs.owners() == by_letters
+        assert [view.name for view in reader.views.find()] == by_letters
+        for field in ("owner", "name"):
+            assert [run.owner for run in reader.runs.find(order=reader.fields.order(field))] == by_letters

@@ -62,7 +62,7 @@ class PeopleReader:
 
     def everyone(self) -> list[Person]:
         """Return everyone with an account by name, including disabled accounts."""
-        return [as_person(row) for row in self.db.rows(f"{PERSON} ORDER BY name")]
+        return [as_person(row) for row in self.db.rows(f"{PERSON} ORDER BY sort_key(name)")]
 
     def accounts(self) -> list[Account]:
         """Return all accounts with their password hashes, for a store that replaces this one."""

@@ -78,7 +78,9 @@ def order_of(order: SortOrder | None) -> Sql:
 
 
 def sorted_by(field: Field) -> Sql:
-    """Return the sort expression of runs: like `number_of`, but a setting of any type."""
+    """Return the sort expression of runs: like `number_of`, but a setting of any type, and names by `sort_key`."""
+    if field.source == "run" and field.name in ("owner", "name"):
+        return f"sort_key({_RUNS[field.name]})", []
     if field.source != "config":
         return number_of(field)
     _, value, at = setting(field)

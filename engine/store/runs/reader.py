@@ -147,7 +147,7 @@ class RunReader:
 
     def owners(self) -> list[str]:
         """Return the owners of runs."""
-        return [row["owner"] for row in self.db.rows("SELECT DISTINCT owner FROM runs ORDER BY owner")]
+        return [row["owner"] for row in self.db.rows("SELECT DISTINCT owner FROM runs ORDER BY sort_key(owner)")]
 
     def experiments(self) -> list[str]:
         """Return the experiments of runs, including unregistered ones."""

@@ -37,7 +37,7 @@ class ViewReader:
         sql = (
             "SELECT id, name, owner, page, query, saved_at FROM views WHERE page = coalesce(?, page) AND owner "
             "= coalesce(?, owner)"
-            " ORDER BY name COLLATE NOCASE, owner, id LIMIT ?"
+            " ORDER BY sort_key(name), sort_key(owner), id LIMIT ?"
         )
         return [SavedView(*row) for row in self.db.rows(sql, [page, owner, limit])]
 
