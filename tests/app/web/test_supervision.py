@@ -183,6 +183,7 @@ def test_what_lies_free_between_what_is_kept_is_given_back() -> None:
     assert float(found.stdout) > 60, "of 100 MB, 99 are free between the blocks that are kept"
 
 
+@pytest.mark.processes
 def test_the_console_loads_without_a_warning() -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import app.asgi"], cwd=ROOT, capture_output=True, text=True, check=True
