@@ -1,8 +1,8 @@
 """The system's Chromium, and real consoles for it.
 
-What takes long to start is shared by the tests of this folder that a process runs one after the other: Chromium, a
-window's cache, and three consoles. A test adds runs of its own to what it shares, and ends them; ids come from the
-store.
+What takes long to start is shared by the tests in and below this folder that a process runs one after the other:
+Chromium, a window's cache, and three consoles. A test adds runs of its own to what it shares, and ends them; ids come
+from the store.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -37,7 +37,10 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--process-per-site",
+    "--renderer-process-limit=1",
 ]
+HERE = Path(__file__).parent
 T = TypeVar("T")
 C = TypeVar("C", bound=Console)
 
@@ -47,7 +50,7 @@ expect.set_options(
 
 
 class Kept:
-    """Makes each thing once, and keeps it until a test of another folder comes."""
+    """Makes each thing once, and keeps it until a test outside of this folder comes."""
 
     def __init__(self) -> None:
         self._made: dict[Any, Any] = {}
@@ -77,7 +80,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     try:
         return (yield)
     finally:
-        if nextitem is None or nextitem.path.parent != item.path.parent or nextitem.path.name == "test_watchers.py":
+        if nextitem is None or HERE not in nextitem.path.parents or nextitem.path.name == "test_watchers.py":
             KEPT.close()
 
 
@@ -181,6 +184,9 @@ def _window(timed: bool) -> Iterator[BrowserContext]:
             folder, executable_path=chromium(), headless=True, **settings
         ) as opened:
             opened.set_default_timeout(PATIENCE_S * 1000)
+            first = opened.pages[0]  # stays open, and with it the process of the consoles' host and its scripts
+            first.route("**", lambda route: route.fulfill(body="", content_type="text/html"))
+            first.goto("http://127.0.0.1")
             if timed:
                 opened.clock.install()
             yield opened
