@@ -6,7 +6,7 @@ On the way each chart's bar is read: none may offer to send the chart anywhere.
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,8 @@ counts.
 """
 AXES = {"Step": "steps", "Passes": "passes", "Time": "times_s"}
 """The choices of a curve's axis, and where the store has what is plotted then."""
+EACH_KIND = ("run", "run of many points", "run, Pipeline", "compare", "scaling", "sweep")
+"""Places that together have each way from a choice to a chart: in the browser, by a request, by a script run."""
 Chart = dict[str, Any]
 Recorded = dict[str, dict[str, list[list[float]]]]
 
@@ -232,13 +234,26 @@ def is_other(one: Chart, redrawn: Chart) -> bool:
     return one["points"] != redrawn["points"] or any(moved)
 
 
-def test_every_choice_is_drawn_by_its_charts_and_none_of_them_offers_an_upload(lab: Lab, page: Page) -> None:
+def followed_at(lab: Lab, page: Page, places: Iterable[tuple[Place, Sequence[Choice]]]) -> list[str]:
+    """Make the choices of some places, and return what has not followed them, and what offers to send a chart away."""
     found = []
-    for place, made in choices(lab.small, lab.compared[3], "Training loss"):
+    for place, made in places:
         go(page, lab.address, place)
         known = recorded(lab.home, lab.small.stale) if place.name == "run" else {}
         wait_until(lambda: page.evaluate(DRAWN), f"{place.name} has a chart")
         for choice in made:
             found += [f"{place.name}, {choice.words}: {each}" for each in followed(page, choice, known)]
         found += [f"{place.name} offers {offer}" for offer in page.evaluate(OFFERED)]
+    return found
+
+
+def test_a_choice_of_each_kind_of_page_is_drawn_by_its_charts(lab: Lab, page: Page) -> None:
+    every = choices(lab.small, lab.compared[3], "Training loss")
+    found = followed_at(lab, page, [(place, made[:2]) for place, made in every if place.name in EACH_KIND])
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.long  # 30 s of processor time; the shorter test above takes each way from a choice to a chart
+def test_every_choice_is_drawn_by_its_charts_and_none_of_them_offers_an_upload(lab: Lab, page: Page) -> None:
+    found = followed_at(lab, page, choices(lab.small, lab.compared[3], "Training loss"))
     assert not found, "\n".join(found)
