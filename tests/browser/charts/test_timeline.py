@@ -14,8 +14,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from engine.home import Home
 from engine.store import Reader, Store
+from engine.store.timestamps import now
 from engine.system.processes import end_session
 from engine.system.runner_process import runner_process
+from engine.trace.health import Health, Verdict
 from tests.browser.conftest import Console, Lab
 from tests.browser.replay import launch
 from tests.browser.test_live import path_of, pytestmark, store
@@ -194,7 +196,21 @@ def quick(tmp_path: Path) -> Iterator[Console]:
             end_session(runner)
 
 
-def test_a_stopped_rank_is_named_on_the_page_of_its_run(quick: Console, page: Page) -> None:
+def test_a_stopped_rank_is_named_on_the_page_of_its_run(lab: Lab, store: Store, page: Page) -> None:
+    run = basic.add(store, "Ada")
+    basic.drive(store, lab.home, run, "running")
+    page.goto(path_of(lab, run))
+    expect(page.get_by_text("running", exact=True).first).to_be_visible()
+    sentence = "trainer2 makes no progress: it is stopped (SIGSTOP), in compute, since 30 s."
+    store.worker.write_health(run, Health(now(), (), Verdict("HUNG", "trainer2", "stopped", sentence)))
+    store.worker.note_standstill(run, "hung", sentence)
+    expect(page.get_by_text("Hung: trainer2").first).to_be_visible()
+    expect(page.get_by_text("it is stopped (SIGSTOP)").first).to_be_visible()
+    store.claims.end(run, "finished", "Completed successfully")
+
+
+@pytest.mark.long  # 30 s of a real run; tests/hang stop real ranks, and the test above shows the page
+def test_a_rank_that_is_really_stopped_is_named_on_the_page_of_its_run(quick: Console, page: Page) -> None:
     page.goto(f"{quick.address}/launch?experiment=sync_sgd&preset=quick&set=rounds:100000&set=device:cpu")
     run = launch(page, "Launch", to="run")
     expect(page.get_by_text("running", exact=True).first).to_be_visible()
