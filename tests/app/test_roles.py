@@ -2,6 +2,8 @@
 and a sign-out ends it all.
 """
 
+import os
+import time
 from typing import Any
 
 import pytest
@@ -101,6 +103,10 @@ def test_every_page_offers_what_the_rules_allow(
         FORMS, here.may("launch")
     )
     assert boxes(opened("compare", {"runs": "1"}))["Save view"] == here.may("save view")
+    left = home.run_folder(9_999)  # which no run has, so there is something to clean up
+    left.mkdir(parents=True)
+    os.utime(left, (time.time() - 3600,) * 2)
+    assert offered(opened("machine")).get("Clean up", False) == here.may("clean up")
     launches(here)
 
 
