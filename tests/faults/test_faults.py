@@ -91,6 +91,7 @@ def test_a_raising_rank_fails_the_run_with_its_traceback(lab: Lab) -> None:
     assert "Traceback" in run.error
 
 
+@pytest.mark.long  # 10 s of a real run; a killed worker is above, and test_matrix.py kills each process at each stage
 def test_a_worker_killed_while_its_run_starts_leaves_a_lost_run(lab: Lab) -> None:
     run_id = lab.launch()
     held = lab.hold(run_id)  # most of the time while it starts; what comes of it is the same later
