@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from multiprocessing import forkserver, resource_tracker
@@ -44,6 +45,26 @@ settings.load_profile("parallab")
 signal.signal(
     signal.SIGINT, signal.default_int_handler
 )  # a shell's background job ignores it, and so would all that tests start
+
+
+BUDGET_S = 9 * 60
+"""What `make test` may take on two idle cores."""
+WHOLE = "not long and not cluster"
+"""The tests that `make test` runs."""
+BEGAN = time.monotonic()
+
+
+def against_budget(took_s: float) -> str:
+    """Say how far a whole run was from its budget."""
+    left = round(BUDGET_S - took_s)
+    return f"Budget of {BUDGET_S // 60} minutes on two idle cores: {abs(left)} s {'left' if left >= 0 else 'too many'}."
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say so after a run of all that `make test` runs, on two cores."""
+    whole = config.args_source is config.ArgsSource.TESTPATHS and not config.option.keyword
+    if whole and config.option.markexpr == WHOLE and len(os.sched_getaffinity(0)) == 2:
+        terminalreporter.write_line(against_budget(time.monotonic() - BEGAN))
 
 
 LONGEST = {"test_way_of_a_run", "test_choices", "test_report", "test_live", "test_watchers"}

@@ -119,3 +119,9 @@ def test_a_command_finds_no_optional_program_on_a_bare_machine(
         assert ended.stdout == "0 hidden\n"
         assert "no right to mount here" in ended.stderr
     assert subprocess.run(["optional"]).returncode == 0
+
+
+def test_a_whole_run_is_held_against_its_budget() -> None:
+    assert conftest.against_budget(500.2) == "Budget of 9 minutes on two idle cores: 40 s left."
+    assert conftest.against_budget(561.7) == "Budget of 9 minutes on two idle cores: 22 s too many."
+    assert f'-m "{conftest.WHOLE}" --numprocesses' in (ROOT / "Makefile").read_text()
