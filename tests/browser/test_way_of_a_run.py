@@ -23,7 +23,7 @@ pytestmark = pytest.mark.browser
 RUN_MS = 600_000
 
 
-def test_a_first_visit_launches_hogwild_watches_it_finds_it_again_after_a_restart_and_cancels_another_one(
+def test_a_first_visit_launches_hogwild_watches_it_and_finds_it_again_after_a_restart(
     real: Console, page: Page
 ) -> None:
     page.goto(real.address)
@@ -50,24 +50,29 @@ def test_a_first_visit_launches_hogwild_watches_it_finds_it_again_after_a_restar
     page.wait_for_url("**/run?run=1")
     expect(page.get_by_role("heading", name="Run 1: Hogwild!")).to_be_visible()
 
+
+def test_a_run_is_cloned_and_its_clone_cancelled_in_the_table(lab: Lab, page: Page) -> None:
+    page.goto(f"{lab.address}/run?run={lab.small.stale}")
     page.get_by_role("button", name="Clone").click()
-    expect(page.get_by_text("Launching as Ada.")).to_be_visible()
-    expect(page).to_have_url(re.compile("experiment=hogwild"))
+    expect(page).to_have_url(re.compile("experiment=async_sgd"))
     epochs = page.get_by_role("spinbutton", name="Epochs")
     epochs.fill("1000")
     epochs.press("Enter")
     settle(page)
-    page.get_by_role("button", name="Launch", exact=True).click()
-    page.wait_for_url("**/run?run=2")
-    expect(page.get_by_text("running", exact=True).first).to_be_visible()
-    page.get_by_test_id("stTopNav").get_by_role("link", name="Runs", exact=True).click()
-    page.get_by_role("heading", name="Runs", exact=True).wait_for()
-    settle(page)  # the page that is left has such a button too
-    page.get_by_role("checkbox", name="Select 2:", exact=False).check()
-    page.get_by_role("button", name="Cancel", exact=True).click()
-    page.get_by_role("button", name="Cancel 1 run").click()
-    expect(page.get_by_role("row", name="2: ", exact=False)).to_contain_text("cancelled")
-    expect(page.get_by_role("row", name="2: ", exact=False)).to_contain_text("Cancelled by Ada.")
+    run = launch(page, "Launch", to="run")
+    with Store.open(lab.home) as store:
+        basic.drive(store, lab.home, run, "running")
+        assert store.read.runs.one(run).config["epochs"] == 1000
+        expect(page.get_by_text("running", exact=True).first).to_be_visible()
+        page.get_by_test_id("stTopNav").get_by_role("link", name="Runs", exact=True).click()
+        page.get_by_role("heading", name="Runs", exact=True).wait_for()
+        settle(page)  # the page that is left has such a button too
+        page.get_by_role("checkbox", name=f"Select {run}:", exact=False).check()
+        page.get_by_role("button", name="Cancel", exact=True).click()
+        page.get_by_role("button", name="Cancel 1 run").click()
+        expect(page.get_by_role("row", name=f"{run}: ", exact=False)).to_contain_text("stopping")
+        store.claims.end(run, "cancelled", "Cancelled by Ada.")
+    expect(page.get_by_role("row", name=f"{run}: ", exact=False)).to_contain_text("Cancelled by Ada.")
 
 
 def test_an_agents_run_is_watched_with_its_queue_and_a_drawn_episode_and_cancelled(lab: Lab, page: Page) -> None:
