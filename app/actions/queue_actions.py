@@ -23,8 +23,8 @@ NAMED = 3
 """Number of different counts that an estimate names."""
 
 
-def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: Terms) -> None:
-    """Show the estimated duration and start of a run."""
+def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: Terms) -> Estimate | None:
+    """Show the estimated duration and start of a run; return the former."""
     with reading() as reader:
         found = prospect(
             *(reader, Home.find(), experiment, config, demand),
@@ -40,6 +40,7 @@ def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, as
         st.caption(as_text(f"If launched now, it {found.reason}."))
     if slowed:
         st.caption(slowed)
+    return found.takes
 
 
 def takes(found: Estimate | None) -> str:

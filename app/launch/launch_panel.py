@@ -17,7 +17,7 @@ from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text
 from app.ui.store_access import told
 from app.ui.widgets import PAGES, page_address, show_facts
-from engine.analysis.total_work import unreached
+from engine.analysis.total_work import unreached, unreached_in
 from engine.cluster.machines import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, DeviceError
@@ -100,7 +100,10 @@ def launchpad(
                     else unreached(found, configs[0], asked.max_run_time_s)
                 )
             if ready and draft is None and config and not asked.target:
-                queue_actions.show_prospect(found.name, config.model_dump(mode="json"), demands[0], asked)
+                expected = queue_actions.show_prospect(found.name, config.model_dump(mode="json"), demands[0], asked)
+                if expected:
+                    for sentence in unreached_in(config, expected.execution_s or expected.median, asked.max_run_time_s):
+                        st.caption(as_text(sentence))
             if ready and draft and draft.plan:
                 sweep_forecast.before_launch(found.name, draft.plan, draft.seeds, draft.timing, asked)
             if ready and asked.target:

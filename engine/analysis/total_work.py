@@ -3,7 +3,7 @@ Torch-free.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,13 +43,28 @@ def unreached(found: Experiment, config: Config, limit_s: float | None = None) -
     if work:
         lengths |= {work.length: getattr(config, work.length), "passes": work.passes, "steps": work.steps}
     cautions = []
-    for name, info in type(config).model_fields.items():
-        value, unit, otherwise = getattr(config, name), unit_of(info), without_interval(info)
-        length = lengths.get(unit) if otherwise and name not in config.unused else None
+    for name, value, unit, otherwise in _intervals(config):
+        length = lengths.get(unit)
         if length is not None and value > length:
             whole = f"the time limit is {length:g} s" if unit == "s" else f"the run has {passes_number(length)}"
             cautions.append(f"{name} is {value:,g} {unit}, but {whole}: {otherwise}.")
     return cautions
+
+
+def unreached_in(config: Config, expected_s: float, limit_s: float | None = None) -> list[str]:
+    """Return a note for each interval in seconds that exceeds the expected execution time, but not the time limit."""
+    return [
+        f"{name} is {value:,g} s, but the run is estimated at {expected_s:,.3g} s: {otherwise}."
+        for name, value, unit, otherwise in _intervals(config)
+        if unit == "s" and expected_s < value <= (limit_s or value)
+    ]
+
+
+def _intervals(config: Config) -> Iterator[tuple[str, float, str, str]]:
+    """Yield name, value and unit of each interval that has an effect, and what happens in a shorter run."""
+    for name, info in type(config).model_fields.items():
+        if (otherwise := without_interval(info)) and name not in config.unused:
+            yield name, getattr(config, name), unit_of(info), otherwise
 
 
 def unreached_of(found: Experiment, cells: Mapping[str, Config], limit_s: float | None = None) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.total_work import counted, declared, unequal_work, unreached, work_of
+from engine.analysis.total_work import counted, declared, unequal_work, unreached, unreached_in, work_of
 from engine.config import unit_of, without_interval
 from engine.experiment.work import Work
 from engine.registry import EXPERIMENTS, experiment, method
@@ -179,7 +179,12 @@ def test_an_interval_longer_than_the_run_is_warned_of_and_one_as_long_is_not(nam
     assert said[0].startswith(f"{field} is {length + 1:g} {unit_of(info)}, but the ")
     assert said[0].endswith(f": {without_interval(info)}.")
     if unit_of(info) == "s":
-        assert not unreached(known, known.config.check(settings | {field: length + 1}))
+        late = known.config.check(settings | {field: length + 1})
+        assert not unreached(known, late)
+        (note,) = unreached_in(late, LIMIT_S)
+        assert note == f"{field} is 21 s, but the run is estimated at 20 s: {without_interval(info)}."
+        assert not unreached_in(late, length + 1), "as long as the run"
+        assert not unreached_in(late, LIMIT_S - 5, LIMIT_S), "the caution of the time limit says it"
 
 
 def test_an_interval_without_effect_is_not_warned_of() -> None:

@@ -12,6 +12,7 @@ from app.ui import config_form
 from engine.access.quotas import Limits, set_limits
 from engine.commands.catalogue import add_environment, remove
 from engine.home import Home
+from engine.queue.estimates import Estimate, History
 from engine.store import Demand, MachineSample, ProcessIdentity, Reader, Store
 from engine.store.records import Status
 from engine.system.machine import machine
@@ -55,6 +56,16 @@ def test_the_estimates_before_a_launch_name_the_load_by_other_programs(home: Hom
         assert (sentence in words(test)) is named
         test.toggle(key="sweep.on.hogwild").set_value(True)
         assert (sentence in words(test.run())) is named
+
+
+def test_the_form_says_which_intervals_are_longer_than_the_estimated_run(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = "checkpoint_every_s is 30 s, but the run is estimated at {:g} s: it keeps no checkpoint."
+    for execution_s, named in ((20.0, True), (31.0, False)):
+        found = Estimate(57.0, 57.0, 57.0, 1, execution_s)
+        monkeypatch.setattr(History, "estimate", lambda *_, found=found: found)
+        assert (note.format(execution_s) in words(form(experiment="sync_sgd").run())) is named
 
 
 def test_a_run_far_back_is_told_by_its_place_and_one_on_hold_is_never_next(
