@@ -32,6 +32,7 @@ else:
         "Faults of the published code, each reproduced in a few lines next to the corrected code. "
         "Both versions run, and both are checked against the invariant that the engine's tests use."
     )
+    st.html(link("Guide to the museum", at("/docs?page=museum")))
 
 
 def chosen_system() -> str | None:

@@ -129,7 +129,9 @@ def experiment_list(current: Experiment) -> None:
             captions=[one.tagline for one in found.values()],
             on_change=_experiment_changed,
         )
-    components.message_flow("message-flow", scene(current.pattern, _several(current)).to_json(current.flows))
+    components.message_flow(
+        "message-flow", {"title": current.title, **scene(current.pattern, _several(current)).to_json(current.flows)}
+    )
 
 
 def _several(current: Experiment) -> int | None:

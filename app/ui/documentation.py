@@ -23,6 +23,19 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run a lab": ("deployment", "signing-in", "people", "operations", "cluster", "security", "fault-matrix"),
 }
 """The list of pages after the guides; those that are in no group follow as "Develop"."""
+PAGE_GUIDES = {
+    "/": "home",
+    "/launch": "tour#launch-a-run",
+    "/run": "tour#watch-it",
+    "/sweep": "sweeps",
+    "/account": "signing-in",
+    "/machine": "operations",
+    **{
+        f"/{name}": name
+        for name in ("runs", "compare", "scaling", "duel", "figures", "museum", "notifications", "people")
+    },
+}
+"""The page of documentation about each page of the console."""
 WORDS = {
     "api": "script program own automate curl client token launch from python wandb",
     "cluster": "slurm nodes multi-node sbatch ssh own script",

@@ -20,6 +20,7 @@ from app.core.static_files import static_text
 from app.core.templates import render
 from app.core.visitor import Visitor
 from app.links.old_addresses import RESULTS, current
+from app.ui.documentation import PAGE_GUIDES
 from app.ui.glossary import TERMS
 from engine.home import ROOT
 
@@ -105,10 +106,11 @@ def _html(path: str, instead: str = "", name: str = "") -> str:
         f"<script>{static_text('header/theme.js')}</script><style>{static_text('header/tools.css')}</style>"
     )
     addresses = {"search": at("/api/palette"), "tour": at("/docs?page=tour"), "docs": at("/docs")}
+    guides = {at(page).rstrip("/"): at(f"/docs?page={name}") for page, name in PAGE_GUIDES.items()}
     person = {"name": name, "account": at("/account"), "sign_out": at("/signout")}
     tools, dialogs = (
         render("ui/header.html", **person),
-        render("ui/dialogs.html", themes=THEMES, terms=TERMS, **addresses),
+        render("ui/dialogs.html", themes=THEMES, terms=TERMS, guides=guides, **addresses),
     )
     scripts = f"<script>{static_text('page/ago.js', *HEADER_SCRIPTS)}</script>"
     page = (files("streamlit") / "static" / "index.html").read_text()

@@ -38,6 +38,7 @@ def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home, 
     test.button(key="museum.run.all").click().run()
     assert not test.exception
     assert test.title[0].value == "Museum", "the page stays"
+    assert 'href="/docs?page=museum"' in html_of(test)
     assert test.button(key="museum.run.all").disabled
     run = reader.runs.one(1)
     assert (run.experiment, run.owner, run.config["exhibit"], run.preset, run.demand.cores) == (

@@ -167,6 +167,7 @@ def test_relative_times_go_on_by_themselves(lab: Lab, timed_page: Page) -> None:
 def test_help_leads_to_the_tour_with_its_pictures_and_links(lab: Lab, page: Page, complaints: list[str]) -> None:
     opened(page, lab.address, "/machine")
     page.locator("[data-opens=pl-help]").click()
+    expect(page.get_by_role("link", name="Page guide")).to_have_attribute("href", "/docs?page=operations")
     page.get_by_role("link", name="Tour").click()
     page.wait_for_url(f"{lab.address}/docs?page=tour")
     settle(page)

@@ -62,6 +62,14 @@
   const opened = new MutationObserver(sayLost);
   opened.observe(document.body, { childList: true });
 
+  const help = byId("pl-help");
+  help.addEventListener("shown", () => {
+    const link = help.querySelector("[data-guides]");
+    const address = JSON.parse(link.dataset.guides)[location.pathname.replace(/\/$/, "")];
+    link.hidden = !address;
+    link.href = address ?? "";
+  });
+
   const theme = byId("pl-theme");
   const check = () => (theme.querySelector(`[value=${window.parallabTheme.get()}]`).checked = true);
   theme.addEventListener("toggle", (event) => {

@@ -84,5 +84,5 @@ export default function ({ data, parentElement }) {
     list.appendChild(document.createElement("dd")).textContent = what;
   }
   const button = holder.appendChild(document.createElement("button"));
-  Object.assign(button, { type: "button", title: "Present the message flow" }).dataset.present = "How the processes exchange messages";
+  Object.assign(button, { type: "button", title: "Present the message flow" }).dataset.present = `${data.title}: how the processes exchange messages`;
 }

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 import pytest
 
 from app.core.visitor import COOKIE
+from app.ui import documentation
+from app.ui.documentation import PAGE_GUIDES
+from app.ui.navigation import TITLES
 from engine.home import Home
 from engine.store import Store
 from engine.store.records import Status
@@ -148,3 +151,9 @@ def test_a_sweep_comes_before_its_runs_and_runs_come_first_where_a_number_is_ask
 )
 def test_what_a_newcomer_types_finds_the_help(lab: Lab, words: str, page: str) -> None:
     assert any(address.startswith(f"/docs?page={page}") for address in items(words)["Help"].values()), items(words)
+
+
+def test_each_page_of_the_console_has_a_page_of_documentation() -> None:
+    named = {"/" if page == "home" else f"/{page}" for page in TITLES}
+    assert named - PAGE_GUIDES.keys() == {"/docs", "/not_found"}
+    assert {name.partition("#")[0] for name in PAGE_GUIDES.values()} <= documentation.pages().keys()

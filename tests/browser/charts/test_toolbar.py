@@ -118,6 +118,8 @@ def test_the_message_flow_the_rank_activity_and_the_timeline_are_presented_too(
         shown.get_by_role("button", name="Present").click()
         wait_until(lambda: shown.evaluate(size), f"{box} fills the window")  # noqa: B023
         expect(shown.get_by_role("button", name="Close")).to_be_visible()
+        if box == ".pl-flow":
+            expect(shown.get_by_role("heading")).to_have_text("Hogwild!: how the processes exchange messages")
         page.keyboard.press("Escape")
         expect(shown.get_by_role("button", name="Present")).to_be_visible()
         assert not shown.evaluate(size)
