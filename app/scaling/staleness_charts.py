@@ -3,6 +3,7 @@ colours.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import plotly.graph_objects as go
 
@@ -91,7 +92,7 @@ def spread(columns: Mapping[str, Counts]) -> go.Figure:
 
 def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price], label: str, unit: str) -> Drawn:
     """Return a marker per run, by line, at its mean staleness and result, and the least-squares lines; a line without a
-    name is fitted to all runs.
+    name is fitted to all runs. Faint lines connect the runs of a seed where they are compared with each other.
     """
     figure, colours = go.Figure(), list[int]()
     for colour, (name, own) in enumerate(runs.items()):
@@ -111,12 +112,30 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
         )
         colours.append(colour)
     for name, price in prices.items():
-        own = [
-            run
-            for each in (runs.values() if name not in runs else [runs[name]])
-            for run in each
-            if run.result is not None
-        ]
+        own = sorted(
+            (
+                run
+                for each in (runs.values() if name not in runs else [runs[name]])
+                for run in each
+                if run.result is not None
+            ),
+            key=lambda run: (str(run.block), run.mean),
+        )
+        colour = list(runs).index(name) if name in runs and len(runs) > 1 else GREY
+        if price.seeds > 1:
+            parted = [*own[:1]]
+            for before, run in pairwise(own):
+                parted += [run] if run.block == before.block else [None, run]
+            figure.add_scatter(
+                x=[run and run.mean for run in parted],
+                y=[run and run.result for run in parted],
+                mode="lines",
+                line={"width": 1},
+                opacity=0.35,
+                hoverinfo="skip",
+                showlegend=False,
+            )
+            colours.append(colour)
         ends = [min(run.mean for run in own), max(run.mean for run in own)]
         line = {"dash": "dash" if price.direction else "dot", "width": 1.6}
         figure.add_scatter(
@@ -127,7 +146,7 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
             line=line,
         )
         figure.data[-1].hoverinfo = "skip"
-        colours.append(list(runs).index(name) if name in runs and len(runs) > 1 else GREY)
+        colours.append(colour)
     highest = max((run.mean for own in runs.values() for run in own), default=0.0) or 1.0
     xaxis = {
         "title": {"text": "Mean staleness (updates)", "standoff": 6},

@@ -192,6 +192,14 @@ def test_runs_that_did_not_learn_say_nothing_of_staleness(home: Home) -> None:
     assert found == 'No answer to "Does staleness hurt?": no complete run that learned has recorded staleness.'
 
 
+def test_a_reason_that_both_rules_have_is_said_once(home: Home) -> None:
+    ages = {"ages": {0: 9}, "points": {"test/accuracy": 95.0}}
+    assert answered(home, STALE, lambda config: {"time_s": 9.0, **ages}) == (
+        'No answer to "Does staleness hurt?": The mean staleness of runs of the same seed differs by at most 0.00 '
+        "updates. Add runs with other numbers of trainers for each seed."
+    )
+
+
 @pytest.mark.parametrize(("key", "ready"), READY.items())
 def test_every_ready_made_sweep_has_an_answer_and_none_before_its_runs(
     home: Home, key: tuple[str, str], ready: ReadySweep

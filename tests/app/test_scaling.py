@@ -1,6 +1,7 @@
 """Scaling and where time went, on a sweep's page and over runs chosen by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from html import unescape
 from typing import Any
 
@@ -410,3 +411,9 @@ def test_charts_hold_every_run_and_their_spread_loses_no_gradient() -> None:
     drawn, places = result_along({"": runs}, {"": found}, "Test accuracy", "%")
     assert len(drawn.data) == len(places) == 2
     assert list(drawn.data[1].y) == [found.at(0.0), found.at(20.4)]
+    runs = [replace(each, block=seed) for seed in (0, 1) for each in (*runs, run(4, 2, {1: 9}, 96.0))]
+    found = price(runs)
+    assert isinstance(found, Price)
+    drawn, places = result_along({"": runs}, {"": found}, "Test accuracy", "%")
+    seed_by_seed = [0.0, 1.0, 2.5, 20.4]
+    assert list(drawn.data[1].x) == [*seed_by_seed, None, *seed_by_seed] and len(places) == len(drawn.data) == 3

@@ -179,13 +179,13 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
     stale = stale_runs(learned, counts, result.name, lines)
     if not stale:
         raise NoAnswer("no complete run that learned has recorded staleness")
-    unit, hurts, parts = unit_of_difference(result.name), False, list[str]()
+    unit, hurts, parts, unknown = unit_of_difference(result.name), False, list[str](), dict[str, str]()
     for line in dict.fromkeys(each.line for each in stale):
         found = price([each for each in stale if each.line == line])
         name = f" with {', '.join(map(value_in_words, line))}" if line else ""
         if isinstance(found, NoPrice):
-            why = found.why if sweep.active else " ".join(found)
-            parts.append(f"unknown{name} ({why.removesuffix('.')})")
+            unknown[name] = why = (found.why if sweep.active else " ".join(found)).removesuffix(".")
+            parts.append(f"unknown{name} ({why})")
             continue
         change, harm = found.change, found.direction == (-1 if result.better == "max" else 1)
         mean, low, high = (_rounded(each, change.high - change.low) for each in (change.mean, change.low, change.high))
@@ -193,8 +193,9 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
         hurts |= harm
         effect = "yes" if harm else "no, it helps" if found.direction else "not measurably"
         parts.append(f"{effect}{name} ({result.label.lower()} {interval}, {found.basis})")
-    if all(each.startswith("unknown") for each in parts):
-        raise NoAnswer("; ".join(part.removeprefix("unknown").strip() for part in parts))
+    if len(unknown) == len(parts):
+        apart = len(set(unknown.values())) > 1
+        raise NoAnswer("; ".join(f"{name.strip()} ({why})" for name, why in unknown.items()) if apart else why)
     also = " Staleness grows with the trainers, so this is an association." if hurts else ""
     return f"{ready.question} {_sentence('; '.join(parts))}{also}"
 
