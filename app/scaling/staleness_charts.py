@@ -123,12 +123,12 @@ def result_along(runs: Mapping[str, Sequence[Stale]], prices: Mapping[str, Price
         )
         colour = list(runs).index(name) if name in runs and len(runs) > 1 else GREY
         if price.seeds > 1:
-            parted = [*own[:1]]
+            parted: list[Stale | None] = [*own[:1]]
             for before, run in pairwise(own):
                 parted += [run] if run.block == before.block else [None, run]
             figure.add_scatter(
-                x=[run and run.mean for run in parted],
-                y=[run and run.result for run in parted],
+                x=[each and each.mean for each in parted],
+                y=[each and each.result for each in parted],
                 mode="lines",
                 line={"width": 1},
                 opacity=0.35,

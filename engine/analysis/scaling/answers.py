@@ -184,8 +184,8 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
         found = price([each for each in stale if each.line == line])
         name = f" with {', '.join(map(value_in_words, line))}" if line else ""
         if isinstance(found, NoPrice):
-            unknown[name] = why = (found.why if sweep.active else " ".join(found)).removesuffix(".")
-            parts.append(f"unknown{name} ({why})")
+            unknown[name] = (found.why if sweep.active else " ".join(found)).removesuffix(".")
+            parts.append(f"unknown{name} ({unknown[name]})")
             continue
         change, harm = found.change, found.direction == (-1 if result.better == "max" else 1)
         mean, low, high = (_rounded(each, change.high - change.low) for each in (change.mean, change.low, change.high))
@@ -194,8 +194,9 @@ def _staleness(ready: ReadySweep, sweep: Sweep, runs: Sequence[RunRow], reader: 
         effect = "yes" if harm else "no, it helps" if found.direction else "not measurably"
         parts.append(f"{effect}{name} ({result.label.lower()} {interval}, {found.basis})")
     if len(unknown) == len(parts):
-        apart = len(set(unknown.values())) > 1
-        raise NoAnswer("; ".join(f"{name.strip()} ({why})" for name, why in unknown.items()) if apart else why)
+        whys = set(unknown.values())
+        each = (f"{name.strip()} ({why})" for name, why in unknown.items())
+        raise NoAnswer(whys.pop() if len(whys) == 1 else "; ".join(each))
     also = " Staleness grows with the trainers, so this is an association." if hurts else ""
     return f"{ready.question} {_sentence('; '.join(parts))}{also}"
 
