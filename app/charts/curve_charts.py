@@ -15,6 +15,7 @@ from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import Look
 from app.charts.plotly_figures import PlainFigure, axis_title, range_mode
 from app.charts.smoothing import is_monotone, smoothed
+from app.charts.x_axes import metric_of
 from engine.analysis.statistics.bands import BandLine
 from engine.analysis.statistics.groups import counted
 from engine.analysis.statistics.resample import Aligned, Floats
@@ -107,7 +108,7 @@ def _run(run: RunRow) -> str:
 
 
 def _place(x: float, axis: str) -> str:
-    unit = UNITS.get(axis) or (axis if axis in AXES else metric(axis).unit)
+    unit = UNITS.get(axis) or (axis if axis in AXES else metric(metric_of(axis)).unit)
     return f"step {x:,.4g}" if axis == "step" else f"{x:,.4g} {unit}".strip()
 
 
@@ -205,7 +206,7 @@ def _hover(group: GroupLine) -> str | list[str]:
 
 def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> PlainFigure:
     """Add axes to a picture; the zoom is kept while `revision` is unchanged."""
-    known, along = metric(name), metric(axis)
+    known, along = metric(name), metric(metric_of(axis))
     picture.lay_out(
         height=HEIGHT_PX,
         hovermode="x unified",

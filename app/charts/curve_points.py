@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from app.charts.x_axes import BYTES, metric_of
 from engine.analysis.statistics.resample import Floats
 from engine.analysis.update_clock import EXCHANGED, growing, updates_at
 from engine.registry import known_experiment
@@ -22,7 +23,7 @@ KEPT_BYTES = 96_000_000
 CLOCK_POINTS = 1_000
 PLAIN: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
 """X-axes that are columns of the points."""
-UPDATES, BYTES = "updates", "bytes"
+UPDATES = "updates"
 CLOCKED = (UPDATES, BYTES)
 """X-axes looked up by time: model updates, or MB exchanged, at the time of a point."""
 _columns: OrderedDict[tuple[Any, ...], Floats] = OrderedDict()
@@ -57,11 +58,12 @@ def _metric_at(reader: Reader, run: RunRow, each: RecordedMetric, axis: str, ste
     """Return the last value of another metric at or before some steps: of the same rank, else of the whole run, else of
     its first rank.
     """
-    there = {other.rank: other for other in recorded(reader, [run], axis).get(run.id, [])}
+    name = metric_of(axis)
+    there = {other.rank: other for other in recorded(reader, [run], name).get(run.id, [])}
     other = there.get(each.rank) or next(iter(there.values()), None)
     if other is None:
         return np.full(steps.shape, np.inf)
-    at, values = _read(reader, run, axis, other.rank, ("step", "value"))
+    at, values = _read(reader, run, name, other.rank, ("step", "value"))
     order = np.argsort(at, kind="stable")  # steps go back where a run was resumed; the later record counts
     at, values = at[order], values[order]
     place = np.searchsorted(at, steps, side="right") - 1

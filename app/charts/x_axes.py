@@ -2,11 +2,30 @@
 
 from collections.abc import Iterable
 
+from engine.filter.tree import metric_quoted, metric_written
 from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, Run, RunRow
 
 AXES = {"step": "Step", "passes": "Passes", "updates": "Updates", "time": "Time"}
+
+BYTES = "bytes"
+OWN_COLUMNS = {"run", "name", "rank", "group", "value", "low", "high", "band", "n"}
+"""Columns of a chart's data besides its axis or values."""
+TAKEN = {*AXES, BYTES, *OWN_COLUMNS}
+
+
+def axis_of(metric: str) -> str:
+    """Return the name of a metric as an x-axis, as in addresses; one that means something else as in filters:
+    `metric["time"]`.
+    """
+    return metric_written(metric) if metric in TAKEN or metric_quoted(metric) else metric
+
+
+def metric_of(axis: str) -> str:
+    """Return the name of the metric that is an x-axis."""
+    name, _ = metric_quoted(axis) or (axis, "")
+    return name
 
 
 def usual_axis(reader: Reader, runs: Iterable[Run | RunRow]) -> str:

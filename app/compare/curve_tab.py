@@ -10,15 +10,16 @@ import streamlit as st
 from app.charts import curve_charts, curve_data, curve_points, smoothing
 from app.charts.curve_charts import GroupLine, extents
 from app.charts.curve_tables import curves_frame, groups_frame
-from app.charts.x_axes import AXES, usual_axis
+from app.charts.x_axes import AXES, BYTES, axis_of, metric_of, usual_axis
 from app.compare import zoom as compare_zoom
 from app.compare.groups import binned, explained, lines_of, missing_bands
 from app.compare.session_state import key_of, one_of, several_of
-from app.compare.tab_widgets import Compared, log_toggle, show_omitted, table_of
+from app.compare.tab_widgets import Compared, log_toggle, show_note, show_omitted, table_of
 from app.links.compare import CompareView
 from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
+from engine.analysis.disturbance import depends_on_time, unreliable
 from engine.analysis.run_values import metric_names
 from engine.home import Home
 from engine.metrics import metric
@@ -66,9 +67,9 @@ def curves(reader: Reader, found: Compared, view: CompareView) -> CompareView:
     for at, name in enumerate(shown):
         with columns[at % len(columns)]:
             charts.append(_chart(reader, found, drawn, name))
-    if said := " ".join(_of_all(found, drawn, charts)):
-        st.caption(as_text(said))
-        page_capture.words([said])
+    show_note(" ".join(_of_all(found, drawn, charts)))
+    if drawn.x == "time" or any(map(depends_on_time, (*shown, metric_of(drawn.x)))):
+        show_note(unreliable(found.runs))
     page_capture.others(lambda: _other_metrics(found, drawn, [name for name in known if name not in shown]))
     return view
 
@@ -198,7 +199,7 @@ def _grouped(reader: Reader, found: Compared, view: CompareView, name: str) -> _
 
 
 def _axes(view: CompareView, usual: str, metrics: Sequence[str], *, grouped: bool) -> CompareView:
-    known = ["", *(name for name in dict.fromkeys((*AXES, "bytes", *metrics)) if name != usual)]
+    known = ["", *(name for name in dict.fromkeys((*AXES, BYTES, *map(axis_of, metrics))) if name != usual)]
     view = one_of(view, "x", "X-axis", known, lambda name: _axis_label(name or usual), width=200)
     view = log_toggle(log_toggle(view, "x", "Log x-axis"), "y", "Log y-axis")
     if grouped:  # a disabled slider's label would be too faint to read
@@ -222,4 +223,7 @@ def _axes(view: CompareView, usual: str, metrics: Sequence[str], *, grouped: boo
 
 
 def _axis_label(name: str) -> str:
-    return {**AXES, "bytes": "Data exchanged (MB)"}.get(name) or metric(name).label
+    known = metric(metric_of(name)).label
+    return {**AXES, BYTES: "Data exchanged (MB)"}.get(name) or (
+        known if metric_of(name) == name else f"{known} (metric)"
+    )

@@ -6,13 +6,14 @@ from html import escape
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.curve_charts import NUMBER, possible
 from app.charts.line_styles import Look
 from app.charts.plotly_figures import FROM_ZERO, axis_title
 from engine.analysis.run_values import Value, label, split
-from engine.analysis.statistics.bands import Spread, line
+from engine.analysis.statistics.bands import BandLine, Spread, line
 from engine.analysis.statistics.confidence import Statistic
 from engine.config_values import value_in_words
 from engine.metrics import metric
@@ -31,6 +32,10 @@ class ResultBar:
     name: str
     values: Mapping[int, float]
     look: Look
+
+    def line(self, name: str, statistic: Statistic, spread: Spread) -> BandLine:
+        """Return the statistic and band of its values of a metric, each a list of one."""
+        return possible(line(np.array([[value] for value in self.values.values()]), statistic, spread), name)
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ def bars(
     known = metric((split(number) or ("",))[0])
     from_zero = known.unit in FROM_ZERO and not log
     for bar in found:
-        of_group = possible(line(np.array([[value] for value in bar.values.values()]), statistic, spread), known.name)
+        of_group = bar.line(known.name, statistic, spread)
         centre, low, high = (float(part[0]) for part in (of_group.centre, of_group.low, of_group.high))
         words, several = escape(bar.name), len(bar.values) > 1
         has_band = several and np.isfinite(low)
@@ -120,6 +125,22 @@ def bars(
         uirevision=f"{number} {log}",
     )
     return figure, colours, height
+
+
+def bars_frame(found: Sequence[ResultBar], number: str, statistic: Statistic, spread: Spread) -> pd.DataFrame:
+    """Return the bars of groups: statistic, band and number of runs of each."""
+    name = (split(number) or ("",))[0]
+    lines = [bar.line(name, statistic, spread) for bar in found]
+    return pd.DataFrame(
+        {
+            "group": [bar.name.removesuffix(f" (n={len(bar.values)})") for bar in found],
+            statistic: [float(each.centre[0]) for each in lines],
+            "low": [float(each.low[0]) for each in lines],
+            "high": [float(each.high[0]) for each in lines],
+            "band": [str(each.method[0]) for each in lines],
+            "n": [len(bar.values) for bar in found],
+        }
+    )
 
 
 def scatter(dots: Sequence[Dot], along: str, upwards: str, log: str) -> tuple[go.Figure, list[int]]:

@@ -10,13 +10,10 @@ from app.charts.curve_charts import MOST_NAMED
 from app.compare import number_charts
 from app.compare.groups import ComparedGroup, limit_of, missing_bands
 from app.compare.session_state import one_of, several_of
-from app.compare.tab_widgets import Compared, log_toggle, show_omitted, table_of
-from app.compare.tables import values_frame
+from app.compare.tab_widgets import Compared, log_toggle, show_note, show_omitted, table_of
 from app.links.compare import CompareView
-from app.report import page_capture
 from app.ui import components
-from app.ui.html import as_text
-from engine.analysis.disturbance import left_out
+from engine.analysis.disturbance import left_out, unreliable
 from engine.analysis.run_values import Value, field_names, is_timed, label, number, shown, value
 from engine.analysis.run_values import names as number_names
 from engine.store.records import RunRow
@@ -32,7 +29,8 @@ def bars(found: Compared, view: CompareView) -> CompareView:
         view = log_toggle(view, "x", "Log scale")
     name = view.number or known[0]
     numbers = {run.id: held for run in found.runs if (held := number(run, name)) is not None}
-    apart = [run for run in found.runs if run.disturbed and found.groups and is_timed(name)]
+    disturbed = [run for run in found.runs if run.disturbed and run.id in numbers and is_timed(name)]
+    apart = disturbed if found.groups and len(disturbed) < len(numbers) else []
     counted = numbers.keys() - {run.id for run in apart}
     groups = found.groups or [ComparedGroup(found.names[run.id], (run,)) for run in found.runs]
     all_looks = found.group_looks if found.groups else list(found.looks.values())
@@ -52,13 +50,13 @@ def bars(found: Compared, view: CompareView) -> CompareView:
     )
     show_omitted(found, [run.id for run in found.runs if run.id not in numbers], label(name))
     said = [missing_bands(found.groups, view.band), limit_of(view.stat, view.band)] if found.groups else []
-    for sentence in filter(None, said):
-        st.caption(as_text(sentence))
-        page_capture.words([sentence])
-    if sentence := left_out(apart):
-        st.caption(as_text(sentence))
-        page_capture.words([sentence])
-    table_of("bars", lambda: values_frame(found.runs, found.names, {name: [numbers.get(run.id) for run in found.runs]}))
+    for sentence in (*said, left_out(apart) or unreliable(disturbed)):
+        show_note(sentence)
+    table_of(
+        "bars",
+        lambda: values_frame(found, {name: [numbers.get(run.id) for run in found.runs]}),
+        groups=(lambda: number_charts.bars_frame(parts, name, view.stat, view.band)) if found.groups else None,  # type: ignore[arg-type]
+    )
     return view
 
 
@@ -91,6 +89,7 @@ def scatter(found: Compared, view: CompareView) -> CompareView:
     show_omitted(
         found, [dot.run_id for dot in dots if None in dot.values], " and ".join(label(name) for name in chosen)
     )
+    _show_unreliable(found, chosen)
     table_of("scatter", lambda: _values(found, chosen))
     return view
 
@@ -124,12 +123,17 @@ def parallel(found: Compared, view: CompareView) -> CompareView:
         height=number_charts.PARALLEL_PX,
         colours=colours,
     )
-    said = f"One line per run; stronger colour means higher {label(last)}."
-    st.caption(as_text(said))
-    page_capture.words([said])
+    show_note(f"One line per run; stronger colour means higher {label(last)}.")
     show_omitted(found, [dot.run_id for dot in dots if dot.share is None], label(last))
+    _show_unreliable(found, chosen)
     table_of("parallel", lambda: _values(found, chosen))
     return view
+
+
+def _show_unreliable(found: Compared, chosen: Sequence[str]) -> None:
+    """Show which runs are disturbed if any of the values is a time."""
+    if any(map(is_timed, chosen)):
+        show_note(unreliable(found.runs))
 
 
 def _log(view: CompareView, values: Mapping[str, Iterable[Value]]) -> str:
@@ -137,9 +141,7 @@ def _log(view: CompareView, values: Mapping[str, Iterable[Value]]) -> str:
     held = {letter: [each for each in found if isinstance(each, int | float)] for letter, found in values.items()}
     linear = [letter for letter in view.log if (own := held.get(letter)) and max(own) <= 0]
     if linear:
-        said = f"No value is above 0: the {' and '.join(linear)}-axis is linear."
-        st.caption(said)
-        page_capture.words([said])
+        show_note(f"No value is above 0: the {' and '.join(linear)}-axis is linear.")
     return "".join(letter for letter in view.log if letter not in linear)
 
 
@@ -169,4 +171,12 @@ def numeric_names(runs: Sequence[RunRow]) -> list[str]:
 
 
 def _values(found: Compared, chosen: Sequence[str]) -> pd.DataFrame:
-    return values_frame(found.runs, found.names, {name: [shown(run, name) for run in found.runs] for name in chosen})
+    return values_frame(found, {name: [shown(run, name) for run in found.runs] for name in chosen})
+
+
+def values_frame(found: Compared, columns: Mapping[str, Sequence[object]]) -> pd.DataFrame:
+    """Return one row per run with the data of a single-value chart, and the run's group."""
+    group_of = {run.id: group.name for group in found.groups for run in group.runs}
+    groups = {"group": [group_of[run.id] for run in found.runs]} if group_of else {}
+    own = {"run": [run.id for run in found.runs], "name": [found.names[run.id] for run in found.runs]}
+    return pd.DataFrame(own | groups | columns)

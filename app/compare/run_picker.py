@@ -8,7 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
-from app.charts.x_axes import AXES
+from app.charts.x_axes import AXES, BYTES, axis_of, metric_of
 from app.compare.selection import MOST_RUNS
 from app.compare.session_state import key_of, runs_field, show
 from app.core.formatting import moment
@@ -63,8 +63,9 @@ def chooser(reader: Reader, view: CompareView, key: str) -> None:
         alt=f"The newest {len(newest)} runs",
     ).selection.rows  # fmt: skip
     ids = sorted({*view.runs, *(newest[row].id for row in ticked if row < len(newest))})
+    verb = "Add" if view.runs else "Compare"
     if st.button(
-        f"Compare {len(ticked)} runs" if not view.runs else f"Add {len(ticked)} runs",
+        f"{verb} {len(ticked)} run{'s' * (len(ticked) > 1)}" if ticked else f"Select runs to {verb.lower()}",
         key=f"{key}.add",
         disabled=not ticked,
         type="primary",
@@ -87,9 +88,10 @@ def with_known_names(view: CompareView, runs: Sequence[RunRow]) -> tuple[Compare
     """Return the view with its numbers spelled as the runs have them, and a warning for each name that none has."""
     metrics, every = set(metric_names(runs)), set(names(runs))
     number, against, *axes = (resolved(name, every) for name in (view.number, view.against, *view.axes))
-    view = replace(view, number=number, against=against, axes=tuple(axes))
+    x = view.x if view.x in {"", BYTES, *AXES} else axis_of(metric_of(view.x))
+    view = replace(view, x=x, number=number, against=against, axes=tuple(axes))
     asked = [("metric", name) for name in view.metrics if name not in metrics]
-    asked += [("axis", view.x)] if view.x not in {"", "bytes", *AXES, *metrics} else []
+    asked += [("axis", view.x)] if x not in {"", BYTES, *AXES, *map(axis_of, metrics)} else []
     asked += [("field", name) for name in view.group or () if name not in field_names(runs)]
     asked += [("number", name) for name in (number, against, *axes) if name and name not in every]
     return view, [f"No {kind} '{name[:60]}' in these runs; ignored." for kind, name in asked]

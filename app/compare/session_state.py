@@ -103,7 +103,7 @@ def several_of(
     key = key_of(field, list(getattr(view, field) or ()))
     st.session_state[key] = [name for name in st.session_state[key] if name in known]
     labels = short_labels(known, called)
-    chosen = st.multiselect(label, known, key=key, format_func=labels.__getitem__, **options)
+    chosen = st.multiselect(label, known, key=key, format_func=labels.__getitem__, select_all=False, **options)
     change: dict[str, Any] = {field: tuple(chosen)}
     return replace(view, **change)
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
 
 from app.charts.curve_charts import AXES, MOST_NAMED
 from app.charts.line_styles import Look, look, looks
+from app.charts.x_axes import OWN_COLUMNS, metric_of
 from app.compare.groups import BANDS, STATISTICS, ComparedGroup, groups_of, usual_grouping
 from app.compare.selection import names
 from app.compare.session_state import key_of, one_of, several_of
@@ -17,6 +19,7 @@ from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
 from engine.analysis.run_values import field_names, label
+from engine.metrics import metric
 from engine.store.records import RunRow
 
 
@@ -55,27 +58,43 @@ def show_omitted(found: Compared, ids: Sequence[int], what: str) -> None:
         some = ", ".join(map(str, ids[:MOST_NAMED])) + (
             f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
         )
-        said = f"No {what}: {'run' if len(ids) == 1 else 'runs'} {some}."
-        st.caption(as_text(said))
-        page_capture.words([said])
+        show_note(f"No {what}: {'run' if len(ids) == 1 else 'runs'} {some}.")
 
 
-def table_of(name: str, frame: Callable[[], pd.DataFrame], title: str = "") -> None:
-    """Show a chart's data as a table with CSV download, created when opened. A table with its own title replaces its
-    chart's data in reports.
+def show_note(sentence: str) -> None:
+    """Show a sentence below a chart and in reports; nothing if it is empty."""
+    if sentence:
+        st.caption(as_text(sentence))
+        page_capture.words([sentence])
+
+
+def table_of(
+    name: str, frame: Callable[[], pd.DataFrame], title: str = "", groups: Callable[[], pd.DataFrame] | None = None
+) -> None:
+    """Show a chart's data as a table with CSV download, created when opened, and above it that of `groups`. A table
+    with its own title replaces its chart's data in reports.
     """
-    captured = title or "Values of the runs"
-    page_capture.table(captured, frame, charted=bool(title), heading=_heading)
+    tables = {title or "Values of the runs": frame}
+    if groups:
+        tables = {"Values of the groups": groups} | tables
+    for captured, made in tables.items():
+        page_capture.table(captured, made, charted=bool(title), heading=_heading)
     with st.expander("Table", key=f"compare.table.{name}", on_change="rerun") as fold:
         if fold.open:
-            data = frame()
-            headings = {str(column): _heading(str(column)) for column in data}
-            st.dataframe(data, column_config=headings, hide_index=True, height=320, alt=captured)
+            for captured, made in tables.items():
+                data = made()
+                headings = {str(column): _heading(str(column)) for column in data}
+                height: int | Literal["auto"] = 320 if captured != "Values of the groups" else "auto"
+                st.dataframe(data, column_config=headings, hide_index=True, height=height, alt=captured)
 
 
 def _heading(column: str) -> str:
     """Return the heading of a column; files keep its name."""
-    return AXES.get(column) or (label(column) if len(column) > 1 else column)
+    if column in OWN_COLUMNS:
+        return column if len(column) == 1 else column.capitalize()
+    return {**AXES, **STATISTICS}.get(column) or (
+        label(column) if metric_of(column) == column else metric(metric_of(column)).label
+    )
 
 
 def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:

@@ -1,10 +1,6 @@
-"""Tables of the Compare page: the compared runs, their differences, and the data of each chart. HTML and data
-frames.
-"""
+"""Tables of the Compare page: the compared runs and their differences."""
 
 from collections.abc import Callable, Mapping, Sequence
-
-import pandas as pd
 
 from app.core.formatting import duration
 from app.ui.html import run_link, table, when
@@ -51,13 +47,6 @@ def differences_frame(
     values = [[None if value is MISSING else value for value in row.values] for row in rows]
     cells = [[titled(row.name), row.name, *held] for row, held in zip(rows, values, strict=True)]
     return Table(("title", "field", *_heads(runs)), cells)
-
-
-def values_frame(
-    runs: Sequence[RunRow], names: Mapping[int, str], columns: Mapping[str, Sequence[object]]
-) -> pd.DataFrame:
-    """Return one row per run with the data of a single-value chart."""
-    return pd.DataFrame({"run": [run.id for run in runs], "name": [names[run.id] for run in runs], **columns})
 
 
 def _heads(runs: Sequence[RunRow]) -> list[str]:

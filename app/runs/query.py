@@ -167,8 +167,11 @@ def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:
             on_change=address.keep,
             args=("of", ()),
             placeholder="all",
+            select_all=False,
         )
-        by = st.multiselect("Owner", reader.runs.owners(), key="by", bind="query-params", placeholder="everyone")
+        by = st.multiselect(
+            "Owner", reader.runs.owners(), key="by", bind="query-params", placeholder="everyone", select_all=False
+        )
         me = current_user.name()
         mine = st.toggle("My runs", key="mine", bind="query-params", disabled=me is None)
         starred = st.toggle("Starred", key="starred", bind="query-params")

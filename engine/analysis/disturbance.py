@@ -17,18 +17,27 @@ def depends_on_time(name: str) -> bool:
 
 def left_out(runs: Sequence[RunRow]) -> str:
     """Return which of the runs are left out because they are disturbed, as a sentence; empty if none is."""
+    return _disturbed(runs, "Means and fits leave it out.", "Means and fits leave them out.")
+
+
+def unreliable(runs: Sequence[RunRow]) -> str:
+    """Return which of the runs whose times are shown are disturbed, as a sentence; empty if none is."""
+    return _disturbed(runs, "Its times are not reliable.", "Their times are not reliable.")
+
+
+def _disturbed(runs: Sequence[RunRow], of_one: str, of_several: str) -> str:
     found = [run for run in runs if run.disturbed]
     if not found:
         return ""
     ids = [run.id for run in found]
     more = f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else ""
     some = ", ".join(map(str, ids[:MOST_NAMED])) + more
-    which, whose, it = (
-        (f"Run {some} was", "its", "it") if len(ids) == 1 else (f"{len(ids)} runs ({some}) were", "their", "them")
+    which, whose, so = (
+        (f"Run {some} was", "its", of_one) if len(ids) == 1 else (f"{len(ids)} runs ({some}) were", "their", of_several)
     )
     return (
         f"{which} disturbed: other programs or the host took more than {100 * found[0].disturbed_above:g} % of {whose} "
-        f"CPU time. Means and fits leave {it} out."
+        f"CPU time. {so}"
     )
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.compare import session_state
+from app.compare import number_charts, session_state
 from app.compare.groups import groups_of, usual_grouping
 from app.compare.selection import LONGEST_NAME, _shortened, names
 from app.compare.tables import differences_table
@@ -219,7 +220,89 @@ def test_a_charts_table_opens_with_what_it_shows(home: Home, ids: list[int], que
     test = opened_at(runs="1-5", **query)
     assert not test.dataframe
     test.session_state[f"compare.table.{ACCURACY if 'metrics' in query else 'bars'}"] = True
-    assert len(test.run().dataframe[0].value) == rows
+    assert len(test.run().dataframe[-1].value) == rows
+
+
+@pytest.mark.parametrize("band", ["sd", "range", "none"])
+def test_the_table_of_values_has_the_groups_means_and_bands_that_the_chart_shows(
+    home: Home, ids: list[int], band: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    bars = number_charts.bars
+    monkeypatch.setattr(number_charts, "bars", lambda *given, **more: drawn.append(bars(*given, **more)) or drawn[-1])
+    test = opened_at(runs="1-5", tab="bars", number=f"{ACCURACY}.best", group="trainers", band=band)
+    test.session_state["compare.table.bars"] = True
+    groups, runs = (each.value for each in test.run().dataframe)
+    assert groups["group"].tolist() == ["trainers 2", "trainers 4"] and groups["n"].tolist() == [3, 2]
+    lines = [trace for trace in drawn[-1][0].data if trace.meta is None or "as" not in trace.meta]
+    assert groups["mean"].tolist() == [trace.x[0] for trace in lines]
+    for at, end in enumerate(("low", "high")):
+        shown = [None if trace.customdata is None else trace.customdata[0][at] for trace in lines]
+        assert [None if isnan(each) else each for each in groups[end]] == shown
+    assert runs["group"].tolist() == ["trainers 2"] * 3 + ["trainers 4"] * 2
+    for tab in ("scatter", "parallel"):
+        test = opened_at(runs="1-5", tab=tab, group="trainers")
+        test.session_state[f"compare.table.{tab}"] = True
+        assert test.run().dataframe[0].value["group"].tolist() == runs["group"].tolist()
+    test = opened_at(runs="1-5", tab="bars", group="none")
+    test.session_state["compare.table.bars"] = True
+    assert len(test.run().dataframe) == 1 and "group" not in test.dataframe[0].value
+
+
+def test_disturbed_runs_are_said_wherever_times_are_shown(home: Home, ids: list[int], store: Store) -> None:
+    time, alone = "perf/execution_time_s.last", "Run 1 was disturbed: other programs or the host took more than 5 %"
+    store.worker.write(1, [], run_points=[Point("perf/disturbance", 9, 31.4, 9.0, None)])
+    times = {
+        "bars": {"number": time, "group": "none"},
+        "scatter": {"number": time, "against": "trainers"},
+        "parallel": {"number": time},
+        "curves": {"x": "time", "metrics": LOSS},
+    }
+    for tab, query in times.items():
+        shown = words(opened_at(runs="1-5", tab=tab, **query))
+        assert f"{alone} of its CPU time. Its times are not reliable." in shown, tab
+    shown = words(opened_at(runs="1-5", tab="bars", number=time, group="trainers"))
+    assert alone in shown and "Means and fits leave it out." in shown
+    for tab in ("bars", "scatter"):
+        shown = words(opened_at(runs="1-5", tab=tab, number=f"{ACCURACY}.last", against="trainers"))
+        assert alone not in shown, tab
+    assert alone not in words(opened_at(runs="1-5", x="step", metrics=LOSS))
+    for run_id in ids[1:]:
+        store.worker.write(run_id, [], run_points=[Point("perf/disturbance", 9, 31.4, 9.0, None)])
+    test = opened_at(runs="1-5", tab="bars", number=time, group="trainers")
+    assert "5 runs (1, 2, 3, 4, 5) were disturbed" in words(test) and "Their times are not reliable." in words(test)
+    test.session_state["compare.table.bars"] = True
+    assert test.run().dataframe[0].value["n"].tolist() == [3, 2], "all are shown, as no others are left"
+
+
+def test_a_metric_named_like_an_axis_or_a_column_can_be_the_x_axis(home: Home, store: Store) -> None:
+    run_id = compare.add(store, steps=3)
+    names = ("time", "step", "passes", "updates", "bytes", "value", "rank", "loss")
+    points = [Point(name, step, 100.0 + at + step, step / 4) for at, name in enumerate(names) for step in (0, 1)]
+    store.worker.write(run_id, [], run_points=points)
+    for at, name in enumerate(names):
+        written = name if name == "loss" else f'metric["{name}"]'
+        for given in dict.fromkeys((written, f'metric["{name}"]')):
+            test = opened_at(runs=str(run_id), metrics="loss", x=given)
+            assert "ignored" not in words(test)
+            assert (test.query_params["x"], test.selectbox(key=f"{AT}x").value) == (written, written)
+        test.session_state["compare.table.loss"] = True
+        assert test.run().dataframe[0].value[written].tolist() == [100.0 + at, 101.0 + at]
+    options = test.selectbox(key=f"{AT}x").options
+    assert {"Time", "time (metric)", "Step", "step (metric)", "loss"} <= {*options}
+    test = opened_at(runs=str(run_id), metrics="loss", x="time")
+    test.session_state["compare.table.loss"] = True
+    assert test.run().dataframe[0].value["time"].tolist() == [0.0, 0.25], "an older address keeps its meaning"
+    assert opened_at(runs=str(run_id), metrics="loss", x="value").query_params["x"] == 'metric["value"]'
+
+
+def test_the_button_asks_for_runs_until_some_are_chosen_and_no_option_selects_all_matches(
+    home: Home, ids: list[int]
+) -> None:
+    test = opened_at()
+    assert test.button(key="compare.newest.add").label == "Select runs to compare"
+    test = opened_at(runs="1,2")
+    assert not test.multiselect(key=f"{AT}group").proto.select_all
 
 
 def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids: list[int], reader: Reader) -> None:
@@ -637,7 +720,7 @@ def test_metrics_of_other_programs_are_values_axes_and_charts_whatever_their_nam
         assert (test.query_params["number"], test.query_params["against"]) == (written, mean)
         test = opened_at(runs=runs, tab="parallel", number=written, axes=f"trainers,{names_text([mean])}")
         assert test.multiselect(key=f"{AT}axes").value == ["trainers", mean]
-        test = opened_at(runs=runs, metrics=names_text([name, LOSS]), x=name if name != "time" else "step")
+        test = opened_at(runs=runs, metrics=names_text([name, LOSS]), x='metric["time"]' if name == "time" else name)
         assert "ignored" not in words(test)
         assert test.multiselect(key=f"{AT}metrics").value == [name, LOSS]
         again = opened_at(**test.query_params)
