@@ -24,8 +24,8 @@ def axis_of(metric: str) -> str:
 
 def metric_of(axis: str) -> str:
     """Return the name of the metric that is an x-axis."""
-    name, _ = metric_quoted(axis) or (axis, "")
-    return name
+    name, of = metric_quoted(axis) or (axis, "")
+    return axis if of else name
 
 
 def usual_axis(reader: Reader, runs: Iterable[Run | RunRow]) -> str:

@@ -179,4 +179,4 @@ def values_frame(found: Compared, columns: Mapping[str, Sequence[object]]) -> pd
     group_of = {run.id: group.name for group in found.groups for run in group.runs}
     groups = {"group": [group_of[run.id] for run in found.runs]} if group_of else {}
     own = {"run": [run.id for run in found.runs], "name": [found.names[run.id] for run in found.runs]}
-    return pd.DataFrame(own | groups | columns)
+    return pd.DataFrame({**own, **groups, **columns})

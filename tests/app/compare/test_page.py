@@ -1,5 +1,6 @@
 """The Compare page: what it shows, what its address holds, and what it says of what is not there."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from math import isnan
@@ -714,6 +715,7 @@ def test_metrics_of_other_programs_are_values_axes_and_charts_whatever_their_nam
         test.session_state["compare.table.bars"] = True
         table = test.run().dataframe[0].value
         assert table[written].tolist() == [run_id + 10.0 * at + 1 for run_id in ids]
+        assert f"{name}, last" in json.loads(test.dataframe[0].proto.columns)[written]["label"]
         mean = metric_written(name, "mean")
         test = opened_at(runs=runs, tab="scatter", number=written, against=mean)
         assert "ignored" not in words(test) and "No " not in words(test)

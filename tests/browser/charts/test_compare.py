@@ -71,7 +71,7 @@ def test_runs_are_ticked_compared_and_the_view_is_saved_under_a_name(lab: Lab, p
     assert box is not None
     for row in (1, 2):
         page.mouse.click(box["x"] + 15, box["y"] + 33 * row + 16)
-        expect(page.get_by_role("button", name=f"Compare {row} runs")).to_be_enabled()
+        expect(page.get_by_role("button", name=f"Compare {row} run")).to_be_enabled()
         with Store.open(lab.home) as store:
             compare.add(store, trainers=2, seed=row)  # a newer run must not move the ticks
     page.get_by_role("button", name="Compare 2 runs").click()
