@@ -4,7 +4,6 @@ Pure.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from itertools import groupby
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.charts.curve_data import DrawnCurve
 from app.charts.line_styles import Look
-from app.charts.plotly_figures import PlainFigure, axis_title, range_mode
+from app.charts.plotly_figures import PlainFigure, as_label, axis_title, range_mode
 from app.charts.smoothing import is_monotone, smoothed
 from app.charts.x_axes import metric_of
 from engine.analysis.statistics.bands import BandLine
@@ -145,7 +144,7 @@ def of_runs(
     """Return single runs; the curves of a run's ranks share a style and a legend entry."""
     picture = Picture()
     for run_id, of_run in groupby(curves, key=lambda curve: curve.run_id):
-        name = escape(names[run_id])
+        name = as_label(names[run_id])
         for first, curve in enumerate(of_run):
             whole = name if curve.rank is None else f"{name}, rank {curve.rank}"
             _add(picture, curve, name, whole, looks[run_id], smooth, in_legend=first == 0)
@@ -161,7 +160,7 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
         x, line = group.values.x, group.line
         edge_x, edge_y = outline(x, above_zero(line.low, group.values.values) if log else line.low, line.high)
         if edge_x.size:
-            band: dict[str, Any] = {"name": escape(group.name), "meta": {"as": "band outline"}}
+            band: dict[str, Any] = {"name": as_label(group.name), "meta": {"as": "band outline"}}
             picture.add(
                 look.colour,
                 x=edge_x,
@@ -181,7 +180,7 @@ def of_groups(groups: Sequence[GroupLine], looks: Sequence[Look], *, log: bool =
             x=x,
             y=line.centre,
             customdata=np.stack([line.count, line.low, line.high], axis=1),
-            name=f"{escape(group.name)} (n={group.count})",
+            name=f"{as_label(group.name)} (n={group.count})",
             mode="lines+markers" if x.size <= FEW else "lines",
             line={"dash": look.dash, "width": 2.4},
             marker={"symbol": look.symbol, "size": 6},
@@ -197,7 +196,7 @@ def _hover(group: GroupLine) -> str | list[str]:
     how = "min to max: " if (line.method == "range").any() else ""
     band = f" ({how}%{{customdata[1]:{NUMBER}}} to %{{customdata[2]:{NUMBER}}})"
     plain, full = (
-        f"%{{y:{NUMBER}}} {{y unit}}{said}<extra>{escape(group.name)} (n=%{{customdata[0]}})</extra>"
+        f"%{{y:{NUMBER}}} {{y unit}}{said}<extra>{as_label(group.name)} (n=%{{customdata[0]}})</extra>"
         for said in ("", band)
     )
     there = np.isfinite(line.low) & np.isfinite(line.high)
@@ -307,7 +306,7 @@ def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:
         line={"width": 1},
         opacity=MEMBER,
         hoverinfo="skip",
-        name=escape(group.name),
+        name=as_label(group.name),
         meta={"as": "single runs", "members": list(group.members)},
         showlegend=False,
     )

@@ -2,7 +2,6 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import groupby
 from typing import Any
 
@@ -42,11 +41,16 @@ QUANTITIES = {
 RARE = ("throttled_percent", "memory_wait_percent", "page_faults", "thermal_events", "other_processes")
 
 
+def as_label(text: str) -> str:
+    """Return a text for Plotly, which reads tags and a few entities; it shows `&quot;` as it is."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def axis_title(text: str) -> str:
     """Return the title of an axis as Plotly reads it; of a long one the end, which tells metrics apart more often than
     the beginning.
     """
-    return escape(text if len(text) <= LONGEST_TITLE else f"…{text[1 - LONGEST_TITLE :]}")
+    return as_label(text if len(text) <= LONGEST_TITLE else f"…{text[1 - LONGEST_TITLE :]}")
 
 
 def range_mode(name: str) -> str:

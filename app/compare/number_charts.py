@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import plotly.graph_objects as go
 
 from app.charts.curve_charts import NUMBER, possible
 from app.charts.line_styles import Look
-from app.charts.plotly_figures import FROM_ZERO, axis_title
+from app.charts.plotly_figures import FROM_ZERO, as_label, axis_title
 from engine.analysis.run_values import Value, label, split
 from engine.analysis.statistics.bands import BandLine, Spread, line
 from engine.analysis.statistics.confidence import Statistic
@@ -62,7 +61,7 @@ def bars(
     for bar in found:
         of_group = bar.line(known.name, statistic, spread)
         centre, low, high = (float(part[0]) for part in (of_group.centre, of_group.low, of_group.high))
-        words, several = escape(bar.name), len(bar.values) > 1
+        words, several = as_label(bar.name), len(bar.values) > 1
         has_band = several and np.isfinite(low)
         error = {
             "type": "data",
@@ -109,8 +108,8 @@ def bars(
         "autorange": "reversed",
         "type": "category",
         "categoryorder": "array",
-        "categoryarray": [escape(bar.name) for bar in found],
-        "tickvals": [escape(bar.name) for bar in found],
+        "categoryarray": [as_label(bar.name) for bar in found],
+        "tickvals": [as_label(bar.name) for bar in found],
         "ticktext": [_on_two_lines(bar.name) for bar in found],
     }
     title = label(number).removesuffix(f" ({known.unit})")
@@ -149,8 +148,8 @@ def scatter(dots: Sequence[Dot], along: str, upwards: str, log: str) -> tuple[go
     for dot in dots:
         x, y = (_shown(value) for value in dot.values)
         marker = {"symbol": dot.look.symbol, "size": 11, "line": {"width": 1}}
-        hover = f"%{{y}} at %{{x}}<extra>{escape(dot.name)}</extra>"
-        figure.add_scatter(x=[x], y=[y], name=escape(dot.name), mode="markers", marker=marker, hovertemplate=hover)
+        hover = f"%{{y}} at %{{x}}<extra>{as_label(dot.name)}</extra>"
+        figure.add_scatter(x=[x], y=[y], name=as_label(dot.name), mode="markers", marker=marker, hovertemplate=hover)
     axes = [
         _axis(name, [dot.values[at] for dot in dots], letter in log)
         for at, (name, letter) in enumerate(((along, "x"), (upwards, "y")))
@@ -175,14 +174,14 @@ def parallel(dots: Sequence[Dot], names: Sequence[str]) -> tuple[go.Figure, list
     for at in range(len(names)):
         places, ticks = scale([dot.values[at] for dot in dots])
         heights.append(places)
-        notes += [_note(at, height, escape(text)) for height, text in ticks]
+        notes += [_note(at, height, as_label(text)) for height, text in ticks]
     for place, dot in enumerate(dots):
         said = "<br>".join(
-            f"{escape(label(name))}: {escape(words(value))}" for name, value in zip(names, dot.values, strict=True)
+            f"{as_label(label(name))}: {as_label(words(value))}" for name, value in zip(names, dot.values, strict=True)
         )
         y = [column[place] for column in heights]
         mark = {"symbol": dot.look.symbol, "size": 7}
-        hover = f"{said}<extra>{escape(dot.name)}</extra>"
+        hover = f"{said}<extra>{as_label(dot.name)}</extra>"
         figure.add_scatter(
             x=list(range(len(names))),
             y=y,
@@ -190,7 +189,7 @@ def parallel(dots: Sequence[Dot], names: Sequence[str]) -> tuple[go.Figure, list
             line_width=2,
             marker=mark,
             hovertemplate=hover,
-            name=escape(dot.name),
+            name=as_label(dot.name),
         )
     lines = [
         {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "line": {"width": 1, "color": "gray"}, "layer": "below"}
@@ -276,12 +275,12 @@ def _on_two_lines(name: str) -> str:
     """Return the name of a bar, a long one on two lines: divided at the comma nearest to its middle."""
     commas = [at for at in range(len(name)) if name.startswith(", ", at)]
     if len(name) <= LINE or not commas:
-        return escape(name)
+        return as_label(name)
     middle = min(commas, key=lambda at: abs(2 * at - len(name)))
-    return f"{escape(name[: middle + 1])}<br>{escape(name[middle + 2 :])}"
+    return f"{as_label(name[: middle + 1])}<br>{as_label(name[middle + 2 :])}"
 
 
 def _wrapped(text: str) -> str:
     """Return a heading on at most two lines."""
     first, comma, rest = text.rpartition(", ")
-    return f"{axis_title(first)}<br>{escape(rest)}" if comma else axis_title(text)
+    return f"{axis_title(first)}<br>{as_label(rest)}" if comma else axis_title(text)

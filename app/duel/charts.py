@@ -3,13 +3,13 @@ Pure; the theme sets the colours.
 """
 
 from collections.abc import Sequence
-from html import escape
 
 import numpy as np
 import plotly.graph_objects as go
 
 from app.charts.curve_charts import GroupLine, Picture, group_line, of_groups, possible
 from app.charts.line_styles import look
+from app.charts.plotly_figures import as_label
 from engine.analysis.statistics.bands import line
 from engine.analysis.statistics.groups import counted
 from engine.analysis.statistics.resample import RunPoints, aligned, member
@@ -86,7 +86,7 @@ def tuning(found: DuelOutcome) -> tuple[go.Figure, list[int]]:
             for rate in evidence.duel.rates
             if any(each.rate == rate for each in own)
         }
-        shape, name = look(place), escape(one.name)
+        shape, name = look(place), as_label(one.name)
         figure.add_scatter(
             x=[each.rate for each in own],
             y=[each.value for each in own],
@@ -129,7 +129,7 @@ def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
     """Return the paired differences with intervals and single seeds, the colours of the traces, and the height."""
     figure, colours, unit = go.Figure(), list[int](), found.unit
     shown = [each for each in found.found if each.found]
-    names = [f"{escape(each.first)}<br>- {escape(each.second)}" for each in shown]
+    names = [f"{as_label(each.first)}<br>- {as_label(each.second)}" for each in shown]
     figure.add_scatter(
         x=[value for each in shown for value in each.by_seed.values()],
         y=[name for name, each in zip(names, shown, strict=True) for _ in each.by_seed],

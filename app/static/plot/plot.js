@@ -8,15 +8,18 @@ const PLOT_CONFIG = {
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"],
 };
 const MOST_IN_HOVER = 12; // lines that one hover box lists
+const X_DIGITS = 7; // at least, in the heading of a hover box
+const SETTLE_MS = 250; // from a zoom to the digits of its hovers
 
 // Updates a chart; `name` is used for downloaded files. The zoom is kept until the layout's `uirevision` changes.
 // Plotly redraws a chart and resets its zoom if the mode bar's button functions change: they are created once.
 async function drawPlot(node, name, traces, theme, layout) {
   node.dataset.file = fileName(name);
+  if (!node.zoomed || node.drawn.layout.uirevision !== layout.uirevision) node.zoomed = {};
   node.drawn = { name, traces, theme, layout };
   PLOT_CONFIG.modeBarButtonsToAdd ??= toolButtons();
   node.along = layout.hovermode === "x unified" ? titleText(layout.xaxis) : "";
-  const scaled = scaleUnits(traces, layout);
+  const scaled = scaleUnits(traces, layout, node.zoomed);
   node.units = scaled.units;
   const view = applyLog(node, scaled.traces, scaled.layout);
   const shown = applySize(node, applyDashes(node, view.traces), tickLog(view.traces, view.layout));
@@ -24,6 +27,7 @@ async function drawPlot(node, name, traces, theme, layout) {
   const roomy = roomForEnds(node, shown.traces, theme, applyHover(node, shown.traces, { ...shown.layout, ...empty }));
   await window.Plotly.react(node, shown.traces, themedLayout(theme, roomy, node.presented ? PRESENT.font : 12), PLOT_CONFIG);
   followHover(node);
+  followZoom(node);
   labelEnds(node, theme);
   updateToolbar(node);
 }
@@ -47,9 +51,31 @@ function applyHover(node, traces, layout) {
   if (!node.along) return layout;
   const listed = traces.filter((trace) => trace.hoverinfo !== "skip").length;
   const short = node.along.split(/ \(| since | over /)[0];
-  const text = [short, "%{x:,.7~r}", node.units.x?.unit].filter(Boolean).join(" ");
+  const sight = node.zoomed.x ?? extremesOf(node.drawn.traces, "x");
+  const text = [short, `%{x:,.${digitsOf(sight, X_DIGITS)}~r}`, node.units.x?.unit].filter(Boolean).join(" ");
   const xaxis = { ...layout.xaxis, unifiedhovertitle: { text }, showspikes: false };
   return { ...layout, hovermode: listed <= MOST_IN_HOVER ? "x unified" : "closest", hoverdistance: -1, xaxis, yaxis: { ...layout.yaxis, showspikes: false } };
+}
+
+// A zoom gives the hovers more digits, and a reset takes them again.
+function followZoom(node) {
+  if (node.followsZoom) return;
+  node.followsZoom = true;
+  node.on("plotly_relayout", () => {
+    const digits = () => JSON.stringify(["x", "y"].map((letter) => node.zoomed[letter] && digitsOf(node.zoomed[letter], 0)));
+    const before = digits();
+    for (const letter of ["x", "y"]) node.zoomed[letter] = rangeInSight(node, letter);
+    if (digits() === before) return;
+    clearTimeout(node.settling); // other listeners may draw other points
+    node.settling = setTimeout(() => node.isConnected && redraw(node), SETTLE_MS);
+  });
+}
+
+// The range of a zoomed axis of numbers, in the unit of the data; undefined if the whole is shown.
+function rangeInSight(node, letter) {
+  const { autorange, range, type } = node._fullLayout[`${letter}axis`] ?? {};
+  if (autorange !== false || !["linear", "log"].includes(type)) return undefined;
+  return range.map((end) => (type === "log" ? 10 ** end : end) * (node.units[letter]?.size ?? 1));
 }
 
 // The range along x of a zoom, in the unit of the data; undefined after other changes.

@@ -47,7 +47,8 @@ function largest(traces, letter, span) {
 
 // Traces and layout with the axes in fitting units. `layout.meta.units` names the unit of the values of x and y; a trace's `meta.like_x`
 // and `meta.like_y` the columns of its `customdata` that are in that unit. "{x unit}" and "{y unit}" in a hover template stand for the units.
-function scaleUnits(traces, layout) {
+// `zoomed` is the range in sight of a zoomed x and y, in the units of the values: hovers have the digits that tell values in it apart.
+function scaleUnits(traces, layout, zoomed = {}) {
   const named = layout.meta?.units;
   if (!named) return { traces, layout, units: {} };
   const units = {};
@@ -67,19 +68,21 @@ function scaleUnits(traces, layout) {
   if (span) axes.xaxis = { ...(axes.xaxis ?? layout.xaxis), autorangeoptions: { include: span.map((end) => end / x) } };
   if (named.y) Object.assign(axes.yaxis, honestRange(axes.yaxis, traces, named.y, y));
   else if (isZero(traces)) axes.yaxis = { ...layout.yaxis, range: [0, 1] }; // Plotly's would go from -1 to 1
-  const digits = digitsOf(traces);
-  if (digits > USUAL_DIGITS) axes.yaxis = { ...(axes.yaxis ?? layout.yaxis), exponentformat: "none" }; // 1,000,005 instead of 1.000005M
+  const sight = { x: zoomed.x ?? extremesOf(traces, "x"), y: zoomed.y ?? extremesOf(traces, "y") };
+  const digits = { x: digitsOf(sight.x), y: digitsOf(sight.y) };
+  if (digitsOf(extremesOf(traces, "y")) > USUAL_DIGITS) axes.yaxis = { ...(axes.yaxis ?? layout.yaxis), exponentformat: "none" }; // 1,000,005 instead of 1.000005M
   const even = ["x", "y"].find((letter) => named[letter] === "%" && largest(traces, letter) >= 1); // percentages have as many decimals as one another
-  const written = (template) => {
-    const named = template?.replaceAll("{x unit}", units.x?.unit ?? "").replaceAll("{y unit}", units.y?.unit ?? "");
-    const told = digits > USUAL_DIGITS ? named?.replace(/%\{(y|customdata\[\d\]):,\.5~r\}/g, `%{$1:,.${digits}~r}`) : named;
-    return even ? told?.replace(new RegExp(`%\\{(${even}|customdata\\[\\d\\]):,?\\.\\d~r\\}`, "g"), "%{$1:.2f}") : told;
+  const format = (letter) => (letter === even ? `.${decimalsOf(sight[letter])}f` : `,.${digits[letter]}~r`);
+  const written = (template, trace) => {
+    const named = template.replaceAll("{x unit}", units.x?.unit ?? "").replaceAll("{y unit}", units.y?.unit ?? "");
+    const axisOf = (column) => (trace.meta?.like_x?.includes(Number(column)) ? "x" : "y");
+    return named.replace(/%\{(x|y|customdata\[(\d)\]):,\.5~r\}/g, (_, of, column) => `%{${of}:${format(column ? axisOf(column) : of)}}`);
   };
   const shown = traces.map((trace) => ({
     ...trace,
     ...(trace.x && { x: inUnits(trace.x, x) }),
     ...(trace.y && { y: inUnits(trace.y, y) }),
-    ...(trace.hovertemplate && { hovertemplate: Array.isArray(trace.hovertemplate) ? trace.hovertemplate.map(written) : written(trace.hovertemplate) }),
+    ...(trace.hovertemplate && { hovertemplate: Array.isArray(trace.hovertemplate) ? trace.hovertemplate.map((each) => written(each, trace)) : written(trace.hovertemplate, trace) }),
     ...(trace.error_y?.array && y !== 1 && { error_y: errorsIn(trace.error_y, y) }),
     ...(trace.error_x?.array && x !== 1 && { error_x: errorsIn(trace.error_x, x) }),
     ...(y !== 1 && columnsIn(trace, trace.meta?.like_y, y)),
@@ -92,23 +95,27 @@ const NEGLIGIBLE = 2e-7; // spread of values, relative to them, that is rounding
 const USUAL_DIGITS = 5; // in hovers
 const MOST_DIGITS = 15;
 
-// The significant digits by which a hover tells the values along y apart.
-function digitsOf(traces) {
-  const [low, high] = extremesOf(traces);
+// The significant digits by which a hover tells the values of a range apart.
+function digitsOf([low, high], usual = USUAL_DIGITS) {
   const size = Math.max(Math.abs(low), Math.abs(high));
-  return high > low ? Math.min(MOST_DIGITS, Math.max(USUAL_DIGITS, Math.ceil(Math.log10(size / (high - low))) + 3)) : USUAL_DIGITS;
+  return high > low ? Math.min(MOST_DIGITS, Math.max(usual, Math.ceil(Math.log10(size / (high - low))) + 3)) : usual;
+}
+
+// The decimals of percentages in a hover.
+function decimalsOf([low, high]) {
+  return high > low ? Math.min(MOST_DIGITS, Math.max(2, 2 - Math.floor(Math.log10(high - low)))) : 2;
 }
 
 function isZero(traces) {
-  return extremesOf(traces).every((end) => end === 0);
+  return extremesOf(traces, "y").every((end) => end === 0);
 }
 
-// The lowest and highest value along y.
-function extremesOf(traces) {
+// The lowest and highest value along an axis.
+function extremesOf(traces, letter) {
   let [low, high] = [Infinity, -Infinity];
   for (const trace of traces) {
-    if ((trace.yaxis ?? "y") !== "y") continue;
-    for (const value of unpack(trace.y) ?? []) {
+    if ((trace[`${letter}axis`] ?? letter) !== letter) continue;
+    for (const value of unpack(trace[letter]) ?? []) {
       if (!Number.isFinite(value)) continue;
       low = Math.min(low, value);
       high = Math.max(high, value);
@@ -121,7 +128,7 @@ function extremesOf(traces) {
 function honestRange(axis, traces, unit, size) {
   const isPlain = traces.every(({ type = "scatter", error_y }) => /^scatter/.test(type) && !error_y);
   if (!isPlain || axis.range || axis.type === "log" || axis.rangemode === "normal") return {};
-  const [low, high] = extremesOf(traces);
+  const [low, high] = extremesOf(traces, "y");
   if (low === 0 && high === 0) return { range: [0, 1] };
   const isShare = unit === "%" && low >= 0 && high <= 100 * (1 + NEGLIGIBLE);
   if (low >= 0 && high > 0 && high - low <= NEGLIGIBLE * high) return { range: [0, isShare ? 100 : (1.1 * high) / size] };

@@ -35,6 +35,7 @@ CROSSHAIRS = """() => [...document.querySelectorAll('.pl-crosshair')].filter((li
   const { xaxis } = plot._fullLayout;
   return xaxis.p2d(parseFloat(line.style.left) - xaxis._offset) * (plot.units.x?.size ?? 1);
 })"""
+BOX = "plot => [...plot.querySelectorAll('.hoverlayer text')].map((text) => text.textContent)"
 ENDS = "plot => [...plot.querySelectorAll('.pl-ends span')].map((label) => label.textContent)"
 
 
@@ -336,6 +337,44 @@ def test_the_hover_box_leaves_out_lines_before_their_start_and_after_their_end(l
     assert hovered(0.9) == lab.compared[1:5], "the first line ends before"
     assert lab.compared[0] in hovered(0.05) and len(hovered(0.05)) < 5, "the others start later"
     assert hovered(0.9) == lab.compared[1:5]
+
+
+@pytest.mark.parametrize(("name", "level"), [("train/entropy", 0.5), ("test/accuracy", 97.0)])
+def test_hovers_have_the_digits_that_tell_the_values_in_sight_apart(
+    lab: Lab, page: Page, store: Store, run: int, name: str, level: float
+) -> None:
+    late = 800 * 3600.0
+    late_ones = [Point(name, 1000 + at, level + 1e-6 * at, late + 0.25 * at, 1.0) for at in range(-9, 10)]
+    store.worker.write(run, [RankBatch(0, [Point(name, 1, level, 0.5, 1.0), *late_ones])])
+    page.goto(f"{lab.address}/compare?runs={run}&metrics={name.replace('/', '%2F')}&x=time&group=none")
+    plot = figure(page)
+
+    def zoomed(**axes: object) -> None:
+        changes = json.dumps({f"{name[0]}axis.{name[2:]}": value for name, value in axes.items()})
+        plot.evaluate(f"plot => Plotly.relayout(plot, {changes}).then(() => {{}})")
+        settle(page)
+
+    def hovered(place: int) -> list[str]:
+        x = plot.evaluate(
+            "(plot, hours) => plot._fullLayout.xaxis._offset + plot._fullLayout.xaxis.d2p(hours)",
+            (late + 0.25 * place) / 3600,
+        )
+        box = plot.bounding_box()
+        assert box
+        page.mouse.move(5, 5)
+        page.mouse.move(box["x"] + x, box["y"] + 120)
+        wait_until(lambda: len(plot.evaluate(BOX)) > 1, "the box is there")
+        return list(plot.evaluate(BOX))
+
+    heading = "plot => plot._fullLayout.xaxis.unifiedhovertitle.text"
+    whole = plot.evaluate(heading)
+    assert whole == "Time %{x:,.7~r} h"
+    zoomed(x_range=[(late - 1.25) / 3600, (late + 1.25) / 3600], y_range=[level - 5e-6, level + 5e-6])
+    wait_until(lambda: plot.evaluate(heading) != whole, "hovers have more digits")
+    times, values = zip(*(hovered(place)[:2] for place in (-1, 0, 1)), strict=True)
+    assert len({*times}) == len({*values}) == 3, (times, values)
+    zoomed(x_autorange=True, y_autorange=True)
+    wait_until(lambda: plot.evaluate(heading) == whole, "the whole has its digits again")
 
 
 def test_every_tick_of_a_log_axis_is_a_whole_number_as_it_is(lab: Lab, page: Page) -> None:
