@@ -34,7 +34,7 @@ Sleeps = tuple[tuple[str, str, float], ...]
 
 SERVER = "engine.training.server:WeightServer._handle"
 AGENT = "engine.experiments.batched_reinforce.reinforce:Agent.act"
-SHARED, RPC, GLOO = (f"engine.runtime.transport.{name}" for name in ("shared_memory", "rpc", "gloo"))
+SHARED, RPC = (f"engine.runtime.transport.{name}" for name in ("shared_memory", "rpc"))
 ENVIRONMENT = "engine.rl.environments:Environments.step"
 LEARNER = "engine.experiments.dppo.ppo:PpoLearner._update"
 STAGE = (
@@ -74,7 +74,6 @@ def cases() -> list[Case]:
             role="trainer2",
         ),
         Case("async_sgd", "slow server", digits | memory, ("serve",), slow_ps, "ps", 0.8, 0.8),
-        Case("async_sgd", "slow server", digits | {"transport": "gloo"}, ("serve",), slow_ps, "ps", 0.8, 0.8),
         Case("async_sgd", "slow messages", digits | rpc, (MESSAGE,), (("", f"{RPC}:RpcLine.ask", 50.0),)),
         Case("async_sgd", "tiny messages", digits | memory | {"sleep_ms": 50}, ("compute",)),
     ]

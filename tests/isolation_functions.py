@@ -13,7 +13,6 @@ from torch.distributed import HashStore, autograd, rpc
 from torch.distributed.rpc import api
 
 from engine.runtime.transport.allreduce import Collective, torch_group
-from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.transport.rpc_group import joined
 from engine.runtime.worker.ranks import Rank
 
@@ -29,20 +28,12 @@ def opened(rank: Rank, kind: str, given: Any) -> AbstractContextManager[Any]:
         return joined(rank, 30)
     if kind == "group":
         return torch_group(rank, "gloo", 30)
-    if kind == "ring":
-        return given.join(rank)
-    if rank.index == 0:
-        return given.serve(rank, lambda request, vector, respond: None)
-    return given.connect(rank)
+    return given.join(rank)
 
 
-def given_to(kind: str, roles: tuple[str, ...]) -> Exchange | Collective | None:
+def given_to(kind: str, roles: tuple[str, ...]) -> Collective | None:
     """Return what ranks need for one kind of listener."""
-    if kind == "ring":
-        return Collective.create("gloo", SIZE, roles, 30)
-    if kind == "line":
-        return Exchange.create("gloo", SIZE, server=0, server_role=roles[0], clients=(1,), patience_s=30)
-    return None
+    return Collective.create("gloo", SIZE, roles, 30) if kind == "ring" else None
 
 
 def listen(rank: Rank, kind: str, given: Any) -> None:

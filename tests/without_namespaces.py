@@ -14,7 +14,7 @@ from engine.runtime.worker.sink import MemorySink
 from engine.system import network_isolation
 from tests import isolation_functions as functions
 
-KINDS = ("rpc", "line", "ring", "group")
+KINDS = ("rpc", "ring", "group")
 ROLES = ("ps", "trainer1")
 
 

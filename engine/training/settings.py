@@ -41,11 +41,9 @@ class TrainingConfig(Config):
         ),
     )
     schedule: Schedule = Field("constant", description=SCHEDULE, json_schema_extra=ADVANCED)
-    transport: Literal["rpc", "gloo", "shared_memory"] = Field(
+    transport: Literal["rpc", "shared_memory"] = Field(
         "rpc",
-        description=(
-            "Transport of gradients and weights: torch RPC, gloo messages, or shared memory (one machine only)."
-        ),
+        description=("Transport of gradients and weights: torch RPC or shared memory (one machine only)."),
     )
     timeout_s: float = Field(
         60.0,

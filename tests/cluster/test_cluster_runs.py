@@ -57,7 +57,7 @@ def test_a_run_learns_the_same_as_on_this_machine(
     [
         ("hogwild", 1, {}),
         ("dppo", 1, {}),
-        ("parameter_server", 2, {"transport": "gloo"}),
+        ("parameter_server", 2, {"transport": "rpc"}),
         ("async_sgd", 2, {"transport": "rpc"}),
     ],
 )

@@ -60,9 +60,9 @@ RULES: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "parameter_server",
-        TUTORIAL | {"transport": "gloo"},
+        TUTORIAL | {"transport": "shared_memory"},
         "transport",
-        "transport must be rpc for variant tutorial, got 'gloo'",
+        "transport must be rpc for variant tutorial, got 'shared_memory'",
     ),
     ("parameter_server", {"variant": "tutorial"}, "start_method", "start_method must be spawn for variant tutorial"),
     ("parameter_server", {"slow_trainer": 5}, "slow_trainer", "slow_trainer must be at most trainers (4), got 5."),
@@ -97,7 +97,7 @@ RULES: list[tuple[str, dict[str, Any], str, str]] = [
     ("batched_reinforce", {"observers": 17}, "observers", "observers must be at most 16 … got 17"),
     (
         "batched_reinforce",
-        {"variant": "tutorial", "transport": "gloo"},
+        {"variant": "tutorial", "transport": "shared_memory"},
         "transport",
         "transport must be rpc for variant tutorial",
     ),

@@ -20,8 +20,8 @@ from engine.system.network_isolation import STAYED_OUTSIDE, ListenRule, Network,
 from tests import isolation_functions as functions
 
 pytestmark = pytest.mark.processes
-KINDS = ("rpc", "line", "ring", "group")
-"""What ranks listen with: RPC, gloo between two, gloo round all, torch's own group."""
+KINDS = ("rpc", "ring", "group")
+"""What ranks listen with: RPC, gloo round all, torch's own group."""
 ROLES = ("ps", "trainer1")
 NOT_ON_A_NETWORK = {
     "engine/system/network_isolation.py",
@@ -148,7 +148,7 @@ def test_every_module_that_opens_a_listener_asks_first() -> None:
     )
     found = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "engine").rglob("*.py")}
     opening = {name for name, text in found.items() if openers.search(text)} - NOT_ON_A_NETWORK - BETWEEN_NODES
-    transports = ("rpc_group", "gloo", "gloo_allreduce", "allreduce")
+    transports = ("rpc_group", "gloo_allreduce", "allreduce")
     assert opening == {
         *(f"engine/runtime/transport/{name}.py" for name in transports),
         "engine/experiments/hang_museum/hangs.py",

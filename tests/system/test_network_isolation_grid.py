@@ -25,13 +25,13 @@ PIPELINE: dict[str, Any] = {"model": "small_resnet", "stages": 2, "batches": 100
 REINFORCE: dict[str, Any] = {"observers": 2, "episodes": 100_000}
 TUTORIAL = {"variant": "tutorial", "start_method": "spawn", "device": "cpu"}
 LISTENING = (
-    *(("parameter_server", ROUNDS | {"transport": transport}) for transport in ("rpc", "gloo")),
+    ("parameter_server", ROUNDS | {"transport": "rpc"}),
     ("parameter_server", ROUNDS | TUTORIAL),
     ("async_sgd", SERVER | {"transport": "rpc", "start_method": "spawn"}),
     ("async_sgd", SERVER | TUTORIAL),
     *(("sync_sgd", SYNC | {"transport": transport}) for transport in ("rpc", "gloo")),
     ("sync_sgd", SYNC | {"sync": "ddp"}),
-    *(("batched_reinforce", REINFORCE | {"transport": transport}) for transport in ("rpc", "gloo")),
+    ("batched_reinforce", REINFORCE | {"transport": "rpc"}),
     ("batched_reinforce", REINFORCE | TUTORIAL),
     *(("pipeline", PIPELINE | {"mode": mode}) for mode in ("rpc", "torch_pipelining")),
     ("pipeline", PIPELINE | {"transport": "rpc"}),

@@ -78,9 +78,9 @@ class BatchedReinforceConfig(Config):
             "published code, at its original speed."
         ),
     )
-    transport: Literal["rpc", "gloo", "shared_memory"] = Field(
+    transport: Literal["rpc", "shared_memory"] = Field(
         "rpc",
-        description=("Transport of states and actions: torch RPC, gloo messages, or shared memory (one machine only)."),
+        description=("Transport of states and actions: torch RPC or shared memory (one machine only)."),
     )
     timeout_s: float = Field(
         60.0,

@@ -72,7 +72,7 @@ class SyncSgdConfig(TrainingConfig):
         0.01, gt=0, le=10, description="Learning rate of SGD; lower it if the loss diverges or becomes NaN."
     )
     momentum: float = Field(0.5, ge=0, lt=1, description="Momentum of SGD; each trainer has its own.")
-    transport: Literal["rpc", "gloo", "shared_memory"] = Field(
+    transport: Literal["rpc", "gloo", "shared_memory"] = Field(  # type: ignore[assignment]  # averages also go by gloo's ring
         "gloo",
         description=(
             "Transport of vectors. gloo: ring over all trainers; rpc, shared_memory: to trainer1 and "

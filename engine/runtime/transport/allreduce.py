@@ -25,7 +25,7 @@ from engine.errors import PeerLost, RunFailed
 from engine.recorder import Recorder
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.rendezvous import address, use_interface
-from engine.runtime.transport.request_reply import Exchange, Transport
+from engine.runtime.transport.request_reply import Exchange
 from engine.system.network_isolation import check_listening
 from engine.trace.layout import EVERYBODY
 
@@ -44,7 +44,7 @@ last odd one.
 class Collective:
     """All ranks of a run as a group that averages; passed to them as an argument of `Ranks.run`."""
 
-    transport: Transport
+    transport: Literal["gloo", "rpc", "shared_memory"]
     size: int
     """Size of one vector."""
     roles: tuple[str, ...]
@@ -54,7 +54,9 @@ class Collective:
     exchange: Exchange | None
 
     @classmethod
-    def create(cls, transport: Transport, size: int, roles: tuple[str, ...], timeout_s: float) -> "Collective":
+    def create(
+        cls, transport: Literal["gloo", "rpc", "shared_memory"], size: int, roles: tuple[str, ...], timeout_s: float
+    ) -> "Collective":
         """Return a group to pass to ranks; raises DataError if shared memory is too small for its vectors."""
         roll = torch.zeros(len(roles), 4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         exchange = None

@@ -30,7 +30,7 @@ from engine.recorder import Recorder
 from engine.runtime.rank.rank import Rank
 from engine.runtime.transport.disconnects import Goodbyes
 
-Transport = Literal["rpc", "gloo", "shared_memory"]
+Transport = Literal["rpc", "shared_memory"]
 Wire = Literal["float32", "bf16"]
 TYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
 START_S = 60.0
@@ -210,5 +210,5 @@ class Exchange:
             yield line
 
     def _carrier(self) -> Any:
-        """Return the module that implements this transport: rpc, gloo or shared_memory."""
+        """Return the module that implements this transport: rpc or shared_memory."""
         return importlib.import_module(f"engine.runtime.transport.{self.transport}")

@@ -7,6 +7,8 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.links.launch import clone_query
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch import retry
 from engine.launch_options import Terms
@@ -105,6 +107,25 @@ def test_retry_says_what_it_will_do_and_opens_the_new_run(home: Home) -> None:
     shown = links(button.click().run())
     assert shown[f"retries run {run_id} from the start"] == f"/run?run={run_id}"
     assert f"retried as run {run_id + 1}" in links(opened("run", {"run": str(run_id)}))
+
+
+def test_a_run_of_an_earlier_version_over_gloo_is_shown_and_its_transport_refused(home: Home) -> None:
+    config = experiment("parameter_server").configure("quick")
+    with Store.open(home) as store:
+        settings = config.model_dump(mode="json") | {"transport": "gloo"}
+        run_id = store.runs.add("parameter_server", settings, owner="Ada", demand=demand(config, machine()))
+        store.claims.claim(run_id, me(), [])
+        store.worker.begin(run_id, me(), {})
+        store.claims.end(run_id, "failed", "It ended.")
+    shown = opened("run", {"run": str(run_id)})
+    assert not shown.exception
+    with Reader.open(home) as reader:
+        query = clone_query(reader.runs.one(run_id))
+    refusal = r"transport must be one of 'rpc' or 'shared_memory', got 'gloo'\."
+    (ignored,) = [each.value for each in opened("launch", query).warning if "transport" in each.value]
+    assert re.search(refusal, ignored.replace("\\", "")), ignored
+    with pytest.raises(ConfigError, match=refusal):
+        retry(home, run_id, owner="Bea")
 
 
 def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home: Home) -> None:

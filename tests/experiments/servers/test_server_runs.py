@@ -33,7 +33,7 @@ from tests.experiments.servers import server_functions as functions
 from tests.rank_logs import rounds_of
 
 pytestmark = pytest.mark.processes
-TRANSPORTS = ("rpc", "gloo", "shared_memory")
+TRANSPORTS = ("rpc", "shared_memory")
 NAMES = ("parameter_server", "async_sgd")
 CONFIGS: dict[str, type[ServerConfig]] = {"parameter_server": ParameterServerConfig, "async_sgd": AsyncSgdConfig}
 COMMON: dict[str, Any] = {
@@ -134,7 +134,7 @@ def one_process(workload: Digits, config: ServerConfig) -> Tensor:
     return flat.weights
 
 
-@pytest.mark.parametrize("transport", [LONG("rpc"), "gloo", LONG("shared_memory")])
+@pytest.mark.parametrize("transport", [LONG("rpc"), "shared_memory"])
 def test_a_killed_trainer_ends_a_synchronous_run_with_its_name(tmp_path: Path, transport: str) -> None:
     config = config_of("parameter_server", 3, transport=transport, kill_trainer=2, kill_at_step=3)
     ranks, sink = ranks_of(config, tmp_path)
@@ -167,7 +167,7 @@ def test_a_stopped_trainer_fails_a_synchronous_run_and_is_left_behind_by_any_oth
         return run_with(name, config, functions.Stopping(load("digits"), 2, config.batch_size, config.epochs), folder)
 
     with ThreadPoolExecutor() as pool:
-        needed, free = pool.submit(run, "parameter_server", "gloo"), pool.submit(run, "async_sgd", "shared_memory")
+        needed, free = pool.submit(run, "parameter_server", "rpc"), pool.submit(run, "async_sgd", "shared_memory")
     with pytest.raises(RankFailed, match=r"trainer2 sent nothing for 8 s \(timeout_s\) after step 2"):
         needed.result()
     ended, sink = free.result()
@@ -176,9 +176,8 @@ def test_a_stopped_trainer_fails_a_synchronous_run_and_is_left_behind_by_any_oth
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("transport", ["rpc", "gloo"])
-def test_an_asynchronous_run_goes_on_without_a_stopped_trainer(tmp_path: Path, transport: str) -> None:
-    config = config_of("async_sgd", 2, transport=transport, timeout_s=8)
+def test_an_asynchronous_run_goes_on_without_a_stopped_trainer(tmp_path: Path) -> None:
+    config = config_of("async_sgd", 2, transport="rpc", timeout_s=8)
     workload = functions.Stopping(load("digits"), 2, config.batch_size, config.epochs)
     ended, sink = run_with("async_sgd", config, workload, tmp_path)
     assert ended["steps"] == [23, 2]
@@ -221,9 +220,8 @@ def test_twenty_ranks_start_over_rpc(tmp_path: Path) -> None:
     assert {row.state for row in sink.rows.values()} == {"done"}
 
 
-@pytest.mark.parametrize("transport", ["gloo", "shared_memory"])
-def test_a_narrow_wire_trains_too(tmp_path: Path, transport: str) -> None:
-    narrow, wide = (config_of("async_sgd", 1, transport=transport, wire=wire) for wire in ("bf16", "float32"))
+def test_a_narrow_wire_trains_too(tmp_path: Path) -> None:
+    narrow, wide = (config_of("async_sgd", 1, transport="shared_memory", wire=wire) for wire in ("bf16", "float32"))
     ended, ours = run_in_threads("async_sgd", narrow, frozen(narrow), tmp_path / "narrow")
     exact, theirs = run_in_threads("async_sgd", wide, frozen(wide), tmp_path / "wide")
     assert 2 * ours.bytes == theirs.bytes
