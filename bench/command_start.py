@@ -27,12 +27,8 @@ COMMANDS: dict[str, Sequence[str]] = {
     "show": ("-m", "engine", "show", "1"),
     "submit": ("-m", "engine", "submit", "hogwild", "--preset", "quick", "--no-runner"),
 }
-PROGRAMS: dict[str, Sequence[str]] = {
-    "empty": ("-c", "pass"),
-    "without site": ("-S", "-c", "pass"),
-    "import click": ("-c", "import click"),
-}
-"""What every command costs at least: the interpreter, with and without site-packages, and the command-line library."""
+EMPTY = ("-c", "pass")
+"""What every command costs at least: the interpreter."""
 
 
 def cost_s(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> tuple[float, float]:
@@ -47,26 +43,21 @@ def cost_s(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -
     return usage.ru_utime + usage.ru_stime, took
 
 
-def queue_runs(home: Home) -> None:
-    """Queue the runs that the commands list; no runner takes them."""
-    config = experiment("hogwild").configure("quick")
-    for _ in range(RUNS):
-        launch(home, "hogwild", config, owner="bench", preset="quick", timeout_s=30)
-
-
 def main() -> None:
     """Measure, print and save."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--against", type=Path)
     chosen = options.parse_args()
-    sides = {name: (words, ROOT) for name, words in {**PROGRAMS, **COMMANDS}.items()}
+    sides = {name: (words, ROOT) for name, words in {"empty": EMPTY, **COMMANDS}.items()}
     if chosen.against:
         sides |= {f"{name}, other": (words, chosen.against.resolve()) for name, words in COMMANDS.items()}
     wall_s: dict[str, list[float]] = {name: [] for name in sides}
     with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         home = Home(Path(folder) / "home").create()
-        queue_runs(home)
+        config = experiment("hogwild").configure("quick")
+        for _ in range(RUNS):  # no runner takes them
+            launch(home, "hogwild", config, owner="bench", preset="quick", timeout_s=30)
         environment = os.environ | {
             "PARALLAB_HOME": str(home.path),
             "PYTHONDONTWRITEBYTECODE": "",

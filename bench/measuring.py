@@ -1,32 +1,39 @@
-"""What every benchmark shares: runs through a runner of its own, A B A B, medians, and a result file that names its
-surroundings.
+"""What every benchmark shares: a runner or a console of its own, turns A B A B, medians, and results that name the
+machine and its load.
 """
 
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from engine.doctor.machine import installation, program
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
 from engine.runtime.worker.environment import environment
-from engine.seeding import SEEDING
 from engine.store import Reader, Store
 from engine.store.records import ENDED, Run
 from engine.system.processes import end_session, identity
 from engine.system.runner_process import ensure_running, runner_process
 
 RESULTS = Path(__file__).parent / "results"
+CHROMIUM = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
 _AT_START = psutil.cpu_times()
 
 
@@ -84,6 +91,12 @@ def finish(home: Home, name: str, preset: str | None, changes: Mapping[str, Any]
     return run
 
 
+def whole_run_s(run: Run) -> float:
+    """Return the seconds from a run's claim to its end, start-up included."""
+    assert run.claimed_at and run.ended_at
+    return (datetime.fromisoformat(run.ended_at) - datetime.fromisoformat(run.claimed_at)).total_seconds()
+
+
 def last_values(home: Home, run: Run) -> dict[str, float]:
     """Return the last value of each metric of the whole run, or of the only rank that recorded it."""
     with Reader.open(home) as reader:
@@ -108,27 +121,16 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> dict[str, float]:
     return {"median": round(statistics.median(pairs), 3), "min": round(min(pairs), 3), "max": round(max(pairs), 3)}
 
 
-def saved(name: str) -> dict[str, Any]:
-    """Return the figures of an earlier call, to be added to; none where they were drawn by another rule of random
-    numbers.
-    """
-    path = RESULTS / f"{name}.json"
-    report = json.loads(path.read_text()) if path.exists() else {}
-    return dict(report["figures"]) if report.get("seeding") == SEEDING else {}
-
-
 def save(name: str, figures: Mapping[str, Any]) -> None:
     """Write bench/results/<name>.json with the command, the date, the commit and the machine, and print it."""
     about = environment()
     report = {
-        "command": f"python -m {_program(name)} {' '.join(sys.argv[1:])}".strip(),
+        "command": " ".join(["python", *sys.orig_argv[1:]]),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "machine": {
             key: about[key] for key in ("cpu", "cores", "memory_gb", "gpus", "python", "packages", "git_commit")
         },
-        "seeding": SEEDING,
         "load_at_end": [round(value, 2) for value in os.getloadavg()],
-        "other_processes_cpu_percent": _others(),
         "stolen_percent": _stolen(),
         "figures": figures,
     }
@@ -136,19 +138,6 @@ def save(name: str, figures: Mapping[str, Any]) -> None:
     text = json.dumps(report, indent=2)
     (RESULTS / f"{name}.json").write_text(text + "\n")
     print(text)
-
-
-def _program(name: str) -> str:
-    spec = sys.modules["__main__"].__spec__
-    return spec.name if spec else f"bench.{name}"
-
-
-def _others() -> float:
-    """Return the CPU that other processes take just after the measurement, in percent of one core."""
-    own = {process.pid for process in [psutil.Process(), *psutil.Process().children(recursive=True)]}
-    total = psutil.cpu_percent(interval=1.0) * (psutil.cpu_count() or 1)
-    mine = sum(psutil.Process(pid).cpu_percent() for pid in own if psutil.pid_exists(pid))
-    return round(max(0.0, total - mine), 1)
 
 
 def _stolen() -> float | None:
@@ -161,20 +150,46 @@ def _stolen() -> float | None:
     return round(100 * ran[_AT_START._fields.index("steal")] / max(sum(ran), 1e-9), 1)
 
 
-def python(*arguments: str, home: Home) -> subprocess.Popen[bytes]:
-    """Start this Python with `arguments` from the project's root on `home`."""
-    return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=os.environ | {"PARALLAB_HOME": str(home.path)})
+@contextmanager
+def console(home: Home) -> Iterator[str]:
+    """Serve a home's console and yield its address; its runner ends with it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    surroundings = os.environ | {"PARALLAB_HOME": str(home.path)}
+    server = subprocess.Popen([sys.executable, "-m", "app", "--port", str(port)], cwd=ROOT, env=surroundings)
+    try:
+        wait_until(lambda: _healthy(address), 60, "the console")
+        yield address
+    finally:
+        server.terminate()
+        server.wait()
+        if process := runner_process(home):
+            spares = psutil.Process(process.pid).children()
+            end_session(process)
+            for session in filter(None, (identity(spare.pid) for spare in spares)):
+                end_session(session)
 
 
-__all__ = [
-    "alternate",
-    "finish",
-    "identity",
-    "last_values",
-    "python",
-    "ratio",
-    "save",
-    "served_home",
-    "wait_until",
-    "wait_warm",
-]
+def _healthy(address: str) -> bool:
+    with suppress(OSError), urllib.request.urlopen(f"{address}/healthz", timeout=2) as answer:
+        return b"parallab" in answer.read()
+    return False
+
+
+def server_of(address: str) -> psutil.Process:
+    """Return the process that serves an address."""
+    port = int(address.rpartition(":")[2])
+    return next(
+        psutil.Process(each.pid)
+        for each in psutil.net_connections("tcp")
+        if each.status == "LISTEN" and each.laddr and each.laddr.port == port
+    )
+
+
+def chromium() -> str:
+    """Return the path of the system's Chromium; raises RuntimeError if it has none."""
+    if found := program("chromium-headless-shell"):
+        return found
+    raise RuntimeError(f"Chromium was not found: {installation(['chromium-headless-shell'])}.")

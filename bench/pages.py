@@ -4,20 +4,18 @@ to show.
 A small lab (a sweep over trainers with seeds, a published figure, a duel, an exhibit, runs with staleness and phases)
 stands on top of 10,000 runs of 220 points each. Each view is run by Streamlit's own script runner, once cold and
 `REPEATS` times more; what it drew is counted, so that an empty page can't pass for a fast one. Run: python -m
-bench.pages [--runs 10000] [--points 2200000] [--home FOLDER, kept and used again]
+bench.pages [--runs 10000] [--points 2200000]
 """
 
 import argparse
 import os
 import tempfile
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import plotly.graph_objects as go
 from streamlit.testing.v1 import AppTest
 
 from app.report import page_capture
@@ -25,29 +23,23 @@ from app.ui.widgets import PAGES
 from bench.measuring import save
 from bench.store_size import fill
 from engine.home import ROOT, Home
-from engine.store import Reader, Store
+from engine.store import Store
 from tests.browser.places import Place, the_pages
 from tests.labs import duel, museum, small
 
 REPEATS = 5
-drawn: list[int] = []
-"""Points of each chart that the last script run has drawn."""
+drawn: list[str] = []
+"""Titles of the charts that the last script run has drawn."""
 
 
 def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
     """Fill a home and return the views to be measured."""
-    if home.database.exists():
-        with Reader.open(home) as reader:
-            first = reader.sweeps.recent(limit=10)[-1].id
-            runs_of = [run.id for run in reader.sweeps.runs(first)]
-        lab = small.Lab(first, f"{runs_of[0]}-{runs_of[-1]}", *_others(home))
-    else:
-        fill(home, runs, points, long=100_000)
-        lab = small.fill(home)
-        duel.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
-        museum.visited(home, "aliased_weights", ["aliased_weights"])
-        with Store.open(home) as store:
-            store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    fill(home, runs, points, long=100_000)
+    lab = small.fill(home)
+    duel.whole(home, "hogwild", "parameter_server", "sync_sgd", amount=8)
+    museum.visited(home, "aliased_weights", ["aliased_weights"])
+    with Store.open(home) as store:
+        store.db.rows("PRAGMA wal_checkpoint(TRUNCATE)")
     many = (
         Place("compare, ten of the 10,000", "/compare?runs=11-20", ""),
         Place("compare, forty in groups", "/compare?runs=9000-9040&group=seed", ""),
@@ -61,12 +53,6 @@ def filled(home: Home, runs: int, points: int) -> tuple[Place, ...]:
         ),
     )
     return (*the_pages(lab, lab.stale), *many)
-
-
-def _others(home: Home) -> tuple[int, int, int]:
-    with Reader.open(home) as reader:
-        newest = {run.experiment: run.id for run in reversed(reader.runs.find(limit=200))}
-    return newest["async_sgd"], newest["pipeline"], newest["hogwild"]
 
 
 def measured(place: Place) -> dict[str, Any]:
@@ -91,7 +77,6 @@ def measured(place: Place) -> dict[str, Any]:
         "median_ms": round(median(took[1:])),
         "cpu_ms": round(median(cpu[1:])),
         "charts": len(drawn),
-        "points": sum(drawn),
         "table_rows": rows,
     }
 
@@ -101,16 +86,15 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=10_000)
     options.add_argument("--points", type=int, default=2_200_000)
-    options.add_argument("--home", type=Path)
     asked = options.parse_args()
     noted = page_capture.chart
 
-    def counted(title: str, figure: go.Figure, *words: Any, **more: Any) -> Any:
-        drawn.append(sum(len(trace.x) for trace in figure.data if getattr(trace, "x", None) is not None))
-        return noted(title, figure, *words, **more)
+    def counted(title: str, *words: Any, **more: Any) -> Any:
+        drawn.append(title)
+        return noted(title, *words, **more)
 
     page_capture.chart = counted
-    with nullcontext(asked.home) if asked.home else tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="parallab-bench-") as folder:
         home = Home(Path(folder)).create()
         os.environ["PARALLAB_HOME"] = str(home.path)
         found = {}

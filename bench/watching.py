@@ -7,6 +7,8 @@ What a tab holds is a plain copy of what their scripts hold; a change there has 
 import asyncio
 import json
 import time
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -16,11 +18,47 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import ClientConnection, connect
 
-from bench.asking import Line
-
 HELD = 2_000
 """Points of a curve past which chart.js keeps half of them."""
 PULSE = "parallab_pulse"
+
+
+class Line:
+    """A kept-open connection that asks our routes as Chromium does, opened anew where the server closed it."""
+
+    def __init__(self, address: str) -> None:
+        self.where = urlsplit(address)
+        self.slower = 1.0
+        """How many times as long as usual the last answer asked to wait."""
+        self._ends: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def get(self, path: str) -> dict[str, Any]:
+        """Return the JSON of one answer; raises ConnectionError where it is not one."""
+        if self._ends:
+            with suppress(asyncio.IncompleteReadError, ConnectionResetError, BrokenPipeError):
+                return await self._ask(path, *self._ends)
+            self.close()
+        self._ends = await asyncio.open_connection(self.where.hostname, self.where.port)
+        return await self._ask(path, *self._ends)
+
+    async def _ask(self, path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, Any]:
+        accepts = "Accept: */*\r\nAccept-Encoding: gzip, deflate, br\r\nSec-Fetch-Site: same-origin"
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {self.where.netloc}\r\n{accepts}\r\n\r\n".encode())
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines[1:] if line)
+        body = await reader.readexactly(int(headers["content-length"]))
+        if " 200 " not in lines[0]:
+            raise ConnectionError(f"{path} was answered '{lines[0]}': {body[:200]!r}")
+        self.slower = float(headers.get("x-slower", 1))
+        plain = zlib.decompress(body, 31) if headers.get("content-encoding") == "gzip" else body
+        found: dict[str, Any] = json.loads(plain)
+        return found
+
+    def close(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            if self._ends:
+                self._ends[1].close()
 
 
 @dataclass

@@ -9,6 +9,7 @@ repeats the choices, though not the moments.
 import argparse
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -18,13 +19,19 @@ from collections import Counter
 
 import psutil
 
-from bench.suite import lanes
 from engine.home import ROOT
 
 LONGEST_S, HOGS, AT_ONCE = 4.0, 2, 2
 TOKEN = "PARALLAB_STRESS"
 STOPS = 1 << (signal.SIGSTOP - 1) | 1 << (signal.SIGTSTP - 1)
 """Bits of the signals that stop a process, as /proc writes them."""
+
+
+def lanes() -> list[list[str]]:
+    """Return the arguments of each call of pytest in `make test`, as the Makefile has them."""
+    rule = (ROOT / "Makefile").read_text().partition("\ntest: ")[2].partition("\n\n")[0]
+    calls = re.findall(r"-m pytest -m \"([^\"]+)\"([^&;\\]*)", rule)
+    return [["-m", marks, *rest.split()] for marks, rest in calls]
 
 
 class Stopper(threading.Thread):
@@ -94,7 +101,7 @@ def main() -> None:
     stopper.start()
     began, codes = time.monotonic(), []
     try:
-        for arguments in lanes().values():
+        for arguments in lanes():
             ended = subprocess.run(
                 [sys.executable, "-m", "pytest", *arguments], cwd=ROOT, env=os.environ | {TOKEN: str(os.getpid())}
             )

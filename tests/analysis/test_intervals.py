@@ -1,7 +1,8 @@
 """Intervals over seeds and what is told from them, held against scipy on the same numbers."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import exp
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.coverage import covered as share_covered
-from bench.coverage import distributions, truth
 from engine.analysis.statistics.confidence import (
     LEVEL,
     LIMIT,
@@ -32,7 +31,6 @@ from engine.analysis.statistics.intervals import (
     slope_within,
 )
 from engine.analysis.statistics.resample import Floats
-from engine.home import ROOT
 from engine.published.rules import LEVEL as STRICT
 from engine.published.rules import LEVEL_EXPLAINED
 
@@ -106,9 +104,8 @@ SIZES = pytest.mark.parametrize(("draws", "least"), [(300, 0.91), pytest.param(2
 """How often an interval is drawn, and the least share of them that covers the true value: always the same draws, so
 none fails by chance.
 """
-POOL: dict[str, dict[str, list[float]]] = json.loads((ROOT / "bench/results/result_pool.json").read_text())["figures"][
-    "values"
-]
+POOL: dict[str, dict[str, list[float]]] = json.loads((Path(__file__).parent / "result_pool.json").read_text())
+"""Results of 65 seeds of three short runs (2026-11-23), by experiment and number."""
 RECORDED = {
     f"{name} {number}": np.array(values)
     for name, numbers in POOL.items()
@@ -164,6 +161,50 @@ def test_differences_of_recorded_results_are_covered_as_promised(
         ends(rng.choice(ours, (count, draws)) - rng.choice(theirs, (count, draws))), float(ours.mean() - theirs.mean())
     )
     assert often >= least
+
+
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
+NORMAL, EXPONENTIAL = "normal", "exponential"
+
+
+def distributions() -> dict[str, Draw]:
+    """Return ways to draw values: normal, skewed, and recorded run times."""
+    found: dict[str, Draw] = {
+        NORMAL: lambda rng, shape: rng.normal(10, 1, shape),
+        **{f"lognormal {sigma:g}": _lognormal(sigma) for sigma in (0.25, 0.5, 1.0)},
+        EXPONENTIAL: lambda rng, shape: 2 + rng.exponential(1, shape),
+    }
+    return found | {f"times of {name}": _recorded(np.array(own["perf/execution_time_s"])) for name, own in POOL.items()}
+
+
+def truth(name: str, statistic: Statistic) -> float:
+    """Return a distribution's mean, median or interquartile mean; the last by 1,000,000 draws."""
+    exact: Mapping[tuple[str, str], float] = {
+        (NORMAL, "mean"): 10,
+        (NORMAL, "median"): 10,
+        (EXPONENTIAL, "mean"): 3,
+        (EXPONENTIAL, "median"): 2 + float(np.log(2)),
+        **{(f"lognormal {sigma:g}", "mean"): exp(sigma**2 / 2) for sigma in (0.25, 0.5, 1.0)},
+        **{(f"lognormal {sigma:g}", "median"): 1 for sigma in (0.25, 0.5, 1.0)},
+    }
+    if (name, statistic) in exact:
+        return exact[name, statistic]
+    many = np.sort(distributions()[name](np.random.default_rng(0), (1_000_000,)))
+    return float({"mean": many, "median": many[499_999:500_001], "iqm": many[250_000:750_000]}[statistic].mean())
+
+
+def _lognormal(sigma: float) -> Draw:
+    return lambda rng, shape: rng.lognormal(0, sigma, shape)
+
+
+def _recorded(values: Floats) -> Draw:
+    return lambda rng, shape: rng.choice(values, shape)
+
+
+def share_covered(found: Ends, true: float) -> float | None:
+    """Return `covered` in percent; None where minimum and maximum are shown instead of an interval."""
+    often, there = covered(found, true)
+    return round(100 * often, 1) if there else None
 
 
 def coverage(name: str, statistic: Statistic, counts: Sequence[int], level: float = LEVEL) -> list[float]:
@@ -247,7 +288,7 @@ def test_medians_groups_and_the_recorded_pool_are_what_they_say() -> None:
     found = ends(values, "median")
     assert (found.low[0], found.high[0]) == (2.0, 9.0)
     assert 1 - 2 * stats.binom.cdf(2, 12, 0.5) >= 0.95 > 1 - 2 * stats.binom.cdf(3, 12, 0.5)
-    assert Path(ROOT / "bench/result_pool.py").is_file() and len(RECORDED) >= 5
+    assert len(RECORDED) >= 5
     assert all(len(values) >= 30 for values in RECORDED.values())
     first, second = grouped([((1, "gpipe"), 3, 2.0), ((2, "gpipe"), 4, 9.0), ((1, "gpipe"), 5, 4.0)])
     assert (first.key, first.values, first.mean, first.low, first.high) == (

@@ -12,7 +12,7 @@ since BCa alone covers the mean of 10 recorded losses 92 % of the time;
 - median: order statistics, with exact coverage, from 6 values on.
 
 It is less for the mean of few skewed values, which no interval can prevent; `LIMIT` says so wherever one is shown
-(docs/decisions/skewed-values.md). Medians, differences and ratios keep their 95 % (`python -m bench.coverage`).
+(docs/decisions/skewed-values.md). Medians, differences and ratios keep their 95 %.
 
 Otherwise there is no interval, and the bounds are the minimum and maximum. The same applies to identical values, which
 carry no information about their spread.
