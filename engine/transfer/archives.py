@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
 
@@ -39,6 +39,10 @@ _OF_SYSTEMS = {
 """Folders of operating systems, version control and editors, in lower case."""
 _OF_EDITORS = re.compile(r"\..*|desktop\.ini|(?:eh)?thumbs\.db|icon\r|.*~|#.*#|~\$.*", re.DOTALL)
 """Files of operating systems and editors, in lower case: hidden ones, thumbnails, backups and locks."""
+
+
+class DamagedMember(ImportRefused):
+    """A member of a zip is damaged; the others may be whole."""
 
 
 class Members(Protocol):
@@ -124,6 +128,21 @@ class Zip:
             ) from error
 
 
+def without_damaged(source: Members) -> Members:
+    """Return the members that can be read to their ends; a note names the others. Reads all of a zip."""
+    assert isinstance(source, Zip)
+    damaged = list[str]()
+    for name in source.names:
+        try:
+            with opened(source, name) as file:
+                while file.read(1 << 20):
+                    pass
+        except DamagedMember:
+            damaged.append(name)
+    infos = {name: info for name, info in source.infos.items() if name not in damaged}
+    return replace(source, infos=infos, notes=[*source.notes, *_left_out("damaged", damaged)])
+
+
 @contextmanager
 def members(path: Path) -> Iterator[Members]:
     """Open a folder or file; raises ImportRefused if it is missing, an invalid zip, or over a limit."""
@@ -158,7 +177,7 @@ def opened(source: Members, name: str) -> Iterator[IO[bytes]]:
         try:
             yield file
         except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            raise ImportRefused(
+            raise DamagedMember(
                 f"Member '{shown(name)}' is damaged ({_why(error)}). Copy or download the file again."
             ) from error
 
@@ -205,16 +224,21 @@ def _folder(path: Path) -> Folder:
 def _of_runs(files: Mapping[str, Any], links: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """Return the files without those of operating systems and editors, in order, and notes on what is left out."""
     kept = {name: files[name] for name in sorted(files) if not _is_of_system(name)}
-    notes = []
+    notes = list[str]()
     for what, left_out in (
         ("files of the operating system or an editor", sorted(files.keys() - kept.keys())),
         ("links", links),
     ):
-        if left_out:
-            named = ", ".join(f"'{shown(name)}'" for name in left_out[:MOST_NAMED])
-            more = f" and {len(left_out) - MOST_NAMED:,} more" if len(left_out) > MOST_NAMED else ""
-            notes.append(f"Left out as {what}: {named}{more}.")
+        notes += _left_out(what, left_out)
     return kept, notes
+
+
+def _left_out(what: str, names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    named = ", ".join(f"'{shown(name)}'" for name in names[:MOST_NAMED])
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return [f"Left out as {what}: {named}{more}."]
 
 
 def _is_of_system(name: str) -> bool:

@@ -28,26 +28,29 @@ class ImportBudget:
     metrics: int = 100_000
     config_bytes: int = 64 << 20
 
-    def take_config(self, where: str, sizes: Mapping[str, int], what: str = "parameters") -> None:
-        """Raise ImportRefused for too many or too long parameters (bytes by name); `where` names the run in the
-        message.
+    def take_config(
+        self, where: str, sizes: Mapping[str, int], what: str = "parameters"
+    ) -> tuple[list[str], list[str]]:
+        """Return the names of the parameters (bytes by name) that fit a run, in their order, with a note on those that
+        are left out; `where` names the run. Raises ImportRefused if all runs together have too many bytes.
         """
-        if len(sizes) > MOST_SETTINGS:
-            raise ImportRefused(
-                f"{where} has {len(sizes):,} {what}; at most {MOST_SETTINGS:,} can be imported with a run. Remove some."
-            )
-        taken = sum(len(name) + size for name, size in sizes.items())
-        if taken > MOST_CONFIG_BYTES:
-            raise ImportRefused(
-                f"The {what} of {where} have {taken:,} bytes; at most {MOST_CONFIG_BYTES:,} can be imported with a "
-                "run. Remove the longest."
-            )
+        kept, taken = list[str](), 0
+        for name, size in sizes.items():
+            if len(kept) < MOST_SETTINGS and taken + len(name) + size <= MOST_CONFIG_BYTES:
+                kept.append(name)
+                taken += len(name) + size
         if taken > self.config_bytes:
             raise ImportRefused(
                 f"The runs have more than {ImportBudget().config_bytes:,} bytes of parameters and tags. Import fewer "
                 "runs at a time."
             )
         self.config_bytes -= taken
+        over = len(sizes) - len(kept)
+        note = (
+            f"{where} has {len(sizes):,} {what}: {over:,} {'was' if over == 1 else 'were'} left out; at most "
+            f"{MOST_SETTINGS:,} with {MOST_CONFIG_BYTES:,} bytes can be imported with a run."
+        )
+        return kept, [note] if over else []
 
 
 def shortened(name: str, most: int) -> str:

@@ -10,7 +10,7 @@ from engine.errors import ImportRefused, LimitReached
 from engine.store import Reader, Store
 from engine.store.access.quotas import over_disk
 from engine.store.imports.external_import import ExternalRun, take_in
-from engine.transfer.archives import Members, members
+from engine.transfer.archives import DamagedMember, Members, members, without_damaged
 from engine.transfer.bundles.bundle import ImportResult, import_bundle
 from engine.transfer.bundles.manifest import NAME
 from engine.transfer.readers.mlflow import read_mlflow, run_folders
@@ -32,7 +32,13 @@ def import_path(store: Store, path: Path, *, by: str, name: str = "") -> ImportR
     with members(path) as source:
         if NAME in source.names:
             return import_bundle(store, source, file=called, by=by, permit_bytes=permit_bytes)
-        runs, notes = _recorded(source, called)
+        try:
+            runs, notes = _recorded(source, called)
+        except DamagedMember:
+            source = without_damaged(source)
+            if not run_folders(source.names) and not event_files(source.names):
+                raise
+            runs, notes = _recorded(source, called)
         notes = [*source.notes, *notes]
     return _taken(store, runs, notes, file=called, by=by, permit_bytes=permit_bytes)
 

@@ -56,16 +56,23 @@ def refused(store: Store, path: Path) -> tuple[str, float]:
 
 
 def test_parameters_and_tags_are_bounded_in_number_and_together(ours: Store, tmp_path: Path) -> None:
-    sentence, _ = refused(ours, zipped(tmp_path, {f"params/p{number}": b"1" for number in range(MOST_SETTINGS)}))
-    assert "'42/0a1b2c' has 1,001 parameters; at most 1,000 can be imported with a run" in sentence
-    sentence, _ = refused(ours, zipped(tmp_path, {f"tags/t{number}": b"1" for number in range(MOST_SETTINGS)}))
-    assert "tags; at most 1,000" in sentence
+    whole = {f"params/p{number}": b"1" for number in range(MOST_SETTINGS)}
+    tags = {f"tags/t{number}": b"1" for number in range(MOST_SETTINGS)}
+    done = import_path(ours, zipped(tmp_path, whole | tags), by="Lin")
+    run = ours.read.runs.one(done.ids[0])
+    assert (len(run.config), len(run.tags)) == (MOST_SETTINGS, MOST_SETTINGS - 2), "MLflow's own tags come first"
+    assert [note for note in done.notes if "left out" in note] == [
+        f"'42/0a1b2c' has {count}; at most 1,000 with 1,048,576 bytes can be imported with a run."
+        for count in ("1,001 parameters: 1 was left out", "1,003 tags: 3 were left out")
+    ]
+
+
+def test_long_parameters_are_left_out_unread(ours: Store, tmp_path: Path) -> None:
     padding = {f"artifacts/{number}": noise(MB) for number in range(4)}  # so that the zip as a whole is not too dense
-    sentence, held = refused(
-        ours, zipped(tmp_path, {f"params/p{number}": b"x" * 100_000 for number in range(200)} | padding)
-    )
-    assert "parameters of '42/0a1b2c' have 20,000,706 bytes" in sentence and "at most 1,048,576" in sentence
-    assert held < 5
+    path = zipped(tmp_path, {f"params/p{number}": b"x" * 100_000 for number in range(200)} | padding)
+    done = import_path(ours, path, by="Lin")
+    assert len(ours.read.runs.one(done.ids[0]).config) == 11
+    assert "'42/0a1b2c' has 201 parameters: 190 were left out" in done.notes[0]
 
 
 def test_an_endless_line_is_left_out_and_dense_members_and_long_names_are_refused_unread(
@@ -106,7 +113,9 @@ def test_hyperparameters_of_tensorboard_are_bounded_too(ours: Store, tmp_path: P
         events.record(events.event(1.7e9, 0, events.hparams(f"p{number}", 0.5))) for number in range(MOST_SETTINGS)
     )
     path.write_bytes(path.read_bytes() + more)
-    assert "has 1,001 parameters; at most 1,000" in refused(ours, path)[0]
+    done = import_path(ours, path, by="Lin")
+    assert len(ours.read.runs.one(done.ids[0]).config) == MOST_SETTINGS
+    assert "left out 1 parameters, over the limit of 1,000 and 1,048,576 bytes" in done.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -192,3 +201,21 @@ def test_an_import_that_would_pass_a_persons_disk_limit_is_refused_before_it_is_
     ):
         import_path(ours, path, by="Lin")
     assert counts(ours) == before
+
+
+def test_a_member_with_a_wrong_checksum_is_named_and_the_others_come_in(ours: Store, tmp_path: Path) -> None:
+    path = tmp_path / "runs.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for name in ("a", "b"):
+            file.writestr(f"42/{name}/meta.yaml", f"run_id: {name}\nstatus: 3\n")
+            file.writestr(f"42/{name}/metrics/loss", "1700000000000 0.5 0\n")
+            file.writestr(f"42/{name}/metrics/{name}", f"1700000000000 0.25 {name == 'a':d}\n")
+    path.write_bytes(path.read_bytes().replace(b"0.25 1", b"0.75 1"))
+    done = import_path(ours, path, by="Lin")
+    assert len(done.ids) == 2 and done.notes == ("Left out as damaged: '42/a/metrics/a'.",)
+    only = tmp_path / "events.zip"
+    with zipfile.ZipFile(only, "w") as file:
+        file.writestr("events.out.tfevents.1", b"x" * 40)
+    only.write_bytes(only.read_bytes().replace(b"x" * 40, b"y" * 40))
+    with pytest.raises(ImportRefused, match=r"'events\.out\.tfevents\.1' is damaged"):
+        import_path(ours, only, by="Lin")

@@ -130,10 +130,10 @@ def _run(
     notes: list[str],
 ) -> ExternalRun:
     run_id = about.get("run_id") or about["run_uuid"]
-    for kind, members in (("parameters", files.params), ("tags", files.tags)):
-        room.take_config(f"'{shown(folder)}'", {name: source.size(member) for name, member in members.items()}, kind)
-    tags = {name: _text(source, member) for name, member in files.tags.items()}
-    params = {name: _text(source, member) for name, member in files.params.items()}
+    params, tags = (
+        {name: _text(source, members[name]) for name in _fitting(source, folder, kind, members, room, notes)}
+        for kind, members in (("parameters", files.params), ("tags", files.tags))
+    )
     config = {name: typed(text) for name, text in params.items()}
     times = {name: _seconds(about.get(name)) for name in ("start_time", "end_time")}
     notes += [
@@ -178,6 +178,16 @@ def _run(
         tags=tuple(f"{name}={value}"[:LONGEST_TAG] for name, value in tags.items() if not name.startswith("mlflow.")),
         note=tags.get("mlflow.note.content", "")[:MOST_TEXT],
     )
+
+
+def _fitting(
+    source: Members, folder: str, kind: str, members: Mapping[str, str], room: ImportBudget, notes: list[str]
+) -> list[str]:
+    """Return the names of the parameters or tags that fit a run, those of MLflow itself first."""
+    names = sorted(members, key=lambda name: not name.startswith("mlflow."))
+    kept, left_out = room.take_config(f"'{shown(folder)}'", {name: source.size(members[name]) for name in names}, kind)
+    notes += left_out
+    return kept
 
 
 def _note_above(source: Members, folder: str) -> str:

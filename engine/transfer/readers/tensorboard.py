@@ -16,7 +16,15 @@ from google.protobuf.message import DecodeError
 from engine.store.imports.external_import import ExternalRun
 from engine.store.runs.origins import fingerprint
 from engine.transfer.archives import Members, opened, shown
-from engine.transfer.import_bounds import LONGEST_NAME, ImportBudget, Values, fit_units, shortened
+from engine.transfer.import_bounds import (
+    LONGEST_NAME,
+    MOST_CONFIG_BYTES,
+    MOST_SETTINGS,
+    ImportBudget,
+    Values,
+    fit_units,
+    shortened,
+)
 from engine.transfer.readers.event_messages import message
 from engine.transfer.readers.tfrecord import Records
 
@@ -95,6 +103,9 @@ def _share_hyperparameters(folders: dict[str, "_Folder"]) -> list[str]:
     return notes
 
 
+_OVER = f"parameters, over the limit of {MOST_SETTINGS:,} and {MOST_CONFIG_BYTES:,} bytes"
+
+
 class _Folder:
     """Contents of the event files of one folder."""
 
@@ -127,7 +138,8 @@ class _Folder:
             number = _number(value, about.plugin_name)
             if about.plugin_name == b"hparams":
                 self.config |= _config(about.content)
-                ImportBudget().take_config(f"'{shown(self.name)}'", self._sizes())  # as it grows
+                if count := self._cut(ImportBudget()):  # as it grows
+                    left_out[_OVER] += count
             elif isinstance(number, str):
                 left_out[number] += 1
             elif not 0 <= event.wall_time < LATEST_S:
@@ -142,14 +154,19 @@ class _Folder:
             name = point.name if point.name not in self.values.names else f"hparams/{point.name}"
             self.values.add(name, at, point.step, point.value)
 
-    def _sizes(self) -> dict[str, int]:
-        return {name: len(str(value)) for name, value in self.config.items()}
+    def _cut(self, room: ImportBudget) -> int:
+        """Keep the parameters that fit a run, and return the number of the others."""
+        sizes = {name: len(str(value)) for name, value in self.config.items()}
+        kept, _ = room.take_config(f"'{shown(self.name)}'", sizes)
+        self.config = {name: self.config[name] for name in kept}
+        return len(sizes) - len(kept)
 
     def run(self) -> ExternalRun:
         """Return the run of the folder."""
         begin, end = min(self.values.moments), max(self.values.moments)
         name = self.name[:LONGEST_NAME] or "events"
-        self.room.take_config(f"'{shown(self.name)}'", self._sizes())
+        if count := self._cut(self.room):
+            self.values.notes.append(f"'{shown(self.name)}': left out {count:,} {_OVER}.")
         return ExternalRun(
             "tensorboard",
             original_id=name,
