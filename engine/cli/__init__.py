@@ -38,18 +38,18 @@ COMMANDS = {
     "hold": CommandEntry("engine.cli.queue:hold_command", "Put queued runs on hold."),
     "release": CommandEntry("engine.cli.queue:release_command", "Release runs on hold."),
     "move": CommandEntry("engine.cli.queue:move_command", "Change the order or priority of queued runs."),
-    "tag": CommandEntry("engine.cli.annotations:tag_command", "Add a tag to runs."),
-    "untag": CommandEntry("engine.cli.annotations:untag_command", "Remove a tag from runs."),
-    "star": CommandEntry("engine.cli.annotations:star_command", "Star runs."),
-    "unstar": CommandEntry("engine.cli.annotations:unstar_command", "Unstar runs."),
-    "archive": CommandEntry("engine.cli.annotations:archive_command", "Archive runs that have ended."),
-    "unarchive": CommandEntry("engine.cli.annotations:unarchive_command", "Restore archived runs to the tables."),
-    "pin": CommandEntry("engine.cli.annotations:pin_command", "Make a run its experiment's baseline."),
-    "unpin": CommandEntry("engine.cli.annotations:unpin_command", "Remove a run as baseline."),
-    "note": CommandEntry("engine.cli.annotations:note_command", "Write a run's note."),
-    "rename": CommandEntry("engine.cli.annotations:rename_command", "Rename a run."),
+    "tag": CommandEntry("engine.cli.marks:tag_command", "Add a tag to runs."),
+    "untag": CommandEntry("engine.cli.marks:untag_command", "Remove a tag from runs."),
+    "star": CommandEntry("engine.cli.marks:star_command", "Star runs."),
+    "unstar": CommandEntry("engine.cli.marks:unstar_command", "Unstar runs."),
+    "archive": CommandEntry("engine.cli.marks:archive_command", "Archive runs that have ended."),
+    "unarchive": CommandEntry("engine.cli.marks:unarchive_command", "Restore archived runs to the tables."),
+    "pin": CommandEntry("engine.cli.marks:pin_command", "Make a run its experiment's baseline."),
+    "unpin": CommandEntry("engine.cli.marks:unpin_command", "Remove a run as baseline."),
+    "note": CommandEntry("engine.cli.marks:note_command", "Write a run's note."),
+    "rename": CommandEntry("engine.cli.marks:rename_command", "Rename a run."),
     "export": CommandEntry(
-        "engine.cli.export:export_command", "Export runs as a bundle, or their points as CSV, JSON or Parquet."
+        "engine.cli.transfer:export_command", "Export runs as a bundle, or their points as CSV, JSON or Parquet."
     ),
     "import": CommandEntry(
         "engine.cli.imports:import_command", "Import runs of another store, of TensorBoard or of MLflow."
@@ -61,14 +61,14 @@ COMMANDS = {
     "catalogue": CommandEntry(
         "engine.cli.catalogue:catalogue_command", "Show or extend the available environments and data sets."
     ),
-    "users": CommandEntry("engine.cli.users:users_command", "Manage accounts and roles."),
+    "users": CommandEntry("engine.cli.lab:users_command", "Manage accounts and roles."),
     "tokens": CommandEntry("engine.cli.tokens:tokens_command", "Create and revoke API tokens."),
     "audit": CommandEntry("engine.cli.audit:audit_command", "Show the audit log."),
     "notify": CommandEntry("engine.cli.notify:notify_command", "Manage notifications by webhook or e-mail."),
     "backup": CommandEntry("engine.cli.backups:backup_command", "Back up the store while runs continue."),
     "restore": CommandEntry("engine.cli.backups:restore_command", "Replace the store by a backup."),
     "fsck": CommandEntry("engine.cli.fsck:fsck_command", "Check the store's integrity and repair it."),
-    "gc": CommandEntry("engine.cli.gc:gc_command", "Thin the curves of old runs, delete older ones."),
+    "gc": CommandEntry("engine.cli.upkeep:gc_command", "Thin the curves of old runs, delete older ones."),
     "doctor": CommandEntry("engine.cli.doctor:doctor_command", "Check the machine and suggest fixes."),
 }
 
