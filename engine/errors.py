@@ -58,6 +58,11 @@ class ConfigError(EngineError):
         self.problems = tuple(problems)
         super().__init__(" ".join(problem.sentence for problem in self.problems))
 
+    @classmethod
+    def of(cls, field: str, sentence: str) -> "ConfigError":
+        """Return the error for one setting, or for a rule on several if `field` is empty."""
+        return ConfigError([Problem(field, sentence)])
+
 
 class UnknownName(ConfigError):
     """Unknown name; the message suggests the closest one."""

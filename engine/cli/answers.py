@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import partial
@@ -33,8 +33,11 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(plain(value), allow_nan=False, ensure_ascii=False))
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return rows under headings; numeric columns are right-aligned."""
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> str:
+    """Return rows under headings, without rows the text `empty`; numeric columns are right-aligned."""
+    rows = list(rows)
+    if not rows and empty:
+        return empty
     texts = [
         [number(cell) if isinstance(cell, float) else "" if cell is None else str(cell) for cell in row] for row in rows
     ]
@@ -63,6 +66,28 @@ def moment(text: str | None) -> str:
     return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S} UTC" if text else ""
 
 
-def say(value: object, sentence: str, as_json: bool) -> None:
-    """Print a sentence, or with `as_json` the value instead."""
-    print_json(value) if as_json else click.echo(sentence)
+def wants_json() -> bool:
+    """Return whether the running command was given --json."""
+    return bool(click.get_current_context().params["as_json"])
+
+
+def answer(value: object, text: str | Callable[[], str]) -> None:
+    """Print `value` with --json, otherwise the text; one that takes time is a function, called only then."""
+    if wants_json():
+        print_json(value)
+    else:
+        click.echo(text if isinstance(text, str) else text())
+
+
+def print_changed(run_ids: Sequence[int], said: str) -> None:
+    """Print which runs were changed, and what they are now."""
+    if wants_json():
+        print_json({"runs": list(run_ids), "now": said})
+        return
+    for run_id in run_ids:
+        click.echo(f"Run {run_id} is {said}.")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

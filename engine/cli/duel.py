@@ -1,31 +1,28 @@
 """`duel`: launch, list, show and retry comparisons of strategies on one budget."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from typing import Any
 
 import click
 
-from engine.analysis.duel import joined, too_few_seeds
-from engine.cli.answers import print_json, table
-from engine.cli.duel_outcome import described, in_full
-from engine.cli.frame import cluster_options, json_option, owner_option
-from engine.cli.launch import STORE_TIMEOUT_S
-from engine.cli.runner_start import see_to_runner
+from engine.analysis.duel import Difference, joined, too_few_seeds
+from engine.analysis.statistics.confidence import LIMIT
+from engine.cli.answers import answer, counted, number, table
+from engine.cli.frame import CLUSTER, ID, NODES, OWNER, WITHOUT_RUNNER, argument, command, option
+from engine.cli.launch import STORE_TIMEOUT_S, print_cautions
+from engine.cli.runner import see_to_runner
 from engine.cli.sweep import SweepWords
 from engine.config import read_settings
 from engine.duel.catalogue import read_shared, read_strategy, ready
 from engine.duel.evidence import gather
 from engine.duel.launch import AGAIN, launch_duel, retry_missing
-from engine.duel.outcome import amount_in_words, outcome
+from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.experiment.contender import KINDS, Kind
 from engine.home import Home
 from engine.store import Reader, StoredDuel
-
-no_runner_option = click.option(
-    "--no-runner", is_flag=True, help="Do not start a runner; the runs stay queued until one starts."
-)
 
 
 @click.group("duel", cls=SweepWords)
@@ -33,50 +30,26 @@ def duel_command() -> None:
     """Launch, list, show or retry duels."""
 
 
-@duel_command.command("launch")
-@click.argument("strategies", nargs=-1, required=True, metavar="STRATEGY...")
-@click.option("--budget", required=True, metavar="KIND=AMOUNT", help=f"Such as seconds=30; kinds: {', '.join(KINDS)}.")
-@click.option(
-    "--set",
-    "settings",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help=(f"Settings shared by all strategies: {', '.join(SHARED)}."),
-)
-@click.option(
-    "--rates", default="0.01,0.03,0.1", show_default=True, help="Grid of learning rates, the same for all strategies."
-)
-@click.option("--tuning-seeds", type=int, default=2, show_default=True, help="Runs per learning rate.")
-@click.option("--seeds", type=int, default=5, show_default=True, help="Judged runs per strategy.")
-@click.option("--metric", type=click.Choice(METRICS), default=METRICS[0], show_default=True, help="Metric to compare.")
-@click.option(
-    "--target",
-    "to_reach",
-    type=float,
-    help=("Value to measure the time to; default: the best that all strategies reached."),
-)
-@click.option("--beside-others", is_flag=True, help="Allow other runs at the same time; not with a budget of seconds.")
-@click.option("--name", "title", default="", help="Name of the duel.")
-@cluster_options
-@owner_option
-@json_option
-@no_runner_option
+@command("launch", within=duel_command)
 def launch_command(
-    strategies: Sequence[str],
-    budget: str,
-    settings: Sequence[str],
-    rates: str,
-    tuning_seeds: int,
-    seeds: int,
-    metric: str,
-    to_reach: float | None,
-    beside_others: bool,
-    title: str,
-    target: str,
-    nodes: int,
-    owner: str,
-    as_json: bool,
-    no_runner: bool,
+    strategies: Sequence[str] = argument("STRATEGY...", required=True),
+    budget: str = option(f"Such as seconds=30; kinds: {', '.join(KINDS)}.", metavar="KIND=AMOUNT"),
+    settings: Sequence[str] = option(
+        f"Settings shared by all strategies: {', '.join(SHARED)}.", "--set", metavar="KEY=VALUE"
+    ),
+    rates: str = option("Grid of learning rates, the same for all strategies.", default="0.01,0.03,0.1"),
+    tuning_seeds: int = option("Runs per learning rate.", default=2),
+    seeds: int = option("Judged runs per strategy.", default=5),
+    metric: str = option("Metric to compare.", type=click.Choice(METRICS), default=METRICS[0]),
+    to_reach: float | None = option(
+        "Value to measure the time to; default: the best that all strategies reached.", "--target"
+    ),
+    beside_others: bool = option("Allow other runs at the same time; not with a budget of seconds."),
+    title: str = option("Name of the duel.", "--name", default=""),
+    target: str = CLUSTER,
+    nodes: int = NODES,
+    owner: str = OWNER,
+    no_runner: bool = WITHOUT_RUNNER,
 ) -> None:
     """Queue the tuning runs of a duel and return at once; the runner queues the rest.
 
@@ -98,94 +71,56 @@ def launch_command(
         target=to_reach,
         alone=not beside_others,
     )
-    home = Home.find()
-    duel_id = launch_duel(
-        home,
-        duel,
-        owner=owner,
-        title=title,
-        terms=replace(AGAIN, target=target, nodes=nodes),
-        timeout_s=STORE_TIMEOUT_S,
+    home, terms = Home.find(), replace(AGAIN, target=target, nodes=nodes)
+    duel_id = launch_duel(home, duel, owner=owner, title=title, terms=terms, timeout_s=STORE_TIMEOUT_S)
+    see_to_runner(home, unless=no_runner)
+    tuning, judged = len(duel.strategies) * len(duel.rates) * duel.tuning_seeds, len(duel.strategies) * duel.seeds
+    answer(
+        {"id": duel_id, "runs": tuning},
+        f"Duel {duel_id}: {tuning} tuning runs queued; {judged} judged runs follow automatically.\n"
+        f"Show progress: python -m engine duel show {duel_id}",
     )
-    if not no_runner:
-        see_to_runner(home)
-    runs = len(duel.strategies) * len(duel.rates) * duel.tuning_seeds
-    if as_json:
-        print_json({"id": duel_id, "runs": runs})
-    else:
-        click.echo(
-            f"Duel {duel_id}: {runs} tuning runs queued; {len(duel.strategies) * duel.seeds} judged runs follow "
-            "automatically."
-        )
-        click.echo(f"Show progress: python -m engine duel show {duel_id}")
-    if caution := too_few_seeds(duel.seeds):
-        click.echo(f"Caution: {caution}", err=True)
+    print_cautions(filter(None, [too_few_seeds(duel.seeds)]))
 
 
-launch_command.help = (launch_command.help or "").format(strategies=joined(list(ready())))
+launch_command.help = launch_command.help.format(strategies=joined(list(ready())))
 
 
-@duel_command.command("list")
-@json_option
-def list_command(as_json: bool) -> None:
+@command("list", within=duel_command)
+def list_command() -> None:
     """List the newest duels."""
     with Reader.open(Home.find()) as reader:
         found = reader.duels.recent()
-    if as_json:
-        print_json(
-            [
-                {"id": one.id, "name": one.name, "owner": one.owner, "created_at": one.created_at, "stage": one.stage}
-                for one in found
-            ]
-        )
-    else:
-        click.echo(table(("ID", "STAGE", "OWNER", "BUDGET", "STRATEGIES", "NAME"), [_row(one) for one in found]))
+    shown = ("id", "name", "owner", "created_at", "stage")
+    answer(
+        [{name: getattr(one, name) for name in shown} for one in found],
+        table(("ID", "STAGE", "OWNER", "BUDGET", "STRATEGIES", "NAME"), map(_row, found)),
+    )
 
 
-@duel_command.command("show")
-@click.argument("duel_id", metavar="ID", type=int)
-@json_option
-def show_command(duel_id: int, as_json: bool) -> None:
+@command("show", within=duel_command)
+def show_command(duel_id: int = ID) -> None:
     """Show the outcome of a duel: learning rates, paired differences with intervals, time to target and winner."""
     with Reader.open(Home.find()) as reader:
         found = outcome(gather(reader, duel_id))
-    if as_json:
-        print_json(described(found))
-    else:
-        click.echo(in_full(found))
+    answer(_described(found), _in_full(found))
 
 
-@duel_command.command("retry")
-@click.argument("duel_id", metavar="ID", type=int)
-@owner_option
-@json_option
-@no_runner_option
-def retry_command(duel_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+@command("retry", within=duel_command)
+def retry_command(duel_id: int = ID, owner: str = OWNER, no_runner: bool = WITHOUT_RUNNER) -> None:
     """Retry the runs of a duel that were lost or cancelled before they spent the budget."""
     home = Home.find()
     new = retry_missing(home, duel_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
-    if new and not no_runner:
-        see_to_runner(home)
-    if as_json:
-        print_json({"id": duel_id, "runs": new})
-    else:
-        click.echo(f"Duel {duel_id}: {len(new)} {'run' if len(new) == 1 else 'runs'} queued again.")
+    see_to_runner(home, unless=no_runner or not new)
+    answer({"id": duel_id, "runs": new}, f"Duel {duel_id}: {counted(len(new), 'run')} queued again.")
 
 
 def _budget(text: str) -> Budget:
     kind, found, amount = (part.strip() for part in text.partition("="))
     if kind not in KINDS or not found:
-        raise ConfigError(
-            [
-                Problem(
-                    "budget",
-                    (
-                        "budget must be KIND=AMOUNT, such as seconds=30, with KIND one of "
-                        f"{', '.join(KINDS)}; got '{text}'."
-                    ),
-                )
-            ]
-        )
+        kinds = ", ".join(KINDS)
+        must = f"budget must be KIND=AMOUNT, such as seconds=30, with KIND one of {kinds}; got '{text}'."
+        raise ConfigError.of("budget", must)
     known: Kind = kind
     return Budget(known, *_numbers(amount))
 
@@ -194,18 +129,76 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise ConfigError(
-            [Problem("", f"Numbers must be separated by commas, such as 0.01,0.03; got '{text}'.")]
-        ) from None
+        must = f"Numbers must be separated by commas, such as 0.01,0.03; got '{text}'."
+        raise ConfigError.of("", must) from None
 
 
 def _row(one: StoredDuel) -> tuple[object, ...]:
     duel = from_json(one.plan)
-    return (
-        one.id,
-        one.stage,
-        one.owner,
-        amount_in_words(duel.budget.kind, duel.budget.amount),
-        ", ".join(each.name for each in duel.strategies),
-        one.name,
-    )
+    budget = amount_in_words(duel.budget.kind, duel.budget.amount)
+    return (one.id, one.stage, one.owner, budget, ", ".join(each.name for each in duel.strategies), one.name)
+
+
+def _described(found: DuelOutcome) -> dict[str, Any]:
+    """Return the outcome of a duel as plain values."""
+    return {
+        "id": found.evidence.stored.id,
+        "stage": found.evidence.stored.stage,
+        "duel": asdict(found.evidence.duel),
+        "learning_rates": {
+            one.name: choice.rate if choice else None
+            for one, choice in zip(found.evidence.duel.strategies, found.tuned.choices, strict=True)
+        },
+        "values": found.values,
+        "differences": found.found,
+        "verdict": found.verdict,
+        "target": found.target,
+        "reached": found.reached,
+        "obstacles": found.tuned.obstacles,
+        "cautions": found.cautions,
+    }
+
+
+def _in_full(found: DuelOutcome) -> str:
+    """Return the outcome of a duel as lines and tables."""
+    stored, duel = found.evidence.stored, found.evidence.duel
+    ended = {stage: sum(each.done for each in found.evidence.of(stage)) for stage in ("tuning", "judging")}
+    headings = ("STRATEGY", "RATE", "RUNS", "MEAN", "MIN", "MAX", "REACHED TARGET", "MEAN TIME (S)")
+    lines = [
+        f"Duel {stored.id}{f': {stored.name}' if stored.name else ''}, by {stored.owner}",
+        f"Budget: {amount_in_words(duel.budget.kind, duel.budget.amount)}, judged by {duel.metric}.",
+        f"Tuning: {ended['tuning']} of {len(found.evidence.of('tuning'))} runs ended. "
+        f"Judging: {ended['judging']} of {len(duel.strategies) * duel.seeds}.",
+        *found.tuned.obstacles,
+        found.verdict or "No verdict yet: no judged run has ended.",
+        "",
+        table(headings, _strategies(found)),
+    ]
+    if found.found:
+        paired = ("DIFFERENCE", "SEEDS", "MEAN", "FROM", "TO", "P (HOLM)", "OUTCOME")
+        lines += ["", table(paired, map(_difference, found.found))]
+        lines += [f"FROM and TO: 95 % confidence interval of the mean over paired seeds. {LIMIT}"]
+    return "\n".join([*lines, *([""] if found.cautions else []), *found.cautions])
+
+
+def _strategies(found: DuelOutcome) -> list[tuple[object, ...]]:
+    to_target = {each.name: each for each in found.reached}
+    rows: list[tuple[object, ...]] = []
+    for one, choice in zip(found.evidence.duel.strategies, found.tuned.choices, strict=True):
+        values, way = list(found.values[one.name].values()), to_target.get(one.name)
+        mean = sum(values) / len(values) if values else None
+        times = list(way.time_s.values()) if way else []
+        came = f"{len(times)} of {way.runs}" if way else ""
+        rows.append(
+            (
+                *(one.name, choice.rate if choice else None, len(values), mean),
+                *(min(values, default=None), max(values, default=None), came),
+                sum(times) / len(times) if times else None,
+            )
+        )
+    return rows
+
+
+def _difference(each: Difference) -> tuple[object, ...]:
+    interval = (each.found.mean, each.found.low, each.found.high) if each.found else (None, None, None)
+    return (f"{each.first} - {each.second}", len(each.by_seed), *map(number, (*interval, each.p)), each.outcome)

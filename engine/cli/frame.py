@@ -1,17 +1,26 @@
-"""Shared by all commands: loading, error handling, and the options --owner and --json."""
+"""Shared by all commands: declaring their options, loading, error handling.
+
+A command is a function under `@command`, and each of its parameters declares its option or argument as its default:
+
+    limit: int | None = option("Maximum number of runs to list.")
+
+Every command has --json besides; `engine.cli.answers` reads it.
+"""
 
 import errno
 import getpass
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from math import isnan
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import click
 from click.core import ParameterSource
@@ -30,7 +39,7 @@ from engine.errors import (
     WrongStatus,
 )
 from engine.home import Home
-from engine.launch_options import PRIORITIES, Priority, Terms
+from engine.launch_options import Priority, Terms
 from engine.umask import private
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -44,17 +53,104 @@ EXIT_CODES = (
     "the runner can't start or does not answer; 130 detached by Ctrl-C while the run continues."
 )
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON to standard output.")
-owner_option: Decorator = click.option(
-    "--owner",
-    envvar="PARALLAB_OWNER",
-    show_envvar=True,
-    default=lambda: login_name(),
-    show_default="your login name",
-    callback=lambda ctx, param, value: visible("owner", value),
-    help="Person who gives the command.",
-)
+Declaration = Callable[[str, dict[str, Any]], click.Parameter]
+"""Makes the option or argument of a parameter, for its name and for what its type says."""
+
+
+def option(help: str, *flags: str, **settings: Any) -> Any:
+    """Declare an option, as the default of its parameter; its flag is the parameter's name unless `flags` are given.
+
+    It is required if its type has no None, and `settings`, which are those of click, no default.
+    """
+
+    def declared(name: str, inferred: dict[str, Any]) -> click.Option:
+        inferred["required"] = inferred.get("required", False) and "default" not in settings
+        shown = {"show_default": bool(settings.get("default")), "show_envvar": "envvar" in settings}
+        decls = [*(flags or [f"--{name.replace('_', '-')}"]), name]
+        return click.Option(decls, help=help, **{**inferred, **shown, **settings})
+
+    return declared
+
+
+def argument(metavar: str | None = None, **settings: Any) -> Any:
+    """Declare an argument, which may be missing if its type has None, and be repeated if that is a sequence."""
+
+    def declared(name: str, inferred: dict[str, Any]) -> click.Argument:
+        if inferred.pop("multiple", False):
+            inferred["nargs"] = -1
+        return click.Argument([name], metavar=metavar, **{**inferred, **settings})
+
+    return declared
+
+
+def explained(words: Mapping[Any, str]) -> str:
+    """Return the help of an option that is one of several words."""
+    return "; ".join(f"{name}: {text}" for name, text in words.items()) + "."
+
+
+@dataclass(frozen=True)
+class _Together:
+    make: Callable[..., Any]
+
+
+def together(make: Callable[..., Any]) -> Any:
+    """Declare several options as one parameter: the value that `make`, which declares them, returns for theirs."""
+    return _Together(make)
+
+
+def command(
+    name: str, *, within: click.Group | None = None, json_help: str = "Print JSON to standard output.", **settings: Any
+) -> Callable[[Callable[..., int | None]], Any]:
+    """Make a function a command with --json, in a group if one is given; the exit code is what it returns."""
+
+    def decorate(function: Callable[..., int | None]) -> click.Command:
+        def run(**values: Any) -> None:
+            if code := _call(function, values):
+                click.get_current_context().exit(code)
+
+        params = [*_parameters(function), click.Option(["--json", "as_json"], is_flag=True, help=json_help)]
+        params.sort(key=lambda each: each.name == "no_runner")  # the help lists it last
+        make: Any = click.command(name, params=params, **{"help": function.__doc__, **settings})
+        made: click.Command = make(run)
+        if within:
+            within.add_command(made)
+        return made
+
+    return decorate
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[click.Parameter]:
+    for name, parameter in signature(function).parameters.items():
+        if isinstance(parameter.default, _Together):
+            yield from _parameters(parameter.default.make)
+        else:
+            yield parameter.default(name, _inferred(parameter.annotation))
+
+
+def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    return function(
+        **{
+            name: _call(each.default.make, values) if isinstance(each.default, _Together) else values[name]
+            for name, each in signature(function).parameters.items()
+        }
+    )
+
+
+def _inferred(kind: Any) -> dict[str, Any]:
+    """Return what a type says of an option: a flag, one of several words, a path, a number; missing or repeated."""
+    if get_origin(kind) in (Union, UnionType):  # X | None
+        return {**_inferred(get_args(kind)[0]), "required": False}
+    if get_origin(kind) is Sequence:
+        return {**_inferred(get_args(kind)[0]), "required": False, "multiple": True}
+    if get_origin(kind) is Literal:
+        return {"type": click.Choice(get_args(kind)), "required": True}
+    if kind is bool:
+        return {"is_flag": True}
+    return {"type": click.Path(path_type=Path) if kind is Path else kind, "required": True}
+
+
+OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+"""The type of an option that names a file to write."""
 
 
 class NumberRange(click.FloatRange):
@@ -68,70 +164,42 @@ class NumberRange(click.FloatRange):
         return found
 
 
-def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the machine to run on, passed to the command as `target` and `nodes`."""
-    nodes = click.option("--nodes", type=int, default=1, show_default=True, help="Number of the cluster's nodes.")
-    target = click.option(
-        "--on", "target", metavar="CLUSTER", default="", help="Run on a cluster; the clusters command lists them."
-    )
-    return target(nodes(function))
-
-
-def terms_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `engine.launch_options`, passed to the command as `terms`."""
-
-    @click.option(
-        "--priority",
-        type=click.Choice(PRIORITIES),
-        default="normal",
-        show_default=True,
-        help="Runs of higher priority start first.",
-    )
-    @click.option(
-        "--oversubscribe",
-        is_flag=True,
-        help="Allow a start on cores that other runs hold; timings of all these runs become unreliable.",
-    )
-    @click.option(
-        "--max-run-time",
-        "max_run_time_s",
-        metavar="SECONDS",
-        type=float,
-        help="Maximum run time; default: no limit.",
-    )
-    @click.option(
-        "--max-retries",
-        type=int,
-        default=0,
-        show_default=True,
-        help="Number of automatic retries after the run is lost, from its last checkpoint.",
-    )
-    @click.option("--end-when-hung", is_flag=True, help="End the run as failed, with the cause, if it hangs.")
-    @cluster_options
-    @wraps(function)
-    def command(
-        *words: Any,
-        priority: Priority,
-        oversubscribe: bool,
-        max_run_time_s: float | None,
-        max_retries: int,
-        end_when_hung: bool,
-        target: str,
-        nodes: int,
-        **options: Any,
-    ) -> Any:
-        terms = Terms(priority, oversubscribe, max_run_time_s, max_retries, end_when_hung, target, nodes)
-        return function(*words, terms=terms, **options)
-
-    return command
-
-
 def login_name() -> str:
     """Return the login name of this process's user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # in a container, a user id may have no name
         return "someone"
+
+
+OWNER = option(
+    "Person who gives the command.",
+    envvar="PARALLAB_OWNER",
+    default=login_name,
+    show_default="your login name",
+    callback=lambda ctx, param, value: visible("owner", value),
+)
+ID = argument("ID")
+WITHOUT_RUNNER = option("Do not start a runner; the runs stay queued until one starts.")
+CLUSTER = option("Run on a cluster; the clusters command lists them.", "--on", metavar="CLUSTER", default="")
+NODES = option("Number of the cluster's nodes.", default=1)
+
+
+def launch_terms(
+    priority: Priority = option("Runs of higher priority start first.", default="normal"),
+    oversubscribe: bool = option(
+        "Allow a start on cores that other runs hold; timings of all these runs become unreliable."
+    ),
+    max_run_time_s: float | None = option("Maximum run time; default: no limit.", "--max-run-time", metavar="SECONDS"),
+    max_retries: int = option(
+        "Number of automatic retries after the run is lost, from its last checkpoint.", default=0, show_default=True
+    ),
+    end_when_hung: bool = option("End the run as failed, with the cause, if it hangs."),
+    target: str = CLUSTER,
+    nodes: int = NODES,
+) -> Terms:
+    """Return the launch options of run, submit and sweep."""
+    return Terms(priority, oversubscribe, max_run_time_s, max_retries, end_when_hung, target, nodes)
 
 
 def named() -> bool:
@@ -149,9 +217,9 @@ def code_of(error: EngineError) -> int:
 
 
 class CommandEntry(NamedTuple):
-    """A command in a table: `module:name`, and its line in the list of commands."""
+    """A command in a table: the module of `engine.cli` that has it, and its line in the list of commands."""
 
-    path: str
+    module: str
     summary: str
 
 
@@ -170,8 +238,7 @@ class CommandTable(click.Group):
         """Import and return one command."""
         if cmd_name not in self.table:
             return None
-        module, _, name = self.table[cmd_name].path.partition(":")
-        found = getattr(import_module(module), name)
+        found = getattr(import_module(f"engine.cli.{self.table[cmd_name].module}"), f"{cmd_name}_command")
         assert isinstance(found, click.Command)
         return found
 

@@ -1,27 +1,29 @@
-"""`users`: accounts and their roles."""
+"""`users`, `tokens`, `audit` and `limits`: accounts and their roles, API tokens, the log of commands, quotas."""
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import click
 
-from engine.access.rules import ROLE_WORDS, ROLES, Role
-from engine.cli.answers import moment, print_json, say, table
-from engine.cli.frame import json_option, owner_option
+from engine.access.confusables import sort_key
+from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value
+from engine.access.rules import ROLE_WORDS, Role
+from engine.cli.answers import answer, counted, duration, moment, print_json, table, wants_json
+from engine.cli.frame import OUTPUT_FILE, OWNER, argument, command, explained, option, together
 from engine.commands.accounts import Slip, disable, from_list
 from engine.commands.accounts import sheet as slips_page
-from engine.errors import ConfigError, Problem
+from engine.commands.quotas import change_limits
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.notices.public_url import public_url
-from engine.store import Person, Reader, Store
+from engine.store import Held, Person, Reader, Store
+from engine.store.access.sign_ins import Scope
 
-_role = click.option(
-    "--role",
-    type=click.Choice(ROLES),
-    required=True,
-    help="; ".join(f"{name}: {words}" for name, words in ROLE_WORDS.items()) + ".",
-)
+ROLE = option(explained(ROLE_WORDS), "--role")
+PASSWORD_STDIN = option("Read the password from standard input instead of prompting.")
 
 
 @click.group("users")
@@ -33,50 +35,36 @@ def users_command() -> None:
     """
 
 
-@users_command.command("add", short_help="Create an account.")
-@click.argument("name")
-@_role
-@click.option(
-    "--email", default="", help="Address for notifications; also identifies the person at a sign-in provider."
-)
-@click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of prompting.")
-@click.option("--no-password", is_flag=True, help="For a person who signs in at the lab's OpenID provider.")
-@owner_option
-@json_option
+@command("add", within=users_command, short_help="Create an account.")
 def add_command(
-    name: str, role: Role, email: str, password_stdin: bool, no_password: bool, owner: str, as_json: bool
+    name: str = argument(),
+    role: Role = ROLE,
+    email: str = option("Address for notifications; also identifies the person at a sign-in provider.", default=""),
+    password_stdin: bool = PASSWORD_STDIN,
+    no_password: bool = option("For a person who signs in at the lab's OpenID provider."),
+    owner: str = OWNER,
 ) -> None:
     """Create an account with a password, stored as an argon2 hash."""
     if no_password and not email:
-        raise ConfigError(
-            [
-                Problem(
-                    "email",
-                    (
-                        "An account without a password needs --email: the provider identifies the person "
-                        "by that address."
-                    ),
-                )
-            ]
-        )
+        needs = "An account without a password needs --email: the provider identifies the person by that address."
+        raise ConfigError.of("email", needs)
     password = None if no_password else _password(password_stdin)
     with Store.open(Home.find()) as store:
         kept = store.people.add(name, role, by=owner, password=password, email=email)
-    say({"done": kept}, f"Created account {kept} with role {role}.", as_json)
+    answer({"done": kept}, f"Created account {kept} with role {role}.")
 
 
-@users_command.command("add-list", short_help="Create an account for each name of a list.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@_role
-@click.option(
-    "--sheet",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the passwords to this new HTML file, to print: a slip per person. Default: print them here.",
-)
-@click.option("--address", default="", help="Address of the console, for the slips. Default: PARALLAB_PUBLIC_URL.")
-@owner_option
-@json_option
-def add_list_command(file: str, role: Role, sheet: Path | None, address: str, owner: str, as_json: bool) -> None:
+@command("add-list", within=users_command, short_help="Create an account for each name of a list.")
+def add_list_command(
+    file: str = argument(type=click.Path(exists=True, dir_okay=False, allow_dash=True)),
+    role: Role = ROLE,
+    sheet: Path | None = option(
+        "Write the passwords to this new HTML file, to print: a slip per person. Default: print them here.",
+        type=OUTPUT_FILE,
+    ),
+    address: str = option("Address of the console, for the slips. Default: PARALLAB_PUBLIC_URL.", default=""),
+    owner: str = OWNER,
+) -> None:
     """Create an account with a generated password for each line of FILE ('-' for standard input): a name, or a name, a
     comma and an e-mail address. All accounts are created, or none. The passwords are shown only once.
     """
@@ -84,20 +72,19 @@ def add_list_command(file: str, role: Role, sheet: Path | None, address: str, ow
         with click.open_file(file, encoding="utf-8") as opened:
             text = opened.read()
     except UnicodeDecodeError:
-        raise ConfigError([Problem("file", f"{file} must be text in UTF-8. Save the list as UTF-8.")]) from None
+        raise ConfigError.of("file", f"{file} must be text in UTF-8. Save the list as UTF-8.") from None
     people, slips = from_list(text)
     with Store.open(Home.find()) as store, store.db.change():
         names = store.people.add_all(people, role, by=owner)
         slips = [Slip(name, slip.password) for name, slip in zip(names, slips, strict=True)]
         if sheet:  # before the commit: without its passwords no account remains
             _write_new(sheet, slips_page(slips, address or public_url()))
-    if as_json:
-        print_json([vars(slip) for slip in slips if not sheet] or {"done": names})
+    done = f"Created {counted(len(names), 'account')} with role {role}."
+    if sheet:
+        answer({"done": names}, f"{done} Print {sheet}, then delete it.")
         return
-    done = f"Created {len(names)} {'account' if len(names) == 1 else 'accounts'} with role {role}"
-    click.echo(f"{done}. Print {sheet}, then delete it." if sheet else f"{done}. The passwords are shown only once:\n")
-    if not sheet:
-        click.echo(table(("NAME", "PASSWORD"), [(slip.name, slip.password) for slip in slips]))
+    passwords = table(("NAME", "PASSWORD"), [(slip.name, slip.password) for slip in slips])
+    answer([vars(slip) for slip in slips], f"{done} The passwords are shown only once:\n\n{passwords}")
 
 
 def _write_new(path: Path, text: str) -> None:
@@ -109,111 +96,24 @@ def _write_new(path: Path, text: str) -> None:
     except OSError as error:
         why = "it exists already" if isinstance(error, FileExistsError) else error.strerror
         sentence = f"{path} can't be written: {why}. Name a new file; no account was created."
-        raise ConfigError([Problem("sheet", sentence)]) from None
+        raise ConfigError.of("sheet", sentence) from None
 
 
-@users_command.command("list", short_help="List the accounts.")
-@json_option
-def list_command(as_json: bool) -> None:
+@command("list", within=users_command, short_help="List the accounts.")
+def list_command() -> None:
     """List the accounts with their roles."""
     with Reader.open(Home.find()) as reader:
         reader.access.require_accounts()
         people = reader.people.everyone()
-    if as_json:
-        print_json([vars(person) for person in people])
-    elif not people:
-        click.echo(
-            "No accounts: everyone who reaches the console (on loopback only) may do everything. Create the "
-            "first account with: users add NAME --role admin"
-        )
-    else:
-        click.echo(table(("NAME", "ROLE", "SIGNS IN", "E-MAIL", "SINCE"), [_cells(person) for person in people]))
-
-
-@users_command.command("role", short_help="Change a person's role.")
-@click.argument("name")
-@_role
-@owner_option
-@json_option
-def role_command(name: str, role: Role, owner: str, as_json: bool) -> None:
-    """Change a person's role; it applies at once, also to open sessions."""
-    _change(lambda store: store.people.set_role(name, role, by=owner), f"now has role {role}", as_json)
-
-
-@users_command.command("password", short_help="Set a person's password.")
-@click.argument("name")
-@click.option("--password-stdin", is_flag=True, help="Read the password from standard input instead of prompting.")
-@owner_option
-@json_option
-def password_command(name: str, password_stdin: bool, owner: str, as_json: bool) -> None:
-    """Set a person's password and sign them out everywhere."""
-    password = _password(password_stdin)
-    _change(
-        lambda store: store.people.set_password(name, password, by=owner),
-        "has a new password and is signed out everywhere",
-        as_json,
+    none = (
+        "No accounts: everyone who reaches the console (on loopback only) may do everything. Create the first account "
+        "with: users add NAME --role admin"
     )
+    headings = ("NAME", "ROLE", "SIGNS IN", "E-MAIL", "SINCE")
+    answer([vars(person) for person in people], table(headings, map(_account, people), none))
 
 
-@users_command.command("shut-out", short_help="Disable an account.")
-@click.argument("name")
-@click.option("--cancel-runs", is_flag=True, help="Also cancel the person's queued and running runs.")
-@owner_option
-@json_option
-def shut_out_command(name: str, cancel_runs: bool, owner: str, as_json: bool) -> None:
-    """Disable an account at once; its runs and name are kept, its tokens are revoked."""
-    with Store.open(Home.find()) as store:
-        person, cancelled = disable(store, name, by=owner, cancel_runs=cancel_runs)
-    runs = f"; {cancelled} {'run' if cancelled == 1 else 'runs'} cancelled" if cancel_runs else ""
-    say({"done": person.name}, f"{person.name} is disabled{runs}.", as_json)
-
-
-@users_command.command("let-in", short_help="Enable an account.")
-@click.argument("name")
-@owner_option
-@json_option
-def let_in_command(name: str, owner: str, as_json: bool) -> None:
-    """Enable an account that was disabled."""
-    _change(lambda store: store.people.let_in(name, by=owner), "is enabled", as_json)
-
-
-@users_command.command("unlink", short_help="Unlink an account from its OpenID identity.")
-@click.argument("name")
-@owner_option
-@json_option
-def unlink_command(name: str, owner: str, as_json: bool) -> None:
-    """Unlink an account from its OpenID identity; the next sign-in with its verified address links it again."""
-    _change(
-        lambda store: store.oidc.unlink(name, by=owner),
-        "is unlinked from its provider and signed out everywhere",
-        as_json,
-    )
-
-
-@users_command.command("sign-out", short_help="Sign a person out of all browsers.")
-@click.argument("name")
-@owner_option
-@json_option
-def sign_out_command(name: str, owner: str, as_json: bool) -> None:
-    """Sign a person out of all browsers."""
-    with Store.open(Home.find()) as store:
-        ended = store.people.end_sign_ins(name, by=owner)
-    say({"done": name}, f"{name} is signed out of {ended} browser{'' if ended == 1 else 's'}.", as_json)
-
-
-def _password(from_stdin: bool) -> str:
-    if from_stdin:
-        return sys.stdin.readline().rstrip("\n")
-    return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
-
-
-def _change(order: Callable[[Store], Person], said: str, as_json: bool) -> None:
-    with Store.open(Home.find()) as store:
-        person = order(store)
-    say({"done": person.name}, f"{person.name} {said}.", as_json)
-
-
-def _cells(person: Person) -> tuple[object, ...]:
+def _account(person: Person) -> tuple[object, ...]:
     ways = [*(["password"] if person.has_password else []), *([person.issuer] if person.issuer else [])]
     return (
         person.name,
@@ -222,3 +122,262 @@ def _cells(person: Person) -> tuple[object, ...]:
         person.email,
         moment(person.created_at),
     )
+
+
+@command("role", within=users_command, short_help="Change a person's role.")
+def role_command(name: str = argument(), role: Role = ROLE, owner: str = OWNER) -> None:
+    """Change a person's role; it applies at once, also to open sessions."""
+    _change(lambda store: store.people.set_role(name, role, by=owner), f"now has role {role}")
+
+
+@command("password", within=users_command, short_help="Set a person's password.")
+def password_command(name: str = argument(), password_stdin: bool = PASSWORD_STDIN, owner: str = OWNER) -> None:
+    """Set a person's password and sign them out everywhere."""
+    password = _password(password_stdin)
+    said = "has a new password and is signed out everywhere"
+    _change(lambda store: store.people.set_password(name, password, by=owner), said)
+
+
+@command("shut-out", within=users_command, short_help="Disable an account.")
+def shut_out_command(
+    name: str = argument(),
+    cancel_runs: bool = option("Also cancel the person's queued and running runs."),
+    owner: str = OWNER,
+) -> None:
+    """Disable an account at once; its runs and name are kept, its tokens are revoked."""
+    with Store.open(Home.find()) as store:
+        person, cancelled = disable(store, name, by=owner, cancel_runs=cancel_runs)
+    runs = f"; {counted(cancelled, 'run')} cancelled" if cancel_runs else ""
+    answer({"done": person.name}, f"{person.name} is disabled{runs}.")
+
+
+@command("let-in", within=users_command, short_help="Enable an account.")
+def let_in_command(name: str = argument(), owner: str = OWNER) -> None:
+    """Enable an account that was disabled."""
+    _change(lambda store: store.people.let_in(name, by=owner), "is enabled")
+
+
+@command("unlink", within=users_command, short_help="Unlink an account from its OpenID identity.")
+def unlink_command(name: str = argument(), owner: str = OWNER) -> None:
+    """Unlink an account from its OpenID identity; the next sign-in with its verified address links it again."""
+    said = "is unlinked from its provider and signed out everywhere"
+    _change(lambda store: store.oidc.unlink(name, by=owner), said)
+
+
+@command("sign-out", within=users_command, short_help="Sign a person out of all browsers.")
+def sign_out_command(name: str = argument(), owner: str = OWNER) -> None:
+    """Sign a person out of all browsers."""
+    with Store.open(Home.find()) as store:
+        ended = store.people.end_sign_ins(name, by=owner)
+    answer({"done": name}, f"{name} is signed out of {counted(ended, 'browser')}.")
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\n")
+    return str(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+
+
+def _change(change: Callable[[Store], Person], said: str) -> None:
+    with Store.open(Home.find()) as store:
+        person = change(store)
+    answer({"done": person.name}, f"{person.name} {said}.")
+
+
+@click.group("tokens")
+def tokens_command() -> None:
+    """Create and revoke API tokens, which scripts use instead of a password. All these commands accept --json."""
+
+
+@command("make", within=tokens_command, short_help="Create a token.")
+def make_command(
+    name: str = argument(),
+    person: str | None = option("Owner of the token; default: yourself."),
+    scope: Scope = option("Permission: read only, or also launch runs.", default="read"),
+    days: int = option("Days until it expires.", default=90),
+    owner: str = OWNER,
+) -> None:
+    """Create a token; NAME describes its purpose. It is shown only once: the store keeps only its SHA-256."""
+    with Store.open(Home.find()) as store:
+        token = store.tokens.make(person or owner, name, scope, by=owner, days=days)
+    answer({"token": token}, token)
+
+
+@command("list", within=tokens_command, short_help="List a person's tokens.")
+def tokens_list_command(
+    person: str | None = option("Owner of the tokens; default: yourself."), owner: str = OWNER
+) -> None:
+    """List a person's tokens, without their secrets."""
+    with Reader.open(Home.find()) as reader:
+        found = reader.tokens.of(reader.people.one(person or owner).name)
+    rows = [
+        (
+            *(each.id, each.name, each.scope, moment(each.expires_at), moment(each.used_at)),
+            "revoked" if each.revoked_at else "",
+        )
+        for each in found
+    ]
+    headings = ("ID", "NAME", "SCOPE", "UNTIL", "USED", "")
+    answer([vars(token) for token in found], table(headings, rows, "No tokens."))
+
+
+@command("revoke", within=tokens_command, short_help="Revoke a token.")
+def revoke_command(token_id: int = argument("ID"), owner: str = OWNER) -> None:
+    """Revoke a token."""
+    with Store.open(Home.find()) as store:
+        done = store.tokens.revoke(token_id, by=owner)
+    outcome = "revoked" if done else "doesn't exist or is already revoked"
+    answer({"done": token_id}, f"Token {token_id} {outcome}.")
+
+
+@command("audit")
+def audit_command(
+    who: str | None = option("Only entries of this person."),
+    command: str | None = option("Only this command, such as cancel or 'sign in'."),
+    refused: bool = option("Only refused commands."),
+    limit: int = option("Number of entries to show.", type=click.IntRange(1, 10_000), default=50),
+) -> None:
+    """Show the audit log, newest first: every command, done or refused."""
+    with Reader.open(Home.find()) as reader:
+        found = reader.audit.entries(who=who, command=command, refused=refused, limit=limit)
+    rows = [
+        (
+            *(moment(each.at), each.who, each.role, each.command),
+            f"{each.kind} {', '.join(map(str, each.targets))}".strip(),
+            each.refused or each.detail,
+        )
+        for each in found
+    ]
+    headings = ("TIME", "PERSON", "ROLE", "COMMAND", "TARGET", "DETAILS")
+    answer([vars(entry) for entry in found], table(headings, rows, "No matching entries."))
+
+
+USUAL = "usual"
+
+
+@command("limits", cls=click.Group, invoke_without_command=True)
+def limits_command() -> None:
+    """Show each person's quota and usage; `limits set` changes quotas."""
+    if click.get_current_context().invoked_subcommand is None:
+        _show(Home.find())
+
+
+def _quota(limit: str, flag: str) -> Any:
+    bounds = BOUNDS[limit]
+    words = f"{bounds.words[:1].upper()}{bounds.words[1:]}{f' ({bounds.unit})' if bounds.unit else ''}."
+    return option(words, flag, metavar="NUMBER")
+
+
+@dataclass(frozen=True)
+class QuotaTexts:
+    """The quotas by the names of their limits, as they were written; None where one is not mentioned."""
+
+    max_running_per_person: str | None = _quota("max_running_per_person", "--running")
+    max_queued_per_person: str | None = _quota("max_queued_per_person", "--queued")
+    max_cores_per_person: str | None = _quota("max_cores_per_person", "--cores")
+    max_gpus_per_person: str | None = _quota("max_gpus_per_person", "--gpus")
+    max_run_time_s: str | None = _quota("max_run_time_s", "--run-time")
+    max_disk_gb: str | None = _quota("max_disk_gb", "--disk")
+
+
+@command("set", within=limits_command, short_help="Set quotas, for everyone or for one person.")
+def set_command(
+    person: str | None = option("Only for this person; default: for everyone."),
+    host_network: Literal["yes", "no"] | None = option(
+        "Whether ranks may listen on the machine's network where they can't have a network namespace. Other users "
+        "of the machine could then act as the runner's user."
+    ),
+    disturbed_above: float | None = option(
+        "Share of a run's CPU time that others may take before the run counts as disturbed; usual is 5.",
+        metavar="PERCENT",
+    ),
+    quotas: QuotaTexts = together(QuotaTexts),
+    owner: str = OWNER,
+) -> None:
+    """Set quotas for everyone, or with --person for one: 'none' for no limit, 'usual' to reset a person's limit to
+    everyone's.
+
+    Quotas also apply to admins, who can change their own with --person. A change doesn't affect runs that are already
+    queued or running.
+    """
+    asked = {name: text.strip().lower() for name, text in vars(quotas).items() if text is not None}
+    of_lab = {"host_network": host_network, "disturbed_above": disturbed_above}
+    if not asked and all(value is None for value in of_lab.values()):
+        own = "--running, --queued, --cores, --gpus, --run-time, --disk, --host-network, --disturbed-above"
+        raise ConfigError.of("", f"limits set needs at least one of {own}.")
+    for name, value in of_lab.items():
+        if value is not None and person is not None:
+            raise ConfigError.of(name, f"--{name.replace('_', '-')} applies to the whole lab. Omit --person.")
+    usual = frozenset(name for name, text in asked.items() if text == USUAL)
+    if usual and person is None:
+        needs = "'usual' needs --person: it resets a person's limit to everyone's. Use 'none' to remove a limit."
+        raise ConfigError.of("person", needs)
+    changes = {name: read_value(name, text) for name, text in asked.items() if name not in usual}
+    home = Home.find()
+    change_limits(
+        home,
+        changes,
+        by=owner,
+        person=person,
+        usual=usual,
+        replace_unreadable=True,
+        host_network=None if host_network is None else host_network == "yes",
+        disturbed_above_percent=disturbed_above,
+    )
+    _show(home)
+
+
+def _show(home: Home) -> None:
+    found = limits(home)
+    with Reader.open(home) as reader:
+        held = reader.quotas.all_held()
+    names = sorted({each.person for each in held} | set(found.people), key=sort_key)
+    by_name = {each.person: each for each in held}
+    if wants_json():
+        print_json(
+            {
+                "everyone": {name: getattr(found, name) for name in BOUNDS},
+                "host_network": found.host_network,
+                "disturbed_above_percent": found.disturbed_above_percent,
+                "people": dict(found.people),
+                "held": held,
+            }
+        )
+        return
+    click.echo(_in_words(found))
+    if found.host_network:
+        click.echo("Ranks may listen on the machine's network where they can't have a network namespace.")
+    click.echo(f"A run is disturbed if others took more than {found.disturbed_above_percent:g} % of its CPU time.")
+    if names:
+        headings = ("PERSON", "RUNNING", "QUEUED", "CORES", "GPUS", "RUN TIME", "DISK (GB)")
+        click.echo(table(headings, [_usage(by_name.get(name, Held(name)), found.of(name)) for name in names]))
+
+
+def _in_words(found: Limits) -> str:
+    everyone = {name: getattr(found, name) for name in BOUNDS}
+    parts = [
+        f"{bounds.words}: {everyone[name]:,.12g}{f' {bounds.unit}' if bounds.unit else ''}"
+        for name, bounds in BOUNDS.items()
+        if everyone[name] is not None
+    ]
+    if parts:
+        return f"Limits per person: {'; '.join(parts)}."
+    return (
+        "No limits for everyone. Set some with: limits set --running 4 --queued 50 --cores 8 --run-time 86400 --disk 20"
+    )
+
+
+def _usage(held: Held, mine: Limits) -> tuple[object, ...]:
+    return (
+        held.person,
+        _of(held.running, mine.max_running_per_person),
+        _of(held.queued, mine.max_queued_per_person),
+        _of(held.cores, mine.max_cores_per_person),
+        _of(held.gpus, mine.max_gpus_per_person),
+        "any" if mine.max_run_time_s is None else f"at most {duration(mine.max_run_time_s)}",
+        f"{held.disk_bytes / GB:,.3g}{'' if mine.max_disk_gb is None else f' of {mine.max_disk_gb:,.12g}'}",
+    )
+
+
+def _of(held: int, most: int | None) -> str:
+    return f"{held:,}" if most is None else f"{held:,} of {most:,}"

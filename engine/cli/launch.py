@@ -1,77 +1,75 @@
-"""`run`, `submit`, `resume` and `retry`: queue a run, and follow it or not."""
+"""`run`, `submit`, `resume` and `retry`: queue a run, and follow it or not.
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypedDict, Unpack
+The progress of a followed run goes to standard error, and only to a terminal: standard output holds only the answer.
+"""
+
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import FrameType
 
 import click
 
 from engine.analysis.total_work import unreached
-from engine.cli.answers import print_json
-from engine.cli.frame import FAILED, INTERRUPTED, json_option, owner_option, terms_options
-from engine.cli.runner_start import see_to_runner, tell_ignored_settings
-from engine.cli.show import summary, summary_text
-from engine.cli.watch import RunWatch
+from engine.cli.answers import answer, counted, duration, number, wants_json
+from engine.cli.frame import FAILED, ID, INTERRUPTED, OWNER, argument, command, launch_terms, option, together
+from engine.cli.runner import see_to_runner, tell_ignored_settings
+from engine.cli.runs import summary, summary_text
+from engine.errors import StoreBusy, WrongStatus
 from engine.home import Home
 from engine.launch import launch, resume, retry
 from engine.launch_options import Terms
+from engine.queue.cluster_wait import cluster_wait
 from engine.registry import experiment
-from engine.store import Reader
+from engine.store import Reader, Store
+from engine.store.records import Run
+from engine.system.runner_process import ensure_running
 
 STORE_TIMEOUT_S = 30.0
 """Longer than elsewhere: at a command line, waiting is better than typing the command again."""
+POLL_S = 0.1
+RUNNER_CHECK_S = 2.0
+BAR_CELLS = 28
+PRESET = option("Preset to start from; the experiments command lists them.")
+WITHOUT_RUNNER = option("Do not start a runner; the run stays queued until one starts.")
 
 
-_no_runner_option = click.option(
-    "--no-runner", is_flag=True, help="Do not start a runner; the run stays queued until one starts."
-)
+@dataclass(frozen=True)
+class LaunchRequest:
+    """What run and submit launch."""
 
+    experiment_name: str = argument("EXPERIMENT")
+    preset: str | None = PRESET
+    settings: Sequence[str] = option(
+        "Change one setting; repeatable. 'none' clears a setting.", "--set", metavar="KEY=VALUE"
+    )
+    title: str = option("Name of the run.", "--name", default="")
+    terms: Terms = together(launch_terms)
+    owner: str = OWNER
 
-class Kept(TypedDict):
-    """Options that the run's row stores unchanged."""
-
-    title: str
-    terms: Terms
-
-
-class LaunchRequest(Kept):
-    """All options of a launch."""
-
-    settings: Sequence[str]
-
-
-def _what_to_launch(function: Callable[..., Any]) -> Callable[..., Any]:
-    for decorate in reversed(
-        (
-            click.argument("experiment_name", metavar="EXPERIMENT"),
-            click.option("--preset", help="Preset to start from; the experiments command lists them."),
-            click.option(
-                "--set",
-                "settings",
-                metavar="KEY=VALUE",
-                multiple=True,
-                help="Change one setting; repeatable. 'none' clears a setting.",
-            ),
-            click.option("--name", "title", default="", help="Name of the run."),
-            terms_options,
-            owner_option,
-            json_option,
+    def queue(self, home: Home) -> int:
+        """Queue the run and return its id."""
+        found = experiment(self.experiment_name)
+        config = found.config.parse(self.settings, found.preset(self.preset).settings if self.preset else {})
+        print_cautions(unreached(found, config, self.terms.max_run_time_s))
+        return launch(
+            home,
+            self.experiment_name,
+            config,
+            owner=self.owner,
+            preset=self.preset,
+            timeout_s=STORE_TIMEOUT_S,
+            title=self.title,
+            terms=self.terms,
         )
-    ):
-        function = decorate(function)
-    return function
 
 
-@click.command("run")
-@_what_to_launch
-@click.pass_context
-def run_command(
-    ctx: click.Context,
-    experiment_name: str,
-    preset: str | None,
-    owner: str,
-    as_json: bool,
-    **asked: Unpack[LaunchRequest],
-) -> None:
+@command("run")
+def run_command(request: LaunchRequest = together(LaunchRequest)) -> int:
     """Launch a run and follow it until it ends; start a runner if none is running.
 
     Ctrl-C cancels the run; a second Ctrl-C detaches from it. Exits with 0 only if the run finished. With --json, the
@@ -79,92 +77,174 @@ def run_command(
     (last values) and best.
     """
     home = Home.find()
-    run_id = _launch(home, experiment_name, preset, owner, **asked)
-    if not as_json:
-        known = f", preset {preset}" if preset and not asked["settings"] else ""
-        click.echo(f"Run {run_id}: {experiment_name}{known}, by {owner}.")
+    run_id = request.queue(home)
+    if not wants_json():
+        known = f", preset {request.preset}" if request.preset and not request.settings else ""
+        click.echo(f"Run {run_id}: {request.experiment_name}{known}, by {request.owner}.")
     tell_ignored_settings(home)
-    ended = RunWatch(home, run_id, owner).until_ended()
+    ended = RunWatch(home, run_id, request.owner).until_ended()
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         found = summary(reader, run_id)
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(summary_text(found))
-    ctx.exit(INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED)
+    answer(found, lambda: summary_text(found))
+    return INTERRUPTED if not ended else 0 if found["status"] == "finished" else FAILED
 
 
-@click.command("submit")
-@_what_to_launch
-@_no_runner_option
-def submit_command(
-    experiment_name: str, preset: str | None, owner: str, as_json: bool, no_runner: bool, **asked: Unpack[LaunchRequest]
-) -> None:
+@command("submit")
+def submit_command(request: LaunchRequest = together(LaunchRequest), no_runner: bool = WITHOUT_RUNNER) -> None:
     """Queue a run and return at once; start a runner if none is running."""
     home = Home.find()
-    run_id = _launch(home, experiment_name, preset, owner, **asked)
-    if not no_runner:
-        see_to_runner(home)
-    if as_json:
-        print_json({"id": run_id})
-    else:
-        click.echo(f"Run {run_id} queued. {_follow(run_id)}")
+    run_id = request.queue(home)
+    see_to_runner(home, unless=no_runner)
+    answer({"id": run_id}, f"Run {run_id} queued. {_follow(run_id)}")
 
 
-@click.command("resume")
-@click.argument("parent_id", metavar="ID", type=int)
-@owner_option
-@json_option
-@_no_runner_option
-def resume_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+@command("resume")
+def resume_command(parent_id: int = ID, owner: str = OWNER, no_runner: bool = WITHOUT_RUNNER) -> None:
     """Queue a new run that continues a cancelled, lost or failed run from its last checkpoint.
 
     The new run includes the old run's curves up to the checkpoint, and has it as its parent.
     """
-    home = Home.find()
-    run_id = resume(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
-    if not no_runner:
-        see_to_runner(home)
-    if as_json:
-        print_json({"id": run_id, "parent_id": parent_id})
-    else:
-        click.echo(f"Run {run_id} queued; it resumes run {parent_id}. {_follow(run_id)}")
+    run_id = resume(Home.find(), parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    _print_child(run_id, parent_id, f"resumes run {parent_id}", no_runner)
 
 
-@click.command("retry")
-@click.argument("parent_id", metavar="ID", type=int)
-@owner_option
-@json_option
-@_no_runner_option
-def retry_command(parent_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+@command("retry")
+def retry_command(parent_id: int = ID, owner: str = OWNER, no_runner: bool = WITHOUT_RUNNER) -> None:
     """Queue a new run that repeats a cancelled, lost or failed run from the start, with the same settings.
 
     The new run has the old one as its parent, and belongs to the same sweep.
     """
-    home = Home.find()
-    run_id = retry(home, parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
-    if not no_runner:
-        see_to_runner(home)
-    if as_json:
-        print_json({"id": run_id, "parent_id": parent_id})
-    else:
-        click.echo(f"Run {run_id} queued; it repeats run {parent_id} from the start. {_follow(run_id)}")
+    run_id = retry(Home.find(), parent_id, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    _print_child(run_id, parent_id, f"repeats run {parent_id} from the start", no_runner)
+
+
+def _print_child(run_id: int, parent_id: int, does: str, no_runner: bool) -> None:
+    see_to_runner(Home.find(), unless=no_runner)
+    answer({"id": run_id, "parent_id": parent_id}, f"Run {run_id} queued; it {does}. {_follow(run_id)}")
 
 
 def _follow(run_id: int) -> str:
     return f"Follow its logs: python -m engine logs {run_id} --follow"
 
 
-def _launch(
-    home: Home, name: str, preset: str | None, owner: str, *, settings: Sequence[str], **asked: Unpack[Kept]
-) -> int:
-    found = experiment(name)
-    config = found.config.parse(settings, found.preset(preset).settings if preset else {})
-    tell_cautions(unreached(found, config, asked["terms"].max_run_time_s))
-    return launch(home, name, config, owner=owner, preset=preset, timeout_s=STORE_TIMEOUT_S, **asked)
-
-
-def tell_cautions(cautions: Sequence[str]) -> None:
+def print_cautions(cautions: Iterable[str]) -> None:
     """Print cautions to standard error, which leaves the answer alone."""
     for caution in cautions:
         click.echo(f"Caution: {caution}", err=True)
+
+
+class RunWatch:
+    """Follows one run until it ends; the first Ctrl-C cancels it, the second detaches from it."""
+
+    def __init__(self, home: Home, run_id: int, owner: str) -> None:
+        self.home, self.run_id, self.owner = home, run_id, owner
+        self.interrupts = 0
+        self.asked = False
+        self.token = -1
+        self.checked_at = 0.0
+        self.shown = False
+
+    def until_ended(self) -> bool:
+        """Wait for the run's end; return False if the person detached first."""
+        before = signal.getsignal(signal.SIGINT)
+        if before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            while self.interrupts < 2:
+                if self._look():
+                    return True
+                time.sleep(POLL_S)
+            self._say(f"Detached from run {self.run_id}. Show its progress with: python -m engine show {self.run_id}")
+            return False
+        finally:
+            self._wipe()
+            signal.signal(signal.SIGINT, before)
+
+    def _look(self) -> bool:
+        """Poll once; return whether the run has ended. A busy store means another round."""
+        try:
+            if self.interrupts and not self.asked:
+                self._ask_to_cancel()
+            if time.monotonic() - self.checked_at > RUNNER_CHECK_S:
+                ensure_running(self.home)
+                self.checked_at = time.monotonic()
+            with Reader.open(self.home) as reader:
+                token = reader.runs.token(self.run_id)
+                if token == self.token:
+                    return False
+                self.token = token
+                run = reader.runs.one(self.run_id)
+                self._draw(self._line(reader, run))
+                return not run.active
+        except StoreBusy:
+            return False
+
+    def _line(self, reader: Reader, run: Run) -> str:
+        if run.status != "queued":
+            return progress_line(run, _loss(reader, run))
+        ahead = reader.queue.position(run.id)
+        if run.target and ahead is not None:
+            return f"queued, {cluster_wait(run.target, reader.cluster_jobs.of(run.id))}"
+        return progress_line(run, ahead=ahead)
+
+    def _interrupt(self, signal_number: int, frame: FrameType | None) -> None:
+        self.interrupts += 1
+
+    def _ask_to_cancel(self) -> None:
+        try:
+            with Store.open(self.home) as store:
+                store.runs.cancel(self.run_id, by=self.owner)
+            self._say(
+                f"Cancelling run {self.run_id}; this can take some seconds. Press Ctrl-C again to detach from it."
+            )
+        except WrongStatus:
+            pass  # it ended this moment
+        self.asked = True
+
+    def _draw(self, line: str) -> None:
+        if sys.stderr.isatty():
+            self.shown = True
+            click.echo(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}", err=True, nl=False)
+
+    def _wipe(self) -> None:
+        if self.shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+    def _say(self, sentence: str) -> None:
+        self._wipe()
+        click.echo(sentence, err=True)
+
+
+def _loss(reader: Reader, run: Run) -> float | None:
+    losses = [
+        found.last
+        for found in reader.details.summaries(run.id)
+        if found.metric == "train/loss" and found.last is not None
+    ]
+    return sum(losses) / len(losses) if losses else None
+
+
+def progress_line(run: Run, loss: float | None = None, ahead: int | None = 0, now: datetime | None = None) -> str:
+    """Return a run's state as one line: status, bar, share, amount, time left, loss; while queued, how many runs are
+    `ahead`, None on hold.
+    """
+    if run.status == "queued" and ahead is None:
+        return "queued, on hold"
+    if run.status == "queued":
+        return f"queued, {counted(ahead, 'run')} ahead" if ahead else "queued, next"
+    if not run.progress_total:
+        return run.status
+    share = min(1.0, run.progress_done / run.progress_total)
+    full = round(share * BAR_CELLS)
+    parts = [
+        f"{run.status} {'█' * full}{'░' * (BAR_CELLS - full)} {share:4.0%}",
+        f"{run.progress_done:,}/{run.progress_total:,} {run.progress_unit}",
+    ]
+    if run.started_at and 0 < share < 1:
+        elapsed = (
+            (now or datetime.now(UTC)) - datetime.fromisoformat(run.started_at)
+        ).total_seconds() + run.time_before_s
+        parts.append(f"{duration(elapsed * (1 - share) / share)} left")
+    if loss is not None:
+        parts.append(f"train/loss {number(loss)}")
+    return "  ".join(parts)

@@ -4,187 +4,105 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from engine.cli.answers import print_json
-from engine.cli.frame import Decorator, json_option, owner_option
-from engine.errors import ConfigError, Problem
+from engine.cli.answers import answer, print_changed, wants_json
+from engine.cli.frame import ID, OWNER, argument, command, option
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Reader, Store
 
-filter_option: Decorator = click.option(
-    "--filter", "text", metavar="FILTER", help="All runs that match a filter, such as 'status == \"failed\"'."
-)
-ids_argument: Decorator = click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
+RUN_IDS = argument("[ID]...")
+FILTER = option("All runs that match a filter, such as 'status == \"failed\"'.", "--filter", metavar="FILTER")
 
 
-@click.command("tag")
-@click.argument("tag")
-@ids_argument
-@filter_option
-@owner_option
-@json_option
-def tag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+@command("tag")
+def tag_command(
+    tag: str = argument(), run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, owner: str = OWNER
+) -> None:
     """Add a tag to runs, for searches and filters; gc keeps tagged runs."""
-    _mark(
-        run_ids,
-        text,
-        lambda store, chosen: store.annotations.tag(chosen, tag, by=owner),
-        f"tagged {tag.strip()}",
-        as_json,
-    )
+    _mark(run_ids, text, lambda store, chosen: store.annotations.tag(chosen, tag, by=owner), f"tagged {tag.strip()}")
 
 
-@click.command("untag")
-@click.argument("tag")
-@ids_argument
-@filter_option
-@owner_option
-@json_option
-def untag_command(tag: str, run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+@command("untag")
+def untag_command(
+    tag: str = argument(), run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, owner: str = OWNER
+) -> None:
     """Remove a tag from runs."""
-    _mark(
-        run_ids,
-        text,
-        lambda store, chosen: store.annotations.untag(chosen, tag, by=owner),
-        f"no longer tagged {tag.strip()}",
-        as_json,
-    )
+    said = f"no longer tagged {tag.strip()}"
+    _mark(run_ids, text, lambda store, chosen: store.annotations.untag(chosen, tag, by=owner), said)
 
 
-@click.command("star")
-@ids_argument
-@filter_option
-@owner_option
-@json_option
-def star_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+@command("star")
+def star_command(run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, owner: str = OWNER) -> None:
     """Star runs for the whole lab; gc keeps starred runs."""
-    _mark(run_ids, text, lambda store, chosen: store.annotations.star(chosen, by=owner), "starred", as_json)
+    _mark(run_ids, text, lambda store, chosen: store.annotations.star(chosen, by=owner), "starred")
 
 
-@click.command("unstar")
-@ids_argument
-@filter_option
-@owner_option
-@json_option
-def unstar_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+@command("unstar")
+def unstar_command(run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, owner: str = OWNER) -> None:
     """Unstar runs, whoever starred them."""
-    _mark(run_ids, text, lambda store, chosen: store.annotations.unstar(chosen, by=owner), "no longer starred", as_json)
+    _mark(run_ids, text, lambda store, chosen: store.annotations.unstar(chosen, by=owner), "no longer starred")
 
 
-@click.command("archive")
-@ids_argument
-@filter_option
-@owner_option
-@json_option
-def archive_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+@command("archive")
+def archive_command(run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, owner: str = OWNER) -> None:
     """Archive runs that have ended: tables hide them, their data is kept, and unarchive restores them."""
-    _mark(run_ids, text, lambda store, chosen: store.annotations.archive(chosen, by=owner), "archived", as_json)
+    _mark(run_ids, text, lambda store, chosen: store.annotations.archive(chosen, by=owner), "archived")
 
 
-@click.command("unarchive")
-@ids_argument
-@filter_option
-@owner_option
-@json_option
-def unarchive_command(run_ids: Sequence[int], text: str | None, owner: str, as_json: bool) -> None:
+@command("unarchive")
+def unarchive_command(run_ids: Sequence[int] = RUN_IDS, text: str | None = FILTER, owner: str = OWNER) -> None:
     """Restore archived runs to the tables."""
-    _mark(
-        run_ids,
-        text,
-        lambda store, chosen: store.annotations.unarchive(chosen, by=owner),
-        "no longer archived",
-        as_json,
-    )
+    _mark(run_ids, text, lambda store, chosen: store.annotations.unarchive(chosen, by=owner), "no longer archived")
 
 
-@click.command("pin")
-@click.argument("run_id", metavar="ID", type=int)
-@owner_option
-@json_option
-def pin_command(run_id: int, owner: str, as_json: bool) -> None:
+@command("pin")
+def pin_command(run_id: int = ID, owner: str = OWNER) -> None:
     """Make a run its experiment's baseline: listed first in the results, and other runs are compared with it."""
     with Store.open(Home.find()) as store:
         before = store.annotations.pin(run_id, by=owner)
-    if as_json:
-        print_json({"id": run_id, "before": before})
-    else:
-        click.echo(f"Run {run_id} is the baseline of its experiment{f', in place of run {before}' if before else ''}.")
+    instead = f", in place of run {before}" if before else ""
+    answer({"id": run_id, "before": before}, f"Run {run_id} is the baseline of its experiment{instead}.")
 
 
-@click.command("unpin")
-@click.argument("run_ids", metavar="ID", type=int, nargs=1)
-@owner_option
-@json_option
-def unpin_command(run_ids: int, owner: str, as_json: bool) -> None:
+@command("unpin")
+def unpin_command(run_id: int = ID, owner: str = OWNER) -> None:
     """Remove a run as baseline."""
-    _mark(
-        [run_ids],
-        None,
-        lambda store, chosen: store.annotations.unpin(chosen[0], by=owner),
-        "no longer a baseline",
-        as_json,
-    )
+    _mark([run_id], None, lambda store, _: store.annotations.unpin(run_id, by=owner), "no longer a baseline")
 
 
-@click.command("note")
-@click.argument("run_id", metavar="ID", type=int)
-@click.argument("text")
-@owner_option
-@json_option
-def note_command(run_id: int, text: str, owner: str, as_json: bool) -> None:
+@command("note")
+def note_command(run_id: int = ID, text: str = argument(), owner: str = OWNER) -> None:
     """Replace a run's note; an empty text removes it."""
     with Store.open(Home.find()) as store:
         store.annotations.set_note(run_id, text, by=owner)
-    _say([run_id], "noted" if text.strip() else "without a note", as_json)
+    print_changed([run_id], "noted" if text.strip() else "without a note")
 
 
-@click.command("rename")
-@click.argument("run_id", metavar="ID", type=int)
-@click.argument("name")
-@owner_option
-@json_option
-def rename_command(run_id: int, name: str, owner: str, as_json: bool) -> None:
+@command("rename")
+def rename_command(run_id: int = ID, name: str = argument(), owner: str = OWNER) -> None:
     """Rename a run; an empty name removes it."""
     with Store.open(Home.find()) as store:
         store.annotations.rename(run_id, name, by=owner)
-    _say([run_id], f"named {name.strip()}" if name.strip() else "without a name", as_json)
+    print_changed([run_id], f"named {name.strip()}" if name.strip() else "without a name")
 
 
-def _mark(
-    run_ids: Sequence[int],
-    text: str | None,
-    order: Callable[[Store, Sequence[int]], list[int]],
-    said: str,
-    as_json: bool,
-) -> None:
+def _mark(run_ids: Sequence[int], text: str | None, mark: Callable[[Store, list[int]], list[int]], said: str) -> None:
     """Mark runs, all or none of them; name only those that change."""
     chosen = _chosen(run_ids, text)
     with Store.open(Home.find()) as store:
-        changed = order(store, chosen)
-    _say(changed, said, as_json)
-    if not changed and not as_json:
+        changed = mark(store, chosen)
+    print_changed(changed, said)
+    if not changed and not wants_json():
         click.echo("Nothing to change." if chosen else "No run matches the filter.")
 
 
 def _chosen(run_ids: Sequence[int], text: str | None) -> list[int]:
     if bool(run_ids) == (text is not None):
-        raise ConfigError([Problem("", "Give the ids of runs, or --filter, but not both.")])
+        raise ConfigError.of("", "Give the ids of runs, or --filter, but not both.")
     if text is None:
         return list(run_ids)
     if not text.strip():
-        raise ConfigError(
-            [
-                Problem(
-                    "filter", "The filter is blank, which matches every run of the lab. Write 'id > 0' to confirm that."
-                )
-            ]
-        )
+        blank = "The filter is blank, which matches every run of the lab. Write 'id > 0' to confirm that."
+        raise ConfigError.of("filter", blank)
     with Reader.open(Home.find()) as reader:
         return reader.runs.ids_of(reader.fields.filter(text))
-
-
-def _say(run_ids: Sequence[int], said: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"runs": list(run_ids), "now": said})
-        return
-    for run_id in run_ids:
-        click.echo(f"Run {run_id} is {said}.")

@@ -1,126 +1,64 @@
-"""`queue`, `hold`, `release` and `move`: show and change the queue."""
+"""`queue`, `hold`, `release`, `move` and `cancel`: show and change the queue."""
 
+import time
 from collections.abc import Callable, Sequence
-from typing import get_args
+from typing import TYPE_CHECKING
 
 import click
 
-from engine.access.quotas import limits, read_value
-from engine.cli.answers import duration, plain, print_json, table
-from engine.cli.frame import json_option, owner_option
-from engine.commands.quotas import change_limits
-from engine.errors import ConfigError, Problem
+from engine.cli.answers import duration, plain, print_changed, print_json, table, wants_json
+from engine.cli.frame import OWNER, argument, command, option
+from engine.errors import ConfigError, RunnerError
 from engine.home import Home
-from engine.launch_options import PRIORITIES, Priority
-from engine.queue.forecast import MOST, Wait, outlook
+from engine.launch_options import Priority
 from engine.store import Reader, Store
 from engine.store.queue.queue import End
+from engine.store.records import Status
+from engine.system.runner_process import ensure_running
+
+if TYPE_CHECKING:
+    from engine.queue.forecast import Wait
 
 RUNNING = "max_running_per_person"
+CANCEL_WAIT_S = 60.0
+QUEUED_IDS = argument("ID...", required=True)
 
 
-@click.command("queue")
-@click.option(
-    "--max-per-person",
-    "most",
-    metavar="NUMBER",
-    help="First set the maximum number of running runs per person; 'none' for no limit.",
-)
-@owner_option
-@json_option
-def queue_command(most: str | None, owner: str, as_json: bool) -> None:
+@command("queue")
+def queue_command(
+    most: str | None = option(
+        "First set the maximum number of running runs per person; 'none' for no limit.",
+        "--max-per-person",
+        metavar="NUMBER",
+    ),
+    owner: str = OWNER,
+) -> None:
     """List queued runs in their start order, with the reason for waiting and the estimated start.
 
     Estimates come from similar runs that finished on this machine; without any, they are empty.
     """
+    from engine.access.quotas import limits, read_value
+    from engine.commands.quotas import change_limits
+    from engine.queue.forecast import MOST, outlook  # imports pydantic
+
     home = Home.find()
     if most is not None:
         change_limits(home, {RUNNING: read_value(RUNNING, most)}, by=owner, replace_unreadable=True)
-    found = limits(home)
+    per_person = limits(home).max_running_per_person
     with Reader.open(home) as reader:
         waits, total = list(outlook(reader, home).values()), reader.queue.count()
-    if as_json:
-        print_json(
-            {
-                "max_running_per_person": found.max_running_per_person,
-                "queued": total,
-                "runs": [_plain(wait) for wait in waits],
-            }
-        )
+    if wants_json():
+        print_json({RUNNING: per_person, "queued": total, "runs": [_plain(wait) for wait in waits]})
         return
-    if most is not None or found.max_running_per_person is not None:
-        click.echo(f"Running runs per person: {found.max_running_per_person or 'no limit'}.")
-    if not waits:
-        click.echo("The queue is empty.")
-        return
-    click.echo(
-        table(
-            ("ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY"),
-            [_cells(wait) for wait in waits],
-        )
-    )
-    if total > len(waits):
+    if most is not None or per_person is not None:
+        click.echo(f"Running runs per person: {per_person or 'no limit'}.")
+    headings = ("ID", "PRIORITY", "EXPERIMENT", "NAME", "OWNER", "CORES", "GPUS", "TAKES", "STARTS", "WHY")
+    click.echo(table(headings, map(_cells, waits), "The queue is empty."))
+    if total > len(waits) > 0:
         click.echo(f"Showing the first {MOST} of {total:,}.")
 
 
-@click.command("hold")
-@click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
-@owner_option
-@json_option
-def hold_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
-    """Put queued runs on hold until they are released; they keep their place."""
-    _each(run_ids, lambda store, run_id: store.queue.hold(run_id, by=owner), "on hold", as_json)
-
-
-@click.command("release")
-@click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
-@owner_option
-@json_option
-def release_command(run_ids: Sequence[int], owner: str, as_json: bool) -> None:
-    """Release runs on hold; they start when their turn comes."""
-    _each(run_ids, lambda store, run_id: store.queue.release(run_id, by=owner), "released", as_json)
-
-
-@click.command("move")
-@click.argument("run_ids", metavar="ID...", type=int, nargs=-1, required=True)
-@click.option(
-    "--to",
-    "end",
-    type=click.Choice(get_args(End)),
-    help="Move to the front or back of its priority; several runs keep the order given.",
-)
-@click.option("--priority", type=click.Choice(PRIORITIES), help="New priority; runs of higher priority start first.")
-@owner_option
-@json_option
-def move_command(run_ids: Sequence[int], end: End | None, priority: Priority | None, owner: str, as_json: bool) -> None:
-    """Move queued runs to the front or back of their priority, change their priority, or both."""
-    if end is None and priority is None:
-        raise ConfigError([Problem("", "move needs --to front, --to back or --priority.")])
-
-    def move(store: Store, run_id: int) -> None:
-        if priority:
-            store.queue.set_priority(run_id, priority, by=owner)
-        if end:
-            store.queue.move(run_id, end, by=owner)
-
-    said = ", ".join(
-        [*([f"of {priority} priority"] if priority else []), *([f"at the {end} of its priority"] if end else [])]
-    )
-    _each(run_ids[::-1] if end == "front" else run_ids, move, said, as_json)
-
-
-def _each(run_ids: Sequence[int], order: Callable[[Store, int], None], said: str, as_json: bool) -> None:
-    """Apply one command to each run; stops at the first failure, and keeps the changes before it."""
-    with Store.open(Home.find()) as store:
-        for run_id in run_ids:
-            order(store, run_id)
-            if not as_json:
-                click.echo(f"Run {run_id} is {said}.")
-    if as_json:
-        print_json({"runs": list(run_ids), "now": said})
-
-
-def _cells(wait: Wait) -> tuple[object, ...]:
+def _cells(wait: "Wait") -> tuple[object, ...]:
     run = wait.run
     limited = ", limit" if wait.takes and wait.takes.whole_s is not None else ""
     source = "scaled" if wait.takes and wait.takes.scaled_from else "similar"
@@ -131,6 +69,96 @@ def _cells(wait: Wait) -> tuple[object, ...]:
     )
 
 
-def _plain(wait: Wait) -> dict[str, object]:
+def _plain(wait: "Wait") -> dict[str, object]:
     run: dict[str, object] = plain(wait.run)
     return {**run, "reason": wait.reason, "takes": wait.takes, "starts_in_s": wait.starts_in_s}
+
+
+@command("hold")
+def hold_command(run_ids: Sequence[int] = QUEUED_IDS, owner: str = OWNER) -> None:
+    """Put queued runs on hold until they are released; they keep their place."""
+    _each(run_ids, lambda store, run_id: store.queue.hold(run_id, by=owner), "on hold")
+
+
+@command("release")
+def release_command(run_ids: Sequence[int] = QUEUED_IDS, owner: str = OWNER) -> None:
+    """Release runs on hold; they start when their turn comes."""
+    _each(run_ids, lambda store, run_id: store.queue.release(run_id, by=owner), "released")
+
+
+@command("move")
+def move_command(
+    run_ids: Sequence[int] = QUEUED_IDS,
+    end: End | None = option("Move to the front or back of its priority; several runs keep the order given.", "--to"),
+    priority: Priority | None = option("New priority; runs of higher priority start first."),
+    owner: str = OWNER,
+) -> None:
+    """Move queued runs to the front or back of their priority, change their priority, or both."""
+    if end is None and priority is None:
+        raise ConfigError.of("", "move needs --to front, --to back or --priority.")
+
+    def move(store: Store, run_id: int) -> None:
+        if priority:
+            store.queue.set_priority(run_id, priority, by=owner)
+        if end:
+            store.queue.move(run_id, end, by=owner)
+
+    said = filter(None, [priority and f"of {priority} priority", end and f"at the {end} of its priority"])
+    _each(run_ids[::-1] if end == "front" else run_ids, move, ", ".join(said))
+
+
+def _each(run_ids: Sequence[int], change: Callable[[Store, int], None], said: str) -> None:
+    """Apply one command to each run; stops at the first failure, and keeps the changes before it."""
+    with Store.open(Home.find()) as store:
+        for run_id in run_ids:
+            change(store, run_id)
+            if not wants_json():
+                print_changed([run_id], said)
+    if wants_json():
+        print_changed(run_ids, said)
+
+
+@command("cancel")
+def cancel_command(
+    run_id: int | None = argument("[ID]"),
+    sweep_id: int | None = option("Cancel all runs of this sweep that have not ended.", "--sweep", metavar="ID"),
+    force: bool = option("Kill the processes at once, even if the run is already stopping."),
+    wait: bool = option("Wait until the runs have ended."),
+    owner: str = OWNER,
+) -> None:
+    """Cancel a run, or all runs of a sweep: at once while queued, otherwise by stopping worker and ranks.
+
+    Processes that don't stop within seconds are killed. The run is cancelled once its processes are gone; its cause
+    lists anything that could not be removed.
+    """
+    if (run_id is None) == (sweep_id is None):
+        raise ConfigError.of("", "cancel needs the id of one run, or --sweep with the id of one sweep.")
+    home = Home.find()
+    with Store.open(home) as store:
+        if run_id is not None:
+            found = {run_id: store.runs.cancel(run_id, by=owner, force=force)}
+        else:
+            assert sweep_id is not None
+            found = store.sweeps.cancel(sweep_id, by=owner, force=force)
+    if "stopping" in found.values():
+        ensure_running(home)  # the runner stops the worker
+        if wait:
+            found = {each: _ended(home, each) if status == "stopping" else status for each, status in found.items()}
+    if wants_json():
+        print_json({"id": sweep_id, "runs": found} if run_id is None else {"id": run_id, "status": found[run_id]})
+        return
+    for each, status in found.items():
+        click.echo(f"Run {each} is {status}.")
+
+
+def _ended(home: Home, run_id: int) -> Status:
+    deadline = time.monotonic() + CANCEL_WAIT_S
+    with Reader.open(home) as reader:
+        while (run := reader.runs.one(run_id)).active:
+            if time.monotonic() > deadline:
+                raise RunnerError(
+                    f"Run {run_id} is still {run.status} {CANCEL_WAIT_S:.0f} s after its cancellation. See "
+                    f"{home.runner_log}."
+                )
+            time.sleep(0.1)
+    return run.status

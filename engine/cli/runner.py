@@ -1,4 +1,4 @@
-"""`serve` and `stop`: the runner of a store."""
+"""`serve`, `stop` and `clusters`: what carries runs out; and how commands that launch runs start a runner."""
 
 import time
 from collections.abc import Sequence
@@ -6,46 +6,43 @@ from contextlib import suppress
 
 import click
 
-from engine.cli.answers import print_json
-from engine.cli.frame import NO_RUNNER, NumberRange, json_option, named, owner_option
+from engine.cli.answers import answer, print_json, table, wants_json
+from engine.cli.frame import NO_RUNNER, OWNER, NumberRange, command, named, option
 from engine.commands.authorize import operator
 from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
-from engine.runner.runner import serve
+from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ProcessIdentity, RunRow, Status
 from engine.system.liveness_lock import lives
-from engine.system.runner_process import is_running, runner_process
+from engine.system.runner_process import ensure_running, is_running, runner_process
 
 POLL_S = 0.1
 REGISTER_S = 10.0
 
 
-@click.command("serve")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON when the runner stops.")
-def serve_command(as_json: bool) -> None:
+@command("serve", json_help="Print JSON when the runner stops.")
+def serve_command() -> None:
     """Run the store's runner in the foreground: start queued runs and supervise them.
 
     Ctrl-C or SIGTERM stops the runner but not its runs; the next runner takes them over. A store has one runner; a
     second one exits with code 4. The console, run and submit start one in the background if none is running.
     """
+    from engine.runner.runner import serve  # imports NumPy and more
+
     serve(Home.find())
-    if as_json:
+    if wants_json():
         print_json({"stopped": True})
 
 
-@click.command("stop")
-@click.option("--cancel-runs", is_flag=True, help="Cancel the runs instead of waiting for them.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=NumberRange(0),
-    help="Seconds to wait; the runner still stops after its runs have ended.",
-)
-@owner_option
-@json_option
-@click.pass_context
-def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None, owner: str, as_json: bool) -> None:
+@command("stop")
+def stop_command(
+    cancel_runs: bool = option("Cancel the runs instead of waiting for them."),
+    timeout_s: float | None = option(
+        "Seconds to wait; the runner still stops after its runs have ended.", "--timeout", type=NumberRange(0)
+    ),
+    owner: str = OWNER,
+) -> int:
     """Stop the runner after its runs have ended; print the runs that it waits for.
 
     Queued runs stay queued for the next runner. Ctrl-C ends the waiting; the runner still stops.
@@ -55,21 +52,19 @@ def stop_command(ctx: click.Context, cancel_runs: bool, timeout_s: float | None,
     runner = _ask(home, owner)
     if runner and cancel_runs:
         _cancel(home, owner)
-    left = _wait(home, runner, timeout_s, quiet=as_json) if runner else []
+    left = _wait(home, runner, timeout_s) if runner else []
     stopped = runner is None or not lives(home, runner)
     queued = _runs(home, ("queued",))
-    if as_json:
-        print_json(
-            {
-                "stopped": stopped,
-                "was_running": runner is not None,
-                "waiting_for": [row.id for row in left],
-                "queued": [row.id for row in queued],
-            }
-        )
-    else:
-        click.echo(_answer(home, runner, stopped, left, queued))
-    ctx.exit(0 if stopped else NO_RUNNER)
+    answer(
+        {
+            "stopped": stopped,
+            "was_running": runner is not None,
+            "waiting_for": [row.id for row in left],
+            "queued": [row.id for row in queued],
+        },
+        _answer(home, runner, stopped, left, queued),
+    )
+    return 0 if stopped else NO_RUNNER
 
 
 def _ask(home: Home, owner: str) -> ProcessIdentity | None:
@@ -96,7 +91,7 @@ def _cancel(home: Home, owner: str) -> None:
                 store.runs.cancel(row.id, by=owner)
 
 
-def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, *, quiet: bool) -> list[RunRow]:
+def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None) -> list[RunRow]:
     """Wait for the runner to stop; return the remaining runs on a timeout."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     said = ""
@@ -105,7 +100,7 @@ def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None, *, quiet
         with suppress(StoreBusy):
             rows = _runs(home, ALIVE)
         line = ", ".join(f"{row.id} ({row.status}, {row.progress // 0.1 * 10:.0f} %)" for row in rows)
-        if line and line != said and not quiet:
+        if line and line != said and not wants_json():
             click.echo(f"Waiting for {line}. Cancel with --cancel-runs.", err=True)
             said = line
         if deadline is not None and time.monotonic() >= deadline:
@@ -133,3 +128,44 @@ def _answer(
         )
     again = " Another runner has started meanwhile." if is_running(home) else ""
     return f"The runner has stopped.{again}{waiting}"
+
+
+@command("clusters")
+def clusters_command() -> None:
+    """List the clusters of clusters.toml in the home, which an admin writes; docs/cluster.md explains its keys.
+
+    Check one with `doctor --cluster NAME`; use it with the option --on NAME of run, submit, sweep and duel.
+    """
+    from engine.cluster.targets import clusters  # imports pydantic
+
+    home = Home.find()
+    found = clusters(home).values()
+    rows = [
+        (one.name, one.partition or "default", one.nodes, one.cores, one.gpus, one.max_jobs, one.shared)
+        for one in found
+    ]
+    headings = ("NAME", "PARTITION", "NODES", "CORES", "GPUS", "MAX JOBS", "SHARED FOLDER")
+    none = f"No clusters: {home.clusters} does not exist. docs/cluster.md shows how to write it."
+    answer([one.model_dump(mode="json") for one in found], table(headings, rows, none))
+
+
+def see_to_runner(home: Home, *, unless: bool = False) -> None:
+    """Start a runner for `home` if none is running, `unless` the person said not to; print on standard error why that
+    failed, or which settings the running one ignores.
+
+    Queued runs stay queued either way.
+    """
+    if unless:
+        return
+    try:
+        if ensure_running(home):
+            return
+    except RunnerError as error:
+        click.echo(str(error), err=True)
+    tell_ignored_settings(home)
+
+
+def tell_ignored_settings(home: Home) -> None:
+    """Print on standard error which settings differ between this process and the running runner."""
+    for sentence in ignored_settings(home):
+        click.echo(f"{sentence} {RESTART}", err=True)

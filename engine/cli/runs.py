@@ -1,15 +1,31 @@
-"""`list`: list runs."""
+"""`list`, `show`, `logs` and `ranks`: the runs, and one run in full, its logs and the activity of its ranks."""
 
-from collections.abc import Sequence
-from typing import TypedDict, get_args
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict
 
 import click
 
-from engine.cli.answers import duration, moment, print_json, table
-from engine.cli.frame import json_option
+from engine.analysis.disturbance import in_words, named
+from engine.cli.answers import answer, duration, moment, number, plain, print_json, table, wants_json
+from engine.cli.frame import ID, command, option
+from engine.errors import StoreBusy, UnknownName
 from engine.home import Home
+from engine.metrics import PHASES, metric
+from engine.queue.cluster_wait import job_state
+from engine.seeding import SEEDING
 from engine.store import Reader
-from engine.store.records import RunRow, Status
+from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Status
+from engine.system.log_files import offset_now, pieces
+from engine.trace.health import Health, listed
+
+LOGS_POLL_S = 0.2
+LONGEST_LINE = 1 << 20
+"""Bytes; longer lines of a log are split."""
+RANKS_EVERY_S = 1.0
 
 
 class ListOptions(TypedDict):
@@ -22,45 +38,22 @@ class ListOptions(TypedDict):
     search: str
 
 
-@click.command("list")
-@click.option(
-    "--status",
-    "statuses",
-    type=click.Choice(get_args(Status)),
-    multiple=True,
-    help="Only runs with this status; repeatable.",
-)
-@click.option("--experiment", help="Only runs of this experiment.")
-@click.option("--owner", help="Only runs of this person.")
-@click.option("--sweep", type=int, help="Only runs of this sweep.")
-@click.option(
-    "--search", default="", help="Only runs whose name, owner, experiment, preset, tags or id contain this text."
-)
-@click.option(
-    "--filter",
-    "text",
-    default="",
-    help="Only runs that match a filter, such as 'trainers >= 4 and test/accuracy.best > 98'; see docs/filter.md.",
-)
-@click.option("--sort", help="Sort by a field, such as duration; -test/accuracy.best sorts in descending order.")
-@click.option("--archived", is_flag=True, help="Include archived runs.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="Maximum number of runs to list."
-)
-@click.option("--offset", type=click.IntRange(0), default=0, help="Number of runs to skip.")
-@json_option
+@command("list")
 def list_command(
-    statuses: Sequence[Status],
-    experiment: str | None,
-    owner: str | None,
-    sweep: int | None,
-    search: str,
-    text: str,
-    sort: str | None,
-    archived: bool,
-    limit: int,
-    offset: int,
-    as_json: bool,
+    statuses: Sequence[Status] = option("Only runs with this status; repeatable.", "--status"),
+    experiment: str | None = option("Only runs of this experiment."),
+    owner: str | None = option("Only runs of this person."),
+    sweep: int | None = option("Only runs of this sweep."),
+    search: str = option("Only runs whose name, owner, experiment, preset, tags or id contain this text.", default=""),
+    text: str = option(
+        "Only runs that match a filter, such as 'trainers >= 4 and test/accuracy.best > 98'; see docs/filter.md.",
+        "--filter",
+        default="",
+    ),
+    sort: str | None = option("Sort by a field, such as duration; -test/accuracy.best sorts in descending order."),
+    archived: bool = option("Include archived runs."),
+    limit: int = option("Maximum number of runs to list.", type=click.IntRange(1, 100_000), default=50),
+    offset: int = option("Number of runs to skip.", type=click.IntRange(0), default=0),
 ) -> None:
     """List runs, newest first; archived ones only with --archived."""
     with Reader.open(Home.find()) as reader:
@@ -68,13 +61,7 @@ def list_command(
             reader.sweeps.one(sweep)  # raises for an unknown sweep
         matching = reader.fields.filter(text)
         away = None if archived or matching.mentions("archived") else False
-        asked: ListOptions = {
-            "statuses": statuses or None,
-            "experiment": experiment,
-            "owner": owner,
-            "sweep": sweep,
-            "search": search,
-        }
+        asked = ListOptions(statuses=statuses or None, experiment=experiment, owner=owner, sweep=sweep, search=search)
         order = reader.fields.order(sort) if sort else None
         rows = reader.runs.find(**asked, matching=matching, archived=away, order=order, limit=limit, offset=offset)
         total = reader.runs.count(**asked, matching=matching, archived=away)
@@ -85,21 +72,16 @@ def list_command(
             unequal = unequal_of_sweep(reader, sweep)
     for note in matching.notes:
         click.echo(note, err=True)
-    if as_json:
+    if wants_json():
         print_json(rows)
-    elif not rows:
-        click.echo(
-            ("No matching runs. Launch one with: python -m engine run hogwild --preset quick")
-            if not total
-            else "No more runs."
-        )
-    else:
-        headings = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
-        click.echo(table(headings, [_cells(row) for row in rows]))
-        if total > len(rows):
-            click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.")
-        if unequal:
-            click.echo(unequal)
+        return
+    launch_one = "No matching runs. Launch one with: python -m engine run hogwild --preset quick"
+    headings = ("ID", "SWEEP", "STATUS", "DONE", "EXPERIMENT", "PRESET", "NAME", "OWNER", "CREATED", "EXECUTION")
+    click.echo(table(headings, map(_cells, rows), "No more runs." if total else launch_one))
+    if total > len(rows) > 0:
+        click.echo(f"Showing {len(rows):,} of {total:,}; use --limit and --offset for more.")
+    if rows and unequal:
+        click.echo(unequal)
 
 
 def _cells(row: RunRow) -> tuple[object, ...]:
@@ -107,3 +89,296 @@ def _cells(row: RunRow) -> tuple[object, ...]:
         *(row.id, row.sweep_id, row.status, f"{row.progress:.0%}", row.experiment, row.preset, row.name, row.owner),
         *(moment(row.created_at), duration(row.elapsed_s)),
     )
+
+
+@command("show")
+def show_command(run_id: int = ID) -> None:
+    """Show one run: status, cause, progress, metrics, ranks, phases, config, environment, events.
+
+    --json prints everything on the run's page, and its worker's `pid`; the export command exports curves.
+    """
+    with Reader.open(Home.find()) as reader:
+        found = in_full(reader, run_id)
+        answer(found, lambda: _text(reader, run_id, found))
+
+
+def summary(reader: Reader, run_id: int) -> dict[str, Any]:
+    """Return the outcome of a run: its row in the list, with `metrics` (last values) in place of `last`, and its
+    result.
+    """
+    from engine.analysis.chance_level import not_learned  # these import the configs
+    from engine.analysis.result import ranked
+
+    entry = reader.runs.entry(run_id)
+    row, result = plain(entry), ranked(entry)
+    row["metrics"] = row.pop("last")
+    bad = not_learned(entry)
+    return {
+        **row,
+        "not_learned": bad.sentence if bad else "",
+        "disturbance": entry.disturbance,
+        "disturbed": entry.disturbed,
+        "elapsed_s": entry.elapsed_s,
+        "result": {**result.plain, "words": result.words} if result else None,
+        "error": reader.runs.one(run_id).error,
+    }
+
+
+def summary_text(found: Mapping[str, Any]) -> str:
+    """Return the summary as text."""
+    word = "in" if found["status"] == "finished" else "after"
+    startup = f" (start-up {duration(found['startup_time_s'])})" if found["startup_time_s"] is not None else ""
+    times = f" {word} {duration(found['elapsed_s'])}{startup}" if found["elapsed_s"] is not None else ""
+    cause = f" {found['cause']}" if found["cause"] else ""
+    lines = [f"Run {found['id']} {found['status']}{times}.{cause}"]
+    if found["result"]:
+        lines.append(f"Result: {found['result']['words']}.")
+    if found["not_learned"]:
+        lines.append(found["not_learned"])
+    if found["status"] == "failed" and found["error"]:
+        lines += ["", *found["error"].rstrip().splitlines()[-20:]]
+    if found["metrics"]:
+        lines += ["", _metrics(found)]
+    return "\n".join(lines)
+
+
+def in_full(reader: Reader, run_id: int) -> dict[str, Any]:
+    """Return everything on the run's page, as plain values."""
+    run = reader.runs.one(run_id)
+    job = job_state(run, reader.cluster_jobs.of(run_id))
+    found = {
+        **summary(reader, run_id),
+        **plain(run),
+        "config": reader.runs.config(run_id) or run.config,
+        "pid": run.worker.pid if run.worker else None,
+        "resumed_as": reader.runs.resumed_as(run_id),
+        "retried_as": reader.runs.retried_as(run_id),
+        "chain": [each for each, _ in reader.runs.chain(run_id)],
+        "queue_position": reader.queue.position(run_id) if run.status == "queued" else None,
+        "job": plain(job) | {"cluster": run.target} if job else None,
+        "ranks": reader.details.ranks(run_id),
+        "summaries": reader.details.summaries(run_id),
+        "phases": reader.details.phases(run_id),
+        "events": reader.details.events(run_id),
+        "logs": [{"source": source, "path": path} for source, path in reader.details.logs(run_id)],
+        "machine": reader.details.machine(run_id),
+        "histograms": [
+            {"rank": rank, "name": name, "counts": counts}
+            for (rank, name), counts in reader.details.histograms(run_id).items()
+        ],
+        "spans": [{"rank": rank, **plain(span)} for rank, span in reader.details.spans(run_id)],
+    }
+    return {name: plain(value) for name, value in found.items()}
+
+
+def _metrics(found: Mapping[str, Any]) -> str:
+    rows = [
+        (metric(name).label, name, _value(value), _value(found["best"].get(name)), metric(name).unit)
+        for name, value in sorted(found["metrics"].items())
+    ]
+    return table(("METRIC", "NAME", "LAST", "BEST", "UNIT"), rows)
+
+
+def _value(value: float | str | None) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def _text(reader: Reader, run_id: int, found: Mapping[str, Any]) -> str:
+    run = reader.runs.one(run_id)
+    blocks = [summary_text(found) if not run.active else _state(run), _facts(run, found)]
+    if run.active and found["metrics"]:
+        blocks.append(_metrics(found))
+    if ranks := reader.details.ranks(run_id):
+        blocks.append(_ranks(ranks, reader.details.phases(run_id)))
+    blocks.append("\n".join(f"{name} = {value}" for name, value in run.config.items()))
+    blocks.append(_events(reader.details.events(run_id)))
+    return "\n\n".join(filter(None, blocks))
+
+
+def _state(run: Run) -> str:
+    share = f", {run.progress_done / run.progress_total:.0%} done" if run.progress_total else ""
+    return f"Run {run.id} is {run.status}{share}.{f' {run.cause}' if run.cause else ''}"
+
+
+def _facts(run: Run, found: Mapping[str, Any]) -> str:
+    from engine.analysis.total_work import declared
+
+    work = declared(run.experiment, found["config"])
+    facts = {
+        "experiment": run.experiment + (f", preset {run.preset}" if run.preset else ""),
+        "name": run.name,
+        "owner": run.owner,
+        "sweep": f"{run.sweep_id} (list its runs: list --sweep {run.sweep_id})" if run.sweep_id else "",
+        "resumes" if run.resumes else "retries": f"run {run.parent_id}" if run.parent_id else "",
+        "resumed as": _named(found["resumed_as"]),
+        "retried as": _named(found["retried_as"]),
+        "chain": _named(found["chain"]) if len(found["chain"]) > 2 else "",
+        "total work": work.in_words() if work else "",
+        "limits": _terms(run),
+        "created": moment(run.created_at),
+        "started": moment(run.started_at),
+        "ended": moment(run.ended_at),
+        "resources": (
+            f"{run.demand.ranks} ranks, {run.demand.threads_per_rank} threads per rank, {run.demand.cores} cores, "
+            f"GPUs: {list(run.gpus) or 'none'}"
+        ),
+        "runs on": _place(run, found["job"]),
+        "worker": f"pid {run.worker.pid}" if run.worker else "",
+        "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
+        "tags": ", ".join(run.tags),
+        "note": run.note,
+        "disturbance": _disturbance(run, found),
+        "commit": str(run.environment.get("git_commit", "")),
+        "host": str(run.environment.get("host", "")),
+    }
+    return "\n".join(f"{name:<12}{value}" for name, value in facts.items() if value)
+
+
+def _disturbance(run: Run, found: Mapping[str, Any]) -> str:
+    if found["disturbance"] is None:
+        return "unknown" if run.execution_time_s is not None else ""
+    return "; ".join(filter(None, [in_words(found["disturbance"]) + ", disturbed" * found["disturbed"], named(run)]))
+
+
+def _place(run: Run, job: Mapping[str, str] | None) -> str:
+    """Return the cluster of a run, with its job and what Slurm says of it; empty for this machine."""
+    if not run.target:
+        return ""
+    nodes = f", {run.nodes} nodes" if run.nodes > 1 else ""
+    if job is None:
+        return f"{run.target}{nodes}"
+    reason = f"({job['reason']})" if job["reason"] else ""
+    state = " ".join(filter(None, [job["state"], reason, job["nodes"]]))
+    return f"{run.target}{nodes}, job {job['job_id'] or 'not submitted yet'}{f': {state}' if state else ''}"
+
+
+def _named(runs: Sequence[int]) -> str:
+    return ", ".join(f"run {run_id}" for run_id in runs)
+
+
+def _terms(run: Run) -> str:
+    longest, retries = run.terms.max_run_time_s, run.terms.max_retries
+    said = [
+        f"at most {longest:,.12g} s" if longest else "",
+        f"retry {run.attempt} of {retries}" if retries else "",
+        "ends if it hangs" if run.terms.end_when_hung else "",
+    ]
+    return ", ".join(filter(None, said))
+
+
+def _ranks(ranks: Sequence[RankRow], phases: Mapping[int, Mapping[str, float]]) -> str:
+    seen = [name for name in PHASES if any(name in seconds for seconds in phases.values())]
+    rows = [
+        (
+            *(rank.rank, rank.role, rank.pid, rank.device, rank.state, rank.last_step),
+            *(phases.get(rank.rank, {}).get(name) for name in seen),
+        )
+        for rank in ranks
+    ]
+    return table(("RANK", "ROLE", "PID", "DEVICE", "STATE", "STEP", *(f"{name.upper()} S" for name in seen)), rows)
+
+
+def _events(events: Sequence[Event]) -> str:
+    rows = [(moment(event.at), event.kind, event.who, event.detail) for event in events]
+    return table(("TIME", "EVENT", "BY", "DETAIL"), rows) if rows else ""
+
+
+@command("logs")
+def logs_command(
+    run_id: int = ID,
+    wanted: Sequence[str] = option("Only this log, such as worker or trainer1; repeatable.", "--source"),
+    follow: bool = option("Keep printing until the run ends.", "--follow", "-f"),
+    lines: int | None = option(
+        "Number of lines to print from the end of each log (default: all).", type=click.IntRange(0)
+    ),
+) -> None:
+    """Print the logs of a run, each line prefixed by its source; with --json, one object per line."""
+    for source, line in read_logs(Home.find(), run_id, wanted, follow=follow, lines=lines):
+        answer({"source": source, "line": line}, line if len(wanted) == 1 else f"{source:<10}| {line}")
+
+
+@dataclass
+class LogFollower:
+    """Reads new lines of one log file; the last, partial line only with `final`."""
+
+    path: Path
+    offset: int = 0
+    rest: bytes = b""
+
+    def read(self, *, final: bool = False) -> Iterator[str]:
+        """Yield the new lines."""
+        if self.path.is_file():
+            self.offset = offset_now(self.path, self.offset)
+        for piece in pieces(self.path, self.offset):
+            self.offset = piece.end
+            *whole, self.rest = (self.rest + piece.text).split(b"\n")
+            if len(self.rest) >= LONGEST_LINE:
+                whole, self.rest = [*whole, self.rest], b""
+            yield from map(_line, whole)
+        if final and self.rest:
+            rest, self.rest = self.rest, b""
+            yield _line(rest)
+
+
+def _line(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r")
+
+
+def read_logs(
+    home: Home, run_id: int, wanted: Sequence[str] = (), *, follow: bool = False, lines: int | None = None
+) -> Iterator[tuple[str, str]]:
+    """Yield (source, line) of each log; with `follow`, until the run has ended and everything is read."""
+    tails: dict[str, LogFollower] = {}
+    active = True
+    while active:
+        active = _discover(home, run_id, tails, follow)
+        chosen = {source: tail for source, tail in tails.items() if not wanted or source in wanted}
+        if not active and (unknown := [source for source in wanted if source not in tails]):
+            raise UnknownName("log of this run", unknown[0], tails)
+        for source, tail in chosen.items():
+            first = tail.offset == 0
+            found: Iterable[str] = tail.read(final=not active)
+            if first and lines is not None:
+                found = deque(found, maxlen=lines)
+            yield from ((source, line) for line in found)
+        if active:
+            time.sleep(LOGS_POLL_S)
+
+
+def _discover(home: Home, run_id: int, tails: dict[str, LogFollower], follow: bool) -> bool:
+    """Add new logs; return whether to keep following."""
+    try:
+        with Reader.open(home) as reader:
+            run = reader.runs.one(run_id)  # before the files are read, so that the last lines are not missed
+            for source, path in reader.details.logs(run_id):
+                tails.setdefault(source, LogFollower(home.run_folder(run_id) / path))
+    except StoreBusy:
+        if not follow:
+            raise
+        return True
+    return follow and run.active
+
+
+@command("ranks")
+def ranks_command(run_id: int = ID, watch: bool = option("Print again each second until the run ends.")) -> None:
+    """Show what each rank of a run is doing, whom it waits for, and whether one stands still."""
+    while True:
+        with Reader.open(Home.find()) as reader:
+            run, health = reader.runs.one(run_id), reader.details.health_now(run_id)
+        answer(health.plain(), _activity(health))
+        if not watch or run.status in ENDED:
+            return
+        time.sleep(RANKS_EVERY_S)
+
+
+def _activity(health: Health) -> str:
+    rows = [
+        (
+            *(rank.role, rank.pid, rank.state, rank.phase, "" if rank.operation == rank.phase else rank.operation),
+            *(rank.step, listed(rank.waits_for), duration(rank.since_s), rank.place),
+        )
+        for rank in health.ranks
+    ]
+    headings = ("RANK", "PID", "PROCESS", "PHASE", "OPERATION", "STEP", "WAITS FOR", "QUIET", "PLACE")
+    verdict = f"{health.verdict.state}. {health.verdict.sentence}".strip()
+    return f"{table(headings, rows)}\n\n{verdict}" if rows else verdict

@@ -1,4 +1,4 @@
-"""`sweep`: launch, pause, resume, retry and extend sweeps."""
+"""`sweep` and `remeasure`: launch, pause, resume, retry and extend sweeps."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ import click
 
 from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.analysis.total_work import declared
-from engine.cli.answers import print_json
-from engine.cli.frame import json_option, owner_option, terms_options
-from engine.cli.launch import STORE_TIMEOUT_S, tell_cautions
-from engine.cli.runner_start import see_to_runner
+from engine.cli.answers import answer, counted, print_json, wants_json
+from engine.cli.frame import ID, OWNER, WITHOUT_RUNNER, argument, command, launch_terms, option, together
+from engine.cli.launch import PRESET, STORE_TIMEOUT_S, print_cautions
+from engine.cli.runner import see_to_runner
 from engine.config import Config, read_settings
 from engine.config_values import read_values, told
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch_options import Terms
 from engine.registry import experiment
@@ -25,9 +25,6 @@ from engine.sweep.plan import cautions
 from engine.sweep.random_search import Draw
 
 LAUNCH = "launch"
-no_runner_option = click.option(
-    "--no-runner", is_flag=True, help="Do not start a runner; the runs stay queued until one starts."
-)
 
 
 class SweepWords(click.Group):
@@ -43,91 +40,42 @@ def sweep_command() -> None:
     """Launch, pause, resume, retry or extend a sweep."""
 
 
-@sweep_command.command(LAUNCH)
-@click.argument("experiment_name", metavar="EXPERIMENT")
-@click.option("--preset", help="Preset to start from; the experiments command lists them.")
-@click.option(
-    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Change one setting of every run; repeatable."
-)
-@click.option(
-    "--over",
-    metavar="KEY=VALUES",
-    multiple=True,
-    help="Setting to vary: splits=1,2,4,8 or splits=1..10. At most two.",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(1),
-    help="Runs per combination; seeds count up from the setting seed.  [default: 1; with --timing 6, the fewest]",
-)
-@click.option(
-    "--draw",
-    "draws",
-    metavar="N",
-    type=click.IntRange(1),
-    help="Draw N combinations at random: --over learning_rate=log:0.001..0.1.",
-)
-@click.option(
-    "--draw-seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="The same seed draws the same combinations.",
-)
-@click.option(
-    "--exclusive",
-    is_flag=True,
-    help=("Exclusive timing: one run at a time on an otherwise idle machine; modes alternate."),
-)
-@click.option(
-    "--timing",
-    is_flag=True,
-    help="Exclusive, with a warm-up run, and further repeats until the median times are known.",
-)
-@click.option(
-    "--within",
-    metavar="PERCENT",
-    type=float,
-    help="With --timing: distance of the 95 % interval from the median at which repeats end.  [default: 5]",
-)
-@click.option(
-    "--most", metavar="N", type=int, help="With --timing: maximum number of runs per combination.  [default: 12]"
-)
-@click.option(
-    "--equal-work",
-    is_flag=True,
-    help="Adjust the length (epochs, rounds, episodes) per value, so that all runs do the total work of the settings.",
-)
-@click.option(
-    "--stop-after",
-    metavar="N",
-    type=click.IntRange(1),
-    help="Cancel the queued runs after N runs have failed or were lost.",
-)
-@click.option("--name", "title", default="", help="Name of the sweep.")
-@terms_options
-@owner_option
-@json_option
-@no_runner_option
+@command(LAUNCH, within=sweep_command)
 def launch_command(
-    experiment_name: str,
-    preset: str | None,
-    settings: Sequence[str],
-    over: Sequence[str],
-    seeds: int | None,
-    draws: int | None,
-    draw_seed: int,
-    exclusive: bool,
-    timing: bool,
-    within: float | None,
-    most: int | None,
-    equal_work: bool,
-    stop_after: int | None,
-    title: str,
-    terms: Terms,
-    owner: str,
-    as_json: bool,
-    no_runner: bool,
+    experiment_name: str = argument("EXPERIMENT"),
+    preset: str | None = PRESET,
+    settings: Sequence[str] = option("Change one setting of every run; repeatable.", "--set", metavar="KEY=VALUE"),
+    over: Sequence[str] = option("Setting to vary: splits=1,2,4,8 or splits=1..10. At most two.", metavar="KEY=VALUES"),
+    seeds: int | None = option(
+        "Runs per combination; seeds count up from the setting seed.  [default: 1; with --timing 6, the fewest]",
+        type=click.IntRange(1),
+    ),
+    draws: int | None = option(
+        "Draw N combinations at random: --over learning_rate=log:0.001..0.1.",
+        "--draw",
+        metavar="N",
+        type=click.IntRange(1),
+    ),
+    draw_seed: int = option(
+        "The same seed draws the same combinations.", type=click.IntRange(0), default=0, show_default=True
+    ),
+    exclusive: bool = option("Exclusive timing: one run at a time on an otherwise idle machine; modes alternate."),
+    timing: bool = option("Exclusive, with a warm-up run, and further repeats until the median times are known."),
+    within: float | None = option(
+        "With --timing: distance of the 95 % interval from the median at which repeats end.  [default: 5]",
+        metavar="PERCENT",
+    ),
+    most: int | None = option("With --timing: maximum number of runs per combination.  [default: 12]", metavar="N"),
+    equal_work: bool = option(
+        "Adjust the length (epochs, rounds, episodes) per value, so that all runs do the total work of the settings."
+    ),
+    stop_after: int | None = option(
+        "Cancel the queued runs after N runs have failed or were lost.", metavar="N", type=click.IntRange(1)
+    ),
+    title: str = option("Name of the sweep.", "--name", default=""),
+    terms: Terms = together(launch_terms),
+    owner: str = OWNER,
+    no_runner: bool = WITHOUT_RUNNER,
 ) -> None:
     """Queue the runs of a sweep, all or none, and return at once; start a runner if none is running.
 
@@ -157,57 +105,52 @@ def launch_command(
         timing=wanted if timing else None,
         equal_work=equal_work,
     )
-    tell_cautions(cautions(experiment_name, order.plan(), terms.max_run_time_s))
+    print_cautions(cautions(experiment_name, order.plan(), terms.max_run_time_s))
     sweep_id = order.launch(home, owner=owner, timeout_s=STORE_TIMEOUT_S)
-    _tell_new(home, sweep_id, None, as_json, no_runner)
-    if not as_json:
+    _print_new(home, sweep_id, None, no_runner)
+    if not wants_json():
         click.echo(f"Show its runs: python -m engine list --sweep {sweep_id}")
 
 
-@sweep_command.command("pause")
-@click.argument("sweep_id", metavar="ID", type=int)
-@owner_option
-@json_option
-def pause_command(sweep_id: int, owner: str, as_json: bool) -> None:
+@command("pause", within=sweep_command)
+def pause_command(sweep_id: int = ID, owner: str = OWNER) -> None:
     """Pause a sweep: its queued runs wait until it is resumed; active runs continue."""
     with Store.open(Home.find(), timeout_s=STORE_TIMEOUT_S) as store:
-        _tell_held(sweep_id, store.sweeps.hold(sweep_id, by=owner), True, as_json)
+        queued = store.sweeps.hold(sweep_id, by=owner)
+    count = counted(len(queued), "queued run")
+    said = f"Sweep {sweep_id} paused: {count} on hold until `sweep resume {sweep_id}`."
+    answer({"id": sweep_id, "paused": True, "runs": queued}, said)
 
 
-@sweep_command.command("resume")
-@click.argument("sweep_id", metavar="ID", type=int)
-@owner_option
-@json_option
-@no_runner_option
-def resume_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+@command("resume", within=sweep_command)
+def resume_command(sweep_id: int = ID, owner: str = OWNER, no_runner: bool = WITHOUT_RUNNER) -> None:
     """Resume a paused sweep."""
     home = Home.find()
     with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
-        _tell_held(sweep_id, store.sweeps.release(sweep_id, by=owner), False, as_json)
-    if not no_runner:
-        see_to_runner(home)
+        queued = store.sweeps.release(sweep_id, by=owner)
+    said = f"Sweep {sweep_id} resumed: {counted(len(queued), 'queued run')}."
+    answer({"id": sweep_id, "paused": False, "runs": queued}, said)
+    see_to_runner(home, unless=no_runner)
 
 
-@sweep_command.command("retry")
-@click.argument("sweep_id", metavar="ID", type=int)
-@click.option("--also-cancelled", is_flag=True, help="Also retry cancelled runs.")
-@owner_option
-@json_option
-@no_runner_option
-def retry_command(sweep_id: int, also_cancelled: bool, owner: str, as_json: bool, no_runner: bool) -> None:
+@command("retry", within=sweep_command)
+def retry_command(
+    sweep_id: int = ID,
+    also_cancelled: bool = option("Also retry cancelled runs."),
+    owner: str = OWNER,
+    no_runner: bool = WITHOUT_RUNNER,
+) -> None:
     """Retry each cell whose newest run failed or was lost."""
     home = Home.find()
     with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
         new = store.sweeps.retry(sweep_id, by=owner, statuses=(*BAD_ENDS, "cancelled") if also_cancelled else BAD_ENDS)
-    _tell_new(home, sweep_id, set(new.values()), as_json, no_runner)
+    _print_new(home, sweep_id, set(new.values()), no_runner)
 
 
-@click.command("remeasure")
-@click.option("--sweep", "sweep_id", metavar="ID", type=int, required=True, help="The sweep.")
-@owner_option
-@json_option
-@no_runner_option
-def remeasure_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool) -> None:
+@command("remeasure")
+def remeasure_command(
+    sweep_id: int = option("The sweep.", "--sweep", metavar="ID"), owner: str = OWNER, no_runner: bool = WITHOUT_RUNNER
+) -> None:
     """Repeat each run of a sweep from whose cores other programs or the host took too much of the CPU time
     (5 %, unless `limits set --disturbed-above` changed it).
 
@@ -216,24 +159,19 @@ def remeasure_command(sweep_id: int, owner: str, as_json: bool, no_runner: bool)
     home = Home.find()
     with Store.open(home, timeout_s=STORE_TIMEOUT_S) as store:
         new = store.sweeps.remeasure(sweep_id, by=owner)
-    _tell_new(home, sweep_id, set(new.values()), as_json, no_runner)
+    _print_new(home, sweep_id, set(new.values()), no_runner)
 
 
-@sweep_command.command("extend")
-@click.argument("sweep_id", metavar="ID", type=int)
-@click.option(
-    "--over",
-    metavar="KEY=VALUES",
-    multiple=True,
-    help="More values for a setting that the sweep varies; at most two settings.",
-)
-@click.option("--seeds", type=click.IntRange(0), default=0, help="Number of seeds to add.")
-@click.option("--draw", "draws", type=click.IntRange(0), default=0, help="Number of random combinations to add.")
-@owner_option
-@json_option
-@no_runner_option
+@command("extend", within=sweep_command)
 def extend_command(
-    sweep_id: int, over: Sequence[str], seeds: int, draws: int, owner: str, as_json: bool, no_runner: bool
+    sweep_id: int = ID,
+    over: Sequence[str] = option(
+        "More values for a setting that the sweep varies; at most two settings.", metavar="KEY=VALUES"
+    ),
+    seeds: int = option("Number of seeds to add.", type=click.IntRange(0), default=0),
+    draws: int = option("Number of random combinations to add.", "--draw", type=click.IntRange(0), default=0),
+    owner: str = OWNER,
+    no_runner: bool = WITHOUT_RUNNER,
 ) -> None:
     """Add values, seeds or draws to a sweep; the missing runs are queued, all or none."""
     home = Home.find()
@@ -242,9 +180,9 @@ def extend_command(
         limit_s = reader.runs.one(runs[0].id).terms.max_run_time_s
     config: type[Config] = experiment(sweep.experiment).config
     more = {field: read_values(config, field, text) for field, text in _texts(over).items()}
-    tell_cautions(cautions(sweep.experiment, plan_more(sweep, runs, more, seeds, draws)[0], limit_s))
+    print_cautions(cautions(sweep.experiment, plan_more(sweep, runs, more, seeds, draws)[0], limit_s))
     new = extend_sweep(home, sweep_id, more, seeds, draws, owner=owner, timeout_s=STORE_TIMEOUT_S)
-    _tell_new(home, sweep_id, set(new), as_json, no_runner)
+    _print_new(home, sweep_id, set(new), no_runner)
 
 
 def _texts(over: Sequence[str]) -> dict[str, str]:
@@ -254,25 +192,24 @@ def _texts(over: Sequence[str]) -> dict[str, str]:
         field, found, values = text.partition("=")
         field = field.strip()
         if not found:
-            raise ConfigError([Problem("", f"--over must be KEY=VALUES, such as trainers=1,2,4; got '{text}'.")])
+            raise ConfigError.of("", f"--over must be KEY=VALUES, such as trainers=1,2,4; got '{text}'.")
         if field in texts:
-            raise ConfigError([Problem(field, f"{field} is in two --over options. Give all its values in one.")])
+            raise ConfigError.of(field, f"{field} is in two --over options. Give all its values in one.")
         texts[field] = values
     return texts
 
 
-def _tell_new(home: Home, sweep_id: int, new: set[int] | None, as_json: bool, no_runner: bool) -> None:
+def _print_new(home: Home, sweep_id: int, new: set[int] | None, no_runner: bool) -> None:
     """Print the new runs of a sweep (None: all of them), and start a runner for them."""
-    if not no_runner:
-        see_to_runner(home)
+    see_to_runner(home, unless=no_runner)
     with Reader.open(home, timeout_s=STORE_TIMEOUT_S) as reader:
         every, fields = reader.sweeps.runs(sweep_id), reader.sweeps.one(sweep_id).fields
         unequal = unequal_of_sweep(reader, sweep_id)
     runs = [run for run in every if new is None or run.id in new]
-    if as_json:
+    if wants_json():
         print_json({"id": sweep_id, "runs": [run.id for run in runs]})
         return
-    click.echo(f"Sweep {sweep_id}: {len(runs)} {'run' if len(runs) == 1 else 'runs'} queued.")
+    click.echo(f"Sweep {sweep_id}: {counted(len(runs), 'run')} queued.")
     work = None
     for run in runs:
         work = declared(run.experiment, run.config)
@@ -281,15 +218,3 @@ def _tell_new(home: Home, sweep_id: int, new: set[int] | None, as_json: bool, no
     if unequal:
         cure = "" if work is None or work.length in fields else " To make it equal, launch with --equal-work."
         click.echo(f"{unequal}{cure}")
-
-
-def _tell_held(sweep_id: int, queued: list[int], held: bool, as_json: bool) -> None:
-    if as_json:
-        print_json({"id": sweep_id, "paused": held, "runs": queued})
-    else:
-        count = f"{len(queued)} queued {'run' if len(queued) == 1 else 'runs'}"
-        click.echo(
-            f"Sweep {sweep_id} paused: {count} on hold until `sweep resume {sweep_id}`."
-            if held
-            else f"Sweep {sweep_id} resumed: {count}."
-        )

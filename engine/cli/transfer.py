@@ -1,86 +1,49 @@
-"""`export`: runs for other programs, as a row per point or per run, or whole as a bundle for another store."""
+"""`export`, `import` and `trace`: runs for other programs and stores, as rows, as bundles, as Chrome traces."""
 
 import io
+import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
-import click
-
-from engine.cli.answers import plain, print_json
-from engine.cli.frame import owner_option
-from engine.cli.show import in_full
-from engine.errors import ConfigError, Problem
+from engine.cli.answers import answer, counted, plain
+from engine.cli.frame import ID, OUTPUT_FILE, OWNER, NumberRange, argument, command, option
+from engine.cli.runs import in_full
+from engine.errors import ConfigError
 from engine.home import Home
-from engine.store import Reader
+from engine.store import Reader, Store
 from engine.store.records import ENDED, RunRow
-from engine.transfer.run_tables import COLUMNS, Cells, point_rows, points_table, runs_table, series_of
 from engine.transfer.tables import BOM, FORMATS, Table, as_parquet, complete_file, write_csv
 from engine.umask import given
 
+SEEN_S = 1.5
+"""Seconds until a worker has seen a request, and until it has written what was asked for."""
+KINDS = {".zip": "bundle", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
+"""Suffix of a file to its format."""
 
-@click.command("export")
-@click.argument("run_ids", metavar="[ID]...", type=int, nargs=-1)
-@click.option(
-    "--sweep",
-    "sweep_ids",
-    metavar="ID",
-    type=int,
-    multiple=True,
-    help="All runs of this sweep that have ended; repeatable.",
-)
-@click.option(
-    "--duel",
-    "duel_ids",
-    metavar="ID",
-    type=int,
-    multiple=True,
-    help="All runs of this duel that have ended; repeatable.",
-)
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["bundle", "csv", "json", "parquet"]),
-    help=(
-        "bundle: whole runs for another store; csv, json, parquet: a table (see --rows). Default: from the file's "
-        "suffix."
-    ),
-)
-@click.option(
-    "--rows",
-    type=click.Choice(["point", "run"]),
-    default="point",
-    show_default=True,
-    help=(
-        "Of a table: one row per point (of json: whole runs), or one per run with its settings, results, work, times "
-        "and disturbance."
-    ),
-)
-@click.option(
-    "--metric",
-    "metrics",
-    multiple=True,
-    help="Only this metric, such as train/loss; repeatable. Only for points.",
-)
-@click.option(
-    "--output",
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Output file; without one, CSV and JSON go to standard output.",
-)
-@owner_option
-@click.option("--json", "as_json", is_flag=True, help="With --out: print a summary as JSON.")
+
+@command("export", json_help="With --out: print a summary as JSON.")
 def export_command(
-    run_ids: Sequence[int],
-    sweep_ids: Sequence[int],
-    duel_ids: Sequence[int],
-    kind: str | None,
-    rows: str,
-    metrics: Sequence[str],
-    output: Path | None,
-    owner: str,
-    as_json: bool,
+    run_ids: Sequence[int] = argument("[ID]..."),
+    sweep_ids: Sequence[int] = option("All runs of this sweep that have ended; repeatable.", "--sweep", metavar="ID"),
+    duel_ids: Sequence[int] = option("All runs of this duel that have ended; repeatable.", "--duel", metavar="ID"),
+    kind: Literal["bundle", "csv", "json", "parquet"] | None = option(
+        "bundle: whole runs for another store; csv, json, parquet: a table (see --rows). Default: from the file's "
+        "suffix.",
+        "--format",
+    ),
+    rows: Literal["point", "run"] = option(
+        "Of a table: one row per point (of json: whole runs), or one per run with its settings, results, work, "
+        "times and disturbance.",
+        default="point",
+    ),
+    metrics: Sequence[str] = option("Only this metric, such as train/loss; repeatable. Only for points.", "--metric"),
+    output: Path | None = option(
+        "Output file; without one, CSV and JSON go to standard output.", "--output", "--out", type=OUTPUT_FILE
+    ),
+    owner: str = OWNER,
 ) -> None:
     """Export one or more runs: whole, as a bundle for the import command of another store, or as a table.
 
@@ -89,43 +52,47 @@ def export_command(
     infinities are kept: nan, inf and -inf in CSV, "NaN", "Infinity" and "-Infinity" in JSON. A CSV file begins with the
     mark by which spreadsheets recognize UTF-8; standard output has none.
     """
-    kind = kind or _kind_of(output)
-    if not (run_ids or sweep_ids or duel_ids):
-        raise _refused("runs", "Nothing to export: give the ids of runs, or --sweep or --duel with an id.")
-    if output is None and kind in ("bundle", "parquet"):
-        suffix = ".zip" if kind == "bundle" else ".parquet"
-        raise _refused("out", f"A {kind} is binary and needs a file: add --out runs{suffix}.")
-    if metrics and (kind == "bundle" or rows == "run"):
-        what = "a bundle, which holds whole runs" if kind == "bundle" else "--rows run, which has all metrics"
-        raise _refused("metric", f"--metric doesn't apply to {what}. Omit it, or export points.")
-    if kind == "bundle" and rows == "run":
-        raise _refused(
-            "rows", "--rows doesn't apply to a bundle, which holds whole runs. Omit it, or choose another --format."
-        )
+    form = kind or _kind_of(output)
+    _check(form, rows, bool(run_ids or sweep_ids or duel_ids), metrics, output)
     with Reader.open(Home.find()) as reader:
         for run_id in run_ids:
             reader.runs.one(run_id)  # a wrong id must write nothing
         run_ids = list(dict.fromkeys([*run_ids, *_ended_of(reader, sweep_ids, duel_ids)]))
         in_rows = _in_rows(reader, run_ids, duel_ids) if rows == "run" else None
         if output is None:
-            _write(reader, run_ids, kind, metrics, in_rows, sys.stdout)
+            _write(reader, run_ids, form, metrics, in_rows, sys.stdout)
             return
         with given():
-            written = _write_file(reader, run_ids, kind, metrics, in_rows, output, owner)
-    if as_json:
-        print_json({"path": str(output), "runs": len(run_ids), "rows" if in_rows else "points": written})
-    elif in_rows:
-        click.echo(f"{_of_runs(run_ids)} written to {output}.")
-    else:
-        click.echo(f"{written:,} points of {_of_runs(run_ids)} written to {output}.")
+            written = _write_file(reader, run_ids, form, metrics, in_rows, output, owner)
+    runs = counted(len(run_ids), "run")
+    said = f"{runs} written to {output}." if in_rows else f"{written:,} points of {runs} written to {output}."
+    answer({"path": str(output), "runs": len(run_ids), "rows" if in_rows else "points": written}, said)
 
 
-def _refused(field: str, sentence: str) -> ConfigError:
-    return ConfigError([Problem(field, sentence)])
+def _kind_of(output: Path | None) -> str:
+    """Return the format for a file's suffix; raises ConfigError for an unknown one."""
+    if output is None or output.suffix.lower() not in KINDS:
+        unknown = (
+            "Unknown format: give --format csv, json, parquet or bundle, or --out with a name that ends in .zip, .csv, "
+            ".json or .parquet."
+        )
+        raise ConfigError.of("format", unknown)
+    return KINDS[output.suffix.lower()]
 
 
-def _of_runs(run_ids: Sequence[int]) -> str:
-    return f"{len(run_ids)} run{'s' if len(run_ids) > 1 else ''}"
+def _check(kind: str, rows: str, any_runs: bool, metrics: Sequence[str], output: Path | None) -> None:
+    """Raise ConfigError for options that exclude each other."""
+    if not any_runs:
+        raise ConfigError.of("runs", "Nothing to export: give the ids of runs, or --sweep or --duel with an id.")
+    if output is None and kind in ("bundle", "parquet"):
+        suffix = ".zip" if kind == "bundle" else ".parquet"
+        raise ConfigError.of("out", f"A {kind} is binary and needs a file: add --out runs{suffix}.")
+    if metrics and (kind == "bundle" or rows == "run"):
+        what = "a bundle, which holds whole runs" if kind == "bundle" else "--rows run, which has all metrics"
+        raise ConfigError.of("metric", f"--metric doesn't apply to {what}. Omit it, or export points.")
+    if kind == "bundle" and rows == "run":
+        whole = "--rows doesn't apply to a bundle, which holds whole runs. Omit it, or choose another --format."
+        raise ConfigError.of("rows", whole)
 
 
 def _ended_of(reader: Reader, sweep_ids: Sequence[int], duel_ids: Sequence[int]) -> Iterator[int]:
@@ -139,32 +106,21 @@ def _ended_of(reader: Reader, sweep_ids: Sequence[int], duel_ids: Sequence[int])
             runs = [run for own in reader.duels.runs(whole_id).values() for run in own]
         ended = [run.id for run in runs if run.status in ENDED]
         if not ended:
-            raise _refused(
-                kind, f"Nothing to export: no run of {kind} {whole_id} has ended yet. Wait for the first one."
-            )
+            none = f"Nothing to export: no run of {kind} {whole_id} has ended yet. Wait for the first one."
+            raise ConfigError.of(kind, none)
         yield from ended
 
 
 def _in_rows(reader: Reader, run_ids: Sequence[int], duel_ids: Sequence[int]) -> Table:
     """Return a row per run; those of duels with their strategies and results within the budget."""
+    from engine.transfer.run_tables import Cells, runs_table
+
     about: dict[int, Cells] = {}
     for duel_id in duel_ids:
         from engine.duel.evidence import about_runs, gather  # imports statistics
 
         about |= about_runs(gather(reader, duel_id))
     return runs_table(reader, reader.runs.some(run_ids), about)
-
-
-def _kind_of(output: Path | None) -> str:
-    """Return the format for a file's suffix; raises ConfigError for an unknown one."""
-    kinds = {".zip": "bundle", ".csv": "csv", ".json": "json", ".parquet": "parquet"}
-    if output is None or output.suffix.lower() not in kinds:
-        raise _refused(
-            "format",
-            "Unknown format: give --format csv, json, parquet or bundle, or --out with a name that ends in .zip, .csv, "
-            ".json or .parquet.",
-        )
-    return kinds[output.suffix.lower()]
 
 
 def _write_file(
@@ -181,6 +137,8 @@ def _write_file(
 
         return write_bundle(reader, run_ids, output, by=owner)
     if kind == "parquet":
+        from engine.transfer.run_tables import points_table
+
         table = in_rows or points_table(reader, run_ids, metrics)
         with complete_file(output) as file:
             file.write(as_parquet(table))
@@ -201,13 +159,15 @@ def _write(
     if in_rows:
         file.write(FORMATS[kind].write(in_rows).decode().removeprefix(BOM))
         return len(in_rows.rows)
+    from engine.transfer.run_tables import COLUMNS, point_rows
+
     if kind == "csv":
         return write_csv(COLUMNS, (row for run_id in run_ids for row in point_rows(reader, run_id, metrics)), file)
     return _write_json(reader, run_ids, metrics, file)
 
 
 def _write_json(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str], file: IO[str]) -> int:
-    import json
+    from engine.transfer.run_tables import series_of
 
     points = 0
     for number, run_id in enumerate(run_ids):
@@ -217,3 +177,68 @@ def _write_json(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str], 
         file.write(("[" if number == 0 else ",\n") + json.dumps(whole, allow_nan=False, ensure_ascii=False))
     file.write("]\n")
     return points
+
+
+@command("import")
+def import_command(
+    path: Path = argument("FILE"),
+    owner: str = OWNER,
+    max_memory: float = option("Memory limit of the import.", metavar="GB", type=NumberRange(0.05, 1_000), default=1.0),
+    max_time: float = option(
+        "Time limit of the import.", metavar="SECONDS", type=NumberRange(1, 86_400), default=300.0
+    ),
+) -> None:
+    """Import the runs of a bundle (export --out runs.zip), of TensorBoard event files, or of MLflow's folder mlruns;
+    all or none.
+
+    FILE may be a folder, or a zip of one. Each run records its origin. Runs that are already here are skipped. Runs of
+    a bundle bring their sweeps. From TensorBoard and MLflow come scalars, parameters, tags and notes, as runs of the
+    experiment "imported" or of MLflow's own.
+    """
+    from engine.transfer.import_process import Allowance, import_in_child
+
+    found = import_in_child(Home.find(), path, by=owner, allowance=Allowance(int(max_memory * 1e9), max_time))
+    shown = {"ids": found.ids, "sweeps": found.sweeps, "known": dict(found.known), "notes": found.notes}
+    answer(shown, "\n".join([found.sentence, *found.notes]))
+
+
+@command("trace")
+def trace_command(
+    run_id: int = ID,
+    path: Path | None = option(
+        "The file to write (Chrome trace JSON, for ui.perfetto.dev or chrome://tracing).", "--out", type=OUTPUT_FILE
+    ),
+    seconds: float | None = option(
+        "First have a running run store all of the next seconds.", "--record", metavar="SECONDS"
+    ),
+    owner: str = OWNER,
+) -> None:
+    """Write the operations of a run's ranks as a Chrome trace: a thread per rank, arrows for messages.
+
+    A run records all operations and stores samples: its start, a few steps now and then, and its end.
+    """
+    from engine.trace.chrome import chrome_lines  # NumPy, which most commands don't need
+    from engine.trace.timeline import RunTrace
+
+    if path is None and seconds is None:
+        raise ConfigError.of("", "trace needs --out with a file, or --record with seconds.")
+    if seconds is not None:
+        with Store.open(Home.find()) as store:
+            store.runs.trace(run_id, seconds, by=owner)
+        if path is None:
+            answer({"id": run_id, "seconds": seconds}, f"Run {run_id} stores all operations of {seconds:g} s.")
+            return
+        time.sleep(seconds + SEEN_S)
+    assert path is not None
+    with Reader.open(Home.find()) as reader:
+        run = reader.runs.one(run_id)
+        roles = [rank.role for rank in reader.details.ranks(run_id)]
+        trace = RunTrace.of(reader.traces.windows(run_id), reader.traces.chunks(run_id), roles)
+    if not len(trace):
+        why = "It has not started." if not roles else "Runs of earlier versions have none."
+        raise ConfigError.of("trace", f"Run {run_id} has no stored operations. {why}")
+    with given(), complete_file(path) as file:
+        file.writelines(line.encode() for line in chrome_lines(trace, f"Run {run_id}, {run.experiment}"))
+    found = {"path": str(path), "operations": len(trace), "messages": len(trace.messages.senders), "lost": trace.lost}
+    lost = f" {trace.lost:,} operations were lost." if trace.lost else ""
+    answer(found, f"{len(trace):,} operations of {len(roles)} ranks written to {path}.{lost}")

@@ -1,47 +1,142 @@
-"""`gc`: thin the curves of old runs, delete older ones."""
+"""`backup`, `restore`, `fsck`, `gc` and `doctor`: keep a store and its machine sound.
+
+Each command imports what it needs: some of it takes a quarter of a second.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.answers import print_json
-from engine.cli.frame import NumberRange, json_option, owner_option
+from engine.cli.answers import answer, moment, print_json, table, wants_json
+from engine.cli.frame import FAILED, OWNER, NumberRange, argument, command, named, option
+from engine.errors import EngineError, RunnerError
 from engine.home import Home
-from engine.upkeep.retention_policy import Collection, RetentionPolicy, collect, preview
+
+if TYPE_CHECKING:
+    from engine.doctor import Finding
+    from engine.upkeep.fsck import Trouble
+    from engine.upkeep.retention_policy import Collection
 
 NAMED = 20
+"""Number of runs that gc names."""
+COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-@click.command("gc")
-@click.option(
-    "--thin-after-days",
-    type=NumberRange(0),
-    envvar="PARALLAB_THIN_AFTER_DAYS",
-    show_envvar=True,
-    help="Thin the curves of runs that ended at least this many days ago.",
-)
-@click.option(
-    "--delete-after-days",
-    type=NumberRange(0),
-    envvar="PARALLAB_DELETE_AFTER_DAYS",
-    show_envvar=True,
-    help="Delete runs that ended at least this many days ago.",
-)
-@click.option(
-    "--points",
-    type=int,
-    default=1_000,
-    show_default=True,
-    help="Number of points that a thinned curve keeps: first, last, min and max of each part.",
-)
-@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
-@owner_option
-@json_option
+@command("backup")
+def backup_command(
+    keep: int | None = option("Number of backups to keep; older ones are deleted afterwards.", type=click.IntRange(1)),
+    only_list: bool = option("List the existing backups instead of making one.", "--list"),
+    owner: str = OWNER,
+) -> None:
+    """Copy the store into backups/ in the home, with a checksum file; writers are not blocked.
+
+    The runner makes a backup every PARALLAB_BACKUP_EVERY_H hours (24; 0: never) and keeps PARALLAB_BACKUP_KEEP (7).
+    Logs
+    and checkpoints in runs/ are not part of it.
+    """
+    from engine.commands.authorize import operator
+    from engine.upkeep.backups import back_up, backups
+
+    home = Home.find()
+    if only_list:
+        found = backups(home)
+        rows = [(moment(each.made_at), each.size / 1e6, str(each.path)) for each in found]
+        answer(found, table(("MADE", "MB", "FILE"), rows, f"No backups in {home.backups}."))
+        return
+    made = back_up(home, by=owner if named() else operator(home, owner), keep=keep)
+    said = f"{made.path} ({made.size / 1e6:,.1f} MB). Restore it with: python -m engine restore {made.path}"
+    answer(made, said)
+
+
+@command("restore")
+def restore_command(
+    file: Path = argument(), unchecked: bool = option("Accept a file without a checksum file."), owner: str = OWNER
+) -> None:
+    """Replace the store by a copy of FILE, after checking its checksum, schema and integrity.
+
+    Refused while a console, a runner or a run is active. The previous store, and the folders of runs that are not in
+    FILE, are kept in aside/ of the home (folders: of runs/ if that is on another file system) and never deleted. Runs
+    that were running when FILE was made are marked as lost by the next runner.
+    """
+    from engine.commands.authorize import operator
+    from engine.system.console_presence import is_served
+    from engine.upkeep.restore import restore
+
+    home = Home.find()
+    if is_served(home):
+        raise RunnerError(
+            f"The store can't be replaced while a console serves {home.path}. Stop the console first: Ctrl-C in its "
+            "terminal, or systemctl stop parallab-console. Start it again after the restore."
+        )
+    owner = owner if named() else operator(home, owner)
+    done = restore(home, file.expanduser().absolute(), by=owner, unchecked=unchecked)
+    more = f", and {done.folders:,} folders of runs that are not in the backup in {done.folders_in}"
+    kept = f"The previous store is in {done.aside}{more if done.folders else ''}."
+    answer(done, f"Restored {file.name}: {done.runs:,} runs. {kept}")
+
+
+@command("fsck")
+def fsck_command(mend: bool = option("Repair what can be repaired."), owner: str = OWNER) -> int:
+    """Find the traces of crashes: damage, runs without a worker, summaries that disagree with their points, stray
+    folders, files and shared memory.
+
+    Runs may continue meanwhile. Exits with 1 if anything but harmless leftovers remains.
+    """
+    from engine.commands.authorize import permit
+    from engine.upkeep.fsck import examine
+
+    if mend:
+        permit(Home.find(), "mend", by=owner, damaged=True)
+    found: list[tuple[Trouble, str]] = []
+    for trouble in examine(Home.find()):
+        found.append((trouble, _mended(trouble) if mend else "found"))
+        if not wants_json():
+            _print_trouble(*found[-1])
+    sound = all(trouble.harmless or state == "mended" for trouble, state in found)
+    if wants_json():
+        shown = ("kind", "sentence", "cure", "harmless")
+        findings = [{name: getattr(trouble, name) for name in shown} | {"state": state} for trouble, state in found]
+        print_json({"sound": sound, "findings": findings})
+    elif not found:
+        click.echo("No problems found.")
+    elif not mend and any(trouble.mend for trouble, _ in found):
+        click.echo("Repair with: python -m engine fsck --mend")
+    return 0 if sound else FAILED
+
+
+def _mended(trouble: "Trouble") -> str:
+    if trouble.mend is None:
+        return "not mended"
+    try:
+        trouble.mend()
+    except (EngineError, OSError) as error:
+        return f"not mended: {error}"
+    return "mended"
+
+
+def _print_trouble(trouble: "Trouble", state: str) -> None:
+    colour = "green" if state == "mended" else "yellow" if trouble.harmless else "red"
+    click.echo(f"{click.style(state, fg=colour)}  {trouble.kind}: {trouble.sentence}")
+    if state != "mended":
+        click.echo(f"    {trouble.cure}")
+
+
+@command("gc")
 def gc_command(
-    thin_after_days: float | None,
-    delete_after_days: float | None,
-    points: int,
-    dry_run: bool,
-    owner: str,
-    as_json: bool,
+    thin_after_days: float | None = option(
+        "Thin the curves of runs that ended at least this many days ago.",
+        type=NumberRange(0),
+        envvar="PARALLAB_THIN_AFTER_DAYS",
+    ),
+    delete_after_days: float | None = option(
+        "Delete runs that ended at least this many days ago.", type=NumberRange(0), envvar="PARALLAB_DELETE_AFTER_DAYS"
+    ),
+    points: int = option(
+        "Number of points that a thinned curve keeps: first, last, min and max of each part.", default=1_000
+    ),
+    dry_run: bool = option("Show what would be deleted, and change nothing."),
+    owner: str = OWNER,
 ) -> None:
     """Thin the curves of old runs and delete older ones, with their logs and checkpoints; nothing is deleted without
     this command.
@@ -49,15 +144,14 @@ def gc_command(
     Kept as they are: runs with a star, a pin or a tag, active runs and the runs that they resume, and runs of active
     sweeps. Numbers in lists (last, best, mean) still cover all points. Runs continue meanwhile.
     """
+    from engine.upkeep.retention_policy import RetentionPolicy, collect, preview
+
     policy = RetentionPolicy(thin_after_days, delete_after_days, points)
     found = preview(Home.find(), policy) if dry_run else collect(Home.find(), policy, by=owner)
-    if as_json:
-        print_json({"dry_run": dry_run, **vars(found)})
-        return
-    click.echo(_summary(found, dry_run))
+    answer({"dry_run": dry_run, **vars(found)}, _collected(found, dry_run))
 
 
-def _summary(found: Collection, dry_run: bool) -> str:
+def _collected(found: "Collection", dry_run: bool) -> str:
     if not found.thinned and not found.deleted:
         return (
             "Nothing to do: no run is old enough, or those that are have a star, a pin or a tag, are active, or "
@@ -87,3 +181,48 @@ def _summary(found: Collection, dry_run: bool) -> str:
 def _ids(run_ids: list[int]) -> str:
     more = f" and {len(run_ids) - NAMED:,} more" if len(run_ids) > NAMED else ""
     return ", ".join(map(str, run_ids[:NAMED])) + more
+
+
+@command("doctor")
+def doctor_command(
+    cluster: str | None = option("Check a cluster of clusters.toml instead, with a job on its nodes.", metavar="NAME"),
+    wait_s: float = option(
+        "With --cluster: longest wait for the start of that job.",
+        "--wait",
+        metavar="SECONDS",
+        type=NumberRange(min=1, max=86_400),
+        default=120,
+    ),
+) -> int:
+    """Check the machine for known problems and suggest fixes.
+
+    Checks Python, packages, torch and its twin torchvision, GPUs, start methods, memory, /dev/shm, open files, the
+    home folder, its file system, the clock, the store and the data sets. Exits with 1 if a problem must be fixed before
+    runs can work.
+
+    With --cluster: checks Slurm's commands and the shared folder, and by a job of at most two nodes their files,
+    clocks, code, cores, GPUs, interfaces, ports and data sets.
+    """
+    from engine.doctor import examine
+    from engine.doctor.cluster import examine_cluster
+
+    home, findings = Home.find(), []
+    for finding in examine_cluster(home, cluster, wait_s) if cluster else examine(home):
+        findings.append(finding)
+        if not wants_json():
+            _print_finding(finding)
+    healthy = not any(finding.state == "fail" for finding in findings)
+    warnings = sum(finding.state == "warn" for finding in findings)
+    good = f"Cluster {cluster}: no failure found" if cluster else "This machine can execute runs"
+    bad = f"{f'Cluster {cluster}' if cluster else 'This machine'} cannot execute runs yet"
+    said = f"\n{good if healthy else bad}{f'; warnings: {warnings}' if warnings else ''}."
+    answer({"healthy": healthy, "findings": findings}, said)
+    return 0 if healthy else FAILED
+
+
+def _print_finding(finding: "Finding") -> None:
+    click.echo(
+        f"{click.style(f'{finding.state:<4}', fg=COLOURS[finding.state])}  {finding.name:<16}  {finding.sentence}"
+    )
+    if finding.cure:
+        click.echo(f"{'':24}{finding.cure}")

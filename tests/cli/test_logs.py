@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.logs import LogFollower, read_logs
+from engine.cli.runs import LogFollower, read_logs
 from engine.home import Home
 from engine.store import Store
 from tests.cli.conftest import Parallab, write_log

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.cli import runner_start
+from engine.cli import runner
 from engine.home import Home
 from engine.runner.shared_settings import RESTART
 from engine.store import Reader, Store
@@ -75,8 +75,8 @@ def test_the_share_of_a_person_is_set_and_told(parallab: Parallab) -> None:
 def test_only_who_finds_a_runner_that_serves_is_told_of_its_settings(
     parallab: Parallab, home: Home, monkeypatch: pytest.MonkeyPatch, starts: bool
 ) -> None:
-    monkeypatch.setattr(runner_start, "ensure_running", lambda home: starts)
-    monkeypatch.setattr(runner_start, "ignored_settings", lambda home: ["PARALLAB_DATA is another."])
+    monkeypatch.setattr(runner, "ensure_running", lambda home: starts)
+    monkeypatch.setattr(runner, "ignored_settings", lambda home: ["PARALLAB_DATA is another."])
     told = parallab(*SUBMIT[:-1]).stderr
     assert told == ("" if starts else f"PARALLAB_DATA is another. {RESTART}\n")
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.cli.watch import progress_line
+from engine.cli.launch import progress_line
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.system.processes import me

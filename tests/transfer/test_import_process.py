@@ -68,7 +68,7 @@ def test_only_the_process_of_an_import_reads_files_of_runs() -> None:
         "engine.transfer.import_child"
     }
     assert all(
-        "engine.transfer.import_process" in imports(name) for name in ("app.runs.import_dialog", "engine.cli.imports")
+        "engine.transfer.import_process" in imports(name) for name in ("app.runs.import_dialog", "engine.cli.transfer")
     )
 
 

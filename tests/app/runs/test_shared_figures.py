@@ -12,8 +12,7 @@ from app.runs.columns import choices, measured, read_column
 from engine.analysis.result import ranked
 from engine.analysis.run_values import label, number, ways
 from engine.analysis.scaling.scaling_data import study
-from engine.cli.runs import _cells
-from engine.cli.show import in_full, summary
+from engine.cli.runs import _cells, in_full, summary
 from engine.filter import Names
 from engine.home import Home
 from engine.metrics import METRICS, rate_of, throughput

@@ -23,7 +23,7 @@ from app.runs.columns import Column, measured, read_column, read_columns, usual
 from app.runs.rows import TableRow
 from engine.access.rules import Program
 from engine.analysis.result import ranked
-from engine.cli.show import summary, summary_text
+from engine.cli.runs import summary, summary_text
 from engine.errors import EngineError
 from engine.filter import RUN_FIELDS, Names
 from engine.home import Home

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from engine.cli.show import in_full
+from engine.cli.runs import in_full
 from engine.errors import ImportRefused
 from engine.home import Home
 from engine.store import Reader, Store
