@@ -9,8 +9,6 @@ from typing import Any
 from engine.analysis.disturbance import depends_on_time
 from engine.analysis.run_values import number, other_task, split
 from engine.analysis.seedings import block_of
-from engine.analysis.statistics.confidence import FEWEST, LEVEL
-from engine.analysis.statistics.intervals import mean_interval
 from engine.experiment.result import Result
 from engine.metrics import Metric, metric
 from engine.registry import known_experiment
@@ -132,6 +130,9 @@ def _unclear(ours: Sequence[tuple[Block, float]], theirs: Sequence[tuple[Block, 
     """Return that two groups do not differ clearly, as a sentence after another; empty if they do. Runs are compared
     seed by seed where enough seeds are common, with Bonferroni's correction for the choice among `pairs` of groups.
     """
+    from engine.analysis.statistics.confidence import FEWEST, LEVEL  # NumPy, which `show` does not need
+    from engine.analysis.statistics.intervals import mean_interval
+
     common = {block for block, _ in ours} & {block for block, _ in theirs}
     if len(common) >= FEWEST["mean"]:
         by_seed = [
