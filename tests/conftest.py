@@ -68,8 +68,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(against_budget(time.monotonic() - BEGAN))
 
 
-LONGEST = {"test_way_of_a_run", "test_choices", "test_report", "test_live", "test_watchers"}
-"""Files of browser tests that take at least 30 s."""
+LONGEST = {"test_toolbar", "test_report", "test_access", "test_live", "test_way_of_a_run"}
+"""Files of browser tests that take at least 20 s of processor time."""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
