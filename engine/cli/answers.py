@@ -28,6 +28,11 @@ def plain(value: object) -> Any:
     return value if value is None or isinstance(value, str | bool | int | float) else str(value)
 
 
+def picked(value: object, *names: str) -> dict[str, Any]:
+    """Return the attributes of these names, in their order."""
+    return {name: getattr(value, name) for name in names}
+
+
 def print_json(value: object) -> None:
     """Print one JSON value on one line."""
     click.echo(json.dumps(plain(value), allow_nan=False, ensure_ascii=False))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from engine.cli.answers import answer, print_json, table, wants_json
+from engine.cli.answers import answer, picked, print_json, table, wants_json
 from engine.cli.frame import OWNER, WITHOUT_RUNNER, argument, command, option
 from engine.config import bound_of, choices_of, is_advanced, unit_of
 from engine.experiment.definition import Experiment
@@ -36,18 +36,12 @@ def experiments_command(name: str | None = argument()) -> None:
 def described(found: Experiment) -> dict[str, Any]:
     """Return an experiment as plain values: card, presets, settings."""
     return {
-        "name": found.name,
-        "title": found.title,
-        "sentence": found.sentence,
-        "source": found.source,
-        "axis": found.axis,
+        **picked(found, "name", "title", "sentence", "source", "axis"),
         "presets": {
             name: {
-                "sentence": preset.sentence,
-                "takes": preset.takes,
+                **picked(preset, "sentence", "takes"),
                 "work": found.work(found.configure(name)) if found.work else None,
-                "settings": preset.settings,
-                "expects": preset.expects,
+                **picked(preset, "settings", "expects"),
             }
             for name, preset in found.presets.items()
         },
@@ -94,8 +88,8 @@ def _allowed(found: Experiment, name: str) -> str:
         return " | ".join(map(str, choices)) if few else f"{choices[0]} or one of {len(choices) - 1} names (--json)"
     if info.annotation is bool:
         return "true | false"
-    low, high = ("", bound_of(info, "ge")), ("", bound_of(info, "le"))
-    ends = (low, ("above ", bound_of(info, "gt")), high, ("below ", bound_of(info, "lt")))
+    low, above, high, below = (bound_of(info, "ge"), bound_of(info, "gt"), bound_of(info, "le"), bound_of(info, "lt"))
+    ends = (("", low), ("above ", above), ("", high), ("below ", below))
     limits = " to ".join(f"{word}{bound:,}" for word, bound in ends if bound is not None)
     return f"{limits} {unit_of(info)}".strip()
 
@@ -149,12 +143,7 @@ def _launch_figure(name: str, size: Literal["full", "reduced"], owner: str, no_r
 
 def _described(found: "Figure", judged: "Judgement | None") -> dict[str, Any]:
     return {
-        "name": found.name,
-        "title": found.title,
-        "claim": found.claim,
-        "source": found.source,
-        "assumed": found.assumed,
-        "chosen": found.chosen,
+        **picked(found, "name", "title", "claim", "source", "assumed", "chosen"),
         "verdict": judged.verdict if judged else None,
         "sweep": judged.sweep.id if judged else None,
         "size": judged.size if judged else None,

@@ -8,7 +8,7 @@ import click
 
 from engine.analysis.duel import Difference, joined, too_few_seeds
 from engine.analysis.statistics.confidence import LIMIT
-from engine.cli.answers import answer, counted, number, table
+from engine.cli.answers import answer, counted, number, picked, table
 from engine.cli.frame import CLUSTER, ID, NODES, OWNER, WITHOUT_RUNNER, argument, command, option
 from engine.cli.launch import STORE_TIMEOUT_S, print_cautions
 from engine.cli.runner import see_to_runner
@@ -91,11 +91,8 @@ def list_command() -> None:
     """List the newest duels."""
     with Reader.open(Home.find()) as reader:
         found = reader.duels.recent()
-    shown = ("id", "name", "owner", "created_at", "stage")
-    answer(
-        [{name: getattr(one, name) for name in shown} for one in found],
-        table(("ID", "STAGE", "OWNER", "BUDGET", "STRATEGIES", "NAME"), map(_row, found)),
-    )
+    rows = table(("ID", "STAGE", "OWNER", "BUDGET", "STRATEGIES", "NAME"), map(_row, found))
+    answer([picked(one, "id", "name", "owner", "created_at", "stage") for one in found], rows)
 
 
 @command("show", within=duel_command)
@@ -142,8 +139,7 @@ def _row(one: StoredDuel) -> tuple[object, ...]:
 def _described(found: DuelOutcome) -> dict[str, Any]:
     """Return the outcome of a duel as plain values."""
     return {
-        "id": found.evidence.stored.id,
-        "stage": found.evidence.stored.stage,
+        **picked(found.evidence.stored, "id", "stage"),
         "duel": asdict(found.evidence.duel),
         "learning_rates": {
             one.name: choice.rate if choice else None
@@ -151,9 +147,7 @@ def _described(found: DuelOutcome) -> dict[str, Any]:
         },
         "values": found.values,
         "differences": found.found,
-        "verdict": found.verdict,
-        "target": found.target,
-        "reached": found.reached,
+        **picked(found, "verdict", "target", "reached"),
         "obstacles": found.tuned.obstacles,
         "cautions": found.cautions,
     }

@@ -263,19 +263,14 @@ class CommandTable(click.Group):
             ctx.exit(code_of(error))
         except OSError as error:
             if _is_in_home(error.filename):
-                click.echo(
-                    f"{error.filename} can't be used: {error.strerror}. Set PARALLAB_HOME to a writable folder.",
-                    err=True,
-                )
+                cure = "Set PARALLAB_HOME to a writable folder."
+                click.echo(f"{error.filename} can't be used: {error.strerror}. {cure}", err=True)
                 ctx.exit(NO_STORE)
             if error.filename is not None or error.errno not in _FULL:
                 raise
             with suppress(OSError):
-                click.echo(
-                    f"Not everything could be written: {error.strerror}. Free space on the disks of the output and of "
-                    f"the home, {Home.find().path}.",
-                    err=True,
-                )
+                cure = f"Free space on the disks of the output and of the home, {Home.find().path}."
+                click.echo(f"Not everything could be written: {error.strerror}. {cure}", err=True)
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
             ctx.exit(FAILED)
 

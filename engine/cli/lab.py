@@ -11,7 +11,7 @@ import click
 from engine.access.confusables import sort_key
 from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value
 from engine.access.rules import ROLE_WORDS, Role
-from engine.cli.answers import answer, counted, duration, moment, print_json, table, wants_json
+from engine.cli.answers import answer, counted, duration, moment, picked, print_json, table, wants_json
 from engine.cli.frame import OUTPUT_FILE, OWNER, argument, command, explained, option, together
 from engine.commands.accounts import Slip, disable, from_list
 from engine.commands.accounts import sheet as slips_page
@@ -115,13 +115,8 @@ def list_command() -> None:
 
 def _account(person: Person) -> tuple[object, ...]:
     ways = [*(["password"] if person.has_password else []), *([person.issuer] if person.issuer else [])]
-    return (
-        person.name,
-        person.role if person.active else f"disabled ({person.role})",
-        ", ".join(ways) or "none yet",
-        person.email,
-        moment(person.created_at),
-    )
+    role = person.role if person.active else f"disabled ({person.role})"
+    return (person.name, role, ", ".join(ways) or "none yet", person.email, moment(person.created_at))
 
 
 @command("role", within=users_command, short_help="Change a person's role.")
@@ -336,9 +331,8 @@ def _show(home: Home) -> None:
     if wants_json():
         print_json(
             {
-                "everyone": {name: getattr(found, name) for name in BOUNDS},
-                "host_network": found.host_network,
-                "disturbed_above_percent": found.disturbed_above_percent,
+                "everyone": picked(found, *BOUNDS),
+                **picked(found, "host_network", "disturbed_above_percent"),
                 "people": dict(found.people),
                 "held": held,
             }
@@ -354,17 +348,13 @@ def _show(home: Home) -> None:
 
 
 def _in_words(found: Limits) -> str:
-    everyone = {name: getattr(found, name) for name in BOUNDS}
     parts = [
-        f"{bounds.words}: {everyone[name]:,.12g}{f' {bounds.unit}' if bounds.unit else ''}"
+        f"{bounds.words}: {limit:,.12g}{f' {bounds.unit}' if bounds.unit else ''}"
         for name, bounds in BOUNDS.items()
-        if everyone[name] is not None
+        if (limit := getattr(found, name)) is not None
     ]
-    if parts:
-        return f"Limits per person: {'; '.join(parts)}."
-    return (
-        "No limits for everyone. Set some with: limits set --running 4 --queued 50 --cores 8 --run-time 86400 --disk 20"
-    )
+    example = "limits set --running 4 --queued 50 --cores 8 --run-time 86400 --disk 20"
+    return f"Limits per person: {'; '.join(parts)}." if parts else f"No limits for everyone. Set some with: {example}"
 
 
 def _usage(held: Held, mine: Limits) -> tuple[object, ...]:

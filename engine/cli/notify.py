@@ -6,7 +6,7 @@ from collections.abc import Callable
 import click
 
 from engine.access.receivers import KIND_WORDS, Kind, ReceiverKind
-from engine.cli.answers import answer, moment, print_json, table, wants_json
+from engine.cli.answers import answer, moment, picked, print_json, table, wants_json
 from engine.cli.frame import FAILED, OWNER, argument, command, explained, option
 from engine.cli.runner import tell_ignored_settings
 from engine.errors import ConfigError
@@ -187,7 +187,7 @@ def mail_command(check: bool = option("Connect, encrypt and sign in; no message 
     )
     if outcome is not None:
         said += f" {outcome.error or 'Check passed: the server answers and accepts the sign-in.'}"
-    about = {name: getattr(server, name) for name in ("host", "port", "security", "sender")}
+    about = picked(server, "host", "port", "security", "sender")
     tried = {"checked": outcome is not None, "error": outcome.error if outcome else ""}
     answer({**about, "signs_in": bool(server.user), **tried}, said)
     return FAILED if outcome and not outcome.delivered else 0

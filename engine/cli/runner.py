@@ -1,7 +1,7 @@
 """`serve`, `stop` and `clusters`: what carries runs out; and how commands that launch runs start a runner."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import click
@@ -51,19 +51,16 @@ def stop_command(
     owner = owner if named() else operator(home, owner)
     runner = _ask(home, owner)
     if runner and cancel_runs:
-        _cancel(home, owner)
+        with Store.open(home) as store:
+            for row in _runs(home, ALIVE):
+                with suppress(WrongStatus):  # it ended this moment
+                    store.runs.cancel(row.id, by=owner)
     left = _wait(home, runner, timeout_s) if runner else []
     stopped = runner is None or not lives(home, runner)
     queued = _runs(home, ("queued",))
-    answer(
-        {
-            "stopped": stopped,
-            "was_running": runner is not None,
-            "waiting_for": [row.id for row in left],
-            "queued": [row.id for row in queued],
-        },
-        _answer(home, runner, stopped, left, queued),
-    )
+    state = {"stopped": stopped, "was_running": runner is not None}
+    ids = {"waiting_for": [row.id for row in left], "queued": [row.id for row in queued]}
+    answer(state | ids, _answer(home, runner, stopped, ids))
     return 0 if stopped else NO_RUNNER
 
 
@@ -82,13 +79,6 @@ def _ask(home: Home, owner: str) -> ProcessIdentity | None:
             )
         time.sleep(POLL_S)  # it has just started
     return None
-
-
-def _cancel(home: Home, owner: str) -> None:
-    with Store.open(home) as store:
-        for row in _runs(home, ALIVE):
-            with suppress(WrongStatus):  # it ended this moment
-                store.runs.cancel(row.id, by=owner)
 
 
 def _wait(home: Home, runner: ProcessIdentity, timeout_s: float | None) -> list[RunRow]:
@@ -115,17 +105,13 @@ def _runs(home: Home, statuses: Sequence[Status]) -> list[RunRow]:
         return [row for row in reader.runs.find(statuses=statuses) if not row.target]
 
 
-def _answer(
-    home: Home, runner: ProcessIdentity | None, stopped: bool, left: Sequence[RunRow], queued: Sequence[RunRow]
-) -> str:
-    waiting = f" Still queued: {', '.join(str(row.id) for row in queued)}." if queued else ""
+def _answer(home: Home, runner: ProcessIdentity | None, stopped: bool, ids: Mapping[str, Sequence[int]]) -> str:
+    left, queued = (", ".join(map(str, ids[name])) for name in ("waiting_for", "queued"))
+    waiting = f" Still queued: {queued}." if queued else ""
     if runner is None:
         return f"No runner is running for {home.path}.{waiting}"
     if not stopped:
-        return (
-            "The runner will stop when these runs have ended: "
-            f"{', '.join(str(row.id) for row in left) or 'its last one'}.{waiting}"
-        )
+        return f"The runner will stop when these runs have ended: {left or 'its last one'}.{waiting}"
     again = " Another runner has started meanwhile." if is_running(home) else ""
     return f"The runner has stopped.{again}{waiting}"
 

@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import click
 
 from engine.analysis.disturbance import in_words, named
-from engine.cli.answers import answer, duration, moment, number, plain, print_json, table, wants_json
+from engine.cli.answers import answer, duration, moment, number, picked, plain, print_json, table, wants_json
 from engine.cli.frame import ID, command, option
 from engine.errors import StoreBusy, UnknownName
 from engine.home import Home
@@ -26,16 +26,6 @@ LOGS_POLL_S = 0.2
 LONGEST_LINE = 1 << 20
 """Bytes; longer lines of a log are split."""
 RANKS_EVERY_S = 1.0
-
-
-class ListOptions(TypedDict):
-    """The filter options of `list`."""
-
-    statuses: Sequence[Status] | None
-    experiment: str | None
-    owner: str | None
-    sweep: int | None
-    search: str
 
 
 @command("list")
@@ -61,11 +51,11 @@ def list_command(
             reader.sweeps.one(sweep)  # raises for an unknown sweep
         matching = reader.fields.filter(text)
         away = None if archived or matching.mentions("archived") else False
-        asked = ListOptions(statuses=statuses or None, experiment=experiment, owner=owner, sweep=sweep, search=search)
+        asked: dict[str, Any] = {"experiment": experiment, "owner": owner, "sweep": sweep, "search": search}
+        asked |= {"statuses": statuses or None, "matching": matching, "archived": away}
         order = reader.fields.order(sort) if sort else None
-        rows = reader.runs.find(**asked, matching=matching, archived=away, order=order, limit=limit, offset=offset)
-        total = reader.runs.count(**asked, matching=matching, archived=away)
-        unequal = ""
+        rows = reader.runs.find(**asked, order=order, limit=limit, offset=offset)
+        total, unequal = reader.runs.count(**asked), ""
         if sweep is not None:
             from engine.analysis.scaling.scaling_data import unequal_of_sweep  # only here: it imports the configs
 
@@ -116,9 +106,7 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
     return {
         **row,
         "not_learned": bad.sentence if bad else "",
-        "disturbance": entry.disturbance,
-        "disturbed": entry.disturbed,
-        "elapsed_s": entry.elapsed_s,
+        **picked(entry, "disturbance", "disturbed", "elapsed_s"),
         "result": {**result.plain, "words": result.words} if result else None,
         "error": reader.runs.one(run_id).error,
     }
@@ -210,18 +198,16 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "owner": run.owner,
         "sweep": f"{run.sweep_id} (list its runs: list --sweep {run.sweep_id})" if run.sweep_id else "",
         "resumes" if run.resumes else "retries": f"run {run.parent_id}" if run.parent_id else "",
-        "resumed as": _named(found["resumed_as"]),
-        "retried as": _named(found["retried_as"]),
-        "chain": _named(found["chain"]) if len(found["chain"]) > 2 else "",
+        "resumed as": _ids(found["resumed_as"]),
+        "retried as": _ids(found["retried_as"]),
+        "chain": _ids(found["chain"]) if len(found["chain"]) > 2 else "",
         "total work": work.in_words() if work else "",
         "limits": _terms(run),
         "created": moment(run.created_at),
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),
-        "resources": (
-            f"{run.demand.ranks} ranks, {run.demand.threads_per_rank} threads per rank, {run.demand.cores} cores, "
-            f"GPUs: {list(run.gpus) or 'none'}"
-        ),
+        "resources": f"{run.demand.ranks} ranks, {run.demand.threads_per_rank} threads per rank, "
+        f"{run.demand.cores} cores, GPUs: {list(run.gpus) or 'none'}",
         "runs on": _place(run, found["job"]),
         "worker": f"pid {run.worker.pid}" if run.worker else "",
         "seeding": f"rule {run.seeding}" if run.seeding != SEEDING else "",
@@ -252,18 +238,14 @@ def _place(run: Run, job: Mapping[str, str] | None) -> str:
     return f"{run.target}{nodes}, job {job['job_id'] or 'not submitted yet'}{f': {state}' if state else ''}"
 
 
-def _named(runs: Sequence[int]) -> str:
+def _ids(runs: Sequence[int]) -> str:
     return ", ".join(f"run {run_id}" for run_id in runs)
 
 
 def _terms(run: Run) -> str:
-    longest, retries = run.terms.max_run_time_s, run.terms.max_retries
-    said = [
-        f"at most {longest:,.12g} s" if longest else "",
-        f"retry {run.attempt} of {retries}" if retries else "",
-        "ends if it hangs" if run.terms.end_when_hung else "",
-    ]
-    return ", ".join(filter(None, said))
+    longest = f"at most {run.terms.max_run_time_s:,.12g} s" if run.terms.max_run_time_s else ""
+    retries = f"retry {run.attempt} of {run.terms.max_retries}" if run.terms.max_retries else ""
+    return ", ".join(filter(None, [longest, retries, "ends if it hangs" if run.terms.end_when_hung else ""]))
 
 
 def _ranks(ranks: Sequence[RankRow], phases: Mapping[int, Mapping[str, float]]) -> str:

@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -58,15 +59,25 @@ def export_command(
         for run_id in run_ids:
             reader.runs.one(run_id)  # a wrong id must write nothing
         run_ids = list(dict.fromkeys([*run_ids, *_ended_of(reader, sweep_ids, duel_ids)]))
-        in_rows = _in_rows(reader, run_ids, duel_ids) if rows == "run" else None
+        chosen = ExportedRuns(reader, run_ids, metrics, _in_rows(reader, run_ids, duel_ids) if rows == "run" else None)
         if output is None:
-            _write(reader, run_ids, form, metrics, in_rows, sys.stdout)
+            _write(chosen, form, sys.stdout)
             return
         with given():
-            written = _write_file(reader, run_ids, form, metrics, in_rows, output, owner)
+            written = _write_file(chosen, form, output, owner)
     runs = counted(len(run_ids), "run")
-    said = f"{runs} written to {output}." if in_rows else f"{written:,} points of {runs} written to {output}."
-    answer({"path": str(output), "runs": len(run_ids), "rows" if in_rows else "points": written}, said)
+    said = f"{runs} written to {output}." if rows == "run" else f"{written:,} points of {runs} written to {output}."
+    answer({"path": str(output), "runs": len(run_ids), "rows" if rows == "run" else "points": written}, said)
+
+
+@dataclass(frozen=True)
+class ExportedRuns:
+    """What an export writes: the points of runs, or a row per run."""
+
+    reader: Reader
+    run_ids: Sequence[int]
+    metrics: Sequence[str]
+    in_rows: Table | None
 
 
 def _kind_of(output: Path | None) -> str:
@@ -123,23 +134,15 @@ def _in_rows(reader: Reader, run_ids: Sequence[int], duel_ids: Sequence[int]) ->
     return runs_table(reader, reader.runs.some(run_ids), about)
 
 
-def _write_file(
-    reader: Reader,
-    run_ids: Sequence[int],
-    kind: str,
-    metrics: Sequence[str],
-    in_rows: Table | None,
-    output: Path,
-    owner: str,
-) -> int:
+def _write_file(chosen: ExportedRuns, kind: str, output: Path, owner: str) -> int:
     if kind == "bundle":
         from engine.transfer.bundles.bundle import write_bundle
 
-        return write_bundle(reader, run_ids, output, by=owner)
+        return write_bundle(chosen.reader, chosen.run_ids, output, by=owner)
     if kind == "parquet":
         from engine.transfer.run_tables import points_table
 
-        table = in_rows or points_table(reader, run_ids, metrics)
+        table = chosen.in_rows or points_table(chosen.reader, chosen.run_ids, chosen.metrics)
         with complete_file(output) as file:
             file.write(as_parquet(table))
         return len(table.rows)
@@ -147,33 +150,32 @@ def _write_file(
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         if kind == "csv":
             text.write(BOM)
-        written = _write(reader, run_ids, kind, metrics, in_rows, text)
+        written = _write(chosen, kind, text)
         text.detach()  # writes the rest
     return written
 
 
-def _write(
-    reader: Reader, run_ids: Sequence[int], kind: str, metrics: Sequence[str], in_rows: Table | None, file: IO[str]
-) -> int:
+def _write(chosen: ExportedRuns, kind: str, file: IO[str]) -> int:
     """Write CSV or JSON and return the number of rows; points one run after the other, as they may be many."""
-    if in_rows:
-        file.write(FORMATS[kind].write(in_rows).decode().removeprefix(BOM))
-        return len(in_rows.rows)
+    if chosen.in_rows:
+        file.write(FORMATS[kind].write(chosen.in_rows).decode().removeprefix(BOM))
+        return len(chosen.in_rows.rows)
     from engine.transfer.run_tables import COLUMNS, point_rows
 
     if kind == "csv":
-        return write_csv(COLUMNS, (row for run_id in run_ids for row in point_rows(reader, run_id, metrics)), file)
-    return _write_json(reader, run_ids, metrics, file)
+        every = (row for run_id in chosen.run_ids for row in point_rows(chosen.reader, run_id, chosen.metrics))
+        return write_csv(COLUMNS, every, file)
+    return _write_json(chosen, file)
 
 
-def _write_json(reader: Reader, run_ids: Sequence[int], metrics: Sequence[str], file: IO[str]) -> int:
+def _write_json(chosen: ExportedRuns, file: IO[str]) -> int:
     from engine.transfer.run_tables import series_of
 
     points = 0
-    for number, run_id in enumerate(run_ids):
-        found = list(series_of(reader, run_id, metrics))
+    for number, run_id in enumerate(chosen.run_ids):
+        found = list(series_of(chosen.reader, run_id, chosen.metrics))
         points += sum(series.total for series in found)
-        whole: dict[str, Any] = {**in_full(reader, run_id), "series": plain(found)}
+        whole: dict[str, Any] = {**in_full(chosen.reader, run_id), "series": plain(found)}
         file.write(("[" if number == 0 else ",\n") + json.dumps(whole, allow_nan=False, ensure_ascii=False))
     file.write("]\n")
     return points

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.answers import answer, moment, print_json, table, wants_json
+from engine.cli.answers import answer, moment, picked, print_json, table, wants_json
 from engine.cli.frame import FAILED, OWNER, NumberRange, argument, command, named, option
 from engine.errors import EngineError, RunnerError
 from engine.home import Home
@@ -96,7 +96,7 @@ def fsck_command(mend: bool = option("Repair what can be repaired."), owner: str
     sound = all(trouble.harmless or state == "mended" for trouble, state in found)
     if wants_json():
         shown = ("kind", "sentence", "cure", "harmless")
-        findings = [{name: getattr(trouble, name) for name in shown} | {"state": state} for trouble, state in found]
+        findings = [{**picked(trouble, *shown), "state": state} for trouble, state in found]
         print_json({"sound": sound, "findings": findings})
     elif not found:
         click.echo("No problems found.")
@@ -161,17 +161,12 @@ def _collected(found: "Collection", dry_run: bool) -> str:
     lines = []
     if found.deleted:
         verb = "Would delete" if dry_run else "Deleted"
-        lines.append(
-            f"{verb} {len(found.deleted):,} runs: {_ids([run.run_id for run in found.deleted])}; "
-            f"{found.folder_bytes / 1e6:,.1f} MB of files."
-        )
+        ids, size = _ids([run.run_id for run in found.deleted]), f"{found.folder_bytes / 1e6:,.1f} MB"
+        lines.append(f"{verb} {len(found.deleted):,} runs: {ids}; {size} of files.")
     if curves:
         lines.append(f"{'Would thin' if dry_run else 'Thinned'} {curves:,} curves of {len(runs):,} runs: {_ids(runs)}.")
-    file = (
-        f"about {found.store_bytes / 1e6:,.1f} MB of the store"
-        if dry_run
-        else f"the store's file shrank by {found.store_bytes / 1e6:,.1f} MB"
-    )
+    size = f"{found.store_bytes / 1e6:,.1f} MB"
+    file = f"about {size} of the store" if dry_run else f"the store's file shrank by {size}"
     lines.append(f"{found.points:,} points; {file}.")
     if not dry_run and found.points and not found.store_bytes:
         lines.append("The file keeps its size; new runs reuse the free space.")
@@ -221,8 +216,7 @@ def doctor_command(
 
 
 def _print_finding(finding: "Finding") -> None:
-    click.echo(
-        f"{click.style(f'{finding.state:<4}', fg=COLOURS[finding.state])}  {finding.name:<16}  {finding.sentence}"
-    )
+    state = click.style(f"{finding.state:<4}", fg=COLOURS[finding.state])
+    click.echo(f"{state}  {finding.name:<16}  {finding.sentence}")
     if finding.cure:
         click.echo(f"{'':24}{finding.cure}")
