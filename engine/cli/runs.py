@@ -19,7 +19,6 @@ from engine.queue.cluster_wait import job_state
 from engine.seeding import SEEDING
 from engine.store import Reader
 from engine.store.records import ENDED, Event, RankRow, Run, RunRow, Status
-from engine.system.log_files import offset_now, pieces
 from engine.trace.health import Health, listed
 
 LOGS_POLL_S = 0.2
@@ -289,6 +288,8 @@ class LogFollower:
 
     def read(self, *, final: bool = False) -> Iterator[str]:
         """Yield the new lines."""
+        from engine.system.log_files import offset_now, pieces  # ctypes, which no other command here needs
+
         if self.path.is_file():
             self.offset = offset_now(self.path, self.offset)
         for piece in pieces(self.path, self.offset):
