@@ -4,12 +4,16 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from click.testing import CliRunner
 
 from engine.cli import COMMANDS
-from engine.cli.frame import code_of, complete_process
+from engine.cli.answers import answer
+from engine.cli.frame import argument, code_of, command, complete_process, option, together
 from engine.errors import (
     ConfigError,
     DataError,
@@ -42,6 +46,31 @@ def test_every_command_explains_itself_and_offers_json(name: str, parallab: Para
     told = parallab(name, "--help")
     assert (told.returncode, told.stderr) == (0, "")
     assert "--json" in told.stdout
+
+
+def test_the_parameters_of_a_command_declare_its_options() -> None:
+    def size(width: int = option("Width."), height: int = option("Height.", "--high", default=2)) -> tuple[int, int]:
+        return width, height
+
+    @command("paint")
+    def paint(
+        names: Sequence[str] = argument("[NAME]..."),
+        colour: Literal["red", "blue"] | None = option("Colour."),
+        dry_run: bool = option("Nothing is painted."),
+        of: tuple[int, int] = together(size),
+    ) -> int:
+        """Paint."""
+        answer({"names": names, "colour": colour, "of": of}, f"{dry_run}")
+        return 7
+
+    words = ["a", "b", "--colour", "red", "--width", "3"]
+    painted = [CliRunner().invoke(paint, [*words, *more]) for more in (["--json"], ["--dry-run", "--high", "4"])]
+    assert [(each.exit_code, each.stdout) for each in painted] == [
+        (7, '{"names": ["a", "b"], "colour": "red", "of": [3, 2]}\n'),
+        (7, "True\n"),
+    ]
+    for wrong in (["a"], ["--width", "3", "--colour", "green"], ["--width", "wide"]):
+        assert CliRunner().invoke(paint, wrong).exit_code == 2, "--width is required, colours and numbers are checked"
 
 
 def test_a_command_that_does_not_exist_is_bad_input(parallab: Parallab) -> None:
