@@ -162,6 +162,7 @@ def console(home: Home) -> Iterator[str]:
     try:
         wait_until(lambda: _healthy(address), 60, "the console")
         yield address
+        wait_until(lambda: runner_process(home) is not None, 60, "the console's runner")
     finally:
         server.terminate()
         server.wait()
