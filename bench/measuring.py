@@ -182,11 +182,12 @@ def _healthy(address: str) -> bool:
 def server_of(address: str) -> psutil.Process:
     """Return the process that serves an address."""
     port = int(address.rpartition(":")[2])
-    return next(
-        psutil.Process(each.pid)
+    listening = [
+        each.pid
         for each in psutil.net_connections("tcp")
-        if each.status == "LISTEN" and each.laddr and each.laddr.port == port
-    )
+        if each.pid and each.status == "LISTEN" and each.laddr and each.laddr.port == port
+    ]
+    return psutil.Process(min(listening))  # a process that it is just starting has the socket too, for a moment
 
 
 def chromium() -> str:
