@@ -23,6 +23,7 @@ _OURS = frozenset(
         "catalogue",
         "checksums",
         "clusters",
+        "console",
         "cookie",
         "data",
         "import",

@@ -185,7 +185,7 @@ def test_a_shape_that_holds_is_a_trend_and_the_other_way_round_not_reproduced(ho
     assert "4 published values" in shown
     assert "A small ResNet on 64-pixel images" in shown
     assert f"/sweep?sweep={sweep_id}" in shown
-    assert "About" in shown and "Estimated from similar runs on this machine" in shown, (
+    assert "About" in shown and "Estimated from the total times of similar runs on this machine" in shown, (
         "the next launch is told from these runs"
     )
 
