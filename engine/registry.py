@@ -22,7 +22,7 @@ EXPERIMENTS = (
     "dppo",
     "pipeline",
 )
-UNLISTED = ("fault_museum", "hang_museum")
+UNLISTED = ("fault_museum",)
 """Launched from a separate page, and hidden from the lists of experiments."""
 
 

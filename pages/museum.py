@@ -1,11 +1,10 @@
-"""Museum: faults of the published code as cards; `?system=TITLE` shows those of one system, or the causes of hangs;
-`?exhibit=NAME` one exhibit with a switch between both versions, its chart and its code.
+"""Museum: faults of the published code as cards; `?system=TITLE` shows those of one system, `?exhibit=NAME` one exhibit
+with a switch between both versions, its chart and its code.
 """
 
 import streamlit as st
 
 from app.core.base_path import at
-from app.museum import hangs
 from app.museum.card import card
 from app.museum.parts import launch
 from app.museum.section import section
@@ -37,7 +36,7 @@ else:
 
 def chosen_system() -> str | None:
     """Return the experiment name of the selected system, None for all."""
-    names = {"All": None} | {experiment(name).title: name for name in systems()} | {hangs.TITLE: hangs.NAME}
+    names = {"All": None} | {experiment(name).title: name for name in systems()}
     chosen = st.segmented_control(
         "System", list(names), key="system", default="All", required=True, bind="query-params", wrap=True
     )
@@ -72,17 +71,13 @@ def page() -> None:
     system = None if alone else chosen_system()
     with reading(lambda: components.pulse(-1)) as reader, reader.db.snapshot():
         token, found = reader.runs.token(), museum(reader)
-        hung = hangs.hang_runs(reader) if system == hangs.NAME else None
         widgets.runner_banner(reader)
-    if hung:
-        hangs.hang_cards(hung)
-    elif alone:
+    if alone:
         section(alone, found.visits.get(alone.name), found.shows(alone.name))
     else:
         all_of_them(found)
         cards(found, system)
-    is_active = hung.is_active if hung else bool(found.under_way)
-    components.pulse(token, every_ms=SOON_MS if is_active else LATER_MS, early_ms=SOON_MS)
+    components.pulse(token, every_ms=SOON_MS if found.under_way else LATER_MS, early_ms=SOON_MS)
 
 
 page()

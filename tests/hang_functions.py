@@ -1,4 +1,4 @@
-"""What ranks do that hang in further ways than the exhibits of the museum, or do not hang; here because a process of a
+"""What ranks do that hang in further ways than those of `tests.hang.hangs`, or do not hang; here because a process of a
 rank must be able to import its function.
 """
 
@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from engine.experiments.hang_museum.hangs import FAULT_STEP, HANG_S, STEPS, begin_to_hang, halt, plain_group, step
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
 from engine.runtime.worker.ranks import Rank
 from engine.trace.layout import EVERYBODY
+from tests.hang.hangs import FAULT_STEP, HANG_S, STEPS, begin_to_hang, halt, plain_group, step
 from tests.waiting import PATIENCE_S
 
 

@@ -30,6 +30,8 @@ def current(path: str, query: str) -> str | None:
     pairs = parse_qsl(query, keep_blank_values=True)
     if path == HOME:  # by the name in the navigation; Streamlit says that this page does not exist
         return f"/?{query}" if query else "/"
+    if path == "/museum" and ("system", "Why runs hang") in pairs:
+        return "/docs?page=timeline#why-runs-hang"
     if path == RUNS:
         found = [pair for name, value in pairs for pair in _of_runs(name, value)]
     elif path == RESULTS:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from engine.errors import RankFailed
-from engine.experiments.hang_museum import hangs
 from engine.hang.collectives import last_collectives
 from engine.hang.stacks import SIGNAL_AFTER_S, last_stacks
 from engine.hang.watch import HangLimits
@@ -16,6 +15,7 @@ from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.rank_monitor import ENDED
 from engine.trace.health import BAD, Verdict
 from tests import hang_functions as functions
+from tests.hang import hangs
 from tests.patient import ROLES, Patient
 from tests.waiting import wait_until
 

@@ -82,11 +82,6 @@ class Ranks:
     execution_time_s: float | None = None
     members: list[RankHandle] = field(default_factory=list)
 
-    def end_when_hung_for(self, quiet_s: float) -> None:
-        """End the run when its ranks hang for that many seconds, or for those of PARALLAB_HANG_S if they are fewer."""
-        self.hang_limits = HangLimits(min(quiet_s, HangLimits().quiet_s), between_s=0.5)
-        self.end_when_hung = True
-
     def run(self, function: Callable[..., None], *shared: Any, expendable: Collection[str] = ()) -> None:
         """Call `function(rank, *shared)` in one process per role and wait for all.
 

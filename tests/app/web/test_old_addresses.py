@@ -30,6 +30,7 @@ MOVED = {
     "/runs?show=all&search=thesis": "/runs?search=thesis",
     "/scaling?runs=1-2&view=Where+the+time+went": "/scaling?runs=1-2&view=Time+breakdown",
     "/sweep?sweep=1&view=Where+the+time+went": "/sweep?sweep=1&view=Time+breakdown",
+    "/museum?system=Why+runs+hang": "/docs?page=timeline#why-runs-hang",
     "/runs?status=failed&status=running&fold=false": "/runs?show=failed+or+lost&show=active&fold=false",
 }
 """Old addresses, and where they lead."""

@@ -1,4 +1,4 @@
-"""Ranks that hang, each in one way: what the exhibits of hangs run, short enough to read in full.
+"""Ranks that hang, each in one way.
 
 Every function takes the rank that is at fault; with `NOBODY` none is, and the ranks end normally. Here because a rank's
 process must be able to import its function.
