@@ -443,7 +443,7 @@ def _of_museum(name: str) -> Metric | None:
         return Metric(name, "Exhibits", "exhibits/s", "max", f"Exhibits run, both versions counted, {BY_TIME}")
     if not name.startswith("museum/"):
         return None
-    from engine.signs.catalogue import SIGNS
+    from engine.museum.exhibit import SIGNS
 
     for sign in SIGNS:
         if name == sign.metric:

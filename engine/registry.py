@@ -5,6 +5,7 @@ Torch-free: an experiment's `config.py` is imported on use, with pydantic; its `
 
 from collections.abc import Callable
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from engine.errors import UnknownName
@@ -30,7 +31,7 @@ def experiment(name: str) -> "Experiment":
     """Return the experiment of that name; raises UnknownName with the closest name."""
     if name not in EXPERIMENTS + UNLISTED:
         raise UnknownName("experiment", name, EXPERIMENTS, field="experiment")
-    found: Experiment = import_module(f"engine.experiments.{name}.config").EXPERIMENT
+    found: Experiment = _module(name, "config").EXPERIMENT
     return found
 
 
@@ -62,5 +63,10 @@ def server_roles() -> frozenset[str]:
 
 def method(name: str) -> Callable[..., None]:
     """Return the experiment's `run`; imports torch, so only for the worker."""
-    run: Callable[..., None] = import_module(f"engine.experiments.{experiment(name).name}.method").run
+    run: Callable[..., None] = _module(experiment(name).name, "method").run
     return run
+
+
+def _module(name: str, part: str) -> ModuleType:
+    """Return an experiment's `config` or `method`."""
+    return import_module(f"engine.museum.{part}" if name in UNLISTED else f"engine.experiments.{name}.{part}")

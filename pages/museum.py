@@ -2,18 +2,18 @@
 with a switch between both versions, its chart and its code.
 """
 
+from typing import Literal
+
 import streamlit as st
 
 from app.core.base_path import at
-from app.museum.card import card
-from app.museum.parts import launch
-from app.museum.section import section
+from app.museum.exhibit import card, launch, section
 from app.ui import components, permissions, widgets
 from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading
+from engine.museum.exhibit import SIGNS, SYSTEMS
 from engine.museum.latest_runs import Museum, museum
 from engine.registry import experiment
-from engine.signs.catalogue import SIGNS, systems
 
 SOON_MS, LATER_MS = 1_000, 10_000
 TAKES = "One run of about 30 s on two idle cores. Results appear one by one."
@@ -34,33 +34,23 @@ else:
     st.html(link("Guide to the museum", at("/docs?page=museum")))
 
 
-def chosen_system() -> str | None:
-    """Return the experiment name of the selected system, None for all."""
-    names = {"All": None} | {experiment(name).title: name for name in systems()}
+def cards(found: Museum) -> None:
+    """Show the button that runs all exhibits, and the exhibits of the selected system or of all."""
+    titles = {experiment(name).title: name for name in SYSTEMS}
     chosen = st.segmented_control(
-        "System", list(names), key="system", default="All", required=True, bind="query-params", wrap=True
+        "System", ["All", *titles], key="system", default="All", required=True, bind="query-params", wrap=True
     )
-    return names[chosen or "All"]
-
-
-def all_of_them(found: Museum) -> None:
-    """Show the button that runs all exhibits, and how many have been run."""
-    stands = permissions.control("launch", disabled=found.shows("all") is not None, help=TAKES)
+    control = permissions.control("launch", disabled=found.shows("all") is not None, help=TAKES)
+    kind: Literal["primary", "secondary"] = "secondary" if found.visits else "primary"
     with st.container(horizontal=True, vertical_alignment="center"):
-        if st.button(
-            "Run all exhibits", key="museum.run.all", type="secondary" if found.visits else "primary", **stands
-        ):
+        if st.button("Run all exhibits", key="museum.run.all", type=kind, **control):
             launch("all")
         st.caption(f"{len(found.visits)} of {len(SIGNS)} exhibits have results.", width="content")
-
-
-def cards(found: Museum, system: str | None) -> None:
-    """Show the exhibits of one system or of all, each system below its title."""
-    for name in systems() if system is None else [system]:
-        st.header(experiment(name).title, anchor=False)
-        with st.container(key=f"museum-cards-{name}"):
-            for sign in SIGNS:
-                if sign.system == name:
+    for title, name in titles.items():
+        if chosen in (None, "All", title):
+            st.header(title, anchor=False)
+            with st.container(key=f"museum-cards-{name}"):
+                for sign in (each for each in SIGNS if each.system == name):
                     with st.container(border=True):
                         card(sign, found.visits.get(sign.name), found.shows(sign.name))
 
@@ -68,15 +58,13 @@ def cards(found: Museum, system: str | None) -> None:
 @st.fragment
 def page() -> None:
     """Show the exhibits; redraw when a run of the museum changes."""
-    system = None if alone else chosen_system()
     with reading(lambda: components.pulse(-1)) as reader, reader.db.snapshot():
         token, found = reader.runs.token(), museum(reader)
         widgets.runner_banner(reader)
     if alone:
         section(alone, found.visits.get(alone.name), found.shows(alone.name))
     else:
-        all_of_them(found)
-        cards(found, system)
+        cards(found)
     components.pulse(token, every_ms=SOON_MS if found.under_way else LATER_MS, early_ms=SOON_MS)
 
 

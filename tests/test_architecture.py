@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE_S
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 LAYERS = (
-    "engine.errors engine.home engine.umask engine.signs engine.metrics engine.histograms engine.catalogue",
+    "engine.errors engine.home engine.umask engine.museum.exhibit engine.metrics engine.histograms engine.catalogue",
     "engine.config engine.config_values engine.seeding engine.trace engine.recorder engine.pipelining",
     "engine.experiment",
     "engine.registry engine.launch_options engine.filter engine.access engine.store",
@@ -30,7 +30,7 @@ LAYERS = (
     "engine.upkeep",
     "engine.runtime.usage engine.runtime.rank engine.runtime.nodes engine.runtime.worker engine.runtime.transport",
     "engine.jobs engine.runner",
-    "engine.training engine.experiments engine.museum.exhibits engine.worker",
+    "engine.training engine.experiments engine.museum.method engine.museum.exhibits engine.worker",
     "engine.doctor engine.cli engine.__main__",
     "app.core app.links app.charts app.report app.ui app.actions app.export app.auth",
     "app.home app.launch app.run app.runs app.compare app.sweep app.duel app.scaling app.figures app.museum",
@@ -46,7 +46,7 @@ ALONE = {name for name in ORDER if name.count(".") == 1 and not (ROOT / name.rep
 SCREENS = ORDER[ORDER.index("app.home") : ORDER.index("app.api")]
 METHOD_SEES = (
     *("engine.config", "engine.seeding", "engine.recorder", "engine.errors", "engine.metrics", "engine.trace.layout"),
-    *("engine.data", "engine.training", "engine.rl", "engine.museum", "engine.signs", "engine.pipelining"),
+    *("engine.data", "engine.training", "engine.rl", "engine.pipelining"),
     "engine.runtime.worker.ranks",
     "engine.runtime.worker.checkpoints",
     *(f"engine.runtime.rank.{name}" for name in ("child_process", "semaphore")),
@@ -67,8 +67,8 @@ TORCH_FREE = (
     *("engine.runner", "engine.system", "engine.runtime.rank.affinity", "engine.access"),
     *("engine.cluster", "engine.runtime.usage", "engine.jobs.slurm"),
     *("engine.commands", "engine.upkeep", "engine.duel", "engine.sweep", "engine.published", "engine.notices"),
-    *(f"engine.experiments.{name}.config" for name in EXPERIMENTS + UNLISTED),
-    *("engine.signs", "engine.museum.source", "engine.museum.latest_runs", "engine.museum.events"),
+    *(f"engine.experiments.{name}.config" for name in EXPERIMENTS),
+    *("engine.museum.config", "engine.museum.exhibit", "engine.museum.latest_runs"),
     *(
         "engine.data.catalogue",
         "engine.training.settings",
@@ -306,7 +306,7 @@ def test_dialogs_are_opened_by_the_frame_round_every_page() -> None:
 
 def test_every_experiment_folder_is_in_the_table() -> None:
     folders = {path.parent.name for path in (ROOT / "engine" / "experiments").glob("*/config.py")}
-    assert folders == set(EXPERIMENTS + UNLISTED)
+    assert folders == set(EXPERIMENTS)
 
 
 def test_the_readme_describes_every_experiment_like_its_card() -> None:
@@ -336,9 +336,9 @@ def test_an_experiment_is_complete_with_presets_and_docs_of_every_field(name: st
     assert [found.configure(preset).roles for preset in found.presets]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS + UNLISTED)
+@pytest.mark.parametrize("name", [*(f"engine.experiments.{name}" for name in EXPERIMENTS), "engine.museum"])
 def test_run_is_the_one_public_name_of_a_method(name: str) -> None:
-    tree = ast.parse((ROOT / "engine" / "experiments" / name / "method.py").read_text())
+    tree = ast.parse(modules()[f"{name}.method"].read_text())
     defined = {
         node.name
         for node in tree.body

@@ -1,6 +1,6 @@
 """The fault museum: each fault of the published code next to the corrected code, both runnable. Torch-free except for
 the exhibits.
 
-A sign describes an exhibit. The module of the same name in `exhibits` has `right(seed)` and `wrong(seed)`, which
-measure the two versions, and `invariant(outcome)`, which the engine's tests check and the wrong version breaks.
+An exhibit is one module of `exhibits`: its docstring is its sign, `wrong` and `right` are the published and the
+corrected code, and `measure(seed, version)` runs one of them.
 """

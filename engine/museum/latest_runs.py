@@ -1,15 +1,11 @@
 """The newest run of each exhibit in the store, by any owner. Torch-free."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, heard
-from engine.museum.outcome import WAYS, ExhibitOutcome, Way
-from engine.signs.catalogue import SIGNS
-from engine.signs.sign import Sign
+from engine.museum.exhibit import BROKEN, ERROR, HELD, SIGNS, UNSEEN, WAYS, Outcome, Sign, Way
 from engine.store import Reader
-from engine.store.curve_records import Series
-from engine.store.records import ENDED, RunRow, Summary
+from engine.store.records import ENDED, RunRow
 
 NAME, PAGE = "fault_museum", 20
 
@@ -20,7 +16,7 @@ class Visit:
 
     sign: Sign
     run: RunRow
-    outcomes: Mapping[Way, ExhibitOutcome]
+    outcomes: Mapping[Way, Outcome]
     caught: str
     """The invariant's error for the wrong version; empty where the fault was not reproduced."""
     unseen: str
@@ -43,47 +39,39 @@ def museum(reader: Reader) -> Museum:
     """Return the museum's current state; reads runs until each exhibit is found."""
     visits: dict[str, Visit] = {}
     under_way = []
-    for run in _runs(reader):
-        if run.status not in ENDED:
-            under_way.append(run)
-        wanted = [sign for sign in SIGNS if sign.name not in visits and run.config.get("exhibit") in (sign.name, "all")]
-        if wanted and run.status != "queued":
-            visits |= {visit.sign.name: visit for visit in _visits(reader, run, wanted)}
-        if len(visits) == len(SIGNS) and run.status in ENDED:
+    for offset in range(0, reader.runs.count(experiment=NAME), PAGE):
+        for run in reader.runs.find(experiment=NAME, limit=PAGE, offset=offset):
+            if run.status not in ENDED:
+                under_way.append(run)
+            wanted = [
+                each for each in SIGNS if each.name not in visits and run.config.get("exhibit") in (each.name, "all")
+            ]
+            if wanted and run.status != "queued":
+                visits |= {visit.sign.name: visit for visit in _visits(reader, run, wanted)}
+        if len(visits) == len(SIGNS):
             break
     return Museum(visits, tuple(under_way))
 
 
-def _runs(reader: Reader) -> Iterator[RunRow]:
-    """Yield the museum's runs, newest first."""
-    for offset in range(0, reader.runs.count(experiment=NAME), PAGE):
-        yield from reader.runs.find(experiment=NAME, limit=PAGE, offset=offset)
-
-
 def _visits(reader: Reader, run: RunRow, wanted: list[Sign]) -> Iterator[Visit]:
-    events, summaries = reader.details.events(run.id), reader.details.summaries(run.id)
-    measured = {(each.metric, each.rank) for each in summaries}
+    """Yield the exhibits that both versions have finished, with all values that they measure today."""
+    events = [(event.kind, *event.detail.partition(": ")) for event in reader.details.events(run.id)]
+    said = {(kind, name): words for kind, name, _, words in events}
+    means = {(each.metric, each.rank): each.mean for each in reader.details.summaries(run.id)}
     ended = [
-        (sign, told)
+        sign
         for sign in wanted
-        if HELD in (told := heard(events, sign))
-        and (BROKEN in told or UNSEEN in told)
-        and _of_this_version(sign, measured)
+        if (HELD, sign.name) in said
+        and ((BROKEN, sign.name) in said or (UNSEEN, sign.name) in said)
+        and all((sign.metric_of(number), rank) in means for number in sign.numbers for rank in range(len(WAYS)))
     ]
-    series = reader.curves.series(run.id, [sign.metric for sign, _ in ended]) if ended else []
-    for sign, told in ended:
-        errors = {"wrong": told.get(ERROR, "")}
-        outcomes = {way: _outcome(sign, rank, summaries, series, errors.get(way, "")) for rank, way in enumerate(WAYS)}
-        yield Visit(sign, run, outcomes, told.get(BROKEN, ""), told.get(UNSEEN, ""))
-
-
-def _of_this_version(sign: Sign, measured: Collection[tuple[str, int | None]]) -> bool:
-    """Say whether a run has all metrics of the exhibit's current version."""
-    return all((sign.metric_of(number), rank) in measured for number in sign.numbers for rank in range(len(WAYS)))
-
-
-def _outcome(sign: Sign, rank: int, summaries: list[Summary], series: list[Series], error: str) -> ExhibitOutcome:
-    means = {each.metric: each.mean for each in summaries if each.rank == rank}
-    numbers = {number.key: value for number in sign.numbers if (value := means.get(sign.metric_of(number))) is not None}
-    drawn = next((each for each in series if each.metric == sign.metric and each.rank == rank), None)
-    return ExhibitOutcome(numbers, dict(zip(drawn.steps, drawn.values, strict=True)) if drawn else {}, error)
+    series = reader.curves.series(run.id, [sign.metric for sign in ended]) if ended else []
+    charts = {(each.metric, each.rank): dict(zip(each.steps, each.values, strict=True)) for each in series}
+    for sign in ended:
+        outcomes: dict[Way, Outcome] = {}
+        for rank, way in enumerate(WAYS):
+            found = {number.key: means[sign.metric_of(number), rank] for number in sign.numbers}
+            numbers = {key: mean for key, mean in found.items() if mean is not None}
+            error = said.get((ERROR, sign.name), "") if way == "wrong" else ""
+            outcomes[way] = Outcome(numbers, charts.get((sign.metric, rank), {}), error)
+        yield Visit(sign, run, outcomes, said.get((BROKEN, sign.name), ""), said.get((UNSEEN, sign.name), ""))

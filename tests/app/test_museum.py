@@ -9,9 +9,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.museum.chart import picture
 from engine.home import Home
+from engine.museum.exhibit import SIGNS, SYSTEMS, sign
 from engine.museum.latest_runs import museum
 from engine.registry import experiment
-from engine.signs.catalogue import SIGNS, sign, systems
 from engine.store import Demand, Reader, Store
 from tests.app.test_pages import opened, said
 from tests.labs import basic
@@ -48,7 +48,7 @@ def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home, 
     )
 
 
-@pytest.mark.parametrize("system", systems())
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_a_system_shows_the_cards_of_its_exhibits_in_words(home: Home, system: str) -> None:
     test = opened("museum", {"system": experiment(system).title})
     assert not test.exception
@@ -89,9 +89,9 @@ def test_the_newest_run_of_an_exhibit_is_shown_with_a_switch_between_both_ways(h
     assert "<strong>7</strong>" in html_of(test)
     assert "It holds." in html_of(test)
     assert ["weights.clone()" in code.value for code in test.code] == [True]
-    assert "def invariant" not in test.code[0].value
+    assert "def measure" not in test.code[0].value
     test.toggle(key="museum.whole.live_reply").set_value(True).run()
-    assert "def invariant" in test.code[0].value
+    assert "def measure" in test.code[0].value
 
 
 def test_a_run_of_the_museum_can_be_cloned(home: Home) -> None:
@@ -145,13 +145,12 @@ def test_one_exhibit_is_run_again_a_fault_not_shown_is_told_and_an_unknown_one_i
 def test_the_way_that_is_switched_on_is_drawn_strong(home: Home, reader: Reader) -> None:
     visited(home, "all", ["sizes_for_counts"])
     outcomes = museum(reader).visits["sizes_for_counts"].outcomes
-    drawn, colours = picture(sign("sizes_for_counts"), outcomes, "right")
+    drawn = picture(sign("sizes_for_counts"), outcomes, "right")
     assert {trace.name: (list(trace.x), list(trace.y)) for trace in drawn.data} == {
         "published code": ([1, 2, 4], [3.0, 6.0, 12.0]),
         "corrected code": ([1, 2, 4], [7.0, 14.0, 28.0]),
     }
     assert drawn.data[1].line.width > drawn.data[0].line.width
-    assert colours == [1, 0]
     assert drawn.layout.yaxis.range[0] < 0 < 28 < drawn.layout.yaxis.range[1]
 
 

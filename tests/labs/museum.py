@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 
 from engine.home import Home
-from engine.museum.events import BROKEN, ERROR, HELD, UNSEEN, told
-from engine.museum.outcome import WAYS
+from engine.museum.exhibit import BROKEN, ERROR, HELD, UNSEEN, WAYS, sign
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.signs.catalogue import sign
 from engine.store import RankBatch, RankRow, Store
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
@@ -72,14 +70,14 @@ def visit(
                 store.worker.write(
                     run_id, [RankBatch(rank, [*numbers, *(Point(found.metric, x, value * x, 1.0) for x in (1, 2, 4))])]
                 )
-            store.runs.add_event(run_id, HELD, "worker", told(found, "The invariant held in 1 of 1."))
+            store.runs.add_event(run_id, HELD, "worker", f"{name}: The invariant held in 1 of 1.")
             store.runs.add_event(
                 run_id,
                 BROKEN if caught else UNSEEN,
                 "worker",
-                told(found, "It <must> be 7." if caught else "The fault did not occur in 1 of 1."),
+                f"{name}: {'It <must> be 7.' if caught else 'The fault did not occur in 1 of 1.'}",
             )
             if caught:
-                store.runs.add_event(run_id, ERROR, "worker", told(found, "TypeError: of the wrong way"))
+                store.runs.add_event(run_id, ERROR, "worker", f"{name}: TypeError: of the wrong way")
         if ended:
             store.claims.end(run_id, "finished", "Completed successfully", execution_time_s=2.0)

@@ -1,1 +1,1 @@
-"""The exhibits: each module runs one fault and its corrected form, short enough to read in full."""
+"""The exhibits, one per module: the sign, the wrong and the right code, and what measures both."""

@@ -1,70 +1,56 @@
-"""Trainers that take the global weights by assigning to `.data`, which shares the storage."""
+"""Weights that share storage: a fault of sync_sgd.
 
-from collections.abc import Callable
+source: The blog series on parallel SGD: synchronous parallel SGD
+wrong: Each worker takes the global weights with `mine.data = theirs.data`. This copies nothing: it shares the storage,
+    so every local step also changes the global weights and every other worker's.
+right: Trainers copy the values, so steps between two averages stay local.
+seen: Distance of the global weights from the start of the round: with shared storage each local step moves them, with
+    copies only the average does. The code that ran was Hogwild!, and so are the published numbers.
+chart: Change of the global weights within the round against Local step, by trainer
+values: storages = Storages of 4 trainers and the global weights (storages); moved = Change before the average
+rule: storages = 5
+broken: 4 trainers and the global weights must have 5 storages; got {storages:.0f}. Shared storage makes this Hogwild!,
+    and averaging equal weights changes nothing.
+guard: tests/experiments/sync_sgd/test_sync_sgd.py::test_no_two_of_all_weights_share_memory
+"""
 
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from engine.museum.outcome import Broken, ExhibitOutcome
+from engine.museum.exhibit import Outcome, Version
 
 TRAINERS, ROUNDS, STEPS = 4, 3, 5
 
 
-def wrong(seed: int) -> ExhibitOutcome:
-    """Point each parameter at the global one's storage."""
-
-    def start(mine: nn.Parameter, theirs: nn.Parameter) -> None:
-        mine.data = theirs.data
-
-    return _rounds(seed, start)
+def wrong(mine: nn.Parameter, theirs: nn.Parameter) -> None:
+    mine.data = theirs.data
 
 
-def right(seed: int) -> ExhibitOutcome:
-    """Copy the numbers."""
-
-    def start(mine: nn.Parameter, theirs: nn.Parameter) -> None:
-        mine.data.copy_(theirs.data)
-
-    return _rounds(seed, start)
+def right(mine: nn.Parameter, theirs: nn.Parameter) -> None:
+    mine.data.copy_(theirs.data)
 
 
-def _rounds(seed: int, start: Callable[[nn.Parameter, nn.Parameter], None]) -> ExhibitOutcome:
-    """Train in turns, and record after each local step how far the global weights have moved; only an average may move
-    them.
-    """
+def measure(seed: int, start: Version) -> Outcome:
+    """Train in turns; record after each local step how far the global weights have moved, which only an average may."""
     torch.manual_seed(seed)
     center, trainers = nn.Linear(16, 4), [nn.Linear(16, 4) for _ in range(TRAINERS)]
     images, labels = torch.randn(TRAINERS, 32, 16), torch.randint(4, (TRAINERS, 32))
-    series, look, moved = {0: 0.0}, 0, 0.0
+    moved, series = 0.0, {0: 0.0}
     for _ in range(ROUNDS):
         before = center.weight.detach().clone()
         for trainer in trainers:
             for mine, theirs in zip(trainer.parameters(), center.parameters(), strict=True):
                 start(mine, theirs)
-        for place, trainer in enumerate(trainers):
+        for trainer, some, wanted in zip(trainers, images, labels, strict=True):
             optimizer = torch.optim.SGD(trainer.parameters(), lr=0.1)
             for _ in range(STEPS):
                 optimizer.zero_grad()
-                cross_entropy(trainer(images[place]), labels[place]).backward()  # type: ignore[no-untyped-call]
+                cross_entropy(trainer(some), wanted).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-                look += 1
-                series[look] = float((center.weight.detach() - before).norm())
-        moved = max(moved, series[look])
-        with torch.no_grad():
-            for theirs, *others in zip(
-                center.parameters(), *(trainer.parameters() for trainer in trainers), strict=True
-            ):
-                theirs.copy_(torch.stack([other.detach() for other in others]).mean(0))
+                series[len(series)] = float((center.weight.detach() - before).norm())
+        moved = max(moved, series[len(series) - 1])
+        for theirs, *others in zip(center.parameters(), *(each.parameters() for each in trainers), strict=True):
+            theirs.data.copy_(torch.stack([other.data for other in others]).mean(0))
     storages = {net.weight.untyped_storage().data_ptr() for net in (center, *trainers)}
-    return ExhibitOutcome({"storages": float(len(storages)), "moved": moved}, series)
-
-
-def invariant(outcome: ExhibitOutcome) -> None:
-    """Each trainer has its own weights, separate from the global ones."""
-    storages = outcome.numbers["storages"]
-    if storages != TRAINERS + 1:
-        raise Broken(
-            f"{TRAINERS} trainers and the global weights must have {TRAINERS + 1} storages; got {storages:.0f}. Shared "
-            "storage makes this Hogwild!, and averaging equal weights changes nothing."
-        )
+    return Outcome({"storages": len(storages), "moved": moved}, series)

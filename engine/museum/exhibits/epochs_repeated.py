@@ -1,69 +1,48 @@
-"""A loop over the workers around each epoch: every epoch runs once per worker."""
+"""Every epoch four times: a fault of sync_sgd.
+
+source: The blog series on parallel SGD: synchronous parallel SGD
+wrong: The loop that starts all workers is inside another loop over the workers: each epoch runs N times and is reported
+    once.
+right: All trainers start once per round, and every accuracy is recorded with the actual passes over the data.
+seen: After 3 reported epochs, 12 passes were made: the published 97.96 % is the accuracy after 12.
+chart: Passes made against Reported epochs
+values: passes = Passes made (passes); told = Reported epochs (epochs); averages = Averages (rounds)
+rule: passes = told
+broken: Reported epochs must equal the passes over the data; got {told:.0f} epochs and {passes:.0f} passes. Report
+    accuracy with the samples actually processed.
+guard: tests/experiments/sync_sgd/test_sync_sgd.py::test_passes_count_the_samples_of_all_and_only_trainer1_tests
+"""
+
+from collections.abc import Callable
 
 import torch
 
-from engine.museum.outcome import Broken, ExhibitOutcome
+from engine.museum.exhibit import Outcome, Version
 
 TRAINERS, EPOCHS, SAMPLES = 4, 3, 1200
 
 
-class Count:
-    """Counts trained samples; in a round every trainer processes its part once, then weights are averaged."""
-
-    def __init__(self) -> None:
-        self.parts = torch.arange(SAMPLES).chunk(TRAINERS)
-        self.seen = torch.zeros(SAMPLES, dtype=torch.int64)
-        self.averages = 0
-        self.epochs_told = 0
-        self.series = {0: 0.0}
-
-    def round(self) -> None:
-        """Train all, average."""
-        for part in self.parts:
-            self.seen[part] += 1
-        self.averages += 1
-
-    def tell(self) -> None:
-        """Report the end of an epoch, like the published program."""
-        self.epochs_told += 1
-        self.series[self.epochs_told] = float(self.seen.float().mean())
-
-    def outcome(self) -> ExhibitOutcome:
-        """Return the reported and the actual counts."""
-        return ExhibitOutcome(
-            {
-                "passes": float(self.seen.float().mean()),
-                "told": float(self.epochs_told),
-                "averages": float(self.averages),
-            },
-            self.series,
-        )
+def wrong(train_all: Callable[[], None]) -> None:
+    for _ in range(TRAINERS):
+        train_all()
 
 
-def wrong(seed: int) -> ExhibitOutcome:
-    """Start all trainers once for each trainer."""
-    count = Count()
-    for _ in range(EPOCHS):
-        for _ in range(TRAINERS):
-            count.round()
-        count.tell()
-    return count.outcome()
+def right(train_all: Callable[[], None]) -> None:
+    train_all()
 
 
-def right(seed: int) -> ExhibitOutcome:
-    """Start all trainers once."""
-    count = Count()
-    for _ in range(EPOCHS):
-        count.round()
-        count.tell()
-    return count.outcome()
+def measure(seed: int, epoch: Version) -> Outcome:
+    """Count how often each sample is trained on, and the averages; report each epoch as the published program does."""
+    parts, seen, averages = torch.arange(SAMPLES).chunk(TRAINERS), torch.zeros(SAMPLES), 0
 
+    def train_all() -> None:
+        nonlocal averages
+        for part in parts:
+            seen[part] += 1
+        averages += 1
 
-def invariant(outcome: ExhibitOutcome) -> None:
-    """The reported epochs equal the passes made."""
-    passes, told = outcome.numbers["passes"], outcome.numbers["told"]
-    if passes != told:
-        raise Broken(
-            f"Reported epochs must equal the passes over the data; got {told:.0f} epochs and {passes:.0f} passes. "
-            "Report accuracy with the samples actually processed."
-        )
+    series = {0: 0.0}
+    for number in range(1, EPOCHS + 1):
+        epoch(train_all)
+        series[number] = float(seen.mean())
+    return Outcome({"passes": series[EPOCHS], "told": EPOCHS, "averages": averages}, series)

@@ -1,55 +1,48 @@
-"""A server that adds to gradients which its optimizer has removed: `zero_grad()` sets them to None since torch 2.0."""
+"""Gradients set to None: a fault of parameter_server.
 
-from collections.abc import Callable
+source: PyTorch's tutorial on batch RPC processing: the parameter server
+wrong: The server adds into `parameter.grad` and clears it with `zero_grad()`, which sets it to None since torch 2.0:
+    the second round has nothing to add to.
+right: The sums keep their memory and are filled with zeros; the engine uses one vector for the server's lifetime.
+seen: The published code makes one update and fails from the second round on.
+chart: Updates made against Round
+values: updates = Updates made (updates); rounds = Rounds (rounds)
+rule: updates = rounds
+broken: Every round must end in an update; {updates:.0f} of {rounds:.0f} did. Keep the gradient tensors between rounds.
+guard: tests/experiments/servers/test_server_runs.py::test_n_trainers_of_batch_b_are_one_process_of_batch_n_times_b
+"""
 
 import torch
 from torch import nn
 
-from engine.museum.outcome import Broken, ExhibitOutcome
+from engine.museum.exhibit import Outcome, Version
 
 ROUNDS = 6
 
 
-def wrong(seed: int) -> ExhibitOutcome:
-    """Clear the sums with `zero_grad()`, like the published server after each update."""
-    net, optimizer = _server(seed)
-    return _updates(net, optimizer, lambda: optimizer.zero_grad())
+def wrong(optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
 
 
-def right(seed: int) -> ExhibitOutcome:
-    """Keep the tensors and fill them with zeros; the engine sums into one vector for the server's lifetime."""
-    net, optimizer = _server(seed)
-    return _updates(net, optimizer, lambda: optimizer.zero_grad(set_to_none=False))
+def right(optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad(set_to_none=False)
 
 
-def _server(seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+def measure(seed: int, clear: Version) -> Outcome:
+    """Add a gradient, update and clear in each round; count the updates."""
     torch.manual_seed(seed)
-    net = nn.Linear(8, 4)
+    net, updates, series, error = nn.Linear(8, 4), 0, {}, ""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for parameter in net.parameters():
         parameter.grad = torch.zeros_like(parameter)
-    return net, torch.optim.SGD(net.parameters(), lr=0.1)
-
-
-def _updates(net: nn.Module, optimizer: torch.optim.Optimizer, empty: Callable[[], None]) -> ExhibitOutcome:
-    made, series, error = 0, {}, ""
     for number in range(1, ROUNDS + 1):
         try:
             for parameter in net.parameters():
                 parameter.grad += torch.ones_like(parameter)  # type: ignore[operator]
             optimizer.step()
-            empty()
-            made += 1
+            clear(optimizer)
+            updates += 1
         except TypeError as failure:
             error = error or f"TypeError: {failure}"
-        series[number] = float(made)
-    return ExhibitOutcome({"updates": float(made), "rounds": float(ROUNDS)}, series, error)
-
-
-def invariant(outcome: ExhibitOutcome) -> None:
-    """Every round ends in an update."""
-    made, rounds = outcome.numbers["updates"], outcome.numbers["rounds"]
-    if made != rounds:
-        raise Broken(
-            f"Every round must end in an update; {made:.0f} of {rounds:.0f} did. Keep the gradient tensors between "
-            "rounds."
-        )
+        series[number] = updates
+    return Outcome({"updates": updates, "rounds": ROUNDS}, series, error)

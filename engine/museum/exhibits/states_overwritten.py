@@ -1,36 +1,46 @@
-"""One buffer of states for all steps: each step overwrites data that the previous step's backward pass still needs."""
+"""States overwritten before backward: a fault of batched_reinforce.
 
-from collections.abc import Callable
+source: PyTorch's tutorial on batch RPC processing: CartPole, mode batched, on a CPU
+wrong: All steps share one buffer of states, and each forward pass gets the buffer itself: at backward it holds the last
+    step's states. (On a GPU each step copies it, which hides the fault.)
+right: Each forward pass has its own states; the engine keeps states and actions, and builds the graph once per round.
+seen: No round can be trained on. Here autograd checks tensor versions and raises an error; without that check the
+    gradient would be silently wrong.
+chart: Rounds trained on against Round
+values: learned = Trained on (rounds); rounds = Played (rounds)
+rule: learned = rounds
+broken: All {rounds:.0f} rounds must be usable for training; got {learned:.0f}. Keep the states that backward needs
+    unchanged.
+guard:
+    tests/experiments/batched_reinforce/test_batched_reinforce.py::test_the_recomputed_gradient_is_that_of_graphs_kept_while_acting
+"""
 
 import torch
 from torch import Tensor, nn
 
-from engine.museum.outcome import Broken, ExhibitOutcome
+from engine.museum.exhibit import Outcome, Version
 
 OBSERVERS, STEPS, ROUNDS, STATE = 4, 8, 5, 4
 
 
-def wrong(seed: int) -> ExhibitOutcome:
-    """Pass the buffer itself to the policy."""
-    return _rounds(seed, lambda states: states)
+def wrong(states: Tensor) -> Tensor:
+    return states
 
 
-def right(seed: int) -> ExhibitOutcome:
-    """Pass a copy to the policy."""
-    return _rounds(seed, lambda states: states.clone())
+def right(states: Tensor) -> Tensor:
+    return states.clone()
 
 
-def _rounds(seed: int, given: Callable[[Tensor], Tensor]) -> ExhibitOutcome:
+def measure(seed: int, given: Version) -> Outcome:
+    """Play some rounds and train on each; count the rounds that could be trained on."""
     torch.manual_seed(seed)
-    policy = nn.Linear(STATE, 2)
+    policy, states = nn.Linear(STATE, 2), torch.zeros(OBSERVERS, STATE)
     optimizer = torch.optim.Adam(policy.parameters(), lr=0.01)
-    states = torch.zeros(OBSERVERS, STATE)
     learned, series, error = 0, {}, ""
     for number in range(1, ROUNDS + 1):
         chosen = []
         for _ in range(STEPS):
-            for observer in range(OBSERVERS):
-                states[observer] = torch.randn(STATE)
+            states.normal_()
             chosen.append(policy(given(states)).log_softmax(1)[:, 0])
         optimizer.zero_grad()
         try:
@@ -39,15 +49,5 @@ def _rounds(seed: int, given: Callable[[Tensor], Tensor]) -> ExhibitOutcome:
             learned += 1
         except RuntimeError as failure:
             error = error or f"RuntimeError: {str(failure).partition('; ')[0]}"
-        series[number] = float(learned)
-    return ExhibitOutcome({"learned": float(learned), "rounds": float(ROUNDS)}, series, error)
-
-
-def invariant(outcome: ExhibitOutcome) -> None:
-    """Every round can be trained on."""
-    learned, rounds = outcome.numbers["learned"], outcome.numbers["rounds"]
-    if learned != rounds:
-        raise Broken(
-            f"All {rounds:.0f} rounds must be usable for training; got {learned:.0f}. Keep the states that backward "
-            "needs unchanged."
-        )
+        series[number] = learned
+    return Outcome({"learned": learned, "rounds": ROUNDS}, series, error)

@@ -1,64 +1,53 @@
-"""An update thread that waits for the next batch, without a signal that there will be none."""
+"""An update that waits forever: a fault of dppo.
 
-import threading
+source: The public reader-writer code of DPPO that the note on bounded queues starts from
+wrong: The update thread waits for the event that a batch is full. After the collectors have ended, the event never
+    comes and the program can't exit.
+right: Every wait also checks for the end of the run.
+seen: Number of live threads. The run is over when both collectors have ended; the published learner keeps waiting.
+chart: Live threads against Time (ms)
+values: left = Left after the end (threads); threads = Started (threads)
+rule: left = 0
+broken: All threads must exit when the run is over; {left:.0f} still waits for a batch. Signal the end to every waiting
+    thread, or poll for it.
+guard: tests/experiments/dppo/test_dppo.py::test_a_stop_in_any_phase_ends_every_process_and_keeps_what_was_recorded
+"""
+
 import time
-from collections.abc import Callable
+from threading import Event, Thread
 
-from engine.museum.outcome import Broken, ExhibitOutcome
+from engine.museum.exhibit import Outcome, Version
 
 COLLECTORS, BATCHES, STEP_S = 2, 6, 0.02
 LOOK_S, SLOT_MS, AFTER, MOST = 0.02, 50, 10, 40
 """The exhibit polls 10 times, 50 ms apart, after the run is over; up to 40 times while a thread is alive."""
 
 
-class Board:
-    """Events shared by learner and collectors."""
-
-    def __init__(self) -> None:
-        self.full = threading.Event()
-        self.over = threading.Event()
+def wrong(full: Event, over: Event) -> bool:
+    return full.wait()
 
 
-def wrong(seed: int) -> ExhibitOutcome:
-    """Wait for a batch."""
-
-    def wait(board: Board) -> bool:
-        board.full.wait()
-        return True
-
-    return _watched(wait)
+def right(full: Event, over: Event) -> bool:
+    while not full.wait(LOOK_S):
+        if over.is_set():
+            return False
+    return True
 
 
-def right(seed: int) -> ExhibitOutcome:
-    """Wait for a batch or the end of the run, whichever comes first."""
-
-    def wait(board: Board) -> bool:
-        while not board.full.wait(LOOK_S):
-            if board.over.is_set():
-                return False
-        return True
-
-    return _watched(wait)
-
-
-def _watched(wait: Callable[[Board], bool]) -> ExhibitOutcome:
+def measure(seed: int, wait: Version) -> Outcome:
     """Collect a few batches, then end the run; the chart is the number of live threads."""
-    board = Board()
+    full, over, released = Event(), Event(), Event()
 
     def learn() -> None:
-        while not released.is_set() and wait(board):
-            board.full.clear()
+        while not released.is_set() and wait(full, over):
+            full.clear()
 
     def collect() -> None:
         for _ in range(BATCHES):
             time.sleep(STEP_S)
-            board.full.set()
+            full.set()
 
-    released = threading.Event()
-    threads = [
-        threading.Thread(target=learn, daemon=True),
-        *(threading.Thread(target=collect, daemon=True) for _ in range(COLLECTORS)),
-    ]
+    threads = [Thread(target=act, daemon=True) for act in (learn, *[collect] * COLLECTORS)]
     for thread in threads:
         thread.start()
     alive, after = [len(threads)], 0
@@ -66,21 +55,8 @@ def _watched(wait: Callable[[Board], bool]) -> ExhibitOutcome:
         time.sleep(SLOT_MS / 1000)
         alive.append(sum(thread.is_alive() for thread in threads))
         if not any(thread.is_alive() for thread in threads[1:]):
-            board.over.set()
+            over.set()
             after += 1
     released.set()
-    board.full.set()
-    return ExhibitOutcome(
-        {"left": float(alive[-1]), "threads": float(len(threads))},
-        {SLOT_MS * slot: float(count) for slot, count in enumerate(alive)},
-    )
-
-
-def invariant(outcome: ExhibitOutcome) -> None:
-    """The end of the run ends all threads."""
-    left = outcome.numbers["left"]
-    if left:
-        raise Broken(
-            f"All threads must exit when the run is over; {left:.0f} still waits for a batch. Signal the end to every "
-            "waiting thread, or poll for it."
-        )
+    full.set()
+    return Outcome({"left": alive[-1], "threads": len(threads)}, {SLOT_MS * slot: n for slot, n in enumerate(alive)})
