@@ -7,22 +7,14 @@ import os
 import signal
 import threading
 import time
-from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from engine.runtime.transport.allreduce import Collective
-from engine.runtime.transport.request_reply import Answer, Exchange, Request, Respond
 from engine.runtime.worker.ranks import Rank
 from engine.trace.layout import EVERYBODY
-from tests.hang.hangs import FAULT_STEP, HANG_S, STEPS, begin_to_hang, halt, plain_group, step
+from tests.hang.hangs import FAULT_STEP, HANG_S, STEPS, halt, plain_group, step
 from tests.waiting import PATIENCE_S
-
-
-def fault_file(folder: Path) -> Path:
-    """Return the file that holds the time (monotonic, s) at which a rank began to hang."""
-    return folder / "fault"
 
 
 def free_running(rank: Rank, guilty: int, how: int) -> None:
@@ -34,41 +26,11 @@ def free_running(rank: Rank, guilty: int, how: int) -> None:
             halt(rank, how)
 
 
-def push_to_a_server(rank: Rank, guilty: int, how: int, exchange: Exchange) -> None:
-    """The first rank answers the pushes of the others, at once; one rank stops, or sleeps while it handles a push."""
-    if rank.index > 0:
-        with exchange.connect(rank) as line:
-            rank.ready()
-            for number in range(1, 100_000):
-                step(rank, number)
-                if rank.index == guilty and number == FAULT_STEP:
-                    halt(rank, how)
-                with rank.recorder.phase("communicate", "push", peer=0, number=number):
-                    line.ask(Request(rank.index, 0, number))
-        return
-    pushed = threading.Event()
-
-    def answer(request: Request, vector: Tensor | None, respond: Respond) -> None:
-        if guilty == 0 and request.step == FAULT_STEP:
-            if how == 0:
-                halt(rank)
-            pushed.set()
-        respond(Answer(), vector)
-
-    with exchange.serve(rank, answer):
-        rank.ready()
-        while True:
-            with rank.recorder.phase("wait", "requests", peer=EVERYBODY):
-                if pushed.wait(0.05):
-                    halt(rank, how)
-
-
 def leave_the_loop_early(rank: Rank, guilty: int) -> None:
     """All meet at a barrier in each step; one rank makes fewer steps and waits at the last barrier."""
     rank.ready()
     for number in range(1, 10_000):
         if rank.index == guilty and number == FAULT_STEP:
-            begin_to_hang(rank)
             break
         step(rank, number)
         rank.barrier("step")
@@ -82,8 +44,6 @@ def give_gloo_another_shape(rank: Rank, guilty: int) -> None:
     for number in range(1, STEPS + 1):
         step(rank, number)
         is_wrong = rank.index == guilty and number == FAULT_STEP
-        if is_wrong:
-            begin_to_hang(rank)
         with rank.recorder.operation("collective", "average", peer=EVERYBODY, number=number):
             group.allreduce([torch.ones(9 if is_wrong else 8)]).wait()
 
@@ -92,7 +52,6 @@ def wait_for_each_other(rank: Rank) -> None:
     """Each waits for a message of the next one, which sends none."""
     rank.ready()
     step(rank, 1)
-    begin_to_hang(rank)
     with rank.recorder.phase("wait", "activations", peer=(rank.index + 1) % rank.world, number=1):
         threading.Event().wait(HANG_S)
 

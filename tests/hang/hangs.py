@@ -34,14 +34,8 @@ _ranks: list[Rank] = []
 """This process's rank, for the calls that it handles."""
 
 
-def begin_to_hang(rank: Rank) -> None:
-    """Write down the time (monotonic, s): how soon the hang doctor finds it is measured from here."""
-    (rank.folder / "fault").write_text(str(time.monotonic()))
-
-
 def halt(rank: Rank, how: int = 0) -> None:
     """Stop this process by a signal; without one, sleep."""
-    begin_to_hang(rank)
     if how:
         os.kill(os.getpid(), how)
     time.sleep(HANG_S)
@@ -69,7 +63,6 @@ def return_early(rank: Rank, guilty: int) -> None:
     rank.ready()
     for number in range(1, STEPS + 1):
         if rank.index == guilty and number == FAULT_STEP:
-            begin_to_hang(rank)
             return
         step(rank, number)
         rank.barrier("step")
@@ -97,7 +90,6 @@ def mix_up_collectives(rank: Rank, guilty: int) -> None:
         step(rank, number)
         order = ["average", "broadcast"]
         if rank.index == guilty and number == FAULT_STEP:
-            begin_to_hang(rank)
             order.reverse()
         for name in order:
             with rank.recorder.operation("collective", name, peer=EVERYBODY, number=number):
@@ -129,8 +121,6 @@ def _average(rank: Rank, guilty: int, collective: Collective, wrong: torch.Tenso
         for number in range(1, STEPS + 1):
             step(rank, number)
             is_wrong = rank.index == guilty and number == FAULT_STEP
-            if is_wrong:
-                begin_to_hang(rank)
             circle.average(wrong if is_wrong else torch.ones(collective.size), f"step {number}")
 
 
@@ -141,7 +131,6 @@ def have_unequal_batches(rank: Rank, guilty: int, collective: Collective, more: 
         for number in range(1, FAULT_STEP + 1 + (more if rank.index == guilty else 0)):
             step(rank, number)
             circle.average(torch.ones(collective.size), f"step {number}")
-        begin_to_hang(rank)
         rank.barrier("trained")
 
 
@@ -154,7 +143,6 @@ def call_within_a_call(rank: Rank, guilty: int) -> None:
         rank.ready()
         step(rank, 1)
         if rank.index == 0:
-            begin_to_hang(rank)
             with rank.recorder.operation("rpc", "outer", peer=1, number=1):
                 rpc_group.call("trainer2", _outer)
         rank.barrier("answered")
@@ -211,7 +199,6 @@ def wait_for_a_disk(rank: Rank, guilty: int) -> None:
     for number in range(1, STEPS + 1):
         step(rank, number)
         if rank.index == guilty and number == FAULT_STEP:
-            begin_to_hang(rank)
             library, stack = ctypes.CDLL(None), ctypes.create_string_buffer(2**16)
             top = ctypes.c_void_p((ctypes.addressof(stack) + 2**16) & ~15)
             for _ in range(int(HANG_S)):
@@ -226,7 +213,6 @@ def run_out_of_memory(rank: Rank, guilty: int) -> None:
     for number in range(1, STEPS + 1):
         step(rank, number)
         if rank.index == guilty and number == FAULT_STEP:
-            begin_to_hang(rank)
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + SPARE_BYTES,) * 2)
             kept += [torch.zeros(SPARE_BYTES // 16) for _ in range(64)]
@@ -244,8 +230,6 @@ def try_a_wrong_port(rank: Rank, guilty: int) -> None:
         return
     port = int(store.get("port")) + (1 if rank.index == guilty else 0)
     with rank.recorder.operation("communicate", f"connect to 127.0.0.1:{port}"):
-        if rank.index == guilty:
-            begin_to_hang(rank)
         connect(port)
     rank.ready()
 
