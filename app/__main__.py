@@ -8,11 +8,13 @@ from typing import NoReturn
 
 import click
 
-from app.web.port_check import complaint
+from app.web.port_check import complaint, is_console
 from app.web.server_config import ADDRESS, PORT, REFUSED, ConsoleAddress, refusal
 from engine.cli.frame import code_of, complete_process
 from engine.errors import EngineError
-from engine.home import ROOT
+from engine.home import ROOT, Home
+from engine.system.console_presence import is_served
+from engine.system.runner_process import ensure_running
 
 CONFIG = ".streamlit/config.toml"
 
@@ -41,6 +43,9 @@ def serve(port: int | None, address: str | None) -> None:
     if reason:
         _end(reason, REFUSED)
     if taken := complaint(serving.port, serving.address):
+        home = Home.find()
+        if is_console(serving.port, serving.address) and is_served(home):
+            _end(*_with_runner(home, taken))
         _end(taken, 1)
     options = [
         "--server.address",
@@ -52,6 +57,16 @@ def serve(port: int | None, address: str | None) -> None:
     ]
     os.chdir(ROOT)
     os.execv(sys.executable, [sys.executable, "-m", "streamlit", "run", "app/asgi.py", *options])
+
+
+def _with_runner(home: Home, taken: str) -> tuple[str, int]:
+    """Start a runner for a home that a console serves, if it has none; return what to say, and the exit code."""
+    try:
+        if ensure_running(home):
+            return f"The console is running already; started a runner for {home.path}.", 0
+    except EngineError as error:
+        return str(error), code_of(error)
+    return taken, 1
 
 
 def _end(sentence: str, code: int) -> NoReturn:

@@ -16,6 +16,7 @@ from engine.launch_options import PRIORITIES, Priority, Terms
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import Wait, outlook, prospect, start_in_words
+from engine.queue.reasons import NEXT
 from engine.store import Reader, Store
 from engine.store.records import Demand, Run, RunRow
 
@@ -73,9 +74,9 @@ def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
         if run.target:
             return _sentence(cluster_wait(run.target, reader.cluster_jobs.of(run.id)))
         return _sentence(_place(before + 1))
-    starts = wait.start if wait.reason != "starts next" else ""
+    starts = wait.start if wait.reason != NEXT else ""
     sentences = [_sentence(wait.reason)]
-    if wait.position and wait.reason != "starts next":
+    if wait.position and wait.reason != NEXT:
         sentences.append(_sentence(_place(wait.position)))
     if starts:
         sentences.append(f"Expected to start {starts}.")
@@ -100,7 +101,7 @@ def in_short(run: RunRow, wait: Wait | None, reader: Reader) -> str:
         if run.target:
             return cluster_wait(run.target, reader.cluster_jobs.of(run.id))
         return _place(before + 1)
-    starts = wait.start if wait.reason != "starts next" else ""
+    starts = wait.start if wait.reason != NEXT else ""
     place = f"position {wait.position:,}: " if (wait.position or 1) > 1 else ""
     return f"{place}{wait.reason}{f', starts {starts}' if starts else ''}"
 

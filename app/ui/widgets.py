@@ -1,5 +1,6 @@
 """Parts shared by several pages: status badge, runner banner, facts, empty state, cancel with confirmation."""
 
+import time
 from collections.abc import Iterable
 from typing import Literal
 from urllib.parse import urlsplit
@@ -7,7 +8,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 from app.core.base_path import at
-from app.core.formatting import ago
+from app.core.formatting import absolute, ago
 from app.core.machine_token import is_silent
 from app.links.launch import clone_query
 from app.ui import components, current_user, dialogs, permissions
@@ -22,6 +23,7 @@ from engine.registry import experiment_title, known_experiment
 from engine.store import QueuedRun, Reader, Store
 from engine.store.records import ALIVE, ENDED, Run, RunRow, Status
 from engine.system.liveness_lock import lives
+from engine.system.runner_process import ensure_running, is_running, is_separate, runner_process
 
 Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
 COLOURS: dict[Status, Colour] = {
@@ -39,6 +41,8 @@ PAGES = {path.stem: path for path in sorted((ROOT / "pages").glob("*.py"))}
 
 CANCEL_MS = 2_000
 """Polling interval of the dialog that cancels a run."""
+START_S = 10.0
+"""Longest wait for a started runner to register."""
 HUNG_S = 60.0
 """Silence of a live runner after which pages warn of it."""
 FILTER_EXAMPLE = "trainers >= 4 and test/accuracy.best > 98"
@@ -72,19 +76,35 @@ def title_of(run: Run | RunRow | QueuedRun) -> str:
 
 
 def runner_banner(reader: Reader) -> None:
-    """Show a warning if no runner is alive; the console restarts it, never a page."""
+    """Show a warning if no runner is alive, with a button that starts one if it was stopped."""
     if trouble := runner_trouble(reader):
-        st.warning(trouble)
+        is_stopped = reader.runner.current() is None and not is_running(reader.db.home)
+        st.warning(f"{trouble} {_how_to_start()}" if is_stopped else trouble)
+        if is_stopped and not is_separate():
+            allowed = permissions.control("start runner", help="Runs that are queued then start.")
+            if st.button("Start the runner", key="start-runner", **allowed) and command(_start_runner):
+                st.rerun()
+
+
+def _start_runner(store: Store) -> bool:
+    """Start the runner and wait until it has registered."""
+    store.access.permit("start runner", by=current_user.whoever())
+    ensure_running(store.db.home)
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and runner_process(store.db.home) is None:
+        time.sleep(0.1)
+    return True
 
 
 def runner_trouble(reader: Reader) -> str:
     """Return the problem with the runner, as Markdown; empty if it is running."""
     row = reader.runner.current()
     if row is None:
-        return (
-            "No runner is running: it is starting or was stopped. Queued runs wait until the console or "
-            "`python -m engine serve` starts one."
-        )
+        if is_running(reader.db.home):
+            return "The runner is starting. Queued runs wait until it has started."
+        stop = next((one for one in reader.audit.entries(command="stop runner") if not one.refused), None)
+        last = f" {as_text(stop.who)} stopped it at {absolute(stop.at)}." if stop else ""
+        return f"No runner is running, so queued runs wait.{last}"
     if not lives(reader.db.home, row.process):
         return (
             "The runner died, so queued runs wait. The console restarts it within a few seconds; if this message "
@@ -98,6 +118,14 @@ def runner_trouble(reader: Reader) -> str:
             "stop it with `python -m engine stop`; the console then starts another one."
         )
     return ""
+
+
+def _how_to_start() -> str:
+    if is_separate():
+        return "A service of this machine runs it: an admin can start it, such as by `systemctl start parallab-runner`."
+    if current_user.may("start runner"):
+        return "Start it here, or with `make run` or `python -m engine serve`."
+    return "Ask an admin to start it."
 
 
 def empty(sentence: str, label: str, page: str) -> None:

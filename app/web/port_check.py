@@ -22,7 +22,7 @@ def complaint(port: int, address: str = "127.0.0.1") -> str:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind((address, port))
     except OSError as error:
-        if _is_ours(port, address):
+        if is_console(port, address):
             who = "a Parallab console: open it in the browser"
         elif error.errno != errno.EADDRINUSE:
             return f"Can't listen on port {port} of {address}: {error.strerror}. Choose another port or address."
@@ -46,7 +46,8 @@ def trouble(port: int, address: str = "127.0.0.1") -> str:
     )
 
 
-def _is_ours(port: int, address: str) -> bool:
+def is_console(port: int, address: str = "127.0.0.1") -> bool:
+    """Return whether a console of Parallab answers there."""
     return b'"parallab"' in _health(port, address)[1]
 
 

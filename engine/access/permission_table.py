@@ -20,6 +20,7 @@ OF_NOBODY = frozenset(
         "restore",
         "mend",
         "stop runner",
+        "start runner",
         "set limits",
         "add person",
     }

@@ -80,6 +80,7 @@ COMMANDS: dict[str, CommandRule] = {
     "restore": _for("admin", "restore the store"),
     "mend": _for("admin", "repair the store"),
     "stop runner": _for("admin", "stop the runner"),
+    "start runner": _for("admin", "start the runner"),
     "set limits": _for("admin", "set limits"),
     "extend catalogue": _for("admin", "extend the catalogue of environments and data sets"),
     "add person": _for("admin", "create accounts"),

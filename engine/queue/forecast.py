@@ -16,7 +16,7 @@ from engine.launch_options import PRIORITIES, Priority
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate, History, left
 from engine.queue.order import FreeSlots, Holder, Waiting, forecast
-from engine.queue.reasons import reasons
+from engine.queue.reasons import NEXT, reasons
 from engine.queue.slots import foreign_gpus
 from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.queue.queue import QueuedRun
@@ -25,6 +25,7 @@ from engine.store.records import Demand, Run, RunRow
 from engine.store.runs.rows import limit_left_s
 from engine.store.timestamps import seconds_since
 from engine.system.gpus import Gpus, NvmlGpus
+from engine.system.liveness_lock import lives
 from engine.system.machine import Machine, machine
 
 MOST = 200
@@ -51,7 +52,7 @@ class Wait:
     def start(self) -> str:
         """The estimated start in words: `soon` if the slots should be free now but are not; empty if unknown."""
         words = start_in_words(self.starts_in_s)
-        return "soon" if words == "at once" and self.reason != "starts next" else words
+        return "soon" if words == "at once" and self.reason != NEXT else words
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ def outlook(
     """
     found = scene(store, home, here or machine(), gpus, host, most, scales=True)
     why, starts = _foreseen(found.waiting, found)
+    if idle := _no_runner(store):
+        why, starts = {run_id: idle if reason == NEXT else reason for run_id, reason in why.items()}, {}
     waits = {
         queued.id: Wait(queued, why[queued.id], waiting.takes, starts.get(queued.id))
         for queued, waiting in zip(found.queued, found.waiting, strict=True)
@@ -132,7 +135,17 @@ def prospect(
     new = Waiting(NEW, owner, demand.cores, demand.gpus, priority, None, oversubscribe, takes)
     why, starts = _foreseen(with_new(found.waiting, [new], priority), found)
     start = starts.get(NEW)
+    if idle := _no_runner(store):
+        return Prospect(takes, None, idle if start == 0 else why[NEW])
     return Prospect(takes, start, "" if start == 0 else why[NEW])
+
+
+def _no_runner(store: Reader) -> str:
+    """Return the reason why no run starts on this machine; empty while a runner starts them."""
+    row = store.runner.current()
+    if row is None or not lives(store.db.home, row.process):
+        return "waits: no runner is running"
+    return "waits: the runner is stopping" if row.stopping else ""
 
 
 def within(takes: Estimate | None, limit_s: float | None) -> Estimate | None:

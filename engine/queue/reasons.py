@@ -6,6 +6,7 @@ from itertools import islice
 from engine.queue.order import FreeSlots, Holder, Waiting, fits, free, next_up
 from engine.queue.shares import keeps_back, shares
 
+NEXT = "starts next"
 MOST_NAMED = 3
 """Number of holders named; the others are counted."""
 SOON_S = 60.0
@@ -29,7 +30,7 @@ def reasons(
         elif limited:
             found[run.id] = limited
         elif starting and run.id == starting.id:
-            found[run.id] = "starts next"
+            found[run.id] = NEXT
         elif head is not None or fits(run, left):
             found[run.id] = _behind(run, head or starting)
         else:
@@ -41,7 +42,7 @@ def reasons(
 
 def _behind(run: Waiting, other: Waiting | None) -> str:
     if other is None:
-        return "starts next"
+        return NEXT
     return f"waits behind run {other.id}{f' ({other.priority} priority)' if other.priority != run.priority else ''}"
 
 

@@ -157,6 +157,7 @@ ELSEWHERE = {
     "restore",
     "mend",
     "stop runner",
+    "start runner",
     "set limits",
     "check mail",
     "extend catalogue",

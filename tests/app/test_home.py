@@ -27,7 +27,7 @@ from tests.app.browsing import Client
 from tests.app.runs.drawn_table import ids_of
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
-from tests.labs import basic, compare, duel, sweeps
+from tests.labs import basic, compare, duel, small, sweeps
 from tests.labs import figures as figure_labs
 from tests.stand_in import worker
 from tests.waiting import PATIENCE_S
@@ -66,6 +66,7 @@ def test_a_busy_store_keeps_nobody_from_reading_and_launching_is_one_click_away(
 
 
 def test_a_newcomer_is_told_in_two_sentences_what_to_do_and_one_click_does_it(home: Home, reader: Reader) -> None:
+    small.without_a_runner(home)
     test = opened("home")
     (words,) = [text.value.replace("\\", "") for text in test.markdown if "No runs in this lab yet" in text.value]
     assert words.count(". ") == 1 and words.endswith(".")

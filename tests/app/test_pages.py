@@ -19,6 +19,8 @@ from app.ui.html import term, term_within
 from app.ui.navigation import SECTIONS as NAVIGATION
 from app.ui.navigation import TITLES
 from app.ui.widgets import PAGES
+from engine.access.rules import Program
+from engine.errors import Forbidden
 from engine.home import ROOT, Home
 from engine.launch_options import Terms
 from engine.registry import experiment
@@ -372,6 +374,40 @@ def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, sto
         assert not test.exception and not test.error
         assert [button.label for button in test.button] == ["Close"]
         assert "nothing to cancel" in said(test)
+
+
+def test_a_stopped_runner_is_started_from_the_page_by_those_who_may(
+    home: Home, lab: dict[Status, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(home) as store:
+        store.people.add("Ada", "admin", by=Program("first"))
+        store.people.add("Mo", "member", by="Ada")
+        store.access.permit("stop runner", by="Ada")
+        secrets = {name: store.sign_ins.begin(name, "password") for name in ("Ada", "Mo")}
+        with pytest.raises(Forbidden):
+            store.access.permit("stop runner", by="Mo")
+    monkeypatch.setattr("app.ui.widgets.ensure_running", lambda home: small.without_a_runner(home))
+    monkeypatch.setattr("app.ui.current_user._cookies", lambda: {"parallab_session": secrets["Mo"]})
+    test = opened("home")
+    assert "No runner is running, so queued runs wait. Ada stopped it at 2" in said(test)
+    assert "Ask an admin to start it." in said(test)
+    assert test.button(key="start-runner").disabled
+    monkeypatch.setattr("app.ui.current_user._cookies", lambda: {"parallab_session": secrets["Ada"]})
+    test = opened("home")
+    assert "Start it here, or with" in said(test)
+    test = test.button(key="start-runner").click().run()
+    assert not test.exception
+    assert "runner" not in said(test)
+    with Reader.open(home) as reader:
+        assert reader.runner.current() is not None
+        entry = reader.audit.entries(command="start runner")[0]
+    assert (entry.who, entry.role) == ("Ada", "admin")
+    with Store.open(home) as store:
+        store.runner.remove()
+    monkeypatch.setenv("PARALLAB_RUNNER", "separate")
+    test = opened("home")
+    assert "`systemctl start parallab-runner`" in said(test)
+    assert not [one for one in test.button if one.key == "start-runner"]
 
 
 def test_a_runs_note_and_tags_are_kept_and_a_missing_runner_is_said(home: Home, lab: dict[Status, int]) -> None:

@@ -10,7 +10,7 @@ from engine.home import Home
 from engine.runner.shared_settings import RESTART
 from engine.store import Reader, Store
 from tests.cli.conftest import Parallab
-from tests.labs import clusters
+from tests.labs import clusters, small
 
 SUBMIT = ("submit", "hogwild", "--preset", "quick", "--no-runner")
 
@@ -21,6 +21,7 @@ def order(home: Home) -> list[int]:
 
 
 def test_the_queue_is_listed_in_order_with_reasons(parallab: Parallab, home: Home, queued: Callable[..., int]) -> None:
+    small.without_a_runner(home)
     queued()
     parallab(*SUBMIT, "--priority", "high", "--oversubscribe", "--set", "trainers=1")
     with Store.open(home) as store:

@@ -18,6 +18,7 @@ from app.web.server_config import REFUSED, ConsoleAddress, refusal
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
 from engine.store import Store
+from engine.system.runner_process import is_running, runner_process
 from tests.app.browsing import Client
 from tests.browser.conftest import free_port
 from tests.waiting import PATIENCE_S, wait_until
@@ -92,6 +93,22 @@ def test_with_an_account_it_serves_by_the_names_it_was_given(home: Home, port: i
         assert _status(f"{address}/healthz", "other.example.org") == 400
         assert _status(f"{address}/api/token", "lab.example.org") == 401
         wait_until(lambda: _is_healthy(port), "a health check, which gives a busy machine 4 s, finds it well")
+
+
+@pytest.mark.processes
+def test_a_second_start_of_a_served_console_starts_the_runner_that_was_stopped(home: Home, port: int) -> None:
+    with started(home, "app", "--port", str(port)):
+        wait_until(lambda: _status(f"http://127.0.0.1:{port}/healthz") == 200, "the console answers")
+        with started(home, "app", "--port", str(port), PARALLAB_RUNNER="") as second:
+            _, said = second.communicate(timeout=PATIENCE_S)
+        assert (second.returncode, said) == (0, f"The console is running already; started a runner for {home.path}.\n")
+        wait_until(lambda: runner_process(home) is not None, "the runner is alive")
+        with started(home, "app", "--port", str(port), PARALLAB_RUNNER="") as third:
+            _, said = third.communicate(timeout=PATIENCE_S)
+        assert (third.returncode, "in use by a Parallab console" in said) == (1, True)
+    with Store.open(home) as store:
+        store.runner.ask_to_stop()
+    wait_until(lambda: not is_running(home), "the runner has stopped")
 
 
 def _status(address: str, host: str = "") -> int:

@@ -10,7 +10,7 @@ from engine.queue.cluster_wait import in_words
 from engine.queue.forecast import outlook, prospect
 from engine.store import Demand, Store
 from engine.system.machine import Machine
-from tests.labs import clusters
+from tests.labs import clusters, small
 
 HERE = Machine(4, (), "cpu", 8.0)
 WHOLE = Demand(4, 0, 4, 1)
@@ -19,6 +19,7 @@ WHOLE = Demand(4, 0, 4, 1)
 @pytest.fixture
 def store(home: Home) -> Iterator[Store]:
     clusters.write(home)
+    small.without_a_runner(home)
     with Store.open(home) as store:
         yield store
 

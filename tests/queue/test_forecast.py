@@ -21,6 +21,8 @@ from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
 from engine.store.queue.queue import PastRun
 from engine.system.gpus import FakeGpus
 from engine.system.machine import Gpu, Machine
+from engine.system.processes import me
+from tests.labs import small
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 WORKER = ProcessIdentity("boot", 4242, 77)
@@ -34,6 +36,7 @@ def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def store(home: Home) -> Iterator[Store]:
+    small.without_a_runner(home)
     with Store.open(home) as store:
         yield store
 
@@ -268,6 +271,29 @@ def test_an_estimate_before_a_launch_ends_at_the_limit_asked_for_or_of_the_quota
     assert (outlay.idle_s, outlay.cut) == (pytest.approx(100.0, abs=0.1), 2)
     set_limits(home, Limits(max_run_time_s=20.0))
     assert found(50.0).startswith("20 s, its time limit")
+
+
+def test_without_a_runner_no_run_starts_next_or_at_once(home: Home, store: Store, add: Callable[..., int]) -> None:
+    first, second = add(), add()
+    config = {"epochs": 1, "seed": 0}
+
+    def seen() -> list[tuple[str, str, float | None]]:
+        waits = outlook(store.read, home, here=HERE, gpus=FakeGpus(2))
+        launched = prospect(store.read, home, "hogwild", config, Demand(1, 0, 1, 1), owner="ada", here=HERE)
+        return [
+            *((waits[run_id].reason, waits[run_id].start, waits[run_id].starts_in_s) for run_id in (first, second)),
+            (launched.reason, start_in_words(launched.starts_in_s), launched.starts_in_s),
+        ]
+
+    behind = f"waits behind run {first}"
+    assert seen()[0] == ("starts next", "at once", 0.0)
+    store.runner.ask_to_stop()
+    assert seen()[:2] == [("waits: the runner is stopping", "", None), (behind, "", None)]
+    store.runner.remove()
+    assert seen()[:2] == [("waits: no runner is running", "", None), (behind, "", None)]
+    store.runner.register(replace(me(), started_ticks=1), cores=4, gpus=0)
+    assert seen()[:2] == [("waits: no runner is running", "", None), (behind, "", None)]
+    assert seen()[2] == ("waits: no runner is running", "", None)
 
 
 def test_a_foreign_program_and_a_full_share_are_reasons_and_a_start_is_said_plainly(
