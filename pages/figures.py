@@ -1,10 +1,9 @@
-"""Figures: every published result with its verdict, live while its sweep runs; `?figure=NAME` shows only one."""
+"""Figures: every published result beside ours, live while its sweep runs; `?figure=NAME` shows only one."""
 
 import streamlit as st
 
 from app.core.base_path import at
-from app.figures.card import card
-from app.figures.section import section
+from app.figures.view import card, section
 from app.ui import components, widgets
 from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading
@@ -25,10 +24,7 @@ if wanted and not known:
 if known:
     section(wanted)
 else:
-    st.text(
-        "Published results of these experiments, measured again on this machine. Each verdict is shown with the rules "
-        "behind it."
-    )
+    st.text("Published results of these experiments beside the mean and 95 % interval measured on this machine.")
     with st.container(key="figure-cards"):
         for found in FIGURES:
             with st.container(border=True):

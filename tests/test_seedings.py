@@ -19,8 +19,7 @@ from engine.duel.outcome import outcome
 from engine.errors import ConfigError
 from engine.filter import read_filter
 from engine.home import Home
-from engine.published import figure
-from engine.published.judgement import judge
+from engine.published import comparison, figure
 from engine.store import Reader, Store
 from engine.store.records import RunRow
 from engine.sweep.extend import extend_sweep
@@ -77,14 +76,14 @@ def test_a_duel_judges_by_runs_of_one_rule(home: Home) -> None:
     )
 
 
-def test_a_figure_of_a_mixture_has_no_verdict_and_its_sweep_is_not_extended(home: Home) -> None:
+def test_a_figure_of_a_mixture_is_not_comparable_and_its_sweep_is_not_extended(home: Home) -> None:
     sweep_id, runs = figures.pipeline(home, lambda splits: 10.0 / splits)
     drew_by_1(home, runs[0].id)
     with Reader.open(home) as reader:
-        evidence = judge(reader, figure("pipeline_as_run"), reader.sweeps.one(sweep_id)).evidence
+        ours = comparison.compare(reader, figure("pipeline_as_run"), reader.sweeps.one(sweep_id))
+    assert {value.result for value in ours.values} == {"not comparable"} and ours.values[0].reason == ours.obstacles[0]
     assert any(
-        f"seeding 1: run {runs[0].id}" in each and each.endswith("Launch the figure again.")
-        for each in evidence.obstacles
+        f"seeding 1: run {runs[0].id}" in each and each.endswith("Launch the figure again.") for each in ours.obstacles
     )
     with pytest.raises(
         ConfigError,

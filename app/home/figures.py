@@ -1,4 +1,4 @@
-"""The verdict of each published figure, as HTML for the Home page."""
+"""The results of each published figure, as HTML for the Home page."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,24 +10,21 @@ from app.core.caches import VersionedCache
 from app.ui.html import as_cell, entry, joined, link, sweep_link, when
 from app.ui.run_state import NO_RUN
 from engine.published import FIGURES, SIZES, Figure
-from engine.published.judgement import Judgement, best_judgement
-from engine.published.verdict import Verdict
+from engine.published.comparison import Comparison, Result, best_comparison
 from engine.store import Reader, Sweep
 
-SHADES: dict[Verdict, str] = {
-    "reproduced": "finished",
+SHADES: dict[Result, str] = {
+    "inside": "finished",
+    "outside": "failed",
     "set-up assumed": "running",
-    "trend only": "running",
-    "not reproduced": "failed",
-    "too few seeds": "stopping",
     "not comparable": "queued",
 }
-"""The status whose colour each verdict has on its own page."""
-_judged: VersionedCache[Judgement | None] = VersionedCache()
+"""The status whose colour each result has on its own page."""
+_compared: VersionedCache[Comparison | None] = VersionedCache()
 
 
 def published_html(reader: Reader) -> Markup:
-    """Return an entry for each published figure: its title, its verdict, and the sweep behind it."""
+    """Return an entry for each published figure: its title, its results, and the sweep behind them."""
     sweeps = reader.sweeps.of_figures([figure.key(size) for figure in FIGURES for size in SIZES])
     return joined(
         (
@@ -39,13 +36,14 @@ def published_html(reader: Reader) -> Markup:
 
 
 def _entry(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> Markup:
-    judged = _judgement(figure, sweeps, reader)
+    ours = _comparison(figure, sweeps, reader)
     called = link(figure.title, f"{at('/figures')}?figure={figure.name}")
-    if judged is None or judged.verdict is None:
-        return entry(called, ["no verdict yet" if sweeps else NO_RUN, *_active(sweeps)])
-    measured = sweep_link(f"sweep {judged.sweep.id}", judged.sweep.id) + f", {judged.size}"
-    words = [as_cell(judged.verdict, SHADES[judged.verdict]), measured, f"by {judged.sweep.owner}"]
-    return entry(called, [*words, when(judged.sweep.created_at), *_active(sweeps)])
+    if ours is None:
+        return entry(called, ["no finished runs" if sweeps else NO_RUN, *_active(sweeps)])
+    results: list[str] = [as_cell(f"{count} {result}", SHADES[result]) for result, count in ours.counts.items()]
+    measured = sweep_link(f"sweep {ours.sweep.id}", ours.sweep.id) + f", {ours.size}"
+    words = [*(results or [ours.summary]), measured, f"by {ours.sweep.owner}", when(ours.sweep.created_at)]
+    return entry(called, [*words, *_active(sweeps)])
 
 
 def _active(sweeps: Sequence[Sweep]) -> list[str]:
@@ -58,10 +56,10 @@ def _active(sweeps: Sequence[Sweep]) -> list[str]:
     ]
 
 
-def _judgement(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> Judgement | None:
-    """Return the judgement of a figure by its newest sweeps, computed again only when one of their runs has ended or
+def _comparison(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> Comparison | None:
+    """Return the comparison of a figure with its newest sweeps, computed again only when one of their runs has ended or
     was deleted.
     """
     where: Path = reader.db.home.database
     stamp = tuple((sweep.id, sweep.statuses.get("finished", 0), sweep.ended, sweep.total) for sweep in sweeps)
-    return _judged.get((where, figure.name), stamp, lambda: best_judgement(reader, figure)) if sweeps else None
+    return _compared.get((where, figure.name), stamp, lambda: best_comparison(reader, figure)) if sweeps else None

@@ -16,7 +16,7 @@ from engine.registry import experiment, experiments
 
 if TYPE_CHECKING:
     from engine.published import Figure
-    from engine.published.judgement import Judgement
+    from engine.published.comparison import Comparison
 
 MOST_CHOICES = 12
 """A setting with more choices is abbreviated in the table."""
@@ -103,11 +103,9 @@ def figures_command(
     owner: str = OWNER,
     no_runner: bool = WITHOUT_RUNNER,
 ) -> None:
-    """List the published figures with their verdicts; with NAME, show the newest sweep, the rules and missing data of
-    one.
-    """
+    """List the published figures with their results; with NAME, show the published values beside the newest sweep's."""
     from engine.published import FIGURES, figure
-    from engine.published.judgement import best_judgement, judge, sweeps_of
+    from engine.published.comparison import best_comparison, compare, sweeps_of
     from engine.store import Reader
 
     if size and not name:
@@ -119,56 +117,59 @@ def figures_command(
         if name:
             found = figure(name)
             sweeps = sweeps_of(reader, found)
-            judged = judge(reader, found, sweeps[0]) if sweeps else None
-            answer(_described(found, judged), lambda: _figure_in_full(found, judged))
+            ours = compare(reader, found, sweeps[0]) if sweeps else None
+            answer(_described(found, ours), lambda: _figure_in_full(found, ours))
             return
-        judgements = [(found, best_judgement(reader, found)) for found in FIGURES]
+        compared = [(found, best_comparison(reader, found)) for found in FIGURES]
     rows = [
-        (found.name, judged.verdict if judged else "not measured yet", judged.size if judged else "", found.title)
-        for found, judged in judgements
+        (found.name, ours.summary if ours else "not measured yet", ours.size if ours else "", found.title)
+        for found, ours in compared
     ]
-    answer([_described(*each) for each in judgements], table(("NAME", "VERDICT", "SIZE", "FIGURE"), rows))
+    answer([_described(*each) for each in compared], table(("NAME", "RESULT", "SIZE", "FIGURE"), rows))
 
 
 def _launch_figure(name: str, size: Literal["full", "reduced"], owner: str, no_runner: bool) -> None:
     from engine.cli.launch import STORE_TIMEOUT_S
     from engine.cli.runner import see_to_runner
-    from engine.published.launch import launch_figure
+    from engine.published import figure
 
-    sweep_id = launch_figure(Home.find(), name, size, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    sweep_id = figure(name).order(size).launch(Home.find(), owner=owner, timeout_s=STORE_TIMEOUT_S)
     see_to_runner(Home.find(), unless=no_runner)
-    said = f"Sweep {sweep_id} queued. `figures {name}` shows its verdict."
+    said = f"Sweep {sweep_id} queued. `figures {name}` shows its results."
     answer({"sweep": sweep_id, "figure": name, "size": size}, said)
 
 
-def _described(found: "Figure", judged: "Judgement | None") -> dict[str, Any]:
+def _described(found: "Figure", ours: "Comparison | None") -> dict[str, Any]:
     return {
-        **picked(found, "name", "title", "claim", "source", "assumed", "chosen"),
-        "verdict": judged.verdict if judged else None,
-        "sweep": judged.sweep.id if judged else None,
-        "size": judged.size if judged else None,
-        "obstacles": judged.evidence.obstacles if judged else (),
-        "missing": judged.evidence.missing if judged else (),
-        "checks": judged.checks if judged else (),
+        **picked(found, "name", "title", "claim", "source", "assumed", "note"),
+        "result": ours.summary if ours else None,
+        "sweep": ours.sweep.id if ours else None,
+        "size": ours.size if ours else None,
+        "obstacles": ours.obstacles if ours else (),
+        "missing": ours.missing if ours else (),
+        "values": ours.values if ours else [{"published": each} for each in found.published],
     }
 
 
-def _figure_in_full(found: "Figure", judged: "Judgement | None") -> str:
-    from engine.published.rules import level_explained
+def _figure_in_full(found: "Figure", ours: "Comparison | None") -> str:
+    from engine.analysis.statistics.confidence import LIMIT
+    from engine.published.comparison import values_table
 
     lines = [f"{found.title} ({found.name})", f"Published: {found.claim}", f"Source: {found.source}"]
     if found.assumed:
         lines.append(f"Assumed set-up: {found.assumed}.")
-    if found.chosen:
-        lines.append(f"Chosen by its outcome: {found.chosen}.")
-    if judged is None:
+    if found.note:
+        lines.append(f"Caveat: {found.note}")
+    if ours is None:
         return "\n".join([*lines, "", f"Not launched yet. Launch it with: figures {found.name} --launch reduced"])
-    reduced = found.versions[judged.size].reduced
-    lines += ["", f"Sweep {judged.sweep.id}, {judged.size}: {judged.verdict or 'no run has finished yet'}.", *reduced]
-    lines += [*judged.evidence.obstacles, *judged.evidence.missing]
-    checks = [(check.outcome, check.rule, check.numbers) for check in judged.checks]
-    lines += ["", table(("OUTCOME", "RULE", "NUMBERS"), checks), *filter(None, [level_explained(judged.checks)])]
-    return "\n".join(lines)
+    state = ours.summary if ours.finished else "no run has finished yet"
+    lines += ["", f"Sweep {ours.sweep.id}, {ours.size}: {state}.", *found.versions[ours.size].reduced]
+    lines += [*ours.obstacles, *ours.missing]
+    if not ours.values:
+        return "\n".join(lines)
+    values = values_table(found, ours.values)
+    rows = [["–" if x is None else x if isinstance(x, str) else f"{x:.5g}" for x in row] for row in values.rows]
+    return "\n".join([*lines, "", table([name.upper() for name in values.columns], rows), LIMIT])
 
 
 @command("catalogue", cls=click.Group, invoke_without_command=True)

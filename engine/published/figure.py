@@ -1,46 +1,45 @@
-"""Published figures: claim, source, published values, the sweeps that reproduce them, and the rules that judge them.
-Torch-free.
-"""
+"""Published figures: claim, source, published values, and the sweeps that reproduce them. Torch-free."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from engine.published.rules import Rule
+from engine.registry import experiment
+from engine.sweep.launch import SweepOrder
 
 WHOLE, EXECUTION = "perf/whole_time_s", "perf/execution_time_s"
 """Start-up plus execution, as in published timings; and execution only."""
 PASSES = "passes"
 """The axis of a learning curve: passes over the data by all ranks."""
+PRESET = "published"
+"""The preset with the settings of the source, of each experiment that has a figure."""
 Size = Literal["full", "reduced"]
 SIZES: tuple[Size, ...] = ("full", "reduced")
 
 
 @dataclass(frozen=True)
-class PublishedSeries:
-    """One published series."""
+class PublishedValue:
+    """One published value."""
 
-    label: str
-    points: Mapping[float, float]
+    metric: str
+    x: float
+    value: float
+    spread: float = 0.0
+    """Half the width of the range around the value; 0 where the source states none."""
 
 
 @dataclass(frozen=True)
 class Version:
     """One sweep that reproduces a figure."""
 
-    preset: str
     grid: Mapping[str, tuple[Any, ...]]
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Differences from the preset in every run."""
     seeds: int = 5
     reduced: tuple[str, ...] = ()
     """Reductions from the published work, one sentence each; empty for the full version."""
-    values_count: bool = True
-    """Whether its values are comparable with the published ones; otherwise only shapes are judged."""
     tested_every: float = 1.0
     """Passes between two tests of a run, where the axis is PASSES."""
-    rules: tuple[Rule, ...] | None = None
-    """Own shape rules, where the figure's don't apply to the reduced work."""
 
 
 @dataclass(frozen=True)
@@ -52,28 +51,23 @@ class Figure:
     claim: str
     """The source's claim, in one sentence."""
     source: str
-    """The source, and the published values."""
     experiment: str
     axis: str
     """The config field along x, or PASSES."""
-    number: str
+    metric: str
     """The y-axis: WHOLE, or a metric."""
-    rules: tuple[Rule, ...]
     versions: Mapping[Size, Version]
     line: str = ""
     """The config field that separates lines; empty where there is one line."""
-    published: tuple[PublishedSeries, ...] = ()
+    published: tuple[PublishedValue, ...] = ()
     """Empty where the source shows a picture without numbers."""
+    published_label: str = "published"
     assumed: str = ""
-    """Assumptions about values that the source doesn't specify."""
-    chosen: str = ""
-    """Set-up chosen by its outcome, so that the figure can't be called reproduced."""
+    """The part of the set-up that the source leaves out, as we assumed it."""
     timed: bool = False
     """Whether it measures time: its runs are exclusive and must share the same hardware."""
-    hardware: str = ""
-    """Hardware of the source's timings."""
     gpus: int = 0
-    """GPUs that a machine needs for its timings to be comparable with the source's."""
+    """GPUs that the source's timings used."""
     note: str = ""
     """Caveat for readers."""
 
@@ -81,8 +75,17 @@ class Figure:
         """Return the stored name of a sweep of this size."""
         return f"{self.name}/{size}"
 
-    def judged(self, size: Size) -> tuple[Rule, ...]:
-        """Return the rules of a size, floors first; the size's own shape rules replace the figure's."""
-        own = self.versions[size].rules
-        rules = self.rules if own is None else (*(rule for rule in self.rules if rule.kind == "value"), *own)
-        return tuple(sorted(rules, key=lambda rule: rule.kind != "floor"))
+    def order(self, size: Size) -> SweepOrder:
+        """Return the sweep order of a size; a modified preset contributes its values, not its name."""
+        version = self.versions[size]
+        settings = {**experiment(self.experiment).preset(PRESET).settings, **version.changes}
+        return SweepOrder(
+            self.experiment,
+            None if version.changes else PRESET,
+            {name: value for name, value in settings.items() if name not in version.grid},
+            version.grid,
+            version.seeds,
+            f"{self.title} ({size})",
+            exclusive=self.timed,
+            figure=self.key(size),
+        )

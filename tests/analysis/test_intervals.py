@@ -23,16 +23,12 @@ from engine.analysis.statistics.confidence import (
 )
 from engine.analysis.statistics.groups import grouped
 from engine.analysis.statistics.intervals import (
-    equivalence,
     holm,
     mean_interval,
     p_of_no_difference,
-    slope,
     slope_within,
 )
 from engine.analysis.statistics.resample import Floats
-from engine.published.rules import LEVEL as STRICT
-from engine.published.rules import LEVEL_EXPLAINED
 
 VALUES = [98.9, 99.02, 98.96, 99.1]
 
@@ -45,14 +41,10 @@ def test_an_interval_of_few_values_is_students(level: float) -> None:
     assert found.method == "student"
 
 
-def test_one_value_says_nothing_of_its_spread_and_a_slope_is_least_squares() -> None:
+def test_one_value_says_nothing_of_its_spread() -> None:
     found = mean_interval([3.0])
     assert (found.mean, found.low, found.high, found.is_known) == (3.0, 3.0, 3.0, False)
-    assert equivalence([3.0], 3.0, 100.0) == "undecided"
     assert mean_interval([3.0]).side(0.0) == 0
-    xs, ys = [1.0, 2.0, 4.0, 8.0], [3.0, 4.5, 9.0, 15.0]
-    assert slope(xs, ys) == pytest.approx(np.polyfit(xs, ys, 1)[0])
-    assert slope([2.0, 2.0], [1.0, 5.0]) == 0.0
 
 
 @pytest.mark.parametrize("values", [[95.0, 96.5], [7.0], [0.1 + 0.2, 0.3, 0.3]])
@@ -63,23 +55,6 @@ def test_where_nothing_is_known_of_the_spread_the_ends_are_the_least_and_the_gre
     assert (found.method, found.low, found.high) == ("range", min(values), max(values))
     assert found.is_constant == (len(set(np.round(values, 12))) == 1)
     assert found.side(0.0) == (1 if len(values) > 2 else 0)
-
-
-@pytest.mark.parametrize("shift", [-2.0, -1.0, -0.85, -0.5, 0.0, 0.5, 0.85, 1.0, 2.0])
-def test_equivalence_is_two_one_sided_tests(shift: float) -> None:
-    values, value, tolerance = [shift - 0.2, shift, shift + 0.2, shift + 0.05], 0.0, 0.9
-    above = stats.ttest_1samp(values, value - tolerance, alternative="greater").pvalue < 0.05
-    below = stats.ttest_1samp(values, value + tolerance, alternative="less").pvalue < 0.05
-    beyond = (
-        min(
-            stats.ttest_1samp(values, value + side * tolerance, alternative=way).pvalue
-            for side, way in ((1, "greater"), (-1, "less"))
-        )
-        < 0.05
-    )
-    assert equivalence(values, value, tolerance) == (
-        "within" if above and below else "outside" if beyond else "undecided"
-    )
 
 
 @pytest.mark.parametrize(("values", "wanted"), [([1.0, 1.1, 0.9], 1), ([-1.0, -1.1, -0.9], -1), ([1.0, -1.0, 0.2], 0)])
@@ -226,9 +201,6 @@ def test_the_limit_said_beside_intervals_is_the_measured_one() -> None:
     assert min(coverage("normal", "mean", FEW)) >= 94, "the 95 % are true of normal values"
     assert "that of a median covers at least 95 %" in LIMIT
     assert all(min(coverage(name, "median", (6, 7, 8))) >= 95 for name in ("lognormal 1", "exponential", "normal"))
-    assert "about 93 % (86 to 91 % if strongly skewed)" in LEVEL_EXPLAINED
-    assert np.mean(coverage("exponential", "mean", FEW, STRICT)) == pytest.approx(93, abs=1)
-    assert all(86 <= often <= 91.5 for often in coverage("lognormal 1", "mean", FEW, STRICT))
 
 
 def test_differences_of_skewed_values_are_covered_as_promised() -> None:

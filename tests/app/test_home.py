@@ -206,29 +206,29 @@ def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home,
     assert ids_of(opened("runs", asked))[0] == f"run-{best.id}"
 
 
-def test_a_figure_has_its_verdict_and_is_judged_anew_only_when_a_run_has_ended(
+def test_a_figure_has_its_results_and_is_compared_anew_only_when_a_run_has_ended(
     home: Home, still: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    judged: list[str] = []
-    real = figures.best_judgement
+    compared: list[str] = []
+    real = figures.best_comparison
     monkeypatch.setattr(
-        figures, "best_judgement", lambda reader, figure: judged.append(figure.name) or real(reader, figure)
+        figures, "best_comparison", lambda reader, figure: compared.append(figure.name) or real(reader, figure)
     )
     assert (
-        slots(home)["home-published"].count("not reproduced here yet: no run with these settings") == 7 and not judged
+        slots(home)["home-published"].count("not reproduced here yet: no run with these settings") == 7 and not compared
     )
     sweep_id, runs = figure_labs.figure_sweep(home, "pipeline_as_run")
     assert f"running, 0 of {len(runs)} runs ended" in slots(home)["home-published"]
     for run in runs:
         figure_labs.end(home, run, 12 / run.config["splits"] ** 0.4)
     shown = slots(home)["home-published"]
-    assert ">not reproduced</span>" in shown and f"/sweep?sweep={sweep_id}" in shown and "reduced" in shown
-    before = len(judged)
+    assert ">4 not comparable</span>" in shown and f"/sweep?sweep={sweep_id}" in shown and "reduced" in shown
+    before = len(compared)
     labs_run = compare.fill(home)[0]
     with Store.open(home) as store:
         store.annotations.star([labs_run, runs[0].id], by="Ada")
     assert slots(home)["home-published"] == shown
-    assert len(judged) == before
+    assert len(compared) == before
 
 
 def test_views_are_listed_with_ones_own_first_and_renamed_and_deleted_by_their_owner(

@@ -26,7 +26,6 @@ from app.ui.html import number
 from engine.analysis.statistics.confidence import LIMIT
 from engine.cli import main
 from engine.home import Home
-from engine.published.rules import LEVEL_EXPLAINED
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import Status
@@ -269,19 +268,19 @@ def test_runs_leave_as_the_same_rows_from_every_view_and_the_command_line(
         assert float(row["test/accuracy within budget (%)"]) == each.value
 
 
-def test_a_figure_leaves_with_verdict_rules_and_published_series_and_a_bundle_that_keeps_them(
+def test_a_figure_leaves_with_results_and_published_series_and_a_bundle_that_keeps_them(
     home: Home, offered: Offered
 ) -> None:
     figures.pipeline(home, lambda splits: splits / 10)
     test = page("figures", figure="pipeline_as_run")
-    numbers = shown(test, "Start-up and execution", "Rules of")
+    numbers = shown(test, "Published values of", "Measured values")
     report = report_of(offered)
     assert not numbers - written(report)
-    assert [row[0] for row in grids(report)["Values"]] == ["splits", 15, 30, 60, 120] and "16.45" in numbers
-    assert [row[2] for row in grids(report)["Rules"][1:]] == ["holds", "holds", "holds", "not judged"]
+    assert [row[0] for row in grids(report)["Measured values"]] == ["splits", 15, 30, 60, 120] and "16.45" in numbers
+    assert [row[-2] for row in grids(report)["Published values"][1:]] == ["not comparable"] * 4
     text = unescape(report.decode())
-    assert "trend only" in text and "pytorch/examples#749" in text
-    assert LEVEL_EXPLAINED in text and LEVEL_EXPLAINED in said(test).replace("\\", "")
+    assert "4 not comparable" in text and "pytorch/examples#749" in text
+    assert LIMIT in text and LIMIT in said(test).replace("\\", "")
     assert "python -m engine figures pipeline_as_run --launch reduced" in text
     assert "/figures?figure=pipeline_as_run&sweep=1" in text
     (chart, *_) = [each for each in data_of(report.decode()) if isinstance(each, dict) and "figure" in each]

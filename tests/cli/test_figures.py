@@ -1,20 +1,20 @@
-"""Published figures on the command line: listed with verdicts, told in full, launched."""
+"""Published figures on the command line: listed with results, told in full, launched."""
 
 import json
 
+from engine.analysis.statistics.confidence import LIMIT
 from engine.home import Home
 from engine.published import FIGURES
-from engine.published.rules import LEVEL_EXPLAINED
 from engine.store import Reader
 from tests.cli.conftest import Parallab
 from tests.labs import figures
 
 
-def test_figures_are_listed_with_their_verdicts(home: Home, parallab: Parallab) -> None:
+def test_figures_are_listed_with_their_results(home: Home, parallab: Parallab) -> None:
     figures.pipeline(home, lambda splits: splits / 10)
     lines = parallab("figures").stdout.splitlines()[1:]
     assert [line.split()[0] for line in lines] == [found.name for found in FIGURES]
-    assert "trend only" in lines[2] and "reduced" in lines[2]
+    assert "4 not comparable" in lines[2] and "reduced" in lines[2]
     assert all("not measured yet" in line for place, line in enumerate(lines) if place != 2)
 
 
@@ -29,7 +29,21 @@ def test_a_figure_is_launched_and_told_in_full(home: Home, parallab: Parallab) -
     for run, accuracy in zip(runs, (98.0, 98.1, 98.2, 98.05, 98.15), strict=True):
         figures.end(home, run, 3.0, points={4.0: 96.0, 8.0: accuracy})
     told = json.loads(parallab("figures", "hogwild", "--json").stdout)
-    assert (told["verdict"], told["size"], told["missing"]) == ("trend only", "reduced", [])
-    assert {check["outcome"] for check in told["checks"]} == {"holds", "not judged"}
+    assert (told["result"], told["size"], told["missing"]) == ("2 not comparable", "reduced", [])
+    accuracy, loss = told["values"]
+    assert accuracy["published"] == {"metric": "test/accuracy", "x": 40, "value": 98.98, "spread": 0.0}
+    assert (accuracy["result"], accuracy["mean"]) == ("not comparable", None), "8 of 40 passes"
+    assert accuracy["reason"] == loss["reason"] == "the reduced version does different work from the source"
     in_full = parallab("figures", "hogwild").stdout
-    assert "Sweep 1, reduced: trend only." in in_full and in_full.count(LEVEL_EXPLAINED) == 1
+    assert "Sweep 1, reduced: 2 not comparable." in in_full and in_full.count(LIMIT) == 1
+
+
+def test_a_full_sweep_is_told_with_mean_and_interval(home: Home, parallab: Parallab) -> None:
+    _, runs = figures.figure_sweep(home, "hogwild", "full")
+    for run, accuracy in zip(runs, (98.9, 99.0, 98.95, 98.98, 99.02), strict=True):
+        figures.end(home, run, 3.0, points={4.0 * place: 98.0 for place in range(1, 10)} | {40.0: accuracy})
+    accuracy, _ = json.loads(parallab("figures", "hogwild", "--json").stdout)["values"]
+    assert accuracy["mean"]["low"] < 98.97 < accuracy["mean"]["high"] and accuracy["result"] == "inside"
+    lines = parallab("figures", "hogwild").stdout.splitlines()
+    row = next(line for line in lines if line.startswith("Test accuracy")).split()
+    assert row[2:5] == ["40", "98.98", "98.97"] and row[7:9] == ["5", "inside"]

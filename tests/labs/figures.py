@@ -3,12 +3,11 @@ made up.
 """
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.home import Home
 from engine.published import Size, figure
-from engine.published.launch import launch_figure
 from engine.recorder import Point
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.records import RunRow, Status
@@ -20,7 +19,7 @@ HERE = {"host": socket.gethostname(), "cpu": "Xeon", "cores": 2, "gpus": [], "gi
 
 def figure_sweep(home: Home, name: str, size: Size = "reduced") -> tuple[int, list[RunRow]]:
     """Queue the sweep of a figure; return its id and its runs."""
-    sweep_id = launch_figure(home, name, size, owner="Ada")
+    sweep_id = figure(name).order(size).launch(home, owner="Ada")
     with Reader.open(home) as reader:
         return sweep_id, reader.sweeps.runs(sweep_id)
 
@@ -32,12 +31,19 @@ def end(
     status: Status = "finished",
     about: Mapping[str, Any] = HERE,
     points: Mapping[float, float] | None = None,
+    devices: Sequence[str] = ("cpu",),
 ) -> None:
-    """Take a queued run to its end; `points` are test accuracies by passes over the data."""
+    """Take a queued run to its end, one rank per device; `points` are test accuracies by passes over the data."""
     with Store.open(home) as store:
         store.claims.claim(run.id, worker(), [])
         store.worker.begin(run.id, worker(), dict(about))
-        store.worker.add_ranks(run.id, [RankRow(0, "trainer1", None, "cpu", "running", 9, now(), None)])
+        store.worker.add_ranks(
+            run.id,
+            [
+                RankRow(rank, f"trainer{rank + 1}", None, device, "running", 9, now(), None)
+                for rank, device in enumerate(devices)
+            ],
+        )
         store.worker.mark_running(run.id, 1.0)
         tests = [
             Point("test/accuracy", place, value, float(place), passes)
@@ -47,12 +53,14 @@ def end(
         store.claims.end(run.id, status, f"It {status}.", execution_time_s=time_s)
 
 
-def pipeline(home: Home, time_s: Callable[[int], float], size: Size = "reduced") -> tuple[int, list[RunRow]]:
+def pipeline(
+    home: Home, time_s: Callable[[int], float], size: Size = "reduced", devices: Sequence[str] = ("cpu",)
+) -> tuple[int, list[RunRow]]:
     """Queue and end the pipeline's sweep as it was run, each run in a time by its splits; a seed adds a hundredth of a
     second.
     """
     sweep_id, runs = figure_sweep(home, "pipeline_as_run", size)
     for run in runs:
-        end(home, run, time_s(run.config["splits"]) + run.config["seed"] / 100)
+        end(home, run, time_s(run.config["splits"]) + run.config["seed"] / 100, devices=devices)
     assert figure("pipeline_as_run").axis == "splits"
     return sweep_id, runs

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.home import Home
 from engine.launch import launch
-from engine.published.launch import launch_figure
+from engine.published import figure
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
@@ -71,7 +71,7 @@ def fill(home: Home) -> Lab:
             work=work,
             time_s=work / (ALONE_PER_S * count / (1 + CONTENTION * (count - 1) + COHERENCE * count * (count - 1))),
         )
-    for run in _runs(home, launch_figure(home, "sync_sgd", "reduced", owner="Grace")):
+    for run in _runs(home, figure("sync_sgd").order("reduced").launch(home, owner="Grace")):
         tests = {float(passes): value + run.config["seed"] / 50 for passes, value in ((1, 96.4), (2, 97.3), (3, 97.8))}
         finish(home, run, work=180_000, time_s=21.0 + run.config["seed"], tests=tests)
     stale = _queued(home, "async_sgd", "Grace", "How old do gradients get?")

@@ -1,6 +1,4 @@
-"""Means over seeds with intervals, equivalence with a value (two one-sided tests), and Holm's correction. Torch-free
-and pure.
-"""
+"""Means over seeds with intervals, and Holm's correction. Torch-free and pure."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +8,6 @@ from typing import Literal
 import numpy as np
 
 from engine.analysis.statistics.confidence import EQUAL, FEWEST, LEVEL, Method, Statistic, central, ends, student
-
-Equivalence = Literal["within", "outside", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -78,27 +74,6 @@ def p_of_no_difference(differences: Sequence[float]) -> float:
 
     error = float(np.std(differences, ddof=1)) / sqrt(count)
     return 2 * float(stdtr(count - 1, -abs(found.mean) / error))
-
-
-def equivalence(values: Sequence[float], value: float, tolerance: float, level: float = 0.9) -> Equivalence:
-    """Return whether a mean is within `tolerance` of `value` by two one-sided tests (TOST, Schuirmann 1987): its
-    interval lies inside, at 90 % for a 5 % test.
-
-    `outside` if the whole interval is outside, `undecided` otherwise.
-    """
-    found = mean_interval(values, level)
-    if found.count < FEWEST["mean"]:
-        return "undecided"
-    if value - tolerance <= found.low and found.high <= value + tolerance:
-        return "within"
-    return "outside" if found.low > value + tolerance or found.high < value - tolerance else "undecided"
-
-
-def slope(xs: Sequence[float], ys: Sequence[float]) -> float:
-    """Return the slope of the least-squares line; 0 if all xs are equal."""
-    middle = sum(xs) / len(xs)
-    spread = sum((x - middle) ** 2 for x in xs)
-    return sum((x - middle) * y for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
 
 
 def slope_within(xs: Sequence[float], ys: Sequence[float], blocks: Sequence[Hashable]) -> Interval:

@@ -16,7 +16,7 @@ from engine.cli.runs import _cells, in_full, summary
 from engine.filter import Names
 from engine.home import Home
 from engine.metrics import METRICS, rate_of, throughput
-from engine.published.evidence import number_of
+from engine.published.comparison import number_of
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.store import RankBatch, RankRow, Reader, Store

@@ -1,4 +1,4 @@
-"""Sweeps travel with their runs: the same plan and the same verdict in the other lab, and nothing of a broken one."""
+"""Sweeps travel with their runs: the same plan and the same results in the other lab, and nothing of a broken one."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from engine.errors import ImportRefused
 from engine.home import Home
 from engine.published import figure
-from engine.published.judgement import Judgement, judge, sweeps_of
+from engine.published.comparison import Comparison, compare, sweeps_of
 from engine.store import Reader, Store
 from engine.store.maintenance import integrity
 from engine.store.records import BAD_ENDS
@@ -56,11 +56,11 @@ def exported(home: Home, run_ids: Any, path: Path) -> Path:
     return path
 
 
-def judged(home: Home) -> Judgement:
+def compared(home: Home) -> Comparison:
     with Reader.open(home) as reader:
         found = figure(FIGURE)
         (sweep,) = sweeps_of(reader, found)
-        return judge(reader, found, sweep)
+        return compare(reader, found, sweep)
 
 
 def planned(sweep: Sweep) -> list[Any]:
@@ -85,16 +85,16 @@ def sweeps(home: Home) -> list[Sweep]:
         return reader.sweeps.recent()
 
 
-def test_a_figure_has_the_same_verdict_in_the_other_lab(theirs: Home, bundle: Path, home: Home) -> None:
+def test_a_figure_has_the_same_results_in_the_other_lab(theirs: Home, bundle: Path, home: Home) -> None:
     sweep_labs.pipeline(home, {"splits": [1, 2]})
     with Store.open(home) as store:
         arrived = import_path(store, bundle, by="Lin")
     assert (arrived.sweeps, len(arrived.ids)) == ((2,), RUNS)
     assert arrived.sentence.endswith("Part of sweep 2 here.")
-    here, there = judged(home), judged(theirs)
-    assert (here.verdict, here.checks, here.size) == (there.verdict, there.checks, there.size)
-    assert (here.evidence.missing, here.evidence.obstacles) == (there.evidence.missing, there.evidence.obstacles)
-    assert here.verdict and here.evidence.missing, "it has a verdict, and a run that failed"
+    here, there = compared(home), compared(theirs)
+    assert (here.values, here.size) == (there.values, there.size)
+    assert (here.missing, here.obstacles) == (there.missing, there.obstacles)
+    assert here.finished and here.missing, "it has runs, and one that failed"
     assert planned(here.sweep) == planned(there.sweep) and here.sweep.is_imported
 
 
@@ -106,7 +106,7 @@ def test_runs_that_come_later_join_their_sweep_and_a_third_lab_knows_it(
         import_path(store, exported(theirs, range(1, RUNS + 1), tmp_path / "all.zip"), by="Lin")
         assert not integrity.damage(store) + integrity.strangers(store)
     assert [sweep.total for sweep in sweeps(home)] == [RUNS]
-    assert judged(home).checks == judged(theirs).checks
+    assert compared(home).values == compared(theirs).values
     third = Home(tmp_path / "third").create()
     with Store.open(third) as store:
         import_path(store, exported(theirs, [RUNS], tmp_path / "last.zip"), by="Ken")
