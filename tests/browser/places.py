@@ -99,7 +99,7 @@ def the_pages(lab: Lab, running: int) -> tuple[Place, ...]:
         Place("scaling", f"/scaling?runs={lab.runs}", "Fitted laws"),
         Place("staleness", f"/scaling?runs={lab.stale}&view=Staleness", "Mean against N - 1"),
         Place("duel", "/duel?duel=1", "Uncontrolled differences"),
-        Place("a figure", "/figures?figure=sync_sgd", "trend only"),
+        Place("a figure", "/figures?figure=sync_sgd", "6 not comparable"),
         Place("an exhibit", "/museum?exhibit=aliased_weights", "It <must> be 7."),
         Place("machine", "/machine", "Last hour"),
         Place("notifications", "/notifications", "Enter your name"),

@@ -27,6 +27,6 @@ def test_each_card_has_a_picture_and_one_button_and_leads_to_its_figure(lab: Lab
     page.locator(".st-key-view-sync_sgd").get_by_role("button").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Synchronous SGD on MNIST: 97.34, 97.94, 97.96 %")
     expect(page).to_have_url(f"{lab.address}/figures?figure=sync_sgd")
-    expect(page.get_by_role("table", name="Rules of Synchronous SGD")).to_be_visible()
+    expect(page.get_by_role("table", name="Published values of Synchronous SGD")).to_be_visible()
     page.get_by_role("link", name="Figures", exact=True).last.click()
     expect(page.get_by_role("heading", name="Figures", level=1)).to_be_visible()

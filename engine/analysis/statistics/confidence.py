@@ -1,4 +1,4 @@
-"""The confidence interval used by all pages, verdicts and reports: of the mean, interquartile mean or median over
+"""The confidence interval used by all pages and reports: of the mean, interquartile mean or median over
 seeds. Pure, torch-free.
 
 Coverage of the 95 % interval is at least 93 % for 3 to 20 normal values and for recorded results
