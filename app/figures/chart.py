@@ -1,6 +1,6 @@
 """The chart and tables of a published figure: published and measured values. Pure; the theme sets the colours."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import plotly.graph_objects as go
 
@@ -8,7 +8,7 @@ from app.charts.line_styles import look
 from app.charts.plotly_figures import FROM_ZERO
 from app.charts.sweep_charts import measured, scale
 from app.ui.config_form import label_of
-from app.ui.html import number, table
+from app.ui.html import nowrap, number, table, wide
 from engine.analysis.statistics.groups import Group, grouped
 from engine.analysis.statistics.intervals import mean_interval
 from engine.metrics import metric
@@ -31,8 +31,6 @@ def picture(
     groups = groups_of(figure, readings)
     for colour, line in enumerate(dict.fromkeys(group.key[1] for group in groups)):
         own = [group for group in groups if group.key[1] == line]
-        if figure.axis == PASSES:
-            _add_runs(drawn, readings)
         measured(drawn, own, str(line) or "measured", look(colour).symbol, numeric=True, scattered=False)
         colours += [colour] * (len(drawn.data) - len(colours))
     theirs = {each.x: each.value for each in figure.published if each.metric == name == figure.metric}
@@ -72,23 +70,6 @@ def x_title(figure: Figure) -> str:
     return label_of(figure.axis, experiment(figure.experiment).config.model_fields[figure.axis])
 
 
-def _add_runs(drawn: go.Figure, readings: Sequence[FigureReading]) -> None:
-    """Add a thin line per run, since a mean hides whether runs agree."""
-    for run_id in dict.fromkeys(found.run_id for found in readings):
-        way = sorted((found.x, found.value) for found in readings if found.run_id == run_id)
-        drawn.add_scatter(
-            x=[x for x, _ in way],
-            y=[value for _, value in way],
-            mode="lines+markers",
-            line={"width": 1},
-            marker={"size": 4},
-            name=f"run {run_id}",
-            opacity=0.45,
-            hovertemplate=f"run {run_id}: %{{y:,.4~r}} {{y unit}} at %{{x:.3g}}<extra></extra>",
-            showlegend=False,
-        )
-
-
 def groups_of(figure: Figure, readings: Sequence[FigureReading]) -> list[Group]:
     """Return one group per point, keyed by x and line; over passes, only points that every run has reached."""
     groups = grouped(
@@ -110,7 +91,14 @@ def points(figure: Figure, readings: Sequence[FigureReading]) -> Table:
 
 def as_table(found: Table, caption: str) -> str:
     """Return a table as HTML."""
-    rows = [[cell if isinstance(cell, str) else number(cell, 5) for cell in row] for row in found.rows]
+    shapes: dict[str, Callable[[str], str]] = {"Result": nowrap, "Reason": wide}
+    rows = [
+        [
+            shapes.get(column, str)(cell) if isinstance(cell, str) else number(cell, 5)
+            for column, cell in zip(found.columns, row, strict=True)
+        ]
+        for row in found.rows
+    ]
     return table(found.columns, rows, caption=caption)
 
 

@@ -141,16 +141,21 @@ def values_table(figure: Figure, values: Sequence[ComparedValue]) -> Table:
     """Return each published value beside our mean, with its result."""
     rows = [
         [
-            metric(each.published.metric).label,
+            _titled(each.published.metric),
             each.published.x,
             f"{each.published.value:g} ± {each.published.spread:g}" if each.published.spread else each.published.value,
-            *mean_cells(each.mean),
             each.result or "–",
+            *mean_cells(each.mean),
             each.reason,
         ]
         for each in values
     ]
-    return Table(("Metric", figure.axis, "Published", *MEAN_COLUMNS, "Result", "Reason"), rows)
+    return Table(("Metric", figure.axis, "Published", "Result", *MEAN_COLUMNS, "Reason"), rows)
+
+
+def _titled(name: str) -> str:
+    found = metric(name)
+    return f"{found.label} ({found.unit})" if found.unit else found.label
 
 
 def mean_cells(mean: Interval | None) -> list[float | None]:

@@ -46,4 +46,4 @@ def test_a_full_sweep_is_told_with_mean_and_interval(home: Home, parallab: Paral
     assert accuracy["mean"]["low"] < 98.97 < accuracy["mean"]["high"] and accuracy["result"] == "inside"
     lines = parallab("figures", "hogwild").stdout.splitlines()
     row = next(line for line in lines if line.startswith("Test accuracy")).split()
-    assert row[2:5] == ["40", "98.98", "98.97"] and row[7:9] == ["5", "inside"]
+    assert row[3:7] == ["40", "98.98", "inside", "98.97"] and row[9] == "5"

@@ -107,7 +107,7 @@ def test_two_seeds_give_a_mean_and_no_result(home: Home) -> None:
     value = found.values[0]
     assert value.mean is not None and value.mean.mean == pytest.approx(98.97)
     assert (value.result, value.reason) == (None, "at least 3 seeds required; got 2")
-    assert values_table(found.figure, found.values).rows[0][3:7] == [value.mean.mean, None, None, 2]
+    assert values_table(found.figure, found.values).rows[0][4:8] == [value.mean.mean, None, None, 2]
     assert found.summary == "not enough finished runs"
 
 

@@ -19,7 +19,9 @@ POINTS = """() => {
 COMPUTE = "() => document.querySelector('.pl-figure')?._fullData?.some(trace => trace.name === 'compute')"
 
 
-def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_beside_the_published_value(lab: Lab, page: Page) -> None:
+def test_a_figure_is_launched_from_its_page_and_ends_in_a_picture_beside_the_published_value(
+    lab: Lab, page: Page
+) -> None:
     page.goto(f"{lab.address}/figures")
     expect(page.get_by_role("heading", name="Figures", level=1)).to_be_visible()
     expect(page.get_by_text("not reproduced here yet: no run with these settings")).to_have_count(5)
