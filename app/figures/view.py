@@ -22,7 +22,7 @@ from engine.errors import EngineError
 from engine.published import EXECUTION, WHOLE, Figure, Size, figure
 from engine.published.comparison import (
     ComparedValue,
-    Comparison,
+    FigureComparison,
     FigureReading,
     Result,
     best_comparison,
@@ -143,7 +143,7 @@ def _chosen(found: Figure, sweeps: Sequence[Sweep]) -> Sweep | None:
     return next((sweep for sweep in sweeps if sweep.id == wanted), sweeps[0])
 
 
-def _badges(ours: Comparison | None, sweeps: Sequence[Sweep]) -> None:
+def _badges(ours: FigureComparison | None, sweeps: Sequence[Sweep]) -> None:
     """Show the progress of the newest active one of some sweeps, and the number of values by result."""
     active = next((sweep for sweep in sweeps if sweep.active), None)
     if active:
@@ -156,12 +156,12 @@ def _badges(ours: Comparison | None, sweeps: Sequence[Sweep]) -> None:
         st.badge(NO_RUN if not ours else ours.summary if ours.finished else "no finished runs", color="gray")
 
 
-def _chart(found: Figure, ours: Comparison | None, name: str, key: str, height: int) -> None:
+def _chart(found: Figure, ours: FigureComparison | None, name: str, key: str, height: int) -> None:
     drawn, colours = picture(found, ours.readings[name] if ours else (), name, height=height)
     components.figure(key, drawn, alt=f"{found.title}, measured and published", height=height, colours=colours)
 
 
-def _picture(found: Figure, ours: Comparison | None) -> Sequence[FigureReading]:
+def _picture(found: Figure, ours: FigureComparison | None) -> Sequence[FigureReading]:
     """Show the chart, with or without start-up; return its readings."""
     name = found.metric
     if name == WHOLE and st.toggle(
@@ -200,7 +200,7 @@ def _launch_button(found: Figure, size: Size, *, primary: bool = False, reductio
         st.caption(as_text(" ".join([cost, *(found.versions[size].reduced if reductions else ())])))
 
 
-def _facts(found: Figure, ours: Comparison | None) -> list[tuple[str, str]]:
+def _facts(found: Figure, ours: FigureComparison | None) -> list[tuple[str, str]]:
     """Return the facts around a figure's chart, as names and values; empty where there are none."""
     facts = [
         ("Source", found.source),
@@ -217,7 +217,7 @@ def _facts(found: Figure, ours: Comparison | None) -> list[tuple[str, str]]:
     ]
 
 
-def _provenance(found: Figure, ours: Comparison | None) -> None:
+def _provenance(found: Figure, ours: FigureComparison | None) -> None:
     """Show where a figure comes from, and the sweep that measured it, as labelled paragraphs."""
     pairs = [
         (label, sweep_link(words, ours.sweep.id) if ours and label == MEASURED else words)

@@ -10,7 +10,7 @@ from app.core.caches import VersionedCache
 from app.ui.html import as_cell, entry, joined, link, sweep_link, when
 from app.ui.run_state import NO_RUN
 from engine.published import FIGURES, SIZES, Figure
-from engine.published.comparison import Comparison, Result, best_comparison
+from engine.published.comparison import FigureComparison, Result, best_comparison
 from engine.store import Reader, Sweep
 
 SHADES: dict[Result, str] = {
@@ -20,7 +20,7 @@ SHADES: dict[Result, str] = {
     "not comparable": "queued",
 }
 """The status whose colour each result has on its own page."""
-_compared: VersionedCache[Comparison | None] = VersionedCache()
+_compared: VersionedCache[FigureComparison | None] = VersionedCache()
 
 
 def published_html(reader: Reader) -> Markup:
@@ -56,7 +56,7 @@ def _active(sweeps: Sequence[Sweep]) -> list[str]:
     ]
 
 
-def _comparison(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> Comparison | None:
+def _comparison(figure: Figure, sweeps: Sequence[Sweep], reader: Reader) -> FigureComparison | None:
     """Return the comparison of a figure with its newest sweeps, computed again only when one of their runs has ended or
     was deleted.
     """

@@ -16,7 +16,7 @@ from engine.registry import experiment, experiments
 
 if TYPE_CHECKING:
     from engine.published import Figure
-    from engine.published.comparison import Comparison
+    from engine.published.comparison import FigureComparison
 
 MOST_CHOICES = 12
 """A setting with more choices is abbreviated in the table."""
@@ -139,7 +139,7 @@ def _launch_figure(name: str, size: Literal["full", "reduced"], owner: str, no_r
     answer({"sweep": sweep_id, "figure": name, "size": size}, said)
 
 
-def _described(found: "Figure", ours: "Comparison | None") -> dict[str, Any]:
+def _described(found: "Figure", ours: "FigureComparison | None") -> dict[str, Any]:
     return {
         **picked(found, "name", "title", "claim", "source", "assumed", "note"),
         "result": ours.summary if ours else None,
@@ -151,7 +151,7 @@ def _described(found: "Figure", ours: "Comparison | None") -> dict[str, Any]:
     }
 
 
-def _figure_in_full(found: "Figure", ours: "Comparison | None") -> str:
+def _figure_in_full(found: "Figure", ours: "FigureComparison | None") -> str:
     from engine.analysis.statistics.confidence import LIMIT
     from engine.published.comparison import values_table
 

@@ -52,7 +52,7 @@ class ComparedValue:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FigureComparison:
     """A figure compared with one of its sweeps."""
 
     figure: Figure
@@ -94,14 +94,14 @@ def sweeps_of(reader: Reader, figure: Figure) -> list[Sweep]:
     return reader.sweeps.of_figures([figure.key(size) for size in figure.versions])
 
 
-def best_comparison(reader: Reader, figure: Figure) -> Comparison | None:
+def best_comparison(reader: Reader, figure: Figure) -> FigureComparison | None:
     """Return the comparison with the newest sweep with finished runs, a full one if any; None without one."""
     known = [compare(reader, figure, sweep) for sweep in sweeps_of(reader, figure)[:4]]
     known = [each for each in known if each.finished]
     return next((each for each in known if each.size == "full"), known[0] if known else None)
 
 
-def compare(reader: Reader, figure: Figure, sweep: Sweep) -> Comparison:
+def compare(reader: Reader, figure: Figure, sweep: Sweep) -> FigureComparison:
     """Compare a figure with one of its sweeps."""
     size = size_of(sweep, figure)
     cells = {key: _counted(tried, figure) for key, tried in tries(sweep, reader.sweeps.runs(sweep.id)).items()}
@@ -120,7 +120,7 @@ def compare(reader: Reader, figure: Figure, sweep: Sweep) -> Comparison:
     values = tuple(_compared(figure, value, readings[value.metric], why, left_out) for value in figure.published)
     wanted = _planned(figure, size, sweep)
     missing = tuple(_missing(figure, wanted, [*sweep.grid], cells))
-    return Comparison(figure, size, sweep, readings, finished, len(wanted), missing, obstacles, values)
+    return FigureComparison(figure, size, sweep, readings, finished, len(wanted), missing, obstacles, values)
 
 
 def metrics_of(figure: Figure) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from engine.home import Home
 from engine.published import FIGURES, SIZES, WHOLE, Figure, Size, figure
-from engine.published.comparison import Comparison, compare, values_table
+from engine.published.comparison import FigureComparison, compare, values_table
 from engine.store import Reader
 from tests.app.test_disturbance import disturb
 from tests.labs import figures
@@ -17,12 +17,12 @@ TWO_GPUS = ("cuda:0", "cuda:1")
 NEAR = (98.94, 99.0, 98.96, 98.98, 99.02)
 
 
-def compared(home: Home, found: Figure) -> Comparison:
+def compared(home: Home, found: Figure) -> FigureComparison:
     with Reader.open(home) as reader:
         return compare(reader, found, reader.sweeps.recent()[0])
 
 
-def accuracies(home: Home, name: str, values: Sequence[float], size: Size = "full") -> Comparison:
+def accuracies(home: Home, name: str, values: Sequence[float], size: Size = "full") -> FigureComparison:
     """Return the comparison of a figure whose runs end at these accuracies, one for each of the first seeds."""
     found = figure(name)
     _, runs = figures.figure_sweep(home, name, size)
@@ -34,7 +34,7 @@ def accuracies(home: Home, name: str, values: Sequence[float], size: Size = "ful
     return compared(home, found)
 
 
-def results(found: Comparison) -> list[str | None]:
+def results(found: FigureComparison) -> list[str | None]:
     return [value.result for value in found.values]
 
 

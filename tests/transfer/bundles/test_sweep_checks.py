@@ -9,7 +9,7 @@ import pytest
 from engine.errors import ImportRefused
 from engine.home import Home
 from engine.published import figure
-from engine.published.comparison import Comparison, compare, sweeps_of
+from engine.published.comparison import FigureComparison, compare, sweeps_of
 from engine.store import Reader, Store
 from engine.store.maintenance import integrity
 from engine.store.records import BAD_ENDS
@@ -56,7 +56,7 @@ def exported(home: Home, run_ids: Any, path: Path) -> Path:
     return path
 
 
-def compared(home: Home) -> Comparison:
+def compared(home: Home) -> FigureComparison:
     with Reader.open(home) as reader:
         found = figure(FIGURE)
         (sweep,) = sweeps_of(reader, found)
