@@ -75,7 +75,7 @@ def test_equal_differences_are_judged_by_signs_and_others_as_by_scipy_and_holm()
 
 
 COUNTS = (3, 5, 8, 10, 20)
-SIZES = pytest.mark.parametrize(("draws", "least"), [(300, 0.91), pytest.param(2_000, 0.93, marks=pytest.mark.long)])
+DRAWS, LEAST = 2_000, 0.93
 """How often an interval is drawn, and the least share of them that covers the true value: always the same draws, so
 none fails by chance.
 """
@@ -98,44 +98,40 @@ def covered(found: Ends, true: float) -> tuple[float, float]:
     )
 
 
-@SIZES
+@pytest.mark.long  # the share of intervals that cover the true value is a rate
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("statistic", ["mean", "iqm", "median"])
-def test_normal_draws_are_covered_as_promised_or_have_no_interval(
-    statistic: Statistic, count: int, draws: int, least: float
-) -> None:
-    found = ends(np.random.default_rng(count).normal(5.0, 2.0, (count, draws)), statistic)
+def test_normal_draws_are_covered_as_promised_or_have_no_interval(statistic: Statistic, count: int) -> None:
+    found = ends(np.random.default_rng(count).normal(5.0, 2.0, (count, DRAWS)), statistic)
     often, there = covered(found, 5.0)
     assert there in (0.0, 1.0)
-    assert often >= least if there else (statistic, count) in {("median", 3), ("median", 5)}
+    assert often >= LEAST if there else (statistic, count) in {("median", 3), ("median", 5)}
 
 
-@SIZES
+@pytest.mark.long  # the share of intervals that cover the true value is a rate
 @pytest.mark.parametrize("count", COUNTS)
-def test_means_of_recorded_results_are_covered_as_promised(count: int, draws: int, least: float) -> None:
+def test_means_of_recorded_results_are_covered_as_promised(count: int) -> None:
     rng = np.random.default_rng(count)
     found = {
-        name: covered(ends(rng.choice(pool, (count, draws))), float(pool.mean())) for name, pool in RECORDED.items()
+        name: covered(ends(rng.choice(pool, (count, DRAWS))), float(pool.mean())) for name, pool in RECORDED.items()
     }
     assert all(there > 0.9 for _, there in found.values())
-    assert np.mean([often for often, _ in found.values()]) >= least
-    assert all(often >= least - 0.02 for often, _ in found.values()), (
+    assert np.mean([often for often, _ in found.values()]) >= LEAST
+    assert all(often >= LEAST - 0.02 for often, _ in found.values()), (
         "the mean over kinds hides no kind that is far off"
     )
 
 
-@SIZES
+@pytest.mark.long  # the share of intervals that cover the true value is a rate
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("number", ["test/accuracy", "test/loss"])
-def test_differences_of_recorded_results_are_covered_as_promised(
-    number: str, count: int, draws: int, least: float
-) -> None:
+def test_differences_of_recorded_results_are_covered_as_promised(number: str, count: int) -> None:
     rng = np.random.default_rng(count)
     ours, theirs = (np.array(POOL[name][number]) for name in ("reference", "sync_sgd"))
     often, _ = covered(
-        ends(rng.choice(ours, (count, draws)) - rng.choice(theirs, (count, draws))), float(ours.mean() - theirs.mean())
+        ends(rng.choice(ours, (count, DRAWS)) - rng.choice(theirs, (count, DRAWS))), float(ours.mean() - theirs.mean())
     )
-    assert often >= least
+    assert often >= LEAST
 
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
@@ -203,6 +199,7 @@ def test_the_limit_said_beside_intervals_is_the_measured_one() -> None:
     assert all(min(coverage(name, "median", (6, 7, 8))) >= 95 for name in ("lognormal 1", "exponential", "normal"))
 
 
+@pytest.mark.long  # the share of intervals that cover the true value is a rate
 def test_differences_of_skewed_values_are_covered_as_promised() -> None:
     for name in ("lognormal 1", "exponential"):
         for count in FEW:
@@ -302,6 +299,7 @@ def test_the_slope_within_blocks_is_that_of_a_regression_with_an_intercept_each(
         slope_within([1.0, 2.0, 1.0], [1.0, 2.0, 3.0], [0, 0, 1])
 
 
+@pytest.mark.long  # the share of intervals that cover the true value is a rate
 @pytest.mark.parametrize("steep", [0.0, -0.5])
 @pytest.mark.parametrize("apart", [0.0, 4.0])
 def test_the_slope_within_incomplete_blocks_is_covered_as_promised(steep: float, apart: float) -> None:
