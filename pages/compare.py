@@ -23,7 +23,7 @@ from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.html import as_text
 from app.ui.store_access import reading
-from app.ui.time_difference import complete, show_not_learned, show_unequal_work, time_difference
+from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
 from engine.analysis.differences import may_explain
 from engine.analysis.result import compared as compared_values
 from engine.analysis.result import reached_most
@@ -43,8 +43,8 @@ def page() -> None:
     view = session_state.arrive()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         view, wrong = choice(view)
-        adding, saving, leaving = (
-            st.container(horizontal=True, vertical_alignment="center", width="content") for _ in range(3)
+        adding, saving, linking, leaving = (
+            st.container(horizontal=True, vertical_alignment="center", width="content") for _ in range(4)
         )
     told = st.container()
     with reading(lambda: components.pulse(-1)) as reader, page_capture.keeping() as shown:
@@ -70,6 +70,8 @@ def page() -> None:
         if found.runs:
             with saving:
                 view_menu(reader, "compare", with_query(query_of(view)).partition("?")[2])
+            with linking:
+                widgets.permalink(address(view))
             with leaving:
                 view_downloads("compare", _title(found.runs), address(view), shown, found.runs, key="compare")
         else:
@@ -109,11 +111,16 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
     if view.tab in ("curves", "bars"):
         ended = {name: own for name, own in complete(groups).items() if own}
         names = _asked_for(view, runs)
-        for said in filter(None, [compared_values(ended, name) for name in names] or [reached_most(ended)]):
+        timed = not names or any(map(is_timed, names))
+        if timed:
+            key = session_state.key_of("disturbed", view.disturbed)
+            view = replace(view, disturbed=disturbed_choice(ended, reader, key=key))
+        values = [compared_values(ended, name, with_disturbed=view.disturbed) for name in names]
+        for said in filter(None, values or [reached_most(ended)]):
             st.markdown(as_text(said))
             page_capture.words([said])
-        if not names or any(map(is_timed, names)):
-            time_difference(ended, reader)
+        if timed:
+            time_difference(ended, reader, whole=view.disturbed)
         if said := may_explain(groups, shown.fields or telling(runs)):
             st.caption(as_text(said))
             page_capture.words([said])

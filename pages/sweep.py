@@ -63,7 +63,7 @@ def page(sweep_id: int) -> None:
             groups = by_values(sweep.fields, runs)
             show_unequal_work(counted(groups), reader)
             show_not_learned(counted(groups))
-            whole = view != VIEWS[3] and disturbed_choice(groups, reader)
+            whole = view != VIEWS[3] and disturbed_choice(groups, reader, sweep_id=sweep_id)
             if said := answer(sweep, every, reader, with_disturbed=whole):
                 above.markdown(f"**{as_text(said)}**")
                 page_capture.words([said])

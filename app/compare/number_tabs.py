@@ -30,7 +30,7 @@ def bars(found: Compared, view: CompareView) -> CompareView:
     name = view.number or known[0]
     numbers = {run.id: held for run in found.runs if (held := number(run, name)) is not None}
     disturbed = [run for run in found.runs if run.disturbed and run.id in numbers and is_timed(name)]
-    apart = disturbed if found.groups and len(disturbed) < len(numbers) else []
+    apart = disturbed if found.groups and not view.disturbed and len(disturbed) < len(numbers) else []
     counted = numbers.keys() - {run.id for run in apart}
     groups = found.groups or [ComparedGroup(found.names[run.id], (run,)) for run in found.runs]
     all_looks = found.group_looks if found.groups else list(found.looks.values())

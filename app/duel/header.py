@@ -44,8 +44,7 @@ def heading(found: DuelOutcome) -> DeltaGenerator:
     st.html(breadcrumb([link("Runs", at("/runs")), link("Duels", at("/duel"))], f"Duel {stored.id}"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(as_text(title_of(found)), anchor=False, width="stretch")
-        with st.popover("Link", help="Permalink to this page."):
-            st.code(widgets.page_address(f"/duel?duel={stored.id}"), language=None, wrap_lines=True)
+        widgets.permalink(f"/duel?duel={stored.id}")
         leaving = st.container(width="content")
         _actions(found)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):

@@ -63,6 +63,8 @@ class CompareView:
     """The axes of parallel coordinates before the number; empty: the config fields that differ."""
     same: bool = False
     """Whether the table of differences also shows equal values."""
+    disturbed: bool = False
+    """Whether times of disturbed runs count."""
 
 
 def read_view(query: Mapping[str, str]) -> tuple[CompareView, list[str]]:
@@ -207,7 +209,7 @@ _READ: Mapping[str, Callable[[str], Any]] = {
     "smooth": _share,
     "stat": _one_of(STATISTICS),
     "band": _band,
-    "same": lambda text: _one_of(("1", "0"))(text) == "1",
+    **dict.fromkeys(("same", "disturbed"), lambda text: _one_of(("1", "0"))(text) == "1"),
     **dict.fromkeys(_NAMES, _listed),
     "group": lambda text: () if text.strip() == UNGROUPED else _listed(text),
 }

@@ -15,6 +15,7 @@ from app.run.report import run_report, settings_of
 from app.ui import current_user, permissions, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
 from app.ui.run_state import disturbed_help, place_in_words, tab_title
+from app.ui.time_difference import measure_again
 from engine.analysis.disturbance import in_words
 from engine.home import Home
 from engine.queue.cluster_wait import job_state
@@ -53,6 +54,7 @@ def heading(run: Run, entry: RunRow, reader: Reader, tabs: Sequence[str]) -> str
                         color="orange",
                         help=as_text(disturbed_help(run)),
                     )
+                    st.html(measure_again([entry], reader), width="content")
                 if run.status == "queued":
                     st.text(why_queued(run, reader), width="stretch")
                 else:
@@ -94,8 +96,7 @@ def _announce_end(run: Run, entry: RunRow, reader: Reader) -> None:
 
 
 def _actions(run: Run, reader: Reader) -> None:
-    with st.popover("Link", help="Permalink to this page."):
-        st.code(widgets.page_address(f"/run?run={run.id}"), language=None, wrap_lines=True)
+    widgets.permalink(f"/run?run={run.id}")
     marks_of(run, baseline_beside(reader, run.experiment))
     _downloads(run)
     resume_button(run)

@@ -12,7 +12,7 @@ from app.ui.config_form import label_of
 from app.ui.html import as_text
 from app.ui.store_access import command, reading, told
 from app.ui.widgets import close_dialog, keep_label
-from engine.analysis.sweep_cells import is_warm_up, newest
+from engine.analysis.sweep_cells import newest, to_measure_again
 from engine.config_values import read_values, value_in_words
 from engine.errors import EngineError
 from engine.home import Home
@@ -43,7 +43,7 @@ def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     ):
         dialogs.open_soon(ask_retry, sweep, runs)
     words = "Repeat the disturbed runs, one at a time, alone on the machine. The disturbed runs are kept."
-    if (count := sum(run.disturbed and not is_warm_up(sweep, run) for run in newest(sweep, runs))) and st.button(
+    if (count := len(to_measure_again(sweep, runs))) and st.button(
         f"Measure again ({count})", key=f"remeasure-sweep-{sweep.id}", **control("retry sweep", words)
     ):
         _order_repeats(sweep)

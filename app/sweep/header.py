@@ -28,8 +28,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
     st.html(breadcrumb([link("Runs", at("/runs")), link("Sweeps", at("/sweep"))], f"Sweep {sweep.id}"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(as_text(f"Sweep {sweep.id}: {name_of(sweep)}"), anchor=False, width="stretch")
-        with st.popover("Link", help="Permalink to this page."):
-            st.code(widgets.page_address(f"/sweep?sweep={sweep.id}"), language=None, wrap_lines=True)
+        widgets.permalink(f"/sweep?sweep={sweep.id}")
         actions(sweep, runs)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         for status, words in status_counts(sweep.statuses, sum(map(reached_budget, runs))):

@@ -1,20 +1,25 @@
 """Why the fastest of some runs was faster than the slowest, as a sentence on a page."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import streamlit as st
+from markupsafe import Markup
 
+from app.core.base_path import at
+from app.links.launch import LAUNCH, as_path, clone_query
 from app.report import page_capture
 from app.ui import widgets
-from app.ui.html import as_text
+from app.ui.html import as_text, joined, link, paragraph
 from engine.analysis.chance_level import not_learned_of
 from engine.analysis.disturbance import MOST_NAMED, in_words
 from engine.analysis.scaling.targets import Goal
 from engine.analysis.scaling.time_difference import Compares, is_work_unequal, not_comparable, time_spent, why_faster
+from engine.analysis.sweep_cells import to_measure_again
 from engine.analysis.total_work import unequal_work_of
+from engine.registry import known_experiment
 from engine.store import Reader
-from engine.store.records import RunRow, is_complete
+from engine.store.records import ENDED, RunRow, is_complete
 
 
 def complete(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
@@ -24,10 +29,51 @@ def complete(groups: Mapping[str, Sequence[RunRow]]) -> dict[str, list[RunRow]]:
 
 VERDICTS = ("Fastest", "No clear difference", "All ")
 """How the sentence begins that stands on a line of its own."""
-DISTURBED = "Speed can't be compared: other programs disturbed the runs. Measure again"
+DISTURBED = "Speed can't be compared: other programs disturbed the runs."
+UNEQUAL_AND_DISTURBED = (
+    "Speed can't be compared: the runs did unequal total work. Other programs also disturbed them, so that work per "
+    "second can't be compared either."
+)
 
 
-def disturbed_choice(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> bool:
+def measure_again(runs: Iterable[RunRow], reader: Reader) -> Markup:
+    """Return links to measure disturbed runs again: to the pages of their sweeps, which repeat them, and to the launch
+    form with the settings of the others; empty if there are none.
+    """
+    disturbed = [run for run in runs if run.disturbed and run.status in ENDED]
+    repeated = {
+        run.id
+        for sweep_id in {run.sweep_id for run in disturbed if run.sweep_id}
+        for run in to_measure_again(reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id))
+    }
+    found = dict[str, str]()
+    for run in disturbed:
+        if run.id in repeated:
+            found[f"sweep {run.sweep_id}"] = f"/sweep?sweep={run.sweep_id}"
+        elif not run.sweep_id and known_experiment(run.experiment):
+            found[f"run {run.id}"] = as_path(LAUNCH, clone_query(run))
+    links = [link(name, at(path)) for name, path in list(found.items())[:MOST_NAMED]]
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return "Measure again: " + joined(links) + f"{more}." if links else Markup()
+
+
+def _show_disturbed(groups: Mapping[str, Sequence[RunRow]], reader: Reader, sweep_id: int | None = None) -> None:
+    """Show that speed can't be compared, and the links to measure again, where that would help; on the page of a sweep
+    its button does.
+    """
+    if unequal_work_of(groups, reader):
+        said, links = UNEQUAL_AND_DISTURBED, Markup()
+    elif sweep_id:
+        said, links = f"{DISTURBED} Press Measure again above, or include disturbed runs.", Markup()
+    else:
+        said, links = DISTURBED, measure_again((run for runs in groups.values() for run in runs), reader)
+    st.html(paragraph(joined([said, links], " ")), width="content")
+    page_capture.words([said])
+
+
+def disturbed_choice(
+    groups: Mapping[str, Sequence[RunRow]], reader: Reader, *, sweep_id: int | None = None, key: str = ""
+) -> bool:
     """Show the choice to count disturbed runs if there are any, beside it what that means: that the other runs can't be
     compared, or how many are disturbed; return the choice.
     """
@@ -38,14 +84,14 @@ def disturbed_choice(groups: Mapping[str, Sequence[RunRow]], reader: Reader) -> 
         return False
     with st.container(horizontal=True, vertical_alignment="center"):
         said = ""
-        if whole := widgets.include_disturbed():
+        if whole := widgets.include_disturbed(key):
             most = in_words(max((run.disturbance or 0.0 for run in disturbed), default=0.0))
             said = (
                 f"Other programs took up to {most} of the CPU time of {len(disturbed)} of {len(runs)} runs: their "
                 "times, and differences between them, are not reliable."
             )
         elif _are_too_few(done) and not not_comparable(runs, reader.studies.surroundings([run.id for run in runs])):
-            said = f"{DISTURBED}, or include disturbed runs."
+            _show_disturbed(done, reader, sweep_id)
         if said:
             st.markdown(as_text(said), width="content")
             page_capture.words([said])
@@ -99,8 +145,9 @@ def time_difference(
         more = f" and {len(apart) - MOST_NAMED} more" if len(apart) > MOST_NAMED else ""
         said += f" Left out as disturbed: {'run' if len(apart) == 1 else 'runs'} {', '.join(apart[:MOST_NAMED])}{more}."
     if said and not obstacle and forced:
-        said = f"{DISTURBED}." if whole is None else ""
-    if said:
+        if whole is None:
+            _show_disturbed(groups, reader)
+    elif said:
         sentences = re.split(r"(?<=\.) (?=[A-Z])", said)  # numbers have no space after their point
         verdict = next((each for each in sentences if each.startswith(VERDICTS)), sentences[0])
         reasons = " ".join(each for each in sentences if each != verdict)

@@ -161,6 +161,12 @@ def page_address(path: str) -> str:
     return f"{here.scheme}://{here.netloc}{at(path)}" if here.netloc else at(path)
 
 
+def permalink(path: str) -> None:
+    """Show the button with the permalink of a page."""
+    with st.popover("Link", help="Permalink to this page."):
+        st.code(page_address(path), language=None, wrap_lines=True)
+
+
 def clone(run: Run | RunRow) -> None:
     """Go to the launch form, filled with the settings of a run."""
     st.switch_page(PAGES["launch"], query_params=clone_query(run))
@@ -236,12 +242,14 @@ def clone_button(run: Run | RunRow) -> None:
             st.error(as_text(str(error)))
 
 
-def include_disturbed() -> bool:
-    """Show the choice to count disturbed runs too, kept in the address; return it."""
+def include_disturbed(key: str = "") -> bool:
+    """Show the choice to count disturbed runs too; return it. It is kept in the address, unless the page does so under
+    a `key`.
+    """
     return st.toggle(
         "Include disturbed runs",
-        key="disturbed",
-        bind="query-params",
+        key=key or "disturbed",
+        bind=None if key else "query-params",
         help=(
             f"Others took more than {100 * disturbed_above(Home.find()):g} % of the CPU time of these runs. Means and "
             "fits leave them out; they are crosses."

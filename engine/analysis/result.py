@@ -79,15 +79,15 @@ def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
     )
 
 
-def compared(groups: Mapping[str, Sequence[RunRow]], name: str) -> str:
+def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbed: bool = False) -> str:
     """Return which group has the best value of a name such as `train/loss.last`, as a sentence, or that the values do
     not compare; empty if fewer than two have one. The value of a group is the mean over its runs, without disturbed
-    ones where it depends on time.
+    ones where it depends on time, unless `with_disturbed`.
     """
     found = split(name)
     if found is None:
         return ""
-    known, is_timed = metric(found[0]), depends_on_time(found[0])
+    known, is_timed = metric(found[0]), depends_on_time(found[0]) and not with_disturbed
     values = {
         group: held
         for group, runs in groups.items()

@@ -36,3 +36,8 @@ def measured(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
 def newest(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
     """Return the run of each cell that was queued last."""
     return [tried[-1] for tried in tries(sweep, runs).values()]
+
+
+def to_measure_again(sweep: Sweep, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Return the disturbed runs that a sweep repeats if it is measured again."""
+    return [run for run in newest(sweep, runs) if run.disturbed and not is_warm_up(sweep, run)]

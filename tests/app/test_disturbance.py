@@ -129,7 +129,7 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
     assert "Fastest" in (shown := words(view(sweep_id, "Results"))) and "irst at test accuracy" in shown
     for run_id in at_2(home, sweep_id):
         disturb(home, run_id, 31.4, slower=5.0)
-    said = "Speed can't be compared: other programs disturbed the runs. Measure again, or include disturbed runs."
+    said = "Speed can't be compared: the runs did unequal total work. Other programs also disturbed them, so that"
     for name in ("Results", "Scaling", "Time breakdown"):
         assert (left := words(view(sweep_id, name))).count(said) == 1 and "Fastest" not in left
         assert said not in (whole := words(view(sweep_id, name, disturbed="true")))
@@ -138,12 +138,39 @@ def test_no_setting_is_named_the_fastest_by_disturbed_runs_unless_they_are_inclu
     assert "2 runs (" in left and "Means and fits leave them out" in left, "the time breakdown names them"
     assert said not in words(view(sweep_id, "Staleness"))
     compared = words(opened("compare", {"runs": "1-4", "group": "trainers"}))
-    assert (
-        "other programs disturbed the runs.** Measure again." in " ".join(compared.split())
-        and "Fastest" not in compared
-    )
+    assert compared.count(said) == 1 and "Fastest" not in compared and "Measure again:" not in compared
     whole = words(view(sweep_id, "Results", disturbed="true"))
     assert "Fastest" in whole and "can't be compared" not in whole
+
+
+def test_disturbed_runs_lead_to_where_they_are_measured_again(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [2], "lock": [True, False]}, 1)
+    one, other = at_2(home, sweep_id)
+    for run_id in (one, other):
+        disturb(home, run_id, 31.4, slower=5.0)
+    said = "Speed can't be compared: other programs disturbed the runs."
+    again = f'Measure again: <a href="/sweep?sweep={sweep_id}">sweep {sweep_id}</a>.'
+    for page in ("compare", "scaling"):
+        assert f"{said} {again}" in words(opened(page, {"runs": f"{one}-{other}"})), page
+    assert f"{said} Press Measure again above, or include disturbed runs." in words(view(sweep_id, "Results"))
+    assert again in words(opened("run", {"run": str(one)}))
+    whole = opened("compare", {"runs": f"{one}-{other}", "disturbed": "1", "v": "3"})
+    assert "took up to 31 % of the CPU time of 2 of 2 runs: their times," in words(whole)
+    assert (
+        said not in words(whole) and "about as long" in words(whole) and whole.toggle(key="compare.at.disturbed").value
+    )
+    assert not whole.toggle(key="compare.at.disturbed").set_value(False).run().query_params.get("disturbed")
+    with Store.open(home) as store, store.db.change() as connection:
+        connection.execute("UPDATE runs SET sweep_id = NULL")
+    alone = words(opened("compare", {"runs": f"{one}-{other}"}))
+    assert 'Measure again: <a href="/launch?experiment=hogwild&' in alone and f"clone={one}" in alone
+    assert f"clone={one}" in words(opened("run", {"run": str(one)}))
+
+
+def test_compare_has_the_permalink_of_its_view(home: Home) -> None:
+    hogwild(home, {"trainers": [1, 2]}, 1)
+    links = [each.value for each in opened("compare", {"runs": "1,2", "tab": "bars", "v": "3"}).code]
+    assert [link.partition("/compare")[2] for link in links] == ["?runs=1,2&tab=bars&v=3"]
 
 
 def test_every_view_says_that_sizes_whose_range_of_speed_up_includes_1_do_not_differ_clearly(home: Home) -> None:
@@ -256,6 +283,8 @@ def test_compare_leaves_a_disturbed_time_out_of_the_values_of_its_group(home: Ho
     query = {"runs": "1-4", "group": "trainers", "tab": "bars", "v": "2"}
     assert f"Run {one} was disturbed" in words(opened("compare", query | {"number": "perf/execution_time_s.last"}))
     assert "was disturbed" not in words(opened("compare", query | {"number": "test/accuracy.last"}))
+    whole = words(opened("compare", query | {"number": "perf/execution_time_s.last", "disturbed": "1"}))
+    assert "leave it out" not in whole and "took up to 31 % of the CPU time of 1 of 4 runs" in whole
 
 
 def test_an_oversubscribed_size_and_a_disturbed_run_have_two_symbols_named_in_the_legend(home: Home) -> None:
