@@ -20,10 +20,12 @@ def take(key: str, usual: Usual, known: Collection[Any] | None = None) -> None:
     single text); it also replaces a value that is not among the `known` ones.
     """
     there = st.query_params.get_all(key)
-    if key in st.session_state and st.session_state.get(_seen(key)) == there:
+    if not there:  # the usual value is left out, and may have changed
+        value = _plain(usual)
+    elif key in st.session_state and st.session_state.get(_seen(key)) == there:
         value = st.session_state[key]
     else:
-        value = _read([each for each in there if each], usual) if there else _plain(usual)
+        value = _read([each for each in there if each], usual)
     st.session_state[key] = value if known is None or value in known else usual
     keep(key, usual)
 

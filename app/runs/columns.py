@@ -3,7 +3,7 @@
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.access.quotas import disturbed_above
@@ -11,8 +11,9 @@ from engine.analysis.disturbance import depends_on_time
 from engine.analysis.run_values import setting_title
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field
-from engine.filter.tree import metric_quoted, metric_written
+from engine.filter.tree import metric_quoted, metric_written, setting_quoted
 from engine.metrics import EPISODES, LAST_EPISODES, metric
+from engine.registry import is_setting
 from engine.store import Reader
 from engine.store.runs.fields import Text
 
@@ -22,9 +23,12 @@ SHOWN_OF = ("last", "best", "mean", "min", "max")
 APART = ("perf/execution_time_s", "perf/startup_time_s")
 """Metrics stored as a field of each run."""
 USUAL = ("dataset", "trainers", "epochs", "batch_size", "learning_rate", "seed")
+MOST_RESULTS = 3
+"""Up to this many default columns are metrics of another program."""
 APART_BY = " · "
 TIMES = ("duration", "startup")
 LABELS = {"duration": "Execution", "startup": "Start-up", "target": "Runs on"}
+_RESULT = re.compile(r"acc|loss|err|reward|return|score|f1|auc|perplexity", re.IGNORECASE)
 _AT_STEP = re.compile(r"(.+)@\s*(\d{1,15})\s*")
 
 
@@ -117,9 +121,17 @@ def read_columns(texts: Sequence[str], reader: Reader) -> tuple[list[Column], li
     return columns, sentences
 
 
-def choices(metrics: Sequence[str]) -> list[str]:
-    """Return the columns to choose from: the usual statistics of each metric, then numeric run fields, other run
-    fields, and settings.
+def parameters(settings: Iterable[str]) -> list[str]:
+    """Return the settings that only runs of other programs have, as columns. Shorter ones first, so that a name comes
+    before those that contain it.
+    """
+    foreign = sorted((name for name in settings if not is_setting(name)), key=lambda name: (len(name), name))
+    return [Field("config", name, "any").written for name in foreign]
+
+
+def choices(metrics: Sequence[str], settings: Iterable[str]) -> list[str]:
+    """Return the columns to choose from: parameters of other programs, the usual statistics of each metric, then
+    numeric run fields, other run fields, and settings.
     """
     values = [
         metric_written(name, of)
@@ -127,7 +139,8 @@ def choices(metrics: Sequence[str]) -> list[str]:
         for of in (("last",) if metric(name).is_rate or metric(name).so_far else SHOWN_OF)
         if of != "best" or metric(name).better
     ]
-    return [*values, *NUMBERS, *(name for name in RUN_FIELDS if name not in NUMBERS), *Names.usual().settings]
+    fields = [*NUMBERS, *(name for name in RUN_FIELDS if name not in NUMBERS)]
+    return [*parameters(settings), *values, *fields, *Names.usual().settings]
 
 
 def named(written: str) -> str:
@@ -136,14 +149,15 @@ def named(written: str) -> str:
         quoted = metric_quoted(written)
         column = read_column(written, Names.usual() | Names({}, frozenset(quoted[:1] if quoted else ()), frozenset()))
     except FilterError:
-        return written
+        return setting_quoted(written) or written
     label = column.label
     return label if label.lower() == written else f"{label}{APART_BY}{written}"
 
 
-def usual(metrics: Sequence[str]) -> list[str]:
-    """Return the default columns: execution time, tests and rewards with their best, loss, throughput, and common
-    settings.
+def usual(metrics: Sequence[str], settings: Mapping[str, int]) -> list[str]:
+    """Return the default columns for runs with these metrics and settings (with their number of different values):
+    execution time, tests and rewards with their best, loss, throughput, and common settings. Results and parameters of
+    other programs take the place of those that are missing.
 
     Noisy metrics (episode rewards) appear with their mean, all others with their last value.
     """
@@ -157,7 +171,12 @@ def usual(metrics: Sequence[str]) -> list[str]:
             ]
         elif name == "train/loss" or metric(name).is_rate:
             found.append(metric_written(name, "last"))
-    return [*found, *USUAL]
+    foreign = [name for name in in_order(metrics) if metric(name).label == name and not metric(name).help]
+    results = sorted(filter(_RESULT.search, foreign), key=lambda name: not metric(name).better) or foreign
+    found += [metric_written(name, "last") for name in results[: max(0, 1 + MOST_RESULTS - len(found))]]
+    common = [name for name in USUAL if name in settings]
+    varied = [name for name, values in settings.items() if values > 1]
+    return [*found, *common, *parameters(varied)[: len(USUAL) - len(common)]]
 
 
 def in_order(metrics: Collection[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """The query of the Runs page: every control is stored in the address, in terms of the filter language."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,16 +85,16 @@ def choose(reader: Reader) -> RunsView:
             "Search", key="search", placeholder="name, owner, tag, note", bind="query-params", width=CHOICE_PX + 35
         )
         of, by, mine, starred = _filters(reader)
-        columns, sentences = _columns(reader)
-        order, wrong, more = _more(reader, columns)
-        text = st.text_input(
-            "Filter expression",
-            placeholder=FILTER_EXAMPLE,
-            help=FILTER_HELP,
-            max_chars=LONGEST,
-            **address.kept("filter", ""),
-        )
-    matching, problem = _filter(reader, text)
+        kept = address.kept("filter", "")
+        matching, problem = _filter(reader, st.session_state["filter"])
+        if matching:
+            starred_only = [reader.fields.filter("starred").tree] if starred else []
+            matching = _joined(matching, of, [*by, *mine], starred_only)
+        statuses = [status for group in shown if group != EVERY for status in GROUPS[group]] or None
+        settings, metrics = reader.runs.recorded(search=search, matching=matching, statuses=statuses)
+        columns, sentences = _columns(reader, settings, metrics)
+        order, wrong, more = _more(reader, columns, settings)
+        st.text_input("Filter expression", placeholder=FILTER_EXAMPLE, help=FILTER_HELP, max_chars=LONGEST, **kept)
     if problem:
         st.markdown(f":red[{as_text(problem)}]")
     for note in matching.notes if matching else ():
@@ -103,12 +103,11 @@ def choose(reader: Reader) -> RunsView:
         st.markdown(f":red[{as_text(sentence)}]")
     archived = more.archived
     if matching:
-        matching = _joined(matching, of, [*by, *mine], [reader.fields.filter("starred").tree] if starred else [])
         archived = archived or matching.mentions("archived")
     return RunsView(
         search,
         matching,
-        [status for group in shown if group != EVERY for status in GROUPS[group]] or None,
+        statuses,
         None if archived else False,
         order,
         tuple(columns),
@@ -185,15 +184,19 @@ def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
         return None, str(error)
 
 
-def _columns(reader: Reader) -> tuple[list[Column], list[str]]:
-    metrics = reader.fields.metric_names()
-    usual = columns.usual(metrics)
+def _columns(reader: Reader, settings: Mapping[str, int], metrics: Sequence[str]) -> tuple[list[Column], list[str]]:
+    usual = columns.usual(metrics, settings)
     address.take("columns", usual)
     with st.popover("Columns", key="columns.open"):
         written = st.multiselect(
             "Columns",
-            list(dict.fromkeys([*columns.choices(metrics), *usual, *st.session_state["columns"]])),
+            list(
+                dict.fromkeys(
+                    [*columns.choices(reader.fields.metric_names(), settings), *usual, *st.session_state["columns"]]
+                )
+            ),
             select_all=False,
+            filter_mode="contains",
             key="columns",
             format_func=columns.named,
             on_change=address.keep,
@@ -220,9 +223,11 @@ class _MoreChoices:
     sentences: Sequence[str]
 
 
-def _more(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, list[str], _MoreChoices]:
+def _more(
+    reader: Reader, columns: Sequence[Column], settings: Collection[str]
+) -> tuple[SortOrder | None, list[str], _MoreChoices]:
     with st.popover("Display", key="more"):
-        order, wrong = _order(reader, columns)
+        order, wrong = _order(reader, columns, settings)
         grouped = st.toggle(
             "Group by seed",
             **address.kept("group", False),
@@ -256,11 +261,14 @@ def _more(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, 
     return order, wrong, _MoreChoices(grouped, folds, compared, chosen, archived, sentences)
 
 
-def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None, list[str]]:
+def _order(
+    reader: Reader, chosen_columns: Sequence[Column], settings: Collection[str]
+) -> tuple[SortOrder | None, list[str]]:
     names = dict.fromkeys(
         [
             "created",
-            *(column.field.written for column in columns if column.step is None and column.field.kind != "tags"),
+            *columns.parameters(settings),
+            *(each.field.written for each in chosen_columns if each.step is None and each.field.kind != "tags"),
         ]
     )
     options = [sign + name for name in names for sign in ("-", "")]
@@ -276,6 +284,7 @@ def _order(reader: Reader, columns: Sequence[Column]) -> tuple[SortOrder | None,
         on_change=address.keep,
         args=("sort", None),
         accept_new_options=True,
+        filter_mode="contains",
         placeholder="running first, then newest",
         width=340,
         help="Sorts all matching runs, not only this page. A minus sign sorts in descending order.",

@@ -75,6 +75,14 @@ class Names:
             return f"Values of {name} are .{', .'.join(known)}{near(of, known)}"
         return Field("metric", name, "number", of)
 
+    def as_written(self, text: str) -> Field | None:
+        """Return the setting or metric (optionally `.min` and so on) of that name, which may have spaces and signs."""
+        if text in self.settings:
+            return Field("config", text, self.settings[text])
+        name, of = (text, "last") if text in self.metrics else text.rpartition(".")[::2]
+        field = self.metric(name, of)
+        return None if isinstance(field, str) else field
+
     def in_brackets(self) -> dict[str, list[str]]:
         """Return the names that must be in brackets and quotes, and how each is written; both a setting and a metric
         may have it.

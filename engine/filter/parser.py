@@ -75,12 +75,19 @@ def read_filter(text: str, names: Names | None = None, now: datetime | None = No
 
 
 def read_field(text: str, names: Names | None = None) -> Field:
-    """Parse a single field, such as `duration` or `test/accuracy.best`. Raises FilterError."""
+    """Parse a single field, such as `duration` or `test/accuracy.best`; the name of a setting or metric may also be
+    written without brackets and quotes. Raises FilterError.
+    """
     if not text.strip():
         raise FilterError("The field is empty: write a name, such as duration or test/accuracy.best.", 0, 0)
     reading = _Reading(text, names or Names.usual(), datetime.now(UTC))
-    with _brackets_named(text, reading.names):
-        return reading.field(syntax_tree(text))
+    try:
+        with _brackets_named(text, reading.names):
+            return reading.field(syntax_tree(text))
+    except FilterError as error:
+        if (field := reading.names.as_written(text.strip())) is not None:
+            return field
+        raise FilterError(str(error).replace("The filter", "The field"), error.start, error.end) from None
 
 
 def read_order(text: str, names: Names | None = None) -> SortOrder:

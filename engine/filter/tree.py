@@ -75,6 +75,12 @@ def metric_quoted(text: str) -> tuple[str, str] | None:
     return "".join(part[1:-1].replace(2 * part[0], part[0]) for part in parts), found[2] or ""
 
 
+def setting_quoted(text: str) -> str | None:
+    """Return the name of a text such as `config["warmup steps"]`; None for another text."""
+    found = metric_quoted(text.replace("config", "metric", 1)) if text.startswith("config[") else None
+    return found[0] if found and not found[1] else None
+
+
 @dataclass(frozen=True)
 class Field:
     """A field of runs."""

@@ -24,6 +24,8 @@ FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, n
 """
 """The whole run's number if recorded, otherwise the aggregate over its ranks (`numbers.OF`)."""
 
+NEWEST = 1_000
+"""Maximum number of runs whose settings and metrics are offered as columns."""
 _Numbers = tuple[dict[str, float], dict[str, float], dict[str, float], dict[str, int], dict[str, int]]
 
 _CHAIN = """
@@ -134,6 +136,22 @@ class RunReader:
         where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived)
         row = self.db.row(f"SELECT count(*) AS n FROM runs {where}", values)
         return int(row["n"]) if row else 0
+
+    def recorded(self, **asked: Any) -> tuple[dict[str, int], list[str]]:
+        """Return what the newest matching runs (arguments of `count`) have: their settings that are not None, with the
+        number of different values, and the names of their metrics.
+        """
+        where, values = where_of(**asked)
+        newest = f"SELECT runs.id, runs.config FROM runs {where} ORDER BY runs.id DESC LIMIT {NEWEST}"
+        settings = self.db.rows(
+            f"SELECT key, count(DISTINCT value) AS n FROM ({newest}) AS newest, json_each(newest.config) "
+            "WHERE value IS NOT NULL GROUP BY key",
+            values,
+        )
+        names = self.db.rows(
+            f"SELECT DISTINCT name FROM metrics WHERE run_id IN (SELECT id FROM ({newest})) ORDER BY name", values
+        )
+        return {row["key"]: row["n"] for row in settings}, [row["name"] for row in names]
 
     def ids_of(self, matching: Filter) -> list[int]:
         """Return the ids of all runs that match a filter, oldest first."""

@@ -48,6 +48,47 @@ ACCURACIES = {2: (97.0, 98.0, 99.0), 4: (90.0, 94.0)}
 
 
 @pytest.fixture
+def foreign(store: Store) -> list[int]:
+    """Two runs of another program, and one of ours; return the ids of the first two."""
+    made = []
+    for name, config in (("pets", {"lr": 0.1, "warmup steps": 5}), ("pets", {"lr": 0.2, "warmup steps": 9})):
+        made.append(store.runs.add(name, config, owner="Ada", demand=Demand(2, 0, 2, 1)))
+        store.claims.claim(made[-1], me(), [])
+        points = [Point(metric, 5, 0.5, 1.0) for metric in ("grad norm", "val loss", "zeta")]
+        store.worker.write(made[-1], [], run_points=points)
+        store.claims.end(made[-1], "finished", "It ended.", execution_time_s=1.0)
+    finished(store, 2, 0, 50.0)
+    return made
+
+
+def test_parameters_of_another_program_are_columns_and_orders_to_choose(foreign: list[int]) -> None:
+    test = page(of="pets")
+    columns, orders = test.multiselect(key="columns").options, test.selectbox(key="sort").options
+    assert columns[:2] == ["lr", "warmup steps"], "those of the runs in view are first, the exact name before others"
+    assert {"lr ↑ · lr", 'warmup steps ↓ · -config["warmup steps"]'} <= set(orders)
+    assert not {"lr", "warmup steps"} & set(page(of="hogwild").multiselect(key="columns").options)
+
+
+def test_a_typed_name_with_spaces_is_a_column_and_an_order(foreign: list[int]) -> None:
+    for name in ("warmup steps", 'config["warmup steps"]', "val loss.min"):
+        test = page(columns=[name], sort=f"-{name}", of="pets")
+        assert name in last.cells[0] and "The f" not in said(test), name
+    assert "Column no such was ignored. The field's 'no such'" in said(page(columns=["no such"])).replace("\\", "")
+
+
+def test_default_columns_are_those_that_the_runs_in_view_have(foreign: list[int]) -> None:
+    test = page(of="pets")
+    found = ['metric["val loss"].last', "lr", 'config["warmup steps"]']
+    assert [name for name in last.cells[0] if name in {*test.multiselect(key="columns").value}] == ["duration", *found]
+    assert "columns" not in test.query_params
+    test.multiselect(key="of").set_value(["hogwild"]).run()
+    assert test.multiselect(key="columns").value == [
+        *("duration", "test/accuracy.last", "test/accuracy.best", "trainers", "seed")
+    ], "the default follows the filter"
+    assert "columns" not in test.query_params
+
+
+@pytest.fixture
 def seeds(home: Home) -> list[int]:
     """Five finished runs of two configs and one that failed; return their ids, oldest first."""
     with Store.open(home) as store:
@@ -624,11 +665,11 @@ def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
 def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(home: Home, reader: Reader) -> None:
     run = add(home, "batched_reinforce", {REWARD: [20.0, 100.0, 500.0]})
     assert "episode reward 206.7 mean over the run; best 500" in plain(tiles(reader.details.summaries(run.id), run))
-    assert [name for name in usual([REWARD, LAST_EPISODES]) if "/" in name] == [
+    assert [name for name in usual([REWARD, LAST_EPISODES], {}) if "/" in name] == [
         f"{LAST_EPISODES}.last",
         f"{LAST_EPISODES}.best",
     ]
-    assert [name for name in usual([REWARD, "test/accuracy"]) if "/" in name] == [
+    assert [name for name in usual([REWARD, "test/accuracy"], {}) if "/" in name] == [
         "test/accuracy.last",
         "test/accuracy.best",
         f"{REWARD}.mean",
