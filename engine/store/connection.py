@@ -118,6 +118,7 @@ class WriteConnection(Connection):
         return opened
 
     _file: tuple[int, int] | None = None
+    _after_rollback: tuple[Callable[[], None], ...] = ()
 
     def check_there(self) -> None:
         """Raise StoreGone if the store was deleted, moved or replaced: what is written would be lost with the file."""
@@ -140,9 +141,20 @@ class WriteConnection(Connection):
                 self._begin()
                 yield self.connection
                 self.connection.execute("COMMIT")
+                self._after_rollback = ()
             finally:
                 if self._in_change():
                     self.connection.execute("ROLLBACK")
+                self._call_after_rollback()
+
+    def _call_after_rollback(self) -> None:
+        acts, self._after_rollback = self._after_rollback, ()
+        for act in acts:
+            act()
+
+    def after_rollback(self, act: Callable[[], None]) -> None:
+        """Call `act` if the change that is in progress, with all outer ones, is rolled back."""
+        self._after_rollback += (act,)
 
     def sync(self) -> None:
         """Flush all commits to disk: SQLite itself flushes them only when it moves them from the log into the store."""

@@ -89,9 +89,19 @@ class Authorization:
         )
 
     def refuse(self, name: str, by: str, kind: str, targets: Sequence[object], detail: str, refused: str) -> None:
-        """Record a refused command, after its changes were rolled back."""
+        """Record a refused command, after its changes were rolled back, and again if an outer change is, too."""
+
+        def record() -> None:
+            with self.db.change():
+                self.audit(name, by, self.role_of(by), kind, targets, detail, refused)
+
         with self.db.change():
-            self.audit(name, by, _as(self._access.standing(by)), kind, targets, detail, refused)
+            record()
+            self.db.after_rollback(record)
+
+    def role_of(self, by: str) -> str:
+        """Return a person's role in the audit log's terms."""
+        return _as(self._access.standing(by))
 
 
 class AccessCommands:
