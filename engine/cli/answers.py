@@ -95,4 +95,4 @@ def print_changed(run_ids: Sequence[int], said: str) -> None:
 
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, in the plural unless it is one."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

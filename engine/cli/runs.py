@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from engine.analysis.disturbance import in_words, named
-from engine.cli.answers import answer, duration, moment, number, picked, plain, print_json, table, wants_json
+from engine.cli.answers import answer, counted, duration, moment, number, picked, plain, print_json, table, wants_json
 from engine.cli.frame import ID, command, option
 from engine.errors import StoreBusy, UnknownName
 from engine.home import Home
@@ -205,7 +205,7 @@ def _facts(run: Run, found: Mapping[str, Any]) -> str:
         "created": moment(run.created_at),
         "started": moment(run.started_at),
         "ended": moment(run.ended_at),
-        "resources": f"{run.demand.ranks} ranks, {run.demand.threads_per_rank} threads per rank, "
+        "resources": f"{counted(run.demand.ranks, 'rank')}, {counted(run.demand.threads_per_rank, 'thread')} per rank, "
         f"{run.demand.cores} cores, GPUs: {list(run.gpus) or 'none'}",
         "runs on": _place(run, found["job"]),
         "worker": f"pid {run.worker.pid}" if run.worker else "",

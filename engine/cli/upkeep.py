@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.answers import answer, moment, picked, print_json, table, wants_json
+from engine.cli.answers import answer, counted, moment, picked, print_json, table, wants_json
 from engine.cli.frame import FAILED, OWNER, NumberRange, argument, command, named, option
 from engine.errors import EngineError, RunnerError
 from engine.home import Home
@@ -71,9 +71,9 @@ def restore_command(
         )
     owner = owner if named() else operator(home, owner)
     done = restore(home, file.expanduser().absolute(), by=owner, unchecked=unchecked)
-    more = f", and {done.folders:,} folders of runs that are not in the backup in {done.folders_in}"
+    more = f", and {counted(done.folders, 'folder')} of runs that are not in the backup in {done.folders_in}"
     kept = f"The previous store is in {done.aside}{more if done.folders else ''}."
-    answer(done, f"Restored {file.name}: {done.runs:,} runs. {kept}")
+    answer(done, f"Restored {file.name}: {counted(done.runs, 'run')}. {kept}")
 
 
 @command("fsck")
@@ -125,12 +125,14 @@ def _print_trouble(trouble: "Trouble", state: str) -> None:
 @command("gc")
 def gc_command(
     thin_after_days: float | None = option(
-        "Thin the curves of runs that ended at least this many days ago.",
+        "Thin the curves of runs that ended, or were imported, at least this many days ago.",
         type=NumberRange(0),
         envvar="PARALLAB_THIN_AFTER_DAYS",
     ),
     delete_after_days: float | None = option(
-        "Delete runs that ended at least this many days ago.", type=NumberRange(0), envvar="PARALLAB_DELETE_AFTER_DAYS"
+        "Delete runs that ended, or were imported, at least this many days ago.",
+        type=NumberRange(0),
+        envvar="PARALLAB_DELETE_AFTER_DAYS",
     ),
     points: int = option(
         "Number of points that a thinned curve keeps: first, last, min and max of each part.", default=1_000
@@ -162,12 +164,13 @@ def _collected(found: "Collection", dry_run: bool) -> str:
     if found.deleted:
         verb = "Would delete" if dry_run else "Deleted"
         ids, size = _ids([run.run_id for run in found.deleted]), f"{found.folder_bytes / 1e6:,.1f} MB"
-        lines.append(f"{verb} {len(found.deleted):,} runs: {ids}; {size} of files.")
+        lines.append(f"{verb} {counted(len(found.deleted), 'run')}: {ids}; {size} of files.")
     if curves:
-        lines.append(f"{'Would thin' if dry_run else 'Thinned'} {curves:,} curves of {len(runs):,} runs: {_ids(runs)}.")
+        verb = "Would thin" if dry_run else "Thinned"
+        lines.append(f"{verb} {counted(curves, 'curve')} of {counted(len(runs), 'run')}: {_ids(runs)}.")
     size = f"{found.store_bytes / 1e6:,.1f} MB"
     file = f"about {size} of the store" if dry_run else f"the store's file shrank by {size}"
-    lines.append(f"{found.points:,} points; {file}.")
+    lines.append(f"{counted(found.points, 'point')}; {file}.")
     if not dry_run and found.points and not found.store_bytes:
         lines.append("The file keeps its size; new runs reuse the free space.")
     return "\n".join(lines)

@@ -25,7 +25,7 @@ def test_a_backup_and_the_way_back(
     store.close()
     done = parallab("restore", made["path"])
     assert done.returncode == 0, done.stderr
-    assert "1 runs. The previous store is in" in done.stdout
+    assert "1 run. The previous store is in" in done.stdout
     with Reader.open(home) as reader:
         assert [row.id for row in reader.runs.find()] == [ended]
 
@@ -57,10 +57,10 @@ def test_fsck_says_mends_and_ends_with_its_code(home: Home, parallab: Parallab, 
 
 def test_gc_says_before_what_it_would_do(home: Home, parallab: Parallab, store: Store, ended: int) -> None:
     told = parallab("gc", "--delete-after-days", "0", "--dry-run")
-    assert "Would delete 1 runs: 1" in told.stdout
+    assert "Would delete 1 run: 1" in told.stdout
     told = json.loads(parallab("gc", "--delete-after-days", "0", "--dry-run", "--json").stdout)
     assert (told["dry_run"], [run["run_id"] for run in told["deleted"]], told["thinned"]) == (True, [ended], [])
-    assert "Deleted 1 runs: 1" in parallab("gc", "--delete-after-days", "0").stdout
+    assert "Deleted 1 run: 1" in parallab("gc", "--delete-after-days", "0").stdout
     with Reader.open(home) as reader:
         assert reader.runs.count() == 0
     assert "no run is old enough" in parallab("gc", "--thin-after-days", "0").stdout

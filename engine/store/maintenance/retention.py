@@ -18,14 +18,15 @@ VACUUM_PAGES = 2_000
 
 _ENDED = ", ".join(f"'{status}'" for status in ENDED)
 _UNPROTECTED = f"""
-runs.status IN ({_ENDED}) AND coalesce(runs.ended_at, runs.created_at) < ?
+runs.status IN ({_ENDED}) AND max(coalesce(runs.ended_at, runs.created_at),
+    coalesce((SELECT imported_at FROM origins WHERE run_id = runs.id), '')) < ?
 AND runs.starred_by IS NULL AND runs.pinned_by IS NULL AND NOT EXISTS (SELECT 1 FROM tags WHERE tags.run_id = runs.id)
 AND NOT EXISTS (SELECT 1 FROM cluster_jobs WHERE run_id = runs.id)
 AND NOT EXISTS (SELECT 1 FROM runs AS child WHERE child.parent_id = runs.id AND child.status NOT IN ({_ENDED}))
 AND NOT EXISTS (SELECT 1 FROM runs AS peer WHERE peer.sweep_id = runs.sweep_id AND peer.status NOT IN ({_ENDED}))
 """
-"""Condition: ended long enough ago, without a star, a pin or a tag, without a job on a cluster, not resumed by a live
-run, and not in an active sweep.
+"""Condition: ended, or was imported, long enough ago, without a star, a pin or a tag, without a job on a cluster, not
+resumed by a live run, and not in an active sweep.
 """
 _LONG = f"""
 SELECT metrics.id, metrics.run_id, count + nonfinite - thinned AS points FROM metrics JOIN runs

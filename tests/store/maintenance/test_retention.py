@@ -11,6 +11,8 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, NewRun, RankBatch, Reader, Store
 from engine.store.maintenance import integrity
+from engine.store.maintenance.retention import to_delete, to_thin
+from engine.store.timestamps import now
 from engine.upkeep.retention_policy import RetentionPolicy, collect, preview
 
 Running = Callable[..., int]
@@ -102,6 +104,18 @@ def test_an_older_run_goes_whole_with_its_folder_and_the_change_token_grows(
     rows = [reader.db.rows(f"SELECT count(*) FROM {name}")[0][0] for name in ("runs", "metrics", "points", "buckets")]
     assert rows == [1, 1, 5_000, 20]
     assert reader.db.rows("PRAGMA foreign_key_check") == []
+
+
+def test_an_imported_run_is_as_old_as_its_import(store: Store, long_run: Callable[..., int]) -> None:
+    run_id = long_run(days=900)
+    origin = "INSERT INTO origins (run_id, kind, host, original_id, owner, fingerprint, file, imported_at, imported_by)"
+    with store.db.change() as connection:
+        connection.execute(f"{origin} VALUES (?, 'mlflow', '', 1, '', 'f', 'runs.zip', ?, 'ada')", [run_id, now()])
+    assert not to_delete(store.read, 30) and not to_thin(store.read, 30, 100)
+    with store.db.change() as connection:
+        connection.execute("UPDATE origins SET imported_at = '2020-01-01T00:00:00.000Z'")
+    assert [each.run_id for each in to_delete(store.read, 30)] == [run_id]
+    assert {each.run_id for each in to_thin(store.read, 30, 100)} == {run_id}
 
 
 def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
