@@ -14,6 +14,7 @@ log = logging.getLogger(__name__)
 
 def lose(store: Store, run: Run, cause: str) -> None:
     """End a run as lost, and queue an automatic retry if allowed."""
+    cause = _by_restore(store, run) or cause
     tries = run.attempt < run.terms.max_retries
     cure = (
         ""
@@ -24,6 +25,18 @@ def lose(store: Store, run: Run, cause: str) -> None:
     )
     if next_id := store.claims.lose(run.id, f"{cause}{cure}", resumes=_can_resume(store, run)):
         log.info("run %d was lost and is retried as run %d", run.id, next_id)
+
+
+def _by_restore(store: Store, run: Run) -> str:
+    """Return the cause of a run that the restored backup has as active: a restore is refused while any run is."""
+    restores = (one for one in store.read.audit.entries(command="restore") if not one.refused)
+    last = next((one for one in restores if run.claimed_at and one.at >= run.claimed_at), None)
+    if last is None:
+        return ""
+    return (
+        f"The store was restored by {last.who} at {last.at} ({last.detail.partition(';')[0]}), a backup made while "
+        "this run was active. What the run did afterwards is not in it."
+    )
 
 
 def _can_resume(store: Store, run: Run) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.access.rules import Program
 from engine.errors import RankFailed
 from engine.home import Home
 from engine.launch_options import Terms
@@ -206,6 +207,20 @@ def test_a_restart_of_the_machine_is_told_by_its_boot(runner: Runner, store: Sto
     runner.step()
     assert run_of(runner, run_id).status == "lost"
     assert run_of(runner, run_id).cause == "The machine was restarted during the run. Recorded data is kept. Retry it."
+
+
+def test_a_run_that_a_restored_backup_has_as_active_is_lost_by_the_restore(runner: Runner, store: Store) -> None:
+    run_id, _ = earlier_boot(runner, store)
+    with store.db.change() as connection:
+        sql = "UPDATE runs SET started_at = '2020-01-01T00:00:00.000Z', heartbeat_at = '2020-01-01T00:00:07.500Z'"
+        connection.execute(sql)
+    store.people.note_restored("parallab-1.db", by=Program("dora on the command line"))
+    assert store.read.audit.entries(command="restore")[0].role == "program"
+    runner.step()
+    lost = run_of(runner, run_id)
+    assert (lost.status, lost.execution_time_s) == ("lost", 7.5)
+    assert lost.cause.startswith("The store was restored by dora on the command line at ")
+    assert "(from parallab-1.db), a backup made while this run was active." in lost.cause
 
 
 def test_a_power_cut_is_told_by_a_runner_that_never_signed_off(runner: Runner, store: Store) -> None:

@@ -11,7 +11,7 @@ from engine.store.runs.changes import RunChanges
 from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import NOT_HELD
 from engine.store.sweeps.failures import SweepFailures
-from engine.store.timestamps import now
+from engine.store.timestamps import now, seconds_since
 
 TIME_LIMIT = "its time limit"
 """Actor name for the end of a run that reached its time limit."""
@@ -117,7 +117,7 @@ class ClaimCommands:
             if run.attempt < run.terms.max_retries and not run.stop_requested_by:
                 next_id = self._try_again(run, resumes)
                 cause = f"{cause} It is tried again as run {next_id}, {_way(resumes)}."
-            self._end(run_id, ALIVE, "lost", cause, "", None, "runner")
+            self._end(run_id, ALIVE, "lost", cause, "", _recorded_s(run), "runner")
         return next_id
 
     def _try_again(self, run: Run, resumes: bool) -> int:
@@ -188,6 +188,13 @@ class ClaimCommands:
             self._failures.stop(run_id)
         self._notices.tell_end(run_id)
         return True
+
+
+def _recorded_s(run: Run) -> float | None:
+    """Return the execution time of a lost run, up to the last sign of its worker."""
+    if run.started_at is None or run.heartbeat_at is None or run.execution_time_s is not None:
+        return None
+    return run.time_before_s + max(0.0, seconds_since(run.started_at, run.heartbeat_at))
 
 
 def _way(resumes: bool) -> str:
