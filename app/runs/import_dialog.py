@@ -10,12 +10,15 @@ import streamlit as st
 
 from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text, joined, run_link, sweep_link
+from app.ui.widgets import PAGES
 from engine.errors import EngineError
 from engine.home import Home
 from engine.transfer.bundles.bundle import ImportResult
 from engine.transfer.import_process import import_in_child
 
 MOST_MB = 200
+MOST_SHOWN = 100
+"""Number of imported runs that the filter names."""
 _ARRIVED = "import.arrived"
 
 
@@ -43,6 +46,7 @@ def ask_import() -> None:
         "A bundle from another lab, a TensorBoard event file, or a zip of event files or of MLflow's `mlruns`. All "
         "runs are imported or none; each records its source."
     )
+    st.caption(as_text(_whose()))
     file = st.file_uploader(
         "File", key="import-file", max_upload_size=MOST_MB, help="For larger files: python -m engine import FILE"
     )
@@ -50,6 +54,13 @@ def ask_import() -> None:
         st.session_state[_ARRIVED] = _import(file.name, file)
     if (arrived := st.session_state.get(_ARRIVED)) is not None:
         _show_result(arrived)
+
+
+def _whose() -> str:
+    who = current_user.whoever()
+    if current_user.has_account():
+        return f"The runs become yours ({who}); each records its owner in the file."
+    return f"Runs of a bundle keep their owners; others become yours ({who})."
 
 
 def _import(name: str, file: IO[bytes]) -> ImportResult | None:
@@ -72,6 +83,8 @@ def _show_result(arrived: ImportResult) -> None:
         st.caption(as_text(note))
     of_sweeps = [sweep_link(f"sweep {sweep_id}", sweep_id) for sweep_id in arrived.sweeps[:20]]
     st.html(joined([*of_sweeps, *(run_link(f"run {run_id}", run_id) for run_id in arrived.ids[:20])]))
-    if st.button("Show results"):
+    shown = arrived.ids or sorted(set(arrived.known.values()))
+    if shown and st.button("Show results"):
         st.session_state.pop(_ARRIVED, None)
-        st.rerun()
+        named = ", ".join(map(str, shown[:MOST_SHOWN]))
+        st.switch_page(PAGES["runs"], query_params={"filter": f"id in ({named})"})

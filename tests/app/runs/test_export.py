@@ -15,6 +15,7 @@ from app.report.frames import of_frame
 from app.run.report import run_report
 from app.runs.import_dialog import _import
 from engine.analysis.run_values import field_in_words
+from engine.filter import Names, read_filter
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import Status
@@ -127,6 +128,21 @@ def test_the_import_dialog_opens_in_any_lab(
     after = next(button for button in test.button if button.label == "Import").click().run()
     assert not after.exception
     assert labels(after, "file_uploader") == ["File"]
+
+
+def test_the_import_leads_to_the_runs_that_it_brought(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    def script() -> None:
+        from app.runs.import_dialog import _show_result
+        from engine.transfer.bundles.bundle import ImportResult
+
+        _show_result(ImportResult((1, 2)))
+
+    asked: dict[str, str] = {}
+    monkeypatch.setattr("streamlit.switch_page", lambda page, query_params: asked.update(query_params))
+    test = AppTest.from_function(script, default_timeout=PATIENCE_S).run()
+    next(button for button in test.button if button.label == "Show results").click().run()
+    assert asked == {"filter": "id in (1, 2)"}
+    read_filter(asked["filter"], Names.usual())
 
 
 def test_a_frame_becomes_a_table_of_plain_values() -> None:
