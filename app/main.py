@@ -11,7 +11,7 @@ IMAGES = ROOT / "app" / "images"
 
 st.set_page_config(page_title="Parallab", page_icon=str(IMAGES / "icon.png"), layout="wide")
 st.logo(str(IMAGES / "logo.svg"), size="large")
-current_user.let_in()
+current_user.require_sign_in()
 sections = offered(current_user.standing(), has_account=current_user.has_account())
 linked = [name for name in PAGES if not any(name in pages for pages in sections.values())]
 page = st.navigation(

@@ -94,7 +94,7 @@ async def arrive(request: Request) -> Response:
     if not (claims := _claims(theirs)):
         return page(wanted, said=_unusable(label), status=502)
     try:
-        secret = await run_in_threadpool(_let_in, claims, request.headers.get("user-agent", ""))
+        secret = await run_in_threadpool(_sign_in, claims, request.headers.get("user-agent", ""))
         await run_in_threadpool(end, request)
     except SignInRefused as error:
         return page(wanted, said=str(error), status=403)
@@ -139,7 +139,7 @@ def _other_name(request: Request) -> str | None:
     return origin if other else None
 
 
-def _let_in(claims: Mapping[str, Any], browser: str) -> str:
+def _sign_in(claims: Mapping[str, Any], browser: str) -> str:
     return sign_in_by_provider(Home.find(), vouched(claims, configured().rules), browser=browser)
 
 

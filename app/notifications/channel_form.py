@@ -74,7 +74,7 @@ def _email(reader: Reader, who: str) -> bool:
     st.write(
         as_text(f"E-mail is sent to your account's address, {account}.")
         if account
-        else "Your account has no e-mail address. An admin can add one."
+        else "Your account has no e-mail address. An admin can add one on the page People."
     )
     return bool(account)
 

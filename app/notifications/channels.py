@@ -39,7 +39,7 @@ def notifications_section(*, is_page: bool = False) -> None:
     who = current_user.name()
     if who is None:
         with reading():
-            st.write("Get notified when your runs end. Enter your name to set up channels.")
+            st.write("Get notified when your own runs, sweeps and duels end. Enter your name to set up channels.")
         if st.button("Enter your name", key="notify.who", type="primary"):
             dialogs.open_soon(current_user.ask_name, "You are notified about runs that carry this name.", "Continue")
         return
@@ -69,7 +69,10 @@ def _section(who: str, heading: Callable[..., object]) -> None:
 
 def _channels(channels: Sequence[Channel]) -> None:
     if not channels:
-        st.write("No channels yet. Add one below to be notified when your runs end, then send a test message.")
+        st.write(
+            "No channels yet. Add one below to be notified when your own runs, sweeps and duels end, then send a test "
+            "message."
+        )
     for channel in channels:
         with st.container(border=True):
             _channel(channel)

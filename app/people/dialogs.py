@@ -10,12 +10,13 @@ from app.ui.store_access import command, reading
 from app.ui.widgets import page_address
 from engine.access import passwords
 from engine.access.quotas import BOUNDS, NO_LIMIT, Value, limits, read_value
-from engine.commands.accounts import Slip, disable, sheet
+from engine.commands.accounts import Slip, disable_account, sheet
 from engine.commands.quotas import change_limits
 from engine.errors import EngineError
 from engine.home import Home
 from engine.notices.public_url import public_url
 from engine.store import Person, Store
+from engine.store.access.people import EMAIL_LENGTH
 
 _TYPED = "people.typed"
 
@@ -40,6 +41,24 @@ def show_sheet(slips: Sequence[Slip]) -> None:
         "Address on the slips", public_url() or page_address("/"), help="Where these people open the console."
     )
     st.iframe(sheet(slips, address.strip()), height=440, alt="Slips with names and passwords")
+
+
+@st.dialog("E-mail address")
+def ask_email(name: str) -> None:
+    """Set or remove the e-mail address of an account."""
+    with reading() as reader:
+        one = reader.people.one(name)
+    with st.form("people.email", border=False):
+        email = st.text_input(
+            f"E-mail address of {as_text(one.name)}",
+            one.email,
+            max_chars=EMAIL_LENGTH,
+            help="For notifications; also links the account to the provider sign-in with this verified address.",
+        )
+        sent = st.form_submit_button("Save", type="primary")
+    who = current_user.whoever()
+    if sent and command(lambda store: store.people.set_email(one.name, email, by=who)) is not None:
+        st.rerun()
 
 
 @st.dialog("Set password")
@@ -72,7 +91,7 @@ def _set(name: str, typed: str) -> None:
 
 
 @st.dialog("Disable this account?")
-def ask_shut_out(name: str) -> None:
+def ask_disable(name: str) -> None:
     """Confirm, then disable an account."""
     st.write(
         as_text(f"{name} is signed out immediately and can't sign in again. Their API tokens are revoked permanently.")
@@ -88,7 +107,7 @@ def ask_shut_out(name: str) -> None:
     who = current_user.whoever()
 
     def end(store: Store) -> tuple[Person, int]:
-        return disable(store, name, by=who, cancel_runs=cancel_runs)
+        return disable_account(store, name, by=who, cancel_runs=cancel_runs)
 
     with st.container(horizontal=True):
         ordered = command(end) if st.button("Disable account", type="primary", key="people.out.now") else None

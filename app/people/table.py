@@ -9,7 +9,7 @@ import streamlit as st
 from app.core.caches import VersionedCache
 from app.core.formatting import size
 from app.people.account import ways
-from app.people.dialogs import ask_password, ask_quotas, ask_shut_out
+from app.people.dialogs import ask_disable, ask_email, ask_password, ask_quotas
 from app.ui import current_user, dialogs
 from app.ui.html import as_text, block, fact_row, strong, when
 from app.ui.store_access import command, reading
@@ -151,6 +151,7 @@ def ask_change(name: str) -> None:
     for role in ROLES:
         if role != one.role:
             _button(one, f"Make {'an' if role == 'admin' else 'a'} {role}", _giving(one.name, role), f"is {role} now")
+    _dialog_button("E-mail address", "email", one)
     _dialog_button("Quotas", "quotas", one)
     if one.name == current_user.name():
         st.caption("This is your account: change your password and browsers on the Account page.")
@@ -163,9 +164,9 @@ def ask_change(name: str) -> None:
         "is signed out everywhere",
     )
     if one.active:
-        _dialog_button("Disable account", "shut out", one)
+        _dialog_button("Disable account", "disable", one)
     else:
-        _button(one, "Enable account", lambda store, who: store.people.let_in(one.name, by=who), "can sign in again")
+        _button(one, "Enable account", lambda store, who: store.people.enable(one.name, by=who), "can sign in again")
 
 
 def _dialog_button(label: str, which: str, one: Person) -> None:
@@ -200,7 +201,8 @@ def _ask(which: str, name: str) -> None:
 
 _ASKED: dict[str, Callable[..., None]] = {
     "change": ask_change,
+    "email": ask_email,
     "password": ask_password,
-    "shut out": ask_shut_out,
+    "disable": ask_disable,
     "quotas": ask_quotas,
 }

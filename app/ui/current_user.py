@@ -88,7 +88,7 @@ def whoever() -> str:
     return name() or "someone"
 
 
-def let_in() -> None:
+def require_sign_in() -> None:
     """Stop the script for a person who is not signed in, if a sign-in is required."""
     st.session_state.pop(_VISITOR, None)
     found = _visitor()

@@ -13,7 +13,7 @@ from engine.access.quotas import BOUNDS, GB, Limits, limits, read_value
 from engine.access.rules import ROLE_WORDS, Role
 from engine.cli.answers import answer, counted, duration, moment, picked, print_json, table, wants_json
 from engine.cli.frame import OUTPUT_FILE, OWNER, argument, command, explained, option, together
-from engine.commands.accounts import Slip, disable, from_list
+from engine.commands.accounts import Slip, disable_account, from_list
 from engine.commands.accounts import sheet as slips_page
 from engine.commands.quotas import change_limits
 from engine.errors import ConfigError
@@ -81,7 +81,8 @@ def add_list_command(
             _write_new(sheet, slips_page(slips, address or public_url()))
     done = f"Created {counted(len(names), 'account')} with role {role}."
     if sheet:
-        answer({"done": names}, f"{done} Print {sheet}, then delete it.")
+        lacks = "" if address or public_url() else " The slips lack the console's address: give it with --address URL."
+        answer({"done": names}, f"{done} Print {sheet}, then delete it.{lacks}")
         return
     passwords = table(("NAME", "PASSWORD"), [(slip.name, slip.password) for slip in slips])
     answer([vars(slip) for slip in slips], f"{done} The passwords are shown only once:\n\n{passwords}")
@@ -125,6 +126,13 @@ def role_command(name: str = argument(), role: Role = ROLE, owner: str = OWNER) 
     _change(lambda store: store.people.set_role(name, role, by=owner), f"now has role {role}")
 
 
+@command("email", within=users_command, short_help="Set or remove a person's e-mail address.")
+def email_command(name: str = argument(), address: str = argument("ADDRESS"), owner: str = OWNER) -> None:
+    """Set a person's e-mail address, for notifications and for a sign-in provider; an empty ADDRESS removes it."""
+    said = f"now has the e-mail address {address.strip()}" if address.strip() else "now has no e-mail address"
+    _change(lambda store: store.people.set_email(name, address, by=owner), said)
+
+
 @command("password", within=users_command, short_help="Set a person's password.")
 def password_command(name: str = argument(), password_stdin: bool = PASSWORD_STDIN, owner: str = OWNER) -> None:
     """Set a person's password and sign them out everywhere."""
@@ -133,23 +141,23 @@ def password_command(name: str = argument(), password_stdin: bool = PASSWORD_STD
     _change(lambda store: store.people.set_password(name, password, by=owner), said)
 
 
-@command("shut-out", within=users_command, short_help="Disable an account.")
-def shut_out_command(
+@command("disable", within=users_command, short_help="Disable an account.")
+def disable_command(
     name: str = argument(),
     cancel_runs: bool = option("Also cancel the person's queued and running runs."),
     owner: str = OWNER,
 ) -> None:
     """Disable an account at once; its runs and name are kept, its tokens are revoked."""
     with Store.open(Home.find()) as store:
-        person, cancelled = disable(store, name, by=owner, cancel_runs=cancel_runs)
+        person, cancelled = disable_account(store, name, by=owner, cancel_runs=cancel_runs)
     runs = f"; {counted(cancelled, 'run')} cancelled" if cancel_runs else ""
     answer({"done": person.name}, f"{person.name} is disabled{runs}.")
 
 
-@command("let-in", within=users_command, short_help="Enable an account.")
-def let_in_command(name: str = argument(), owner: str = OWNER) -> None:
+@command("enable", within=users_command, short_help="Enable an account.")
+def enable_command(name: str = argument(), owner: str = OWNER) -> None:
     """Enable an account that was disabled."""
-    _change(lambda store: store.people.let_in(name, by=owner), "is enabled")
+    _change(lambda store: store.people.enable(name, by=owner), "is enabled")
 
 
 @command("unlink", within=users_command, short_help="Unlink an account from its OpenID identity.")

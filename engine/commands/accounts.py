@@ -73,7 +73,7 @@ def sheet(slips: Sequence[Slip], address: str = "") -> str:
     )
 
 
-def disable(store: Store, name: str, *, by: str, cancel_runs: bool = False) -> tuple[Person, int]:
+def disable_account(store: Store, name: str, *, by: str, cancel_runs: bool = False) -> tuple[Person, int]:
     """Disable an account and, if asked for, cancel its queued and live runs, in one transaction; return the person and
     the number of cancelled runs.
     """
@@ -82,4 +82,4 @@ def disable(store: Store, name: str, *, by: str, cancel_runs: bool = False) -> t
         run_ids = store.read.ownership.active_runs(person.name) if cancel_runs else []
         for run_id in run_ids:
             store.runs.cancel(run_id, by=by)
-        return store.people.shut_out(person.name, by=by), len(run_ids)
+        return store.people.disable(person.name, by=by), len(run_ids)

@@ -238,7 +238,7 @@ def _other_password(door: Door, _: str) -> None:
 
 def _shut_out(door: Door, _: str) -> None:
     with Store.open(door.home) as store:
-        store.people.shut_out("max", by="ada")
+        store.people.disable("max", by="ada")
 
 
 def _restore(door: Door, _: str) -> None:
@@ -281,7 +281,7 @@ def test_a_restored_backup_brings_back_runs_and_no_access(home: Home) -> None:
         mo, token = store.sign_ins.begin("mo", "password"), store.tokens.make("mia", "a", "read", by="mia")
     with_both = back_up(home, by="ada").path
     with Store.open(home) as store:
-        store.people.shut_out("mo", by="ada")
+        store.people.disable("mo", by="ada")
         store.people.set_role("mia", "viewer", by="ada")
         store.people.set_password("ada", "another fine sentence", by="ada")
         store.people.add("zoe", "member", by="ada")

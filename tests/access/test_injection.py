@@ -86,8 +86,8 @@ def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
             lambda: store.access.permit("restore", by=storable),
             lambda: store.runs.add(storable, {}, owner=storable, demand=SIZE),
             lambda: store.people.set_role(storable, "admin", by="ada"),
-            lambda: store.people.let_in(text, by="ada"),
-            lambda: store.people.let_in("ada", by=text),
+            lambda: store.people.enable(text, by="ada"),
+            lambda: store.people.enable("ada", by=text),
         ):
             with suppress(EngineError):
                 ask()

@@ -149,7 +149,7 @@ def test_who_is_shut_out_stays_out_by_either_way_of_being_known(store: Store) ->
     known(store, "1")
     store.people.add("kim", "member", by="ada", email="kim@example.org")
     for name in ("Mia", "kim"):
-        store.people.shut_out(name, by="ada")
+        store.people.disable(name, by="ada")
     for attempt in (partial(known, store, "1"), partial(known, store, "2", email="kim@example.org")):
         with pytest.raises(SignInRefused, match="is disabled"):
             attempt()

@@ -20,6 +20,7 @@ from engine.home import Home
 from engine.launch_options import USUAL, Priority
 from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
 from engine.store.access.audit import Entry
+from engine.store.access.authorization import Authorization
 from engine.store.queue.queue import End
 from tests.inputs import drawn
 
@@ -131,8 +132,9 @@ GIVEN: dict[str, Given] = {
     "delete view": lambda lab, by, owner: partial(lab.store.views.delete, lab.view(owner), by=by),
     "add person": lambda lab, by, _: partial(lab.store.people.add, "New", "viewer", by=by),
     "set role": lambda lab, by, owner: partial(lab.store.people.set_role, owner, "admin", by=by),
-    "shut out": lambda lab, by, owner: partial(lab.store.people.shut_out, owner, by=by),
-    "let in": lambda lab, by, owner: partial(lab.store.people.let_in, owner, by=by),
+    "set email": lambda lab, by, owner: partial(lab.store.people.set_email, owner, "it@lab.org", by=by),
+    "disable": lambda lab, by, owner: partial(lab.store.people.disable, owner, by=by),
+    "enable": lambda lab, by, owner: partial(lab.store.people.enable, owner, by=by),
     "unlink": lambda lab, by, owner: partial(lab.store.oidc.unlink, owner, by=by),
     "set password": lambda lab, by, owner: partial(lab.store.people.set_password, owner, "a long enough one", by=by),
     "end sign-ins": lambda lab, by, owner: partial(lab.store.people.end_sign_ins, owner, by=by),
@@ -208,7 +210,16 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
         return True
     if command in ("launch", "launch sweep", "launch duel", "save view", "import", "add channel"):
         return True
-    if command in ELSEWHERE | {"prefer", "add person", "set role", "shut out", "let in", "unlink", "set receivers"}:
+    if command in ELSEWHERE | {
+        "prefer",
+        "add person",
+        "set role",
+        "set email",
+        "disable",
+        "enable",
+        "unlink",
+        "set receivers",
+    }:
         return False
     return by == owner
 
@@ -281,11 +292,22 @@ def test_no_order_of_roles_and_owners_opens_a_hole(
             role = data.draw(st.sampled_from([*ROLES, None]), label=name)
             lab.store.people.set_role(name, role or "viewer", by=Program("first"))
             if role is None:
-                lab.store.people.shut_out(name, by=Program("first"))
+                lab.store.people.disable(name, by=Program("first"))
             now[name] = role
         if command in ("make token", "revoke token") and now.get(owner, "admin") is None:
             return  # nobody has a token to be revoked, or can be given one
         assert attempt(lab, command, by, owner) == expected(command, by, owner, now[by])
+
+
+def test_rows_of_earlier_versions_are_shown_under_the_present_names_of_their_commands(lab: Lab) -> None:
+    with undone(lab):
+        for name in ("shut out", "let in", "disable"):
+            Authorization(lab.store.db).audit(name, "ada", "admin", "person", ["mo"], "")
+        found = [entry.command for entry in lab.store.read.audit.entries(limit=3)]
+        assert found == ["disable", "enable", "disable"]
+        for name in ("disable", "shut out"):
+            assert len(lab.store.read.audit.entries(command=name)) == 2
+        assert len(lab.store.read.audit.entries(command="enable")) == 1
 
 
 def test_the_audit_log_keeps_what_was_given_beside_whom_it_was_done_to(lab: Lab) -> None:
@@ -327,7 +349,7 @@ def test_the_first_person_and_the_last_one_left_are_admins(home: Home) -> None:
         with pytest.raises(ConfigError, match="must be an admin"):
             store.people.add("mo", "member", by="root")
         store.people.add("ada", "admin", by="root")
-        for change in (partial(store.people.set_role, "ada", "viewer"), partial(store.people.shut_out, "ada")):
+        for change in (partial(store.people.set_role, "ada", "viewer"), partial(store.people.disable, "ada")):
             with pytest.raises(ConfigError, match="the only admin"):
                 change(by="ada")
         assert store.read.access.standing("ada").may("restore")

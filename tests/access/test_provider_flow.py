@@ -149,7 +149,7 @@ def test_who_is_shut_out_is_out_at_once_and_stays_out(lab: Lab, browser: Browser
     assert "_streamlit_user_2" in browser.cookies  # so long a token comes in several cookies
     assert browser.get("/api/token").status_code == 200
     with Store.open(console.home) as store:
-        store.people.shut_out("Kim", by="Ada")
+        store.people.disable("Kim", by="Ada")
     assert browser.get("/api/token").status_code == 401
     assert said(browser.sign_in("kim")) == "The account Kim is disabled. An admin can enable it."
 

@@ -239,7 +239,7 @@ def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(
     client: Client, home: Home, checks: Checks, store: Store
 ) -> None:
     store.people.add("olga", "viewer", by="ada", email="olga@lab.org")
-    store.people.shut_out("mo", by="ada")
+    store.people.disable("mo", by="ada")
     answers = []
     for name in ("ada", "nobody at all", "mo", "olga", ""):
         before = checks.count
@@ -253,7 +253,7 @@ def test_a_wrong_name_and_a_wrong_password_are_one_answer_and_one_check(
 def test_the_right_password_of_a_disabled_account_is_answered_with_whom_to_ask(
     client: Client, store: Store, checks: Checks
 ) -> None:
-    store.people.shut_out("mo", by="ada")
+    store.people.disable("mo", by="ada")
     for _ in range(OF_A_NAME_FROM_ONE_PLACE + 1):
         answer = come_in(client, "mo")
         assert answer.status_code == 401 and not cookies_of(answer)

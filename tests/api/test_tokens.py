@@ -92,7 +92,7 @@ def test_a_token_ends_when_it_is_taken_back_and_when_its_person_is_shut_out(lab:
     with lab.store() as store:
         (token,) = [each for each in Reader.open(lab.home).tokens.of("mo") if each.revoked_at is None]
         store.tokens.revoke(token.id, by="mo")
-        store.people.shut_out("mia", by="ada")
+        store.people.disable("mia", by="ada")
     assert [mo.get("/me").status_code, mia.get("/me").status_code] == [401, 401]
 
 

@@ -118,7 +118,11 @@ def test_the_dialogs_set_a_password_and_shut_somebody_out(accounts: Home, monkey
     with Reader.open(accounts) as reader:
         assert passwords.fits(test.code[0].value, reader.sign_ins.password_of("mo")[1])
         assert not reader.sign_ins.of("mo"), mo
-    test = AppTest.from_function(script, kwargs={"which": "ask_shut_out"}, default_timeout=PATIENCE_S).run()
+    test = AppTest.from_function(script, kwargs={"which": "ask_email"}, default_timeout=PATIENCE_S).run()
+    test.text_input[0].input("mo@lab.org")
+    next(button for button in test.button if button.label == "Save").click().run()
+    assert {one.name: one.email for one in _people(accounts)}["mo"] == "mo@lab.org"
+    test = AppTest.from_function(script, kwargs={"which": "ask_disable"}, default_timeout=PATIENCE_S).run()
     assert not test.checkbox, "no run to cancel"
     test.button(key="people.out.now").click().run()
     assert {one.name: one.active for one in _people(accounts)}["mo"] is False

@@ -101,6 +101,48 @@ def test_a_list_of_names_becomes_accounts_with_printable_passwords(home: Home, t
         assert passwords.fits(slip["password"], reader.sign_ins.password_of("vera")[1])
 
 
+def test_a_refused_list_and_a_refused_end_of_an_account_are_in_the_audit_log(home: Home, tmp_path: Path) -> None:
+    """Both are changes of several commands, which a refusal undoes; its row stays."""
+    names = tmp_path / "names.txt"
+    names.write_text("zoe\n")
+    assert told("users", "add", "ada", "--role", "admin").exit_code == 0
+    assert told("users", "add", "mo", "--role", "member", "--owner", "ada").exit_code == 0
+    with Store.open(home) as store:
+        basic.add(store, "ada")
+    assert told("users", "add-list", str(names), "--role", "viewer", "--owner", "mo").exit_code == 2
+    assert told("users", "disable", "ada", "--cancel-runs", "--owner", "mo").exit_code == 2
+    with Reader.open(home) as reader:
+        found = [(entry.command, entry.who, entry.role) for entry in reader.audit.entries(refused=True)]
+        assert [one.name for one in reader.people.everyone()] == ["ada", "mo"]
+    assert found == [("cancel", "mo", "member"), ("add person", "mo", "member")]
+
+
+def test_an_address_is_given_to_an_account_and_taken_from_it(home: Home) -> None:
+    assert told("users", "add", "ada", "--role", "admin").exit_code == 0
+    done = told("users", "email", "ada", " ada@lab.org ", "--owner", "ada")
+    assert done.stdout == "ada now has the e-mail address ada@lab.org.\n"
+    refused = told("users", "email", "ada", "lab", "--owner", "ada")
+    assert (refused.exit_code, "must look like ada@lab.org" in refused.stderr) == (2, True)
+    with Reader.open(home) as reader:
+        assert reader.people.one("ada").email == "ada@lab.org"
+        entry = reader.audit.entries(command="set email")[0]
+    assert (entry.who, entry.targets, entry.detail) == ("ada", ("ada",), "email= ada@lab.org ")
+    assert told("users", "email", "ada", "", "--owner", "ada").stdout == "ada now has no e-mail address.\n"
+    with Reader.open(home) as reader:
+        assert reader.people.one("ada").email == ""
+
+
+def test_slips_without_the_consoles_address_are_said_to_lack_it(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PARALLAB_PUBLIC_URL", raising=False)
+    assert told("users", "add", "ada", "--role", "admin").exit_code == 0
+    add = ("users", "add-list", "-", "--role", "viewer", "--owner", "ada", "--sheet")
+    lacks = "The slips lack the console's address: give it with --address URL."
+    assert lacks in told(*add, str(tmp_path / "a.html"), typed="mia\n").stdout
+    assert lacks not in told(*add, str(tmp_path / "b.html"), "--address", "http://lab", typed="zoe\n").stdout
+
+
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [([], "queued", "disabled.\n"), (["--cancel-runs"], "cancelled", "disabled; 2 runs cancelled.\n")],
@@ -113,16 +155,16 @@ def test_a_disabled_account_keeps_its_runs_unless_they_are_cancelled_too(
         store.people.add("mo", "member", by="ada")
         queued, running, other = basic.add(store, "mo"), basic.add(store, "mo"), basic.add(store, "ada")
         basic.drive(store, home, running, "running")
-    assert said in told("users", "shut-out", "MO", "--owner", "ada", *options).output
+    assert said in told("users", "disable", "MO", "--owner", "ada", *options).output
     with Reader.open(home) as reader:
         assert reader.runs.one(queued).status == status
         assert reader.runs.one(running).status == ("stopping" if options else "running")
         assert reader.runs.one(other).status == "queued"
         assert not reader.people.one("mo").active
         found = [
-            (entry.command, entry.who) for entry in reader.audit.entries() if entry.command in ("cancel", "shut out")
+            (entry.command, entry.who) for entry in reader.audit.entries() if entry.command in ("cancel", "disable")
         ]
-    assert found == [("shut out", "ada"), *([("cancel", "ada")] * 2 if options else [])]
+    assert found == [("disable", "ada"), *([("cancel", "ada")] * 2 if options else [])]
 
 
 def test_the_unix_user_of_the_home_maintains_it_without_an_account(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from engine.store.connection import Connection
 
+_RENAMED = {"shut out": "disable", "let in": "enable"}
+"""Commands that rows of earlier versions name otherwise, with their present names."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -43,11 +46,19 @@ class AuditReader:
         before an id.
         """
         sql = (
-            "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command = ?2) AND at > ?3 "
+            "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command IN (?2, ?7)) AND at > ?3 "
             "AND (NOT ?4 OR refused <> '')"
             " AND (?5 IS NULL OR id < ?5) ORDER BY id DESC LIMIT ?6"
         )
+        command = _RENAMED.get(command or "", command)
+        earlier = next((old for old, new in _RENAMED.items() if new == command), None)
         return [
-            Entry(**{**dict(row), "targets": tuple(json.loads(row["targets"]))})
-            for row in self.db.rows(sql, [who, command, since, refused, before, limit])
+            Entry(
+                **{
+                    **dict(row),
+                    "command": _RENAMED.get(row["command"], row["command"]),
+                    "targets": tuple(json.loads(row["targets"])),
+                }
+            )
+            for row in self.db.rows(sql, [who, command, since, refused, before, limit, earlier])
         ]

@@ -98,8 +98,13 @@ class PeopleCommands:
         _check_role(role)
         return self._accounts.change(name, "UPDATE people SET role = ?, role_from = 'admin' WHERE id = ?", role)
 
-    @command("shut out", "person")
-    def shut_out(self, name: str, *, by: str) -> Person:
+    @command("set email", "person")
+    def set_email(self, name: str, email: str, *, by: str) -> Person:
+        """Change a person's e-mail address, or remove it if empty; raises ConfigError for an invalid one."""
+        return self._accounts.change(name, "UPDATE people SET email = ? WHERE id = ?", _checked_email(email))
+
+    @command("disable", "person")
+    def disable(self, name: str, *, by: str) -> Person:
         """Disable an account and end its sessions and tokens; its runs stay. Raises ConfigError if no admin would
         remain.
         """
@@ -112,8 +117,8 @@ class PeopleCommands:
         )
         return person
 
-    @command("let in", "person")
-    def let_in(self, name: str, *, by: str) -> Person:
+    @command("enable", "person")
+    def enable(self, name: str, *, by: str) -> Person:
         """Enable a disabled account; revoked tokens stay revoked."""
         return self._accounts.change(name, "UPDATE people SET disabled_at = NULL WHERE id = ?")
 
@@ -146,7 +151,9 @@ class PeopleCommands:
                 mark(self.db.home)
             connection.execute("UPDATE sign_ins SET ended_at = ?, ended_by = ? WHERE ended_at IS NULL", [now(), by])
             connection.execute("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL", [now()])
-            self._authorization.audit("restore", by, "", "", [], f"from {backup}; everyone has to sign in again")
+            self._authorization.audit(
+                "restore", by, self._authorization.role_of(by), "", [], f"from {backup}; everyone has to sign in again"
+            )
 
 
 def checked_name(text: object) -> str:

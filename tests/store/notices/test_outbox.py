@@ -165,7 +165,7 @@ def test_nothing_is_told_by_a_paused_channel_or_to_who_is_shut_out(
     paused, _ = channel(store), channel(store, "eve")
     store.channels.pause(paused, by="ada")
     hers = add(owner="eve")
-    store.people.shut_out("eve", by="root")
+    store.people.disable("eve", by="root")
     carry_out(store, hers)
     carry_out(store, add())
     assert told(reader, None) == []
