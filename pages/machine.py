@@ -10,6 +10,7 @@ from app.ui import components, widgets
 from app.ui.store_access import reading
 from engine.home import Home
 from engine.system.machine import machine as this_machine
+from engine.system.runner_process import lost_runs
 from engine.upkeep.leftovers import leftovers as found
 
 EVERY_MS = 2_500
@@ -34,6 +35,11 @@ def page() -> None:
             with st.container():
                 st.header("Usage by person", anchor=False)
                 quota_summary.everyone(reader)
+        for run in lost_runs(Home.find(), reader):
+            st.warning(
+                f"Run {run.id} is {run.status}, but its worker is gone and no runner is running. It holds its slots "
+                "until the next runner ends it."
+            )
         st.header("Last hour", anchor=False)
         panels.hours(samples, here)
         with st.container(key="machine-runner"):

@@ -45,6 +45,7 @@ from engine.store import Reader
 from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.records import Event, RankRow, Run, RunRow, Summary
 from engine.store.runs.origins import Origin
+from engine.system.runner_process import lost_runs
 from engine.trace.health import BAD, Health, RankState, listed
 
 
@@ -57,6 +58,8 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
     health = reader.details.health(run.id) if run.status in ("starting", "running") else None
     if health and health.verdict.state in BAD:
         return f"{health.verdict.state.capitalize()}: {health.verdict.sentence}"
+    if run.status == "starting" and any(run.id == lost.id for lost in lost_runs(reader.db.home, reader)):
+        return "The worker is gone and no runner is running. The next runner ends the run as lost, or starts it again."
     if run.status == "starting":
         return "The worker is starting the ranks and loading the data."
     if run.status == "running":

@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 from engine.errors import RunnerError
 from engine.home import ROOT, Home
 from engine.store import Reader
-from engine.store.records import ProcessIdentity
+from engine.store.records import ALIVE, ProcessIdentity, Run
 from engine.system.liveness_lock import lives
 from engine.system.processes import is_foreign, pid_namespace
 from engine.umask import GIVEN
@@ -119,3 +119,13 @@ def runner_process(home: Home) -> ProcessIdentity | None:
     with Reader.open(home) as reader:
         row = reader.runner.current()
     return row.process if row and lives(home, row.process) else None
+
+
+def lost_runs(home: Home, reader: Reader) -> list[Run]:
+    """Return the active runs without a worker; empty if a runner is running, which handles them. The worker of a run
+    with a job is on the cluster, and the next runner asks there.
+    """
+    with_job = reader.cluster_jobs.run_ids()
+    runs = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE) if row.id not in with_job]
+    gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
+    return gone if gone and not is_running(home) else []

@@ -8,12 +8,11 @@ from pathlib import Path
 from engine.access.rules import Program
 from engine.errors import EngineError, StoreDamaged, StoreDenied
 from engine.home import Home
-from engine.store import ALIVE, Reader, Run, Store
+from engine.store import Reader, Run, Store
 from engine.store.curves.arrivals import unfinished
 from engine.store.maintenance import integrity
-from engine.system.liveness_lock import lives
 from engine.system.run_files import aside_of
-from engine.system.runner_process import is_running
+from engine.system.runner_process import is_running, lost_runs
 from engine.transfer.import_process import clear_killed, is_importing
 from engine.upkeep.leftover import Kind, Leftover
 from engine.upkeep.leftovers import clean, leftovers
@@ -103,7 +102,7 @@ def _rows(home: Home, reader: Reader) -> Iterator[Trouble]:
             harmless=True,
             mend=lambda: _with(home, clear_killed),
         )
-    for run in _without_worker(home, reader):
+    for run in lost_runs(home, reader):
         pid = run.worker.pid if run.worker else "none"
         sentence = f"Run {run.id} is {run.status}, but its worker (pid {pid}) is gone and no runner is running."
         yield Trouble(
@@ -165,16 +164,6 @@ def _files(home: Home, reader: Reader) -> Iterator[Trouble]:
             f"{len(parts):,} leftover shared memory segments ({size / 1e6:,.1f} MB) of ended ranks: {_names(parts)}."
         )
         yield Trouble("shared memory", sentence, "Deletes them.", mend=partial(_clean, home, parts))
-
-
-def _without_worker(home: Home, reader: Reader) -> list[Run]:
-    """Return the active runs without a worker; empty if a runner is running, which handles them. The worker of a run
-    with a job is on the cluster, and the next runner asks there.
-    """
-    with_job = reader.cluster_jobs.run_ids()
-    runs = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE) if row.id not in with_job]
-    gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
-    return gone if gone and not is_running(home) else []
 
 
 def _with(home: Home, change: Callable[[Store], object]) -> None:

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from engine.registry import experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Demand, Reader, Store
 from engine.store.records import ENDED, Run, Status
+from engine.system.processes import me
 from tests.browser.places import EMPTY
 from tests.labs import basic, small, sweeps
 from tests.waiting import PATIENCE_S
@@ -374,6 +376,17 @@ def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, sto
         assert not test.exception and not test.error
         assert [button.label for button in test.button] == ["Close"]
         assert "nothing to cancel" in said(test)
+
+
+def test_a_run_whose_worker_and_runner_are_gone_is_said_to_wait_for_the_next_runner(home: Home, store: Store) -> None:
+    run_id = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(2, 0, 2, 1))
+    store.claims.claim(run_id, replace(me(), started_ticks=1), (0, 1))
+    shown = said(opened("machine"))
+    assert f"Run {run_id} is starting, but its worker is gone and no runner is running." in shown
+    test = opened("run", {"run": str(run_id)})
+    assert "The worker is gone and no runner is running." in said(test) + "".join(
+        each.proto.body for each in test.get("html")
+    )
 
 
 def test_a_stopped_runner_is_started_from_the_page_by_those_who_may(
