@@ -211,6 +211,19 @@ def test_pictures_of_a_size_stand_under_download(lab: Lab, page: Page) -> None:
         saved[kind] = download.value.path().read_bytes()
     assert 'width="640" height="360"' in saved["SVG"].decode()[:300]
     assert Image.open(io.BytesIO(saved["PNG"])).size == (640, 360)
+    form.get_by_label("Width (px)").fill("1600")
+    form.get_by_label("Height (px)").fill("900")
+    with page.expect_download() as download:
+        form.get_by_role("button", name="SVG").click()
+    drawn = page.context.new_page()
+    drawn.set_viewport_size({"width": 1600, "height": 900})
+    drawn.set_content(f"<body style='margin:0'>{download.value.path().read_text()}</body>")
+    title = drawn.locator(".ytitle").bounding_box()
+    tick = drawn.locator(".xtick text").first.evaluate(
+        "text => parseFloat(text.style.fontSize) * text.getScreenCTM().a"
+    )
+    assert tick == 24 and title and title["x"] >= 12, (tick, title)
+    drawn.close()
     form.get_by_label("Width (px)").fill("5")
     form.get_by_role("button", name="SVG").click()
     assert not form.get_by_label("Width (px)").evaluate("field => field.validity.valid"), "the browser says why"

@@ -1,6 +1,7 @@
 // Saves a chart of the page as a picture of a chosen size, or its data.
 
 const LEAST = 100, MOST = 4000; // px
+const USUAL = [800, 450]; // px of a picture with text of the usual size; a larger one has larger text
 const LIST = ".pl-figure, .pl-plot";
 
 export default function ({ parentElement }) {
@@ -20,11 +21,13 @@ export default function ({ parentElement }) {
     event.preventDefault();
     refresh();
     const plot = form.charts[chart.value];
-    const [width, height] = sizes.map((size) => Number(size.value));
+    const asked = sizes.map((size) => Number(size.value));
+    const scale = Math.max(1, Math.min(...asked.map((size, at) => size / USUAL[at])));
+    const [width, height] = asked.map((size) => size / scale);
     if (!plot) return;
     note.textContent = "";
     if (event.submitter.value === "csv") saveNumbers(plot);
-    else await savePicture(plot, event.submitter.value, { width, height }).catch((error) => (note.textContent = `The picture could not be made: ${error.message}`));
+    else await savePicture(plot, event.submitter.value, { width, height, scale }).catch((error) => (note.textContent = `The picture could not be made: ${error.message}`));
   };
   for (const size of sizes) Object.assign(size, { min: LEAST, max: MOST });
   refresh();

@@ -12,7 +12,9 @@ function saveButtons() {
   ];
 }
 
-// Charts are transparent and have their titles above them on the page; a file needs its own.
+const EDGE = 12; // px beside the title of the y-axis
+
+// Charts are transparent and have their titles above them on the page; a file needs its own. The picture is `scale` times as large as the size for which text and lines are drawn.
 async function savePicture(plot, format, { width, height, scale = 1 }) {
   const { ground } = themeOf(plot);
   const names = new Set(plot._fullData.filter((trace) => trace.name && plot.data[trace.index].showlegend !== false).map((trace) => trace.name));
@@ -23,11 +25,11 @@ async function savePicture(plot, format, { width, height, scale = 1 }) {
   const yaxis = value ? { ...plot.layout.yaxis, title: { text: asHtml(value) } } : plot.layout.yaxis;
   const title = pictureTitle(plot, width);
   const layout = { ...plot.layout, margin, yaxis, font, showlegend: plot.layout.showlegend || names.size > 1, paper_bgcolor: ground, plot_bgcolor: ground };
-  const chart = await window.Plotly.toImage({ data: plot.data, layout, config: {} }, { format: "svg", width, height: height - title.height, imageDataOnly: true });
+  const chart = await window.Plotly.toImage({ data: plot.data, layout, config: {} }, { format: "svg", width: width - EDGE, height: height - title.height, imageDataOnly: true });
   const lines = title.lines.map(({ text, y, size }) => `<text x="16" y="${y}" font-size="${size}">${asHtml(text)}</text>`).join("");
-  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" fill="${plot.layout.font.color}"><rect width="100%" height="100%" fill="${ground}"/>${lines}${chart.replace("<svg", `<svg y="${title.height}"`)}</svg>`;
+  const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="${Math.round(width * scale)}" height="${Math.round(height * scale)}" viewBox="0 0 ${width} ${height}" font-family="sans-serif" fill="${plot.layout.font.color}"><rect width="100%" height="100%" fill="${ground}"/>${lines}${chart.replace("<svg", `<svg x="${EDGE}" y="${title.height}"`)}</svg>`;
   const url = `data:image/svg+xml,${encodeURIComponent(svg)}`;
-  saveAs(format === "svg" ? url : await pixelsOf(url, width * scale, height * scale), `${plot.dataset.file}.${format}`);
+  saveAs(format === "svg" ? url : await pixelsOf(url, Math.round(width * scale), Math.round(height * scale)), `${plot.dataset.file}.${format}`);
 }
 
 async function pixelsOf(src, width, height) {
