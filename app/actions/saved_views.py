@@ -17,13 +17,15 @@ from engine.store.runs.saved_views import NAME_LENGTH
 
 def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:
     """Show the menu of the saved views of a page and of `earlier` pages that it replaced, named after the person's own
-    that is shown, and the form that saves the page's query under a name.
+    that is shown (the one saved last, if several have this address), and the form that saves the page's query under a
+    name.
     """
     found = _of(reader, page, *earlier)
     if found:
         shown = [view for view in found if parse_qs(view.query) == parse_qs(query)]
-        own = next((view.name for view in shown if view.owner == current_user.name()), None)
-        with st.popover(as_text(f"View: {own}") if own else "Saved views", key=f"{page}.views"):
+        own = [view for view in shown if view.owner == current_user.name()]
+        last = max(own, key=lambda view: (view.saved_at, view.id)).name if own else ""
+        with st.popover(as_text(f"View: {last}") if last else "Saved views", key=f"{page}.views"):
             st.html(joined(_line(view, "shown now, " if view in shown else "") for view in found))
     if ordered := st.session_state.pop(f"{page}.ordered", None):
         _save(page, *ordered)

@@ -314,6 +314,11 @@ def test_a_view_is_saved_listed_for_all_and_deleted_by_its_owner(home: Home, ids
     (view,) = reader.views.find()
     assert (view.name, view.owner, view.query) == ("Speed <b> by trainers", "Ada", "runs=1-5&group=trainers&v=3")
     assert "View: Speed <b> by trainers" in popovers(test.run())
+    with Store.open(Home.find()) as store:
+        again = store.views.save("Zoom", "compare", view.query, owner="Ada")
+    assert "View: Zoom" in popovers(test.run()), "the view that was saved last"
+    with Store.open(Home.find()) as store:
+        store.views.delete(again, by="Ada")
     other = opened_at()
     assert '<a href="/compare?runs=1-5&amp;group=trainers&amp;v=3">Speed &lt;b&gt; by trainers</a>' in html(other)
     other.session_state[f"view.change.{view.id}"] = True
