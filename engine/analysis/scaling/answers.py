@@ -69,10 +69,10 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
         said = _ANSWERS[ready.answer](ready, sweep, counted, reader)
     except NoAnswer as why:
         if goes_on:
-            return f"No answer yet: {sweep.ended} of {sweep.total} runs have ended."
+            return "No answer yet: not enough runs have ended."
         return f'No answer to "{ready.question}": {why}.'
     if goes_on:
-        said = f"So far ({sweep.ended} of {sweep.total} runs): {said}"
+        said = f"So far: {said}"
     if lacking:
         said += f" Without a complete{undisturbed} run{' yet' if goes_on else ''}: {', '.join(lacking)}."
     if max(map(len, groups.values())) == 1:
