@@ -223,7 +223,7 @@ METRICS = {
         ),
         Metric(
             "perf/staleness_mean",
-            "Mean staleness",
+            "Recent mean staleness",
             "updates",
             "min",
             "Mean over the last 100 gradients that the server applied.",
@@ -231,7 +231,7 @@ METRICS = {
         ),
         Metric(
             "perf/staleness_p99",
-            "Staleness, 99th percentile",
+            "Recent staleness, 99th percentile",
             "updates",
             "min",
             "99th percentile over the last 100 gradients that the server applied.",

@@ -20,10 +20,13 @@ COLUMNS = ("run_id", "experiment", "metric", "unit", "rank", "role", "step", "pa
 Cells = Mapping[str, Any]
 _APART = (EXECUTION, STARTUP, "perf/disturbance")
 """Metrics that are columns of their own."""
+_OF_WINDOWS = ("perf/staleness_mean", "perf/staleness_p99")
+"""Metrics of which no value is of a whole run, each being of the last gradients only; `perf/staleness` is of all."""
 
 
 def runs_table(reader: Reader, runs: Sequence[RunRow], about: Mapping[int, Cells] = MappingProxyType({})) -> Table:
-    """Return a row per run: what it is, its times, work, disturbance and result, then all settings and all metrics.
+    """Return a row per run: what it is, its times, work, disturbance and result, then all settings and all metrics
+    but those of a window of gradients.
 
     Headings have the unit; settings have their names in filters. `about` has further cells of runs, such as the
     strategy in a duel.
@@ -106,7 +109,7 @@ def _metrics(run: RunRow, names: Sequence[str]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name in names:
-        if name not in _APART:
+        if name not in (*_APART, *_OF_WINDOWS):
             values: Mapping[str, Mapping[str, float]] = {"last": run.last, "best": run.best, "mean": run.mean}
             found |= {headed(f"{name}.{way}", _unit(name)): values[way].get(name) for way in ways(name)}
     return found | {f"{name}.nonfinite": count for name, count in run.nonfinite.items()}

@@ -17,10 +17,13 @@ from app.runs.import_dialog import _import
 from engine.analysis.run_values import field_in_words
 from engine.filter import Names, read_filter
 from engine.home import Home
-from engine.store import Reader, Store
+from engine.metrics import metric
+from engine.recorder import Point
+from engine.store import RankBatch, Reader, Store
 from engine.store.records import Status
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.run_import import import_path
+from engine.transfer.run_tables import runs_table
 from tests.app.test_pages import SECTIONS, give_name, opened, said
 from tests.app.test_sweeps import html
 from tests.labs import basic
@@ -53,6 +56,17 @@ def test_a_run_that_ended_and_the_results_offer_what_they_hold_as_files(home: Ho
     test = opened("runs")
     assert labels(test) == ["Report (HTML)", *["CSV", "JSON", "Parquet"] * 2, "Bundle of 4 runs"]
     assert "Import" in [button.label for button in test.button]
+
+
+def test_the_rows_of_runs_have_one_mean_staleness_which_is_of_all_gradients(
+    store: Store, lab: dict[Status, int]
+) -> None:
+    points = [Point(f"perf/staleness{which}", 9, 2.0, 9.0) for which in ("", "_mean", "_p99")]
+    store.worker.write(lab["running"], [RankBatch(0, points)])
+    columns = runs_table(store.read, store.read.runs.some([lab["running"]])).columns
+    assert [name for name in columns if "staleness" in name and "mean" in name] == ["perf/staleness.mean (updates)"]
+    assert not [name for name in columns if name.startswith(("perf/staleness_mean", "perf/staleness_p99"))]
+    assert metric("perf/staleness_mean").label != "Mean staleness", "that of the page is of all gradients"
 
 
 @pytest.mark.parametrize("page", ["runs", "launch", "machine"])
