@@ -77,6 +77,7 @@ def _cause(run: Run, entry: RunRow, reader: Reader) -> str:
 
 MOST_BARS = 8
 """Number of ranks up to which each has its own bar; more have one for each kind of rank."""
+DISTURBED_NUMBER = "Other programs disturbed this run: the number depends on how its ranks ran at the same time."
 ACTIVITIES = dict(zip(SHARES, ("compute", "communicate", "wait", "other"), strict=True))
 
 
@@ -87,6 +88,8 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
         return Markup("")
     details = reader.details
     reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
+    if reason and entry.disturbed:
+        reason += f" {DISTURBED_NUMBER}"
     more = [quiet(joined(filter(None, (reason, guide(run.experiment))), " "))] if reason else []
     return stacked([strong(term_within(sentence, "updates old", "staleness")), *more])
 

@@ -49,6 +49,9 @@ def test_a_disturbed_run_is_flagged_on_its_page_in_the_table_and_in_its_cell(hom
     shown = opened("run", {"run": str(one)})
     assert "disturbed 31 %" in words(shown)
     assert "stress 0.61 cores" in words(shown)
+    assert "Other programs disturbed this run: the number depends on how its ranks ran at the same time." in words(
+        shown
+    )
     assert "disturbed" not in words(opened("run", {"run": str(other)}))
     with Reader.open(home) as reader:
         row, calm = run_rows([reader.runs.entry(each) for each in (one, other)])

@@ -202,7 +202,7 @@ def test_the_end_of_a_run_is_announced_once_to_a_person_who_watched_it(
     test.run()
     assert [each.value.replace("\\", "") for each in test.toast] == [
         f"Run {lab['running']} finished. Not finite: 2 training loss values are NaN or infinite. "
-        "Test accuracy 95.50 % in 3.0 s; trainers waited 5 % of the time."
+        "Test accuracy 95.50 % in 3.0 s; trainers waited for the end of the others 5 % of the time."
     ]
     assert not test.run().toast
 
