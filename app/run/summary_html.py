@@ -88,7 +88,7 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
         return Markup("")
     details = reader.details
     reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
-    if reason and entry.disturbed:
+    if entry.disturbed and reason != why(run, [], {}, []):  # it has a recorded number
         reason += f" {DISTURBED_NUMBER}"
     more = [quiet(joined(filter(None, (reason, guide(run.experiment))), " "))] if reason else []
     return stacked([strong(term_within(sentence, "updates old", "staleness")), *more])

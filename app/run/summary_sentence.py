@@ -49,7 +49,7 @@ def _waiting(run: Run, phases: Mapping[int, Mapping[str, float]], ranks: Sequenc
     if len(measured) < 2 or not total:
         return ""
     who = f"{next(iter(kinds.values()))}s" if len(set(kinds.values())) == 1 else "ranks"
-    words = _WORDS | _WORDS_OF.get(run.experiment, {})
+    words = {**_WORDS, **_WORDS_OF.get(run.experiment, {})}
     shares = {word: sum(spent.get(phase, 0.0) for spent in measured) / total for phase, word in words.items()}
     said = [f"{word} {share:.0%}".replace("%", " %") for word, share in shares.items() if share >= LITTLE]
     return f"{who} {' and '.join(said)} of the time" if said else f"{who} never waited"

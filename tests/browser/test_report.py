@@ -223,6 +223,8 @@ def test_pictures_of_a_size_stand_under_download(lab: Lab, page: Page) -> None:
         "text => parseFloat(text.style.fontSize) * text.getScreenCTM().a"
     )
     assert tick == 24 and title and title["x"] >= 12, (tick, title)
+    labels = [box["x"] for each in drawn.locator(".ytick text").all() if (box := each.bounding_box())]
+    assert title["x"] + title["width"] + 8 <= min(labels)
     drawn.close()
     form.get_by_label("Width (px)").fill("5")
     form.get_by_role("button", name="SVG").click()

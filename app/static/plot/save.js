@@ -12,7 +12,7 @@ function saveButtons() {
   ];
 }
 
-const EDGE = 12; // px beside the title of the y-axis
+const EDGE = 12; // px on both sides of the title of the y-axis
 
 // Charts are transparent and have their titles above them on the page; a file needs its own. The picture is `scale` times as large as the size for which text and lines are drawn.
 async function savePicture(plot, format, { width, height, scale = 1 }) {
@@ -22,7 +22,7 @@ async function savePicture(plot, format, { width, height, scale = 1 }) {
   const margin = { ...plot.layout.margin, r: plot.hasEnds ? MARGIN.r : r, b: b + 12 }; // names at the ends of lines are not in a picture, its legend has them
   const font = { ...plot.layout.font, family: "sans-serif" }; // a picture has none of the page's fonts, and its texts are measured before
   const value = valueTitle(plot);
-  const yaxis = value ? { ...plot.layout.yaxis, title: { text: asHtml(value) } } : plot.layout.yaxis;
+  const yaxis = { ...plot.layout.yaxis, title: { ...plot.layout.yaxis?.title, ...(value && { text: asHtml(value) }), standoff: EDGE } };
   const title = pictureTitle(plot, width);
   const layout = { ...plot.layout, margin, yaxis, font, showlegend: plot.layout.showlegend || names.size > 1, paper_bgcolor: ground, plot_bgcolor: ground };
   const chart = await window.Plotly.toImage({ data: plot.data, layout, config: {} }, { format: "svg", width: width - EDGE, height: height - title.height, imageDataOnly: true });
