@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.errors import RankFailed
+from engine.hang import stacks
 from engine.hang.collectives import last_collectives
-from engine.hang.stacks import SIGNAL_AFTER_S, last_stacks
+from engine.hang.stacks import last_stacks
 from engine.hang.watch import HangLimits
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.rank_monitor import ENDED
@@ -35,6 +36,21 @@ def bad_one(patient: Patient) -> Verdict:
     return patient.bad_ones()[0]
 
 
+def hung(patient: Patient) -> Verdict:
+    """Return the verdict on a run that stands still. While another rank is still on its way to its wait, which may take
+    long on a busy machine, the same rank is the cause of a stall.
+    """
+    wait_until(lambda: [each for each in patient.bad_ones() if each.state == "HUNG"], "the run is found to hang")
+    stalls, found = [], None
+    for found in patient.bad_ones():
+        if found.state == "HUNG":
+            break
+        stalls.append((found.state, found.rank, found.cause))
+    assert found is not None
+    assert set(stalls) <= {("STALLED", found.rank, found.cause)}
+    return found
+
+
 def averaging(size: int = 8) -> Collective:
     return Collective.create("gloo", size, ROLES, 300.0)
 
@@ -42,7 +58,7 @@ def averaging(size: int = 8) -> Collective:
 @pytest.mark.parametrize(("how", "cause"), [(signal.SIGSTOP, "stopped"), (0, "stuck")])
 def test_a_rank_that_does_not_enter_an_average_is_named(patient: Patient, how: int, cause: str) -> None:
     patient.start(hangs.stop_before_an_average, 1, averaging(), how)
-    found = bad_one(patient)
+    found = hung(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", cause)
     assert f"trainer2 has not entered the collective 'average' (#{hangs.FAULT_STEP})" in found.sentence
     assert "trainer1 and trainer3 wait for it" in found.sentence
@@ -77,13 +93,18 @@ def test_a_run_that_is_to_end_when_it_hangs_continues_where_one_rank_of_several_
     assert patient.thread.is_alive() and patient.failure is None
 
 
-def test_a_rank_that_can_writes_its_stacks_without_a_signal(patient: Patient) -> None:
+def test_a_rank_that_can_writes_its_stacks_without_a_signal(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal handler that reads the stack of another running thread may end the process."""
+    monkeypatch.setattr(stacks, "SIGNAL_AFTER_S", 300.0)  # however long a busy machine keeps a rank from its answer
     patient.start(hangs.stop_before_an_average, 1, averaging(), 0)
-    bad_one(patient)
-    time.sleep(SIGNAL_AFTER_S + 0.5)
-    for role in ROLES:
-        written = (patient.ranks.folder / "hang" / f"{role}.txt").read_text()
+    hung(patient)
+    files = [patient.ranks.folder / "hang" / f"{role}.txt" for role in ROLES]
+    wait_until(lambda: all("in rank_main" in path.read_text() for path in files), "every rank has answered")
+    monkeypatch.setattr(stacks, "SIGNAL_AFTER_S", 0.0)
+    seen = len(patient.verdicts())
+    wait_until(lambda: len(patient.verdicts()) > seen + 1, "the watch has looked again")
+    for path in files:
+        written = path.read_text()
         assert "stacks.py" in written and written.count("in rank_main") == 1
 
 
@@ -106,21 +127,21 @@ def test_a_stopped_rank_that_nobody_waits_for_is_stalled(patient: Patient) -> No
 
 def test_a_rank_that_left_the_loop_is_named(patient: Patient) -> None:
     patient.start(functions.leave_the_loop_early, 0)
-    found = bad_one(patient)
+    found = hung(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer1", "unequal steps")
     assert "trainer1 is in barrier trained, while trainer2 and trainer3 are in barrier step" in found.sentence
 
 
 def test_ranks_that_wait_for_each_other_are_a_deadlock(patient: Patient) -> None:
     patient.start(functions.wait_for_each_other)
-    found = bad_one(patient)
+    found = hung(patient)
     assert (found.state, found.cause) == ("HUNG", "deadlock")
     assert all(f"{role} waits for" in found.sentence for role in ROLES)
 
 
 def test_one_that_keeps_a_lock_is_the_cause_not_those_that_wait_for_it(patient: Patient) -> None:
     patient.start(hangs.keep_a_lock, 1)
-    found = bad_one(patient)
+    found = hung(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "lock kept")
     assert "trainer1 and trainer3 wait for it" in found.sentence
 
@@ -128,13 +149,13 @@ def test_one_that_keeps_a_lock_is_the_cause_not_those_that_wait_for_it(patient: 
 @pytest.mark.parametrize("more", [-1, 1])
 def test_a_rank_with_another_number_of_batches_is_named(patient: Patient, more: int) -> None:
     patient.start(hangs.have_unequal_batches, 1, averaging(), more)
-    found = bad_one(patient)
+    found = hung(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "unequal steps")
 
 
 def test_a_rank_that_is_done_while_others_wait_for_it_is_named(patient: Patient) -> None:
     patient.start(hangs.return_early, 2)
-    found = bad_one(patient)
+    found = hung(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "exited")
     assert "it has finished its work and left; trainer1 and trainer2 wait for it" in found.sentence
 
@@ -148,14 +169,14 @@ def test_where_gloo_aborts_a_rank_the_error_says_that_another_may_be_at_fault(pa
 
 def test_one_that_never_joins_is_named(patient: Patient) -> None:
     patient.start(hangs.never_join, 2)
-    found = bad_one(patient)
+    found = hung(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer3", "not joined")
     assert "has not entered the barrier 'ready'" in found.sentence
 
 
 def test_one_that_does_not_connect_to_the_others_is_named(patient: Patient) -> None:
     patient.start(functions.never_join_the_group, 1, averaging())
-    found = bad_one(patient)
+    found = hung(patient)
     assert (found.state, found.rank, found.cause) == ("HUNG", "trainer2", "not joined")
     assert "has not entered the barrier 'join gloo'" in found.sentence
 
