@@ -130,8 +130,8 @@ def test_a_chart_tells_its_numbers_apart_and_says_when_it_has_none(page: Page) -
     def said(call: str, value: Any) -> Any:
         return page.evaluate(script, [call, value])
 
-    close, wide, zero = ([{"y": values, "x": [1, 2]}] for values in ([1e6, 1e6 + 0.25], [0.1, 5], [0, 0]))
-    assert [said("digitsOf", traces) for traces in (close, wide, zero)] == [10, 5, 5]
+    assert [said("digitsOf", sight) for sight in ([1e6, 1e6 + 0.25], [0.1, 5], [0, 0])] == [10, 5, 5]
+    wide, zero = ([{"y": values, "x": [1, 2]}] for values in ([0.1, 5], [0, 0]))
     assert (said("isZero", zero), said("isZero", wide)) == (True, False)
     empty = [{"y": [None], "x": [None], "name": "only in the legend"}]
     assert [said("isEmpty", traces) for traces in ([], empty, wide, [*empty, {"type": "heatmap"}])] == [
