@@ -121,7 +121,8 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
             page_capture.words([said])
         if timed:
             time_difference(ended, reader, whole=view.disturbed)
-        if said := may_explain(groups, shown.fields or telling(runs)):
+        named = () if any(run.name for run in runs) else telling(runs)
+        if said := may_explain(groups, shown.fields or named):
             st.caption(as_text(said))
             page_capture.words([said])
     if view.tab == "curves":

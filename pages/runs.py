@@ -10,7 +10,7 @@ from app.export.view_downloads import here
 from app.runs import page_table, query
 from app.runs.import_dialog import import_button
 from app.runs.queue_table import show_queue
-from app.ui import components, widgets
+from app.ui import components, current_user, widgets
 from app.ui.store_access import reading
 
 # The table of a large store is drawn again at most this soon, and after this many times the time it takes.
@@ -21,6 +21,7 @@ SOONEST_MS, PER_SECOND = 1_000, 20
 def listing() -> None:
     """Show the runs, and rerun when one of them changes."""
     began = time.monotonic()
+    current_user.carry_out_waiting()
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             st.title("Runs", anchor=False, width="content")

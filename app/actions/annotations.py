@@ -25,8 +25,8 @@ def marks(run: Run | RunRow) -> dict[str, str]:
 def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) -> None:
     """Show the actions for the runs that are selected in a table.
 
-    They run before the page reruns, on the runs that were selected when the button was pressed: the table may have
-    other rows by then. `baseline` is the one that a single run would replace.
+    They run at the start of the next rerun (`current_user.carry_out_waiting`), on the runs that were selected when the
+    button was pressed: the table may have other rows by then. `baseline` is the one that a single run would replace.
     """
     ids, owners, named = tuple(run.id for run in runs), _owners(runs), _named(runs)
     if any(not run.starred_by for run in runs):
@@ -158,7 +158,12 @@ def _button(
 
 
 def _order(order: Callable[[Store, str], Sequence[int]], done: str) -> None:
-    current_user.require_name(partial(_order, order, done))
+    """Give an order in the next rerun, as a callback of a fragment can't show a message."""
+    current_user.begin_with(partial(_give, order, done))
+
+
+def _give(order: Callable[[Store, str], Sequence[int]], done: str) -> None:
+    current_user.require_name(partial(_give, order, done))
     changed = command(lambda store: list(order(store, current_user.whoever())))
     if changed is not None:
         st.toast(

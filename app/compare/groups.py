@@ -83,6 +83,13 @@ def usual_grouping(runs: Sequence[RunRow]) -> tuple[str, ...]:
     return tuple(fields) if is_usual else ()
 
 
+def band_named(name: str, groups: Sequence[ComparedGroup], statistic: Statistic) -> str:
+    """Return the name of a band, and that it is the value range where all groups have too few runs for it."""
+    fewest = FEWEST[statistic] if name == "ci" else FEWEST_IN_BAND if name in ("sd", "se") else 0
+    most = max((len(group.runs) for group in groups), default=0)
+    return f"{BANDS[name]} (min to max: n < {fewest})" if 1 < most < fewest else BANDS[name]
+
+
 def lines_of(
     reader: Reader,
     groups: Sequence[ComparedGroup],

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import pandas as pd
@@ -10,7 +11,7 @@ import streamlit as st
 from app.charts.curve_charts import AXES, MOST_NAMED
 from app.charts.line_styles import Look, look, looks
 from app.charts.x_axes import OWN_COLUMNS, metric_of
-from app.compare.groups import BANDS, STATISTICS, ComparedGroup, groups_of, usual_grouping
+from app.compare.groups import BANDS, STATISTICS, ComparedGroup, band_named, groups_of, usual_grouping
 from app.compare.selection import names
 from app.compare.session_state import key_of, one_of, several_of
 from app.core.base_path import at
@@ -114,7 +115,9 @@ def grouping(view: CompareView, runs: Sequence[RunRow]) -> CompareView:
             view = shown
         if shown.group:
             view = one_of(view, "stat", "Statistic", list(STATISTICS), lambda name: STATISTICS[name], width=200)
-            view = one_of(view, "band", "Band", list(BANDS), lambda name: BANDS[name], width=220)
+            groups = groups_of(runs, shown.group)
+            named = partial(band_named, groups=groups, statistic=view.stat)  # type: ignore[arg-type]
+            view = one_of(view, "band", "Band", list(BANDS), named, width=340)
     return view
 
 
@@ -131,7 +134,7 @@ def view_facts(view: CompareView, found: Compared) -> list[tuple[str, str]]:
         ("Filter", view.filter),
         ("Grouped by", ", ".join(map(label, found.fields))),
         ("Statistic", STATISTICS[view.stat] if grouped else ""),
-        ("Band", BANDS[view.band] if grouped else ""),
+        ("Band", band_named(view.band, found.groups, view.stat) if grouped else ""),  # type: ignore[arg-type]
         ("Smoothing", f"{view.smooth:g}" if view.tab == "curves" and not grouped else ""),
     ]
 

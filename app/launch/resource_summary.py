@@ -35,7 +35,7 @@ def caveats(config: Config, demand: Demand, machine: Machine) -> list[str]:
     wanted = demand.ranks * demand.threads_per_rank
     if wanted > machine.cores:
         found.append(
-            f"{demand.ranks} ranks × {demand.threads_per_rank} "
+            f"{demand.ranks} {'rank' if demand.ranks == 1 else 'ranks'} × {demand.threads_per_rank} "
             f"{'thread' if demand.threads_per_rank == 1 else 'threads'} share {machine.cores} cores: "
             "results are unaffected, but timings are not valid for speed-up."
         )

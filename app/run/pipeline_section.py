@@ -76,7 +76,7 @@ def _numbers(run: Run, config: PipelineConfig, shown: BatchSpans, reader: Reader
         config.cuts or cuts_of(cut),
     )
     st.html(tile_row(tiles(found, best)))
-    st.markdown(as_text(causes(found)))
+    st.markdown(as_text(f"Batch {shown.number + 1}: {causes(found)} Overview has the mean of all batches."))
     st.markdown(
         f"**Recommendation:** {as_text(advice(found, settings, best, slower_than_fewer_splits(run, shown, reader)))}"
     )
@@ -113,7 +113,8 @@ def tiles(found: Measures, best: SpeedupBound) -> list[Markup]:
             "With these stages",
             percent(found.bound_bubble),
             f"at most {found.bound:.2f} × serial execution",
-            "Bubble of this batch without transfers and delays, with its measured forwards, backwards and updates.",
+            "Bubble of this batch without transfers and delays, with its measured forwards, backwards and updates. "
+            "It may be below the ideal one, which has no updates and equal micro-batches.",
         ),
         tile("Transfers", *moved, "Share of the stage time spent sending or receiving."),
         tile(

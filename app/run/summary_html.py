@@ -90,7 +90,8 @@ def showed(run: Run, entry: RunRow, reader: Reader) -> Markup:
     reason = why(run, details.summaries(run.id), details.phases(run.id), details.ranks(run.id))
     if entry.disturbed and reason != why(run, [], {}, []):  # it has a recorded number
         reason += f" {DISTURBED_NUMBER}"
-    more = [quiet(joined(filter(None, (reason, guide(run.experiment))), " "))] if reason else []
+    said = (term_within(reason, "this bubble", "bubble"), guide(run.experiment))
+    more = [quiet(joined(filter(None, said), " "))] if reason else []
     return stacked([strong(term_within(sentence, "updates old", "staleness")), *more])
 
 

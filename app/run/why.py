@@ -144,10 +144,13 @@ def _dppo(run: _Recorded) -> str:
 def _pipeline(run: _Recorded) -> str:
     splits, stages = run.count("splits"), run.count("stages", 2)
     measured = run.mean("perf/bubble_share")
-    here = f"the bubble here is {number(measured, 3)} %" if measured is not None else "not recorded here"
+    here = (
+        f"here it is {number(measured, 3)} %, the mean of all batches" if measured is not None else "not recorded here"
+    )
     return (
-        f"Why micro-batches: with 1, only one stage works at a time. With m = {splits} on p = {stages} equal stages at "
-        f"least (p - 1) / (m + p - 1) = {100 * ideal_bubble(stages, splits):.3g} % of the time is idle; {here}."
+        f"Why micro-batches: with 1, only one stage works at a time. With m = {splits} on p = {stages} stages, later "
+        "stages wait for the first micro-batch, and at the end earlier ones for the last gradients; with equal stages "
+        f"this bubble is (p - 1) / (m + p - 1) = {100 * ideal_bubble(stages, splits):.3g} % of the time; {here}."
     )
 
 

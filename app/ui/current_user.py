@@ -77,8 +77,13 @@ def require_name(then: Callable[[], object], button: str = "Save and continue") 
         dialogs.open_soon(ask_name, WHY, button, then)
 
 
+def begin_with(then: Callable[[], object]) -> None:
+    """Run `then` at the start of the next rerun of the page, or of its fragment."""
+    st.session_state[_WAITING] = then
+
+
 def carry_out_waiting() -> None:
-    """Run what waited for the name."""
+    """Run what waited for the name or for this rerun."""
     if then := st.session_state.pop(_WAITING, None):
         then()
 

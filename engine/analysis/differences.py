@@ -74,8 +74,7 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
             for run in own:
                 held.setdefault(_in_words(run, name), {})[group] = None
         if len(held) > 1:
-            values = [f"{value} ({_few([*names], ', ')})" for value, names in held.items()]
-            found.append(f"{lower_title(name)} {_few(values, ' and ')}")
+            found.append(f"{lower_title(name)} {_values(held, [run.config[name] for run in runs])}")
     if not found:
         return ""
     presets = {run.preset for run in runs}
@@ -86,6 +85,15 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
         else ""
     )
     return f"Also different, which may explain the results: {_few(found, '; ')}.{unlike}"
+
+
+def _values(held: Mapping[str, Collection[str]], values: Sequence[Any]) -> str:
+    """Return the values of a setting: two with the groups that have them, numbers as a range, others by themselves."""
+    if len(held) == 2:
+        return " and ".join(f"{value} ({_few([*groups], ', ')})" for value, groups in held.items())
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return f"{value_in_words(min(values))} to {value_in_words(max(values))}"
+    return _few([*held], ", ")
 
 
 def _in_words(run: RunRow, name: str) -> str:

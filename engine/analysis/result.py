@@ -122,7 +122,7 @@ def _ordered(values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric,
         return f"The {label} of all is {near}{average}."
     unclear = _unclear(values[best], values[worst], comb(len(means), 2)) if average else ""
     if len(means) == 2:
-        return f"{_upper(label)}{average}: {best} {near}, {worst} {far}.{unclear}"
+        return f"{_upper(label)}{average}: {near} ({best}), {far} ({worst}).{unclear}"
     return f"{first} {label}{average}: {best}, {near}; {last}: {worst}, {far}.{unclear}"
 
 

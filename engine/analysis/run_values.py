@@ -17,7 +17,7 @@ from engine.metrics import metric
 from engine.registry import experiment_title, is_setting
 from engine.store.records import RunRow
 
-Way = Literal["last", "best", "mean"]
+Way = Literal["last", "best", "mean", "min", "max"]
 WAYS: tuple[Way, ...] = get_args(Way)
 SEEDING = "seeding"
 TARGET = "target"
@@ -165,13 +165,13 @@ def names(runs: Sequence[RunRow]) -> list[str]:
 
 
 def ways(name: str) -> tuple[Way, ...]:
-    """Return the statistics of a metric: only the last value if a run has one number, no best if neither direction is
-    better.
+    """Return the statistics of a metric: only the last value if a run has one number, the extremes if neither direction
+    is better, else the best.
     """
     known = metric(name)
     if known.is_single:
         return ("last",)
-    return WAYS if known.better else ("last", "mean")
+    return ("last", "best", "mean") if known.better else ("last", "mean", "min", "max")
 
 
 def is_timed(name: str) -> bool:

@@ -12,6 +12,8 @@ import click
 
 from engine.filter import times
 
+LONGEST_NAME = 40
+"""Characters of a name in a table."""
 duration = partial(times.duration, missing="", aligned=True)
 
 
@@ -39,17 +41,28 @@ def print_json(value: object) -> None:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> str:
-    """Return rows under headings, without rows the text `empty`; numeric columns are right-aligned."""
+    """Return rows under headings, without rows the text `empty`; numeric columns are right-aligned. A line
+    break in a cell is a space.
+    """
     rows = list(rows)
     if not rows and empty:
         return empty
     texts = [
-        [number(cell) if isinstance(cell, float) else "" if cell is None else str(cell) for cell in row] for row in rows
+        [
+            number(cell) if isinstance(cell, float) else "" if cell is None else " ".join(str(cell).split())
+            for cell in row
+        ]
+        for row in rows
     ]
     widths = [max(len(line[column]) for line in [list(headings), *texts]) for column in range(len(headings))]
     right = [all(isinstance(row[column], int | float | None) for row in rows) for column in range(len(headings))]
     lines = [_line(list(headings), widths, right), *(_line(line, widths, right) for line in texts)]
     return "\n".join(lines)
+
+
+def short(name: str) -> str:
+    """Return a name for a table, cut if it is long."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

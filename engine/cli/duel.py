@@ -8,7 +8,7 @@ import click
 
 from engine.analysis.duel import Difference, joined, too_few_seeds
 from engine.analysis.statistics.confidence import LIMIT
-from engine.cli.answers import answer, counted, number, picked, table
+from engine.cli.answers import answer, counted, number, picked, short, table
 from engine.cli.frame import CLUSTER, ID, NODES, OWNER, WITHOUT_RUNNER, argument, command, option
 from engine.cli.launch import STORE_TIMEOUT_S, print_cautions
 from engine.cli.runner import see_to_runner
@@ -133,7 +133,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 def _row(one: StoredDuel) -> tuple[object, ...]:
     duel = from_json(one.plan)
     budget = amount_in_words(duel.budget.kind, duel.budget.amount)
-    return (one.id, one.stage, one.owner, budget, ", ".join(each.name for each in duel.strategies), one.name)
+    return (one.id, one.stage, one.owner, budget, ", ".join(each.name for each in duel.strategies), short(one.name))
 
 
 def _described(found: DuelOutcome) -> dict[str, Any]:

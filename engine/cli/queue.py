@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from engine.cli.answers import duration, plain, print_changed, print_json, table, wants_json
+from engine.cli.answers import duration, plain, print_changed, print_json, short, table, wants_json
 from engine.cli.frame import OWNER, argument, command, option
 from engine.errors import ConfigError, RunnerError
 from engine.home import Home
@@ -64,7 +64,7 @@ def _cells(wait: "Wait") -> tuple[object, ...]:
     source = "scaled" if wait.takes and wait.takes.scaled_from else "similar"
     takes = f"{duration(wait.takes.median)} ({wait.takes.runs} {source}{limited})" if wait.takes else ""
     return (
-        *(run.id, run.priority, run.experiment, run.name, run.owner, run.demand.cores, run.demand.gpus),
+        *(run.id, run.priority, run.experiment, short(run.name), run.owner, run.demand.cores, run.demand.gpus),
         *(takes, wait.start, wait.reason),
     )
 

@@ -10,7 +10,19 @@ from typing import Any
 import click
 
 from engine.analysis.disturbance import in_words, named
-from engine.cli.answers import answer, counted, duration, moment, number, picked, plain, print_json, table, wants_json
+from engine.cli.answers import (
+    answer,
+    counted,
+    duration,
+    moment,
+    number,
+    picked,
+    plain,
+    print_json,
+    short,
+    table,
+    wants_json,
+)
 from engine.cli.frame import ID, command, option
 from engine.errors import StoreBusy, UnknownName
 from engine.home import Home
@@ -75,7 +87,8 @@ def list_command(
 
 def _cells(row: RunRow) -> tuple[object, ...]:
     return (
-        *(row.id, row.sweep_id, row.status, f"{row.progress:.0%}", row.experiment, row.preset, row.name, row.owner),
+        *(row.id, row.sweep_id, row.status, f"{row.progress:.0%}", row.experiment, row.preset),
+        *(short(row.name), short(row.owner)),
         *(moment(row.created_at), duration(row.elapsed_s)),
     )
 

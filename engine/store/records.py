@@ -108,6 +108,10 @@ class RunRow:
     best: Mapping[str, float] = field(default_factory=dict)
     mean: Mapping[str, float] = field(default_factory=dict)
     """Mean of all values of each metric (also over ranks if only ranks recorded it)."""
+    min: Mapping[str, float] = field(default_factory=dict)
+    """Least value of each metric that has no best."""
+    max: Mapping[str, float] = field(default_factory=dict)
+    """Greatest value of each metric that has no best."""
     counts: Mapping[str, int] = field(default_factory=dict)
     """Number of finite values of the training loss and of episode rewards, over all ranks."""
     nonfinite: Mapping[str, int] = field(default_factory=dict)

@@ -110,8 +110,7 @@ def _metrics(run: RunRow, names: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in names:
         if name not in (*_APART, *_OF_WINDOWS):
-            values: Mapping[str, Mapping[str, float]] = {"last": run.last, "best": run.best, "mean": run.mean}
-            found |= {headed(f"{name}.{way}", _unit(name)): values[way].get(name) for way in ways(name)}
+            found |= {headed(f"{name}.{way}", _unit(name)): getattr(run, way).get(name) for way in ways(name)}
     return found | {f"{name}.nonfinite": count for name, count in run.nonfinite.items()}
 
 

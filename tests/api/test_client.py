@@ -25,6 +25,7 @@ from app.api.service import CLIENT
 from app.links.compare import read_names
 from engine.access.rules import Program
 from engine.home import ROOT, Home
+from engine.recorder import Point
 from engine.store import Store
 from tests.browser.conftest import Console, console
 from tests.waiting import PATIENCE_S
@@ -87,12 +88,21 @@ def test_a_script_launches_waits_and_reads_what_came_of_it(
     console: Console, home: Home, client: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The documented script in a lab without accounts, then one in a lab with accounts, to the end of real runs."""
-    (script,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "api.md").read_text(), re.M | re.S)
+    page = (ROOT / "docs" / "api.md").read_text()
+    script, of_one_metric = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
     sys.modules["parallab_client"] = client
     shorter = script.replace("http://127.0.0.1:8501", console.address).replace("trainers=2,", "trainers=2, epochs=5,")
-    exec(shorter, {})
+    names: dict[str, object] = {}
+    exec(shorter, names)
     first, *curves = capsys.readouterr().out.splitlines()
     assert first.startswith("finished ") and len(curves) == 2
+    with Store.open(home) as store:
+        store.worker.write(1, [], run_points=[Point("val loss", 5, 0.25, 1.0)])
+    exec(of_one_metric.replace("12,", "1,"), names)
+    assert capsys.readouterr().out == "5 0.25\n"
+    query = re.findall(r"runs/12/points\" --data-urlencode '(.+?)'", page)
+    found = httpx.get(f"{console.address}/api/v1/runs/1/points", params=dict([query[0].split("=")]), timeout=PATIENCE_S)
+    assert "0.25" in found.text
 
     with Store.open(home) as store:
         store.people.add("ada", "admin", by=Program("first"))

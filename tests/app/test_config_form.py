@@ -1,6 +1,7 @@
 """The launch form: defaults, links, problems, and how numbers, durations and texts are shown."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
 
@@ -98,6 +99,8 @@ def test_what_a_run_takes_is_said_and_too_many_ranks_for_the_cores() -> None:
     said = " ".join(caveats(config, demand(config, TWO_CORES), TWO_CORES))
     assert "4 ranks × 1 thread share 2 cores" in said
     assert "No GPU found" in said
+    alone = replace(demand(config, TWO_CORES), ranks=1, threads_per_rank=8)
+    assert "1 rank × 8 threads share 2 cores" in " ".join(caveats(config, alone, TWO_CORES))
     config = experiment("hogwild").configure("quick")
     assert "share" not in " ".join(caveats(config, demand(config, TWO_CORES), TWO_CORES))
 

@@ -117,3 +117,13 @@ def test_a_queued_run_is_cancelled_at_once_by_name(parallab: Parallab, home: Hom
 def test_an_ended_run_cannot_be_cancelled(parallab: Parallab, ended: int) -> None:
     told = parallab("cancel", str(ended))
     assert (told.returncode, "already finished" in told.stderr) == (2, True)
+
+
+def test_a_name_with_line_breaks_or_many_letters_leaves_the_table_whole(
+    parallab: Parallab, queued: Callable[..., int]
+) -> None:
+    queued("two\nlines")
+    queued("x" * 200)
+    lines = parallab("list").stdout.splitlines()
+    assert len(lines) == 3 and max(map(len, lines)) < 200
+    assert "two lines" in lines[2] and f"{'x' * 39}…" in lines[1]

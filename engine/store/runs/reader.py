@@ -26,7 +26,8 @@ FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) GROUP BY run_id, n
 
 NEWEST = 1_000
 """Maximum number of runs whose settings and metrics are offered as columns."""
-_Numbers = tuple[dict[str, float], dict[str, float], dict[str, float], dict[str, int], dict[str, int]]
+_Extremes = tuple[dict[str, float], dict[str, float]]
+_Numbers = tuple[dict[str, float], dict[str, float], dict[str, float], _Extremes, dict[str, int], dict[str, int]]
 
 _CHAIN = """
 WITH RECURSIVE
@@ -217,15 +218,15 @@ class RunReader:
         """Return rows of `RUN_ROW` as records, with the numbers of each run's metrics."""
         numbers = self._numbers([row["id"] for row in rows])
         above = disturbed_above(self.db.home)
-        return [as_run_row(row, *numbers.get(row["id"], ({}, {}, {}, {}, {})), above) for row in rows]
+        return [as_run_row(row, *numbers.get(row["id"], _no_numbers()), above) for row in rows]
 
     def _numbers(self, run_ids: Sequence[int]) -> dict[int, _Numbers]:
-        """Return last, best and mean of each metric of each run, the number of values that some have or that are not
-        finite, from the summary rows alone.
+        """Return last, best (or extremes) and mean of each metric of each run, and the numbers of values that some have
+        or that are not finite, from the summary rows alone.
         """
         found: dict[int, _Numbers] = {}
         for row in self.db.rows(NUMBERS, [json.dumps(run_ids)]):
-            last, best, mean, counts, nonfinite = found.setdefault(row["run_id"], ({}, {}, {}, {}, {}))
+            last, best, mean, extremes, counts, nonfinite = found.setdefault(row["run_id"], _no_numbers())
             if row["name"] in (LOSS, EPISODES):
                 counts[row["name"]] = row["count"]
             if row["nonfinite"]:
@@ -234,9 +235,15 @@ class RunReader:
                 last[row["name"]] = row["last"]
             if (value := best_of(row["name"], row["low"], row["high"])) is not None:
                 best[row["name"]] = value
+            elif row["low"] is not None:
+                extremes[0][row["name"]], extremes[1][row["name"]] = row["low"], row["high"]
             if row["mean"] is not None:
                 mean[row["name"]] = row["mean"]
         return found
+
+
+def _no_numbers() -> _Numbers:
+    return {}, {}, {}, ({}, {}), {}, {}
 
 
 def where_of(

@@ -5,7 +5,7 @@ hyperparameters the config.
 import math
 import struct
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import PurePosixPath
@@ -81,7 +81,7 @@ def _share_hyperparameters(folders: dict[str, "_Folder"]) -> list[str]:
     PyTorch's `add_hparams` writes them, with one value of each metric, into a folder within the run's. Keras writes
     them into the folder above those of training and validation.
     """
-    notes, joined = list[str](), list[_Folder]()
+    told, skipped, joined = list[str](), list[str](), list[_Folder]()
     below: dict[str, list[_Folder]] = {}
     for path, folder in folders.items():
         if path != ".":
@@ -90,19 +90,28 @@ def _share_hyperparameters(folders: dict[str, "_Folder"]) -> list[str]:
         summaries = [each for each in below.get(path, []) if each.config and each.values.is_single]
         if folder.values and len(summaries) == 1 and folder.config.items() <= summaries[0].config.items():
             folder.join(summaries[0])
-            notes.append(f"'{shown(summaries[0].name)}' has the hyperparameters of '{shown(folder.name)}': one run.")
+            told.append(f"'{shown(summaries[0].name)}' has the hyperparameters of '{shown(folder.name)}': one run.")
             joined += summaries
     for path, folder in folders.items():
         inner = below.get(path, [])
         for each in inner if not folder.values and folder not in joined else ():
             each.config = folder.config | each.config
         if not folder.values and folder not in joined and not (folder.config and inner):
-            notes.append(f"'{shown(folder.name)}' was skipped: it has no scalars.")
+            skipped.append(f"'{shown(folder.name)}' was skipped: it has no scalars.")
     for folder in joined:
         folder.values = Values("", folder.room)
-    return notes
+    return [
+        *_few(told, "more folders have the hyperparameters of the run above them: one run each."),
+        *_few(skipped, "more folders were skipped: they have no scalars."),
+    ]
 
 
+def _few(notes: Sequence[str], rest: str) -> list[str]:
+    """Return notes of one kind; of many the first, and the number of the others."""
+    return [*notes] if len(notes) <= MOST_NOTES else [notes[0], f"{len(notes) - 1:,} {rest}"]
+
+
+MOST_NOTES = 3
 _OVER = f"parameters, over the limit of {MOST_SETTINGS:,} and {MOST_CONFIG_BYTES:,} bytes"
 
 

@@ -1,6 +1,7 @@
 """The Compare page: what it shows, what its address holds, and what it says of what is not there."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import isnan
@@ -10,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.compare import number_charts, session_state
-from app.compare.groups import groups_of, usual_grouping
+from app.compare.groups import band_named, groups_of, usual_grouping
 from app.compare.selection import LONGEST_NAME, _shortened, names
 from app.compare.tables import differences_table
 from app.links.compare import (
@@ -27,7 +28,7 @@ from app.links.compare import (
     read_view,
 )
 from app.ui.current_user import WHY
-from engine.analysis.differences import Row
+from engine.analysis.differences import Row, may_explain
 from engine.analysis.result import reached_most
 from engine.analysis.statistics.confidence import LIMIT
 from engine.filter.tree import metric_written
@@ -35,6 +36,7 @@ from engine.home import Home
 from engine.recorder import Point
 from engine.store import Demand, Reader, Store
 from engine.store.records import RunRow
+from engine.system.processes import me
 from tests.app.test_pages import give_name, opened, popovers, said
 from tests.app.test_sweeps import html
 from tests.labs import compare
@@ -547,7 +549,7 @@ def test_the_sentences_speak_of_the_selected_metric_and_of_what_else_may_explain
         )
     }
     usual, loss, bars, best = shown.values()
-    assert all("Last test accuracy on average: Reference 97" in each for each in (usual, bars))
+    assert all(re.search(r"Last test accuracy on average: 97\S+ % \(Reference\), ", each) for each in (usual, bars))
     assert "Last training loss on average: " in loss and "Best training loss on average: " in best
     assert all("Fastest" in each for each in (usual, bars)) and not any("Fastest" in each for each in (loss, best))
     other = "momentum 0.5 (Reference) and 0.9 (Synchronous parallel SGD)"
@@ -557,7 +559,45 @@ def test_the_sentences_speak_of_the_selected_metric_and_of_what_else_may_explain
     assert all(other in each and alike in each for each in shown.values())
     test = opened_at(runs="7-10", tab="bars")
     test.selectbox(key=f"{AT}number").set_value(f"{LOSS}.mean").run()
-    assert "Mean training loss on average: Reference" in words(test) and "Last test accuracy on" not in words(test)
+    assert "Mean training loss on average: " in words(test) and "Last test accuracy on" not in words(test)
+
+
+def test_settings_with_many_values_are_ranges_or_a_few_values(reader: Reader, ids: list[int]) -> None:
+    run = reader.runs.some(ids[:1])[0]
+    groups = {
+        f"run {number}": [replace(run, experiment="pets", config={"batch_size": 8 * 2**number, "lr": lr, "opt": opt})]
+        for number, (lr, opt) in enumerate(((1e-5, "sgd"), (1e-4, "adam"), (1e-1, "lion")))
+    }
+    assert may_explain(groups, ()) == (
+        "Also different, which may explain the results: batch size 8 to 32; lr 1e-05 to 0.1; opt sgd, adam, lion."
+    )
+
+
+def test_settings_that_names_of_runs_do_not_hold_may_explain_a_result(home: Home, store: Store) -> None:
+    ids = []
+    for size in (8, 64, 1024):
+        ids.append(
+            store.runs.add("pets", {"batch_size": size}, owner="Ada", demand=Demand(2, 0, 2, 1), name=f"b{size}")
+        )
+        store.claims.claim(ids[-1], me(), [])
+        store.worker.write(
+            ids[-1], [], run_points=[Point("val loss", 1, 1 / size, 1.0), Point("val loss", 2, 2.0, 2.0)]
+        )
+        store.claims.end(ids[-1], "finished", "It ended.", execution_time_s=1.0)
+    assert "batch size 8 to 1024" in words(opened_at(runs=ids_text(ids)))
+    test = opened_at(runs=ids_text(ids), tab="bars", number='metric["val loss"].min')
+    assert [name for name in test.selectbox(key=f"{AT}number").options if name.startswith("val loss")] == [
+        f"val loss, {way}" for way in ("last", "mean", "min", "max")
+    ]
+    assert "0.0009766" in words(test)
+
+
+def test_the_band_says_where_it_is_the_value_range(home: Home, ids: list[int], reader: Reader) -> None:
+    pair = groups_of(reader.runs.some(ids[:2]), ["experiment"])
+    assert band_named("sd", pair, "mean") == "± standard deviation (min to max: n < 3)"
+    assert band_named("ci", pair, "median") == "95 % confidence interval (min to max: n < 6)"
+    assert band_named("range", pair, "mean") == "min to max"
+    assert band_named("sd", groups_of(reader.runs.some(ids[:4]), []), "mean") == "± standard deviation"
 
 
 def test_the_default_x_axis_is_one_on_which_the_runs_compare(home: Home, ids: list[int], store: Store) -> None:
@@ -643,15 +683,15 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
 
     low, high = result(first, 97.22), result(second, 98.33, experiment="reference")
     assert reached_most({"Hogwild!": [low], "Reference": [high]}) == (
-        "Last test accuracy: Reference 98.33 %, Hogwild! 97.22 %."
+        "Last test accuracy: 98.33 % (Reference), 97.22 % (Hogwild!)."
     )
     assert reached_most({"run 1": [low], "run 2": [high], "run 3": [result(first, 98.0)]}) == (
         "Highest last test accuracy: run 2, 98.33 %; lowest: run 1, 97.22 %."
     )
     assert reached_most({"a": [low, result(first, 97.24)], "b": [high]}) == (
-        "Last test accuracy on average: b 98.33 %, a 97.23 %."
+        "Last test accuracy on average: 98.33 % (b), 97.23 % (a)."
     )
-    assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith("a 97.86 %. Their runs overlap.")
+    assert reached_most({"a": [low, result(first, 98.5)], "b": [high]}).endswith("97.86 % (a). Their runs overlap.")
     seeded = {
         name: [
             result(first, 90.0 + seed + more + off * (-1) ** seed, config=first.config | {"seed": seed})
@@ -659,10 +699,10 @@ def test_which_reached_more_is_said_before_the_times(home: Home, ids: list[int],
         ]
         for name, more, off in (("a", 0.0, 0.0), ("b", 0.5, 0.1), ("c", 0.5, 0.6))
     }
-    assert reached_most({name: seeded[name] for name in "ab"}).endswith("a 91.50 %."), "each seed is better by 0.4"
+    assert reached_most({name: seeded[name] for name in "ab"}).endswith("91.50 % (a)."), "each seed is better by 0.4"
     assert reached_most({name: seeded[name] for name in "ac"}).endswith(" Seed by seed, the difference is not clear.")
     apart = [replace(run, config=run.config | {"seed": run.config["seed"] + 9}) for run in seeded["b"]]
-    assert reached_most({"a": seeded["a"], "b": apart}).endswith("a 91.50 %. Their runs overlap.")
+    assert reached_most({"a": seeded["a"], "b": apart}).endswith("91.50 % (a). Their runs overlap.")
     assert reached_most({"run 1": [low], "run 3": [low]}) == "The last test accuracy of all is 97.22 %."
     other = result(first, 50.0, config=first.config | {"dataset": "other"})
     for not_alike in (other, replace(first, last={}), result(first, 1.0, experiment="batched_reinforce")):

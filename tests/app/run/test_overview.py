@@ -243,7 +243,7 @@ REASONS = [
         "pipeline",
         {"splits": 4, "stages": 2},
         "Why micro-batches:",
-        "= 20 % of the time is idle; the bubble here is 31 %",
+        "= 20 % of the time; here it is 31 %, the mean of all batches.",
     ),
     ("reference", {}, "Why one process:", "baseline of every speed-up"),
 ]

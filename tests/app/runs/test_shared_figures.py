@@ -129,7 +129,7 @@ def test_a_throughput_is_offered_once_and_has_no_statistic() -> None:
     rates = [name for name in METRICS if METRICS[name].is_rate]
     assert rates == [rate_of("samples"), rate_of("env steps")]
     for name in rates:
-        assert [each for each in choices(rates) if each.startswith(name)] == [f"{name}.last"]
+        assert [each for each in choices(rates, ()) if each.startswith(name)] == [f"{name}.last"]
         column = read_column(f"{name}.mean", Names.usual())
         assert column.label == label(f"{name}.last") == f"Throughput ({METRICS[name].unit})"
         assert "÷ execution time" in column.help
@@ -141,7 +141,7 @@ TOTALS = [name for name in METRICS if METRICS[name].so_far]
 
 @pytest.mark.parametrize("name", TOTALS)
 def test_a_value_of_the_whole_run_so_far_is_offered_as_its_last_one(reader: Reader, name: str) -> None:
-    assert [each for each in choices(TOTALS) if each.startswith(name)] == [f"{name}.last"]
+    assert [each for each in choices(TOTALS, ()) if each.startswith(name)] == [f"{name}.last"]
     assert read_column(f"{name}.last", Names.usual()).label == label(f"{name}.last")
     assert ", last" not in label(f"{name}.last") and ways(name) == ("last",)
     assert statistic_of(name) == ""

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.actions import annotations
 from app.home.best import best_html
 from app.home.recent import news_html
 from app.run.summary_html import tiles
@@ -21,6 +22,7 @@ from app.runs import columns, frame, grid
 from app.runs import rows as row_makers
 from app.runs.columns import Column, measured, read_column, read_columns, usual
 from app.runs.rows import TableRow
+from app.ui import current_user
 from engine.access.rules import Program
 from engine.analysis.result import ranked
 from engine.cli.runs import summary, summary_text
@@ -86,6 +88,17 @@ def test_default_columns_are_those_that_the_runs_in_view_have(foreign: list[int]
         *("duration", "test/accuracy.last", "test/accuracy.best", "trainers", "seed")
     ], "the default follows the filter"
     assert "columns" not in test.query_params
+
+
+def test_an_action_on_selected_runs_shows_nothing_within_its_callback(
+    home: Home, seeds: list[int], store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streamlit warns of elements that a callback of a fragment shows."""
+    waiting: list[Any] = []
+    monkeypatch.setattr(current_user, "begin_with", waiting.append)
+    monkeypatch.setattr(annotations.st, "toast", lambda text: pytest.fail(text))
+    annotations._order(lambda store, who: store.annotations.star(seeds, by=who), "starred")
+    assert len(waiting) == 1 and not store.read.runs.entry(seeds[0]).starred_by
 
 
 @pytest.fixture

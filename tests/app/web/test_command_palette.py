@@ -157,3 +157,9 @@ def test_each_page_of_the_console_has_a_page_of_documentation() -> None:
     named = {"/" if page == "home" else f"/{page}" for page in TITLES}
     assert named - PAGE_GUIDES.keys() == {"/docs", "/not_found"}
     assert {name.partition("#")[0] for name in PAGE_GUIDES.values()} <= documentation.pages().keys()
+
+
+@pytest.mark.parametrize("word", ["tensorboard", "mlflow"])
+def test_the_section_about_imports_is_the_first_for_the_programs_it_names(word: str) -> None:
+    first = documentation.search([word])[0]
+    assert (first.page, first.heading) == ("runs", "Import TensorBoard and MLflow runs")

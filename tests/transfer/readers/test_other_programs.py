@@ -258,6 +258,18 @@ def test_hyperparameters_in_a_folder_of_their_own_belong_to_their_run(ours: Stor
     ]
 
 
+def test_notes_on_many_folders_of_hyperparameters_are_two_lines(ours: Store, tmp_path: Path) -> None:
+    plain = [events.record(events.event(1_700_000_000.0, step, events.scalar("loss", 1.0))) for step in range(3)]
+    for number in range(5):
+        summary_folder(tmp_path / f"run{number}" / "hp")
+        unlike = events.record(events.event(1e9, 0, events.scalar(f"m{number}", 1.0)))
+        (tmp_path / f"run{number}" / "events.out.tfevents.1").write_bytes(b"".join([*plain, unlike]))
+    assert import_path(ours, tmp_path, by="Lin").notes == (
+        "'run0/hp' has the hyperparameters of 'run0': one run.",
+        "4 more folders have the hyperparameters of the run above them: one run each.",
+    )
+
+
 # ---- units of both ---------------------------------------------------------------------------------------------------
 
 
