@@ -19,6 +19,7 @@ from app.ui.html import as_text, breadcrumb, duel_link, link
 from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
+from engine.analysis.result import reached_most
 from engine.analysis.scaling.answers import answer
 from engine.analysis.scaling.scaling_data import by_values
 from engine.analysis.statistics.confidence import Statistic
@@ -64,7 +65,8 @@ def page(sweep_id: int) -> None:
             show_unequal_work(counted(groups), reader)
             show_not_learned(counted(groups))
             whole = view != VIEWS[3] and disturbed_choice(groups, reader, sweep_id=sweep_id)
-            if said := answer(sweep, every, reader, with_disturbed=whole):
+            reached = "" if sweep.active else reached_most(complete(groups))
+            if said := answer(sweep, every, reader, with_disturbed=whole) or reached:
                 above.markdown(f"**{as_text(said)}**")
                 page_capture.words([said])
             found = of_sweep(sweep, runs, reader, with_disturbed=whole) if view in VIEWS[1:3] else ""

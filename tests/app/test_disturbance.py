@@ -305,3 +305,13 @@ def test_an_oversubscribed_size_and_a_disturbed_run_have_two_symbols_named_in_th
     assert symbols["measured"] == ("circle", "circle", "circle-open")
     assert (symbols["oversubscribed"], symbols["disturbed, left out"]) == ("circle-open", "x-thin-open")
     assert len(colours) == len(figure.data)
+
+
+def test_disturbed_runs_still_answer_which_learning_rate_reached_the_best_accuracy(home: Home) -> None:
+    sweep_id = hogwild(home, {"learning_rate": [0.01, 0.1, 0.3]}, 2)
+    with Reader.open(home) as reader:
+        runs = [run.id for run in reader.sweeps.runs(sweep_id)]
+    for run_id in runs:
+        disturb(home, run_id, 31.4)
+    said = words(view(sweep_id, "Results"))
+    assert "Speed can't be compared" in said and "last test accuracy" in said
