@@ -23,6 +23,8 @@ GROUP_OF = {
     "cancelled": "cancelled",
 }
 """The group of each status: the page had a filter of single statuses."""
+HANGS = "/docs?page=timeline#why-runs-hang"
+"""Where the museum's ways to hang are now."""
 
 
 def current(path: str, query: str) -> str | None:
@@ -31,7 +33,7 @@ def current(path: str, query: str) -> str | None:
     if path == HOME:  # by the name in the navigation; Streamlit says that this page does not exist
         return f"/?{query}" if query else "/"
     if path == "/museum" and ("system", "Why runs hang") in pairs:
-        return "/docs?page=timeline#why-runs-hang"
+        return HANGS
     if path == RUNS:
         found = [pair for name, value in pairs for pair in _of_runs(name, value)]
     elif path == RESULTS:

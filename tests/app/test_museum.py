@@ -31,7 +31,10 @@ def test_a_newcomer_sees_every_exhibit_and_one_button_that_runs_all(home: Home, 
     assert not test.exception
     assert titles(test) == [found.title for found in SIGNS]
     assert said(test).count("not run yet") == len(SIGNS)
-    assert [button.label for button in test.button] == ["Run all exhibits", *["Run exhibit"] * len(SIGNS)]
+    assert [button.label for button in test.button] == [
+        *("Start the runner", "Run all exhibits"),
+        *["Run exhibit"] * len(SIGNS),
+    ]
     test.session_state["person"] = "Ada"
     test.button(key="museum.run.all").click().run()
     assert not test.exception

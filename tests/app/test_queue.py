@@ -22,6 +22,7 @@ from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html, words
 from tests.labs import basic
 from tests.labs.people import people, sign_in
+from tests.labs.small import without_a_runner
 
 
 def press(test: AppTest, label: str) -> AppTest:
@@ -129,6 +130,7 @@ def test_a_waiting_run_is_held_released_moved_and_what_became_of_it_is_said(
 def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_with_it(
     home: Home, reader: Reader
 ) -> None:
+    without_a_runner(home)
     test = form().run()
     assert "No estimate yet (first run of this kind)" in html(test)
     assert "at once" in html(test)
@@ -140,6 +142,7 @@ def test_the_form_says_what_a_run_would_wait_for_and_priority_and_sharing_go_wit
 
 
 def test_the_form_says_what_a_run_would_wait_for(home: Home) -> None:
+    without_a_runner(home)
     here = machine()
     with Store.open(home) as store:
         on = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(here.cores, 0, 1, 1))
