@@ -59,7 +59,7 @@ def field_title(name: str) -> str:
     return f"{title[:1].upper()}{title[1:]}{': ' if inner else ''}{inner}"
 
 
-def told(values: Mapping[str, Any]) -> str:
+def values_in_words(values: Mapping[str, Any]) -> str:
     """Return names and values as text, such as `splits 4, mode gpipe`."""
     return ", ".join(f"{name} {value_in_words(value)}" for name, value in values.items())
 
@@ -85,7 +85,7 @@ def value_in_words(value: Any) -> str:
             )
             or "none"
         )
-    return told(value) if isinstance(value, Mapping) else str(value) or "''"
+    return values_in_words(value) if isinstance(value, Mapping) else str(value) or "''"
 
 
 def checked(config: type[Config], field: str, written: Sequence[Any]) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ from engine.cluster.machines import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, UnknownName, WrongStatus
 from engine.home import Home
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.registry import experiment
 from engine.store import Reader, Run, Store
 from engine.store.runs.commands import checked_name
@@ -29,7 +29,7 @@ def launch(
     timeout_s: float = PAGE_TIMEOUT_S,
     parent_id: int | None = None,
     resumes: bool = True,
-    terms: Terms = USUAL,
+    terms: LaunchOptions = USUAL,
     once: LaunchKey | None = None,
 ) -> int:
     """Queue a run of experiment `name` and return its id; `parent_id` is the run to resume, or without `resumes`, to

@@ -14,7 +14,7 @@ HERE = "this machine"
 
 
 @dataclass(frozen=True)
-class Terms:
+class LaunchOptions:
     """Launch options for queue and runner, separate from the experiment's settings."""
 
     priority: Priority = "normal"
@@ -32,7 +32,7 @@ class Terms:
     nodes: int = 1
     """Number of the cluster's nodes that its ranks are spread over."""
 
-    def checked(self) -> "Terms":
+    def checked(self) -> "LaunchOptions":
         """Return the options; raises ConfigError for an invalid value."""
         problems = []
         if self.priority not in PRIORITIES:
@@ -58,4 +58,4 @@ def unknown_priority(named: object) -> Problem:
     return Problem("priority", f"priority must be one of {', '.join(PRIORITIES)}, got '{named}'.")
 
 
-USUAL = Terms()
+USUAL = LaunchOptions()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import RunFailed
-from engine.runtime.transport.allreduce import Circle, Collective, torch_group
+from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group
 from engine.runtime.worker.ranks import Rank
 
 
@@ -68,7 +68,7 @@ def stop(rank: Rank, collectives: list[Collective], role: str, amid: bool) -> No
         os._exit(7)
 
 
-def _wait(rank: Rank, circle: Circle, collective: Collective) -> None:
+def _wait(rank: Rank, circle: AveragingGroup, collective: Collective) -> None:
     try:
         circle.average(torch.ones(collective.size), "round 2")
     except RunFailed as failure:

@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from engine.runtime.rank.semaphore import Bell
+from engine.runtime.rank.semaphore import Semaphore
 from engine.runtime.worker.ranks import Rank
 from tests.waiting import PATIENCE_S
 
 
-def ring_and_hear(rank: Rank, bell: Bell, answers: Bell, heard: Tensor, times: int) -> None:
+def ring_and_hear(rank: Rank, bell: Semaphore, answers: Semaphore, heard: Tensor, times: int) -> None:
     """The first rank rings, the others hear and answer, until all rings were heard."""
     rank.ready()
     if rank.index == 0:

@@ -12,7 +12,7 @@ from app.ui.html import as_text
 from app.ui.store_access import command, reading
 from app.ui.widgets import show_facts
 from engine.home import Home
-from engine.launch_options import PRIORITIES, Priority, Terms
+from engine.launch_options import PRIORITIES, LaunchOptions, Priority
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import Wait, outlook, prospect, start_in_words
@@ -24,7 +24,7 @@ NAMED = 3
 """Number of different counts that an estimate names."""
 
 
-def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: Terms) -> Estimate | None:
+def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: LaunchOptions) -> Estimate | None:
     """Show the estimated duration and start of a run; return the former."""
     with reading() as reader:
         found = prospect(

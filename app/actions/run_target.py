@@ -5,11 +5,11 @@ from dataclasses import replace
 import streamlit as st
 
 from app.ui.html import as_text
-from app.ui.store_access import reading, told
+from app.ui.store_access import message_of, reading
 from engine.cluster.targets import Cluster, clusters
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 
 HERE = "This machine"
 TARGET, NODES = "launch.target", "launch.nodes"
@@ -18,12 +18,12 @@ _GONE = "launch.target.gone"
 """A chosen cluster that the lab does not have, until another choice."""
 
 
-def run_on(terms: Terms) -> Terms:
+def run_on(terms: LaunchOptions) -> LaunchOptions:
     """Show where to run if the lab has clusters, or why they can't be used; return the options with the choice."""
     try:
         offered = clusters(Home.find())
     except ConfigError as error:
-        st.error(as_text(f"Runs can start on this machine only. {told(error)}"))
+        st.error(as_text(f"Runs can start on this machine only. {message_of(error)}"))
         return terms
     chosen = st.session_state.get(TARGET) or ""
     if chosen and chosen not in offered:
@@ -67,7 +67,7 @@ def _nodes(cluster: Cluster) -> int:
     )
 
 
-def start_on_cluster(terms: Terms, runs: int = 1) -> None:
+def start_on_cluster(terms: LaunchOptions, runs: int = 1) -> None:
     """Say when runs for a cluster start, in place of an estimate."""
     with reading() as reader:
         there = sum(job.cluster == terms.target for job in reader.cluster_jobs.all())

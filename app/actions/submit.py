@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.ui import current_user
 from app.ui.html import as_text
-from app.ui.store_access import reading, told
+from app.ui.store_access import message_of, reading
 from app.ui.widgets import PAGES, go_to_duel, go_to_figure, go_to_run, go_to_sweep
 from engine.config import Config
 from engine.duel.launch import AGAIN, launch_duel
@@ -15,7 +15,7 @@ from engine.duel.spec import Duel
 from engine.errors import EngineError
 from engine.home import Home
 from engine.launch import launch, resume, retry
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.sweep.launch import SweepOrder
 
 
@@ -27,7 +27,7 @@ class PendingLaunch:
     preset: str | None
     config: Config
     title: str = ""
-    terms: Terms = USUAL
+    terms: LaunchOptions = USUAL
     stays: bool = False
     """Whether to stay on the page that it was launched from."""
 
@@ -52,16 +52,16 @@ class DuelOrder:
 
     duel: Duel
     title: str = ""
-    terms: Terms = AGAIN
+    terms: LaunchOptions = AGAIN
 
 
 Wanted = PendingLaunch | SweepOrder | DuelOrder | Resumption | Repetition
 
 
-def order(wanted: Wanted) -> None:
+def submit(wanted: Wanted) -> None:
     """Run a launch, a resumption or a retry, after asking for the name if it is unknown."""
     verb = {Resumption: "resume", Repetition: "retry"}.get(type(wanted), "launch")
-    current_user.require_name(partial(order, wanted), f"Save and {verb}")
+    current_user.require_name(partial(submit, wanted), f"Save and {verb}")
     home, owner = Home.find(), current_user.whoever()
     try:
         if isinstance(wanted, SweepOrder):
@@ -81,7 +81,7 @@ def order(wanted: Wanted) -> None:
         else:
             found = (resume if isinstance(wanted, Resumption) else retry)(home, wanted.run_id, owner=owner)
     except EngineError as error:
-        st.error(as_text(told(error)))
+        st.error(as_text(message_of(error)))
     else:
         if isinstance(wanted, SweepOrder) and wanted.figure:
             go_to_figure(wanted.figure.partition("/")[0])

@@ -13,7 +13,7 @@ from app.ui.html import as_text, number
 from app.ui.store_access import reading
 from app.ui.widgets import show_facts
 from engine.home import Home
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
@@ -29,7 +29,7 @@ FRESH_S = 5.0
 _LEFT: VersionedCache[Outlay] = VersionedCache(most=200)
 
 
-def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | None, asked: Terms) -> None:
+def before_launch(experiment: str, planned: Plan, seeds: int, timing: Timing | None, asked: LaunchOptions) -> None:
     """Show the number of runs, their estimated usage, and the estimated finish if launched now."""
     cells = _with_warm_up(planned, timing)
     if asked.target:
@@ -69,7 +69,9 @@ def _with_warm_up(planned: Plan, timing: Timing | None) -> list[SweepCell]:
     return [*planned.cells[: int(timing is not None)], *planned.cells]
 
 
-def _planned(experiment: str, planned: Plan, runs: Sequence[SweepCell], exclusive: bool, asked: Terms) -> Outlay:
+def _planned(
+    experiment: str, planned: Plan, runs: Sequence[SweepCell], exclusive: bool, asked: LaunchOptions
+) -> Outlay:
     here = machine()
     cells = [(run.config.model_dump(mode="json"), demand(run.config, here)) for run in runs]
     fields = [field for field in planned.grid if field != SEED]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
-from app.api.errors import told
+from app.api.errors import described
 from app.api.lab_shapes import (
     ExperimentInFull,
     ExperimentList,
@@ -46,7 +46,7 @@ def experiment_list() -> ExperimentList:
     return ExperimentList(experiments=[ExperimentTold(**_card(found)) for found in experiments()])
 
 
-@router.get("/experiments/{name}", summary="Get an experiment", responses={404: told("Unknown experiment.")})
+@router.get("/experiments/{name}", summary="Get an experiment", responses={404: described("Unknown experiment.")})
 def experiment_in_full(name: Annotated[str, Path(max_length=100, description="Its name.")]) -> ExperimentInFull:
     """Return one experiment with its presets and the JSON schema of its settings."""
     try:
@@ -79,7 +79,7 @@ def sweeps(asked: Annotated[SweepsAsked, Query()]) -> SweepList:
     return SweepList(sweeps=shown, next=shown[-1].id if len(found) > asked.limit else None)
 
 
-@router.get("/sweeps/{sweep_id}", summary="Get a sweep", responses={404: told("Unknown sweep.")})
+@router.get("/sweeps/{sweep_id}", summary="Get a sweep", responses={404: described("Unknown sweep.")})
 def sweep(sweep_id: Annotated[int, Path(ge=1, le=MOST_ID, description="The sweep's number."), DIGITS]) -> SweepInFull:
     """Return one sweep and the ids of its runs."""
     with Reader.open(Home.find()) as reader, reader.db.snapshot():

@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.responses import StreamingResponse
 
 from app.api.curve_shapes import Curve, Curves
-from app.api.errors import told
+from app.api.errors import described
 from app.api.run_routes import RunId
 from app.api.shapes import Asked, left_out
 from app.core.caches import NEVER_STORE
@@ -83,7 +83,7 @@ class PointsAsked(Asked):
 @router.get(
     "/runs/{run_id}/series",
     summary="Read curves, down-sampled",
-    responses={400: told("The request exceeds the limit of one response."), 404: told("Unknown run.")},
+    responses={400: described("The request exceeds the limit of one response."), 404: described("Unknown run.")},
 )
 def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
     """Return curves of a run. A down-sampled curve keeps the first, last, minimum and maximum point of each bucket and
@@ -120,8 +120,8 @@ def series(run_id: RunId, asked: Annotated[SeriesAsked, Query()]) -> Curves:
             "description": "One line or row per point, ordered by metric and rank.",
             "content": {NDJSON: {}, PARQUET: {}},
         },
-        400: told("The request exceeds the limit of metrics in one response."),
-        404: told("Unknown run."),
+        400: described("The request exceeds the limit of metrics in one response."),
+        404: described("Unknown run."),
     },
 )
 def points(run_id: RunId, asked: Annotated[PointsAsked, Query()]) -> StreamingResponse:

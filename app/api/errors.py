@@ -69,7 +69,7 @@ class Refusal(Shape):
     problems: list[FieldProblem] = Field(default=[], description="The errors per field, if any.")
 
 
-def told(why: str) -> dict[str, Any]:
+def described(why: str) -> dict[str, Any]:
     """Return the OpenAPI description of an error response."""
     return {"model": Refusal, "description": why}
 

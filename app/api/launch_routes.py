@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, JsonValue
 
-from app.api.errors import told
+from app.api.errors import described
 from app.api.identity import acting
 from app.api.run_routes import RunId
 from app.api.run_shapes import RunEntry, TermsTold
@@ -15,7 +15,7 @@ from app.core.base_path import at
 from engine.analysis.total_work import unreached
 from engine.home import Home
 from engine.launch import launch
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Reader, Status, Store
 from engine.store.runs.commands import NAME_LENGTH
@@ -98,8 +98,8 @@ class Cancelled(Shape):
             "description": "The run, queued.",
             "headers": {"Location": {"description": "URL of the run.", "schema": {"type": "string"}}},
         },
-        400: told("Invalid request body."),
-        413: told(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
+        400: described("Invalid request body."),
+        413: described(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
     },
 )
 def submit(asked: Submission, request: Request, response: Response, key: Key = None) -> Launched:
@@ -110,7 +110,7 @@ def submit(asked: Submission, request: Request, response: Response, key: Key = N
     known = experiment(asked.experiment)
     config = known.configure(asked.preset, asked.config)
     once = LaunchKey.of(key, asked.model_dump(mode="json")) if key is not None else None
-    terms = Terms(**asked.terms.model_dump())
+    terms = LaunchOptions(**asked.terms.model_dump())
     run_id = launch(
         home,
         known.name,
@@ -139,10 +139,10 @@ def submit(asked: Submission, request: Request, response: Response, key: Key = N
     "/runs/{run_id}/cancel",
     summary="Cancel a run",
     responses={
-        400: told("Invalid request body."),
-        404: told("Unknown run."),
-        409: told("The run has already ended."),
-        413: told(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
+        400: described("Invalid request body."),
+        404: described("Unknown run."),
+        409: described("The run has already ended."),
+        413: described(f"The request body exceeds {LONGEST_BODY // 1024} KB."),
     },
 )
 def cancel(run_id: RunId, asked: Cancellation, request: Request) -> Cancelled:

@@ -6,12 +6,12 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
 from app.api.curve_shapes import LogTail
-from app.api.errors import told
+from app.api.errors import described as told
 from app.api.run_shapes import (
     Demanded,
     EventTold,
     HealthTold,
-    JobTold,
+    JobInfo,
     Phases,
     RankTold,
     RunEntry,
@@ -145,7 +145,7 @@ def in_full(reader: Reader, run_id: int) -> RunInFull:
         },
         demand=Demanded.model_validate(found.demand),
         terms=TermsTold.model_validate(found.terms),
-        job=JobTold(cluster=found.target, **vars(job)) if job else None,
+        job=JobInfo(cluster=found.target, **vars(job)) if job else None,
         queue_position=reader.queue.position(run_id) if found.status == "queued" else None,
         resumed_as=reader.runs.resumed_as(run_id),
         retried_as=reader.runs.retried_as(run_id),

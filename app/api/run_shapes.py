@@ -135,7 +135,7 @@ class TermsTold(Shape):
     nodes: int = Field(default=1, ge=1, le=1024, description="Number of the cluster's nodes.")
 
 
-class JobTold(Shape):
+class JobInfo(Shape):
     """Job of a run on a cluster."""
 
     cluster: str = Field(description="Name of the cluster.")
@@ -145,7 +145,7 @@ class JobTold(Shape):
     nodes: str = Field(description="Nodes that it has, as Slurm writes them; empty while it waits.")
 
 
-class RankDoing(Shape):
+class RankActivity(Shape):
     """What one rank is doing."""
 
     rank: Count = Field(description="The rank's index.")
@@ -174,7 +174,7 @@ class HealthTold(Shape):
     """The ranks of a run, and the verdict on them."""
 
     at: str = Field(description="When the worker last looked; empty if it has not yet.")
-    ranks: list[RankDoing] = Field(description="By index; of a run that has ended, the last known state.")
+    ranks: list[RankActivity] = Field(description="By index; of a run that has ended, the last known state.")
     verdict: VerdictTold = Field(description="Whether the run stands still.")
 
 
@@ -235,7 +235,7 @@ class RunInFull(RunEntry):
     cores: list[int] = Field(description="Allocated cores, by number.")
     gpus: list[int] = Field(description="Allocated GPUs, by index.")
     terms: TermsTold
-    job: JobTold | None = Field(description="Its job on a cluster; null on the console's machine and before it.")
+    job: JobInfo | None = Field(description="Its job on a cluster; null on the console's machine and before it.")
     starts: Count = Field(description="Number of workers assigned to it so far.")
     attempt: Count = Field(description="Number of lost runs before it in its chain that the runner retried.")
     claimed_at: Moment | None

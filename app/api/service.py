@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Mount
 
 from app.api import catalogue_routes, curve_routes, lab_routes, launch_routes, run_routes
 from app.api.body_limit import ShortBodies
-from app.api.errors import add_refusals, told
+from app.api.errors import add_refusals, described
 from app.api.launch_routes import LONGEST_BODY
 from app.auth.bearer import API
 from app.core.base_path import at
@@ -30,10 +30,10 @@ Times are UTC, ISO 8601. A field's name ends in its unit (`execution_time_s`, `m
 text from people and programs: always show them as text."""  # noqa: E501
 CLIENT = ROOT / "app" / "api" / "parallab_client.py"
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: told("Missing or invalid token."),
-    403: told("Not permitted by the token's scope or the person's role, or a cross-site request."),
-    422: told("Invalid field."),
-    503: told("The store can't be read or is locked by another program; retry after Retry-After seconds."),
+    401: described("Missing or invalid token."),
+    403: described("Not permitted by the token's scope or the person's role, or a cross-site request."),
+    422: described("Invalid field."),
+    503: described("The store can't be read or is locked by another program; retry after Retry-After seconds."),
 }
 
 

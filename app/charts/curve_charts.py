@@ -203,7 +203,7 @@ def _hover(group: GroupLine) -> str | list[str]:
     return full if there.all() else [full if each else plain for each in there] if there.any() else plain
 
 
-def dress(picture: Picture, name: str, axis: str, log: str, revision: str) -> PlainFigure:
+def with_axes(picture: Picture, name: str, axis: str, log: str, revision: str) -> PlainFigure:
     """Add axes to a picture; the zoom is kept while `revision` is unchanged."""
     known, along = metric(name), metric(metric_of(axis))
     picture.lay_out(

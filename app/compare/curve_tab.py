@@ -80,7 +80,7 @@ def _other_metrics(found: Compared, view: CompareView, names: Sequence[str]) -> 
         for name in names:
             chart = _drawn(reader, found, view, name)
             if chart.runs:
-                figure = curve_charts.dress(chart.picture, name, view.x, chart.log, "")
+                figure = curve_charts.with_axes(chart.picture, name, view.x, chart.log, "")
                 title = f"{metric(name).label} by {_axis_label(view.x).lower()}"
                 colours = chart.picture.colours
                 yield Chart(title, figure, chart.sentence, colours=colours, height=curve_charts.HEIGHT_PX)
@@ -137,7 +137,7 @@ def _chart(reader: Reader, found: Compared, view: CompareView, name: str) -> _Ch
     if not chart.runs:
         st.info(f"No run has {known.label.lower()} by {along}. Choose another x-axis or metric.")
         return chart
-    figure = curve_charts.dress(chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}")
+    figure = curve_charts.with_axes(chart.picture, name, view.x, chart.log, f"{view.x} {chart.log}")
     zoom = (
         compare_zoom.address(
             replace(view, runs=tuple(run.id for run in found.runs), filter="", group=found.fields), name

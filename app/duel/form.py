@@ -24,7 +24,7 @@ from engine.duel.launch import AGAIN
 from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy
 from engine.errors import ConfigError, EngineError, Problem
 from engine.experiment.contender import KINDS, Kind
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.metrics import metric, unit_of_difference
 
 FIRST = ("hogwild", "parameter_server")
@@ -210,7 +210,7 @@ def _numbers(text: str) -> tuple[float, ...]:
         ) from None
 
 
-def _offer(duel: Duel | None, problems: list[str], terms: Terms) -> None:
+def _offer(duel: Duel | None, problems: list[str], terms: LaunchOptions) -> None:
     """Show the estimate or the errors, and the launch button."""
     found: DuelOutlay | None = None
     if duel:
@@ -226,10 +226,10 @@ def _offer(duel: Duel | None, problems: list[str], terms: Terms) -> None:
     if duel and found:
         _takes(duel, found, terms)
     if st.button("Launch", type="primary", key="duel.launch", disabled=found is None) and duel:
-        submit.order(submit.DuelOrder(duel, st.session_state.get("duel.title", ""), terms))
+        submit.submit(submit.DuelOrder(duel, st.session_state.get("duel.title", ""), terms))
 
 
-def _takes(duel: Duel, found: DuelOutlay, terms: Terms) -> None:
+def _takes(duel: Duel, found: DuelOutlay, terms: LaunchOptions) -> None:
     together = "Total run time" if duel.exclusive else "Total run time, at most"
     took = "no estimate yet" if found.seconds is None else f"about {duration(found.seconds)}"
     show_facts(

@@ -8,7 +8,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.core.base_path import at
 from app.ui import current_user, dialogs, permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, duel_link, fact_row, link, when
-from app.ui.store_access import reading, told
+from app.ui.store_access import message_of, reading
 from engine.analysis.run_values import lower_title
 from engine.duel.evidence import DuelEvidence
 from engine.duel.launch import cancel_duel, retry_missing
@@ -117,7 +117,7 @@ def _retry(evidence: DuelEvidence) -> None:
     try:
         retry_missing(Home.find(), evidence.stored.id, owner=current_user.whoever())
     except EngineError as error:
-        st.error(as_text(told(error)))
+        st.error(as_text(message_of(error)))
     else:
         st.rerun()
 
@@ -143,7 +143,7 @@ def _cancel(duel_id: int) -> None:
     try:
         cancel_duel(Home.find(), duel_id, owner=current_user.whoever())
     except EngineError as error:
-        st.error(as_text(told(error)))
+        st.error(as_text(message_of(error)))
     else:
         st.rerun()
 

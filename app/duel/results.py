@@ -9,7 +9,7 @@ from app.links import address
 from app.report import page_capture
 from app.ui import components
 from app.ui.html import as_text
-from app.ui.store_access import told
+from app.ui.store_access import message_of
 from engine.analysis.duel import ERROR
 from engine.analysis.statistics.confidence import LIMIT
 from engine.duel.confounders import facts
@@ -137,7 +137,7 @@ def show_unlike(duel: Duel) -> None:
     try:
         st.html(tables.facts_table(facts(duel)))
     except EngineError as error:
-        st.caption(as_text(told(error)))
+        st.caption(as_text(message_of(error)))
 
 
 def show_runs(found: DuelOutcome) -> None:

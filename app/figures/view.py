@@ -196,7 +196,7 @@ def _launch_button(found: Figure, size: Size, *, primary: bool = False, reductio
             type="primary" if primary else "secondary",
             **permissions.control("launch sweep"),
         ):
-            submit.order(order)
+            submit.submit(order)
         st.caption(as_text(" ".join([cost, *(found.versions[size].reduced if reductions else ())])))
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 
 from app.actions import queue_actions, sweep_forecast
 from app.actions.run_target import run_on, start_on_cluster
-from app.actions.submit import PendingLaunch, order
+from app.actions.submit import PendingLaunch, submit
 from app.launch import quota_summary, sweep_form
 from app.launch.experiment_picker import FIRST, reaches
 from app.launch.resource_summary import caveats, resources
@@ -15,7 +15,7 @@ from app.launch.run_options import launch_options
 from app.links.launch import LAUNCH, as_path, changes_of, launch_query, target_query
 from app.ui import current_user, dialogs, permissions
 from app.ui.html import as_text
-from app.ui.store_access import told
+from app.ui.store_access import message_of
 from app.ui.widgets import PAGES, page_address, show_facts
 from engine.analysis.total_work import unreached, unreached_in
 from engine.cluster.machines import machine_for
@@ -23,7 +23,7 @@ from engine.config import Config
 from engine.errors import ConfigError, DeviceError
 from engine.experiment.definition import Experiment
 from engine.home import Home
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.registry import experiment
 from engine.store.records import Demand
 from engine.sweep.launch import SweepOrder
@@ -65,7 +65,7 @@ def newcomer() -> None:
 
 def _first_run(found: Experiment) -> None:
     if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit", **permissions.control("launch")):
-        order(PendingLaunch(found.name, FIRST[1], found.configure(FIRST[1])))
+        submit(PendingLaunch(found.name, FIRST[1], found.configure(FIRST[1])))
 
 
 def launchpad(
@@ -141,14 +141,14 @@ def _launch(
     values: Mapping[str, Any],
     draft: sweep_form.Draft | None,
     title: str,
-    asked: Terms,
+    asked: LaunchOptions,
 ) -> None:
     """Launch what the form holds; a preset with changed settings is not recorded as the run's preset."""
     kept = values if draft is None else draft.fixed
     changed = preset is not None and bool(changes_of(found, preset, kept))
     began_as = None if changed else preset
     if draft:
-        order(
+        submit(
             SweepOrder(
                 found.name,
                 began_as,
@@ -164,16 +164,16 @@ def _launch(
             )
         )
     elif config:
-        order(PendingLaunch(found.name, began_as, config, title, asked))
+        submit(PendingLaunch(found.name, began_as, config, title, asked))
 
 
-def _shown_demands(configs: Sequence[Config], terms: Terms) -> list[Demand]:
+def _shown_demands(configs: Sequence[Config], terms: LaunchOptions) -> list[Demand]:
     """Show the resources of the largest of some runs; return those of each, or none if some run can't run there."""
     try:
         here = machine_for(Home.find(), terms)
         asked = [(demand(config, here), config) for config in configs]
     except (ConfigError, DeviceError) as error:
-        st.error(as_text(told(error)))
+        st.error(as_text(message_of(error)))
         return []
     if not asked:
         return []
@@ -186,7 +186,7 @@ def _shown_demands(configs: Sequence[Config], terms: Terms) -> list[Demand]:
     return [each for each, _ in asked]
 
 
-def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any], terms: Terms) -> None:
+def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any], terms: LaunchOptions) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Link to this form", type="tertiary"):
             st.caption("Opens the form with its current settings.")

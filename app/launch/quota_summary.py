@@ -11,13 +11,13 @@ from app.ui.store_access import reading
 from engine.access.quotas import GB, Limits, limits
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.store import Held, Reader
 from engine.store.access.quotas import refusal
 from engine.store.records import Demand
 
 
-def allows(demands: Sequence[Demand], asked: Terms) -> bool:
+def allows(demands: Sequence[Demand], asked: LaunchOptions) -> bool:
     """Show the person's quota and return whether it allows these runs; the store enforces it at the launch."""
     try:
         found = limits(Home.find())

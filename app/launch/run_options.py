@@ -7,7 +7,7 @@ import streamlit as st
 from app.core.formatting import duration
 from app.ui import current_user
 from app.ui.run_state import place_in_words
-from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, Terms
+from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, LaunchOptions
 
 OVERSUBSCRIBE = (
     "Starts without waiting for free cores, on cores that other runs hold, and is pinned to none; GPUs are never "
@@ -21,7 +21,7 @@ HUNG = (
 _PRIORITY = "launch.priority"
 
 
-def launch_options(of_sweep: bool = False, at: Terms = USUAL) -> Terms:
+def launch_options(of_sweep: bool = False, at: LaunchOptions = USUAL) -> LaunchOptions:
     """Show the section, and below it the options that differ from the defaults; return the options, with where to run
     as in `at`.
     """
@@ -80,7 +80,7 @@ def launch_options(of_sweep: bool = False, at: Terms = USUAL) -> Terms:
     return found
 
 
-def in_words(terms: Terms) -> str:
+def in_words(terms: LaunchOptions) -> str:
     """Return the options that differ from the defaults, in words."""
     retries = (
         f"{terms.max_retries} {'retry' if terms.max_retries == 1 else 'retries'} if lost" if terms.max_retries else ""

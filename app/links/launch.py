@@ -14,7 +14,7 @@ from app.links.run_ids import is_run_id
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
 from engine.experiment.definition import Experiment
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store.records import Run, RunRow
 
@@ -118,7 +118,7 @@ def clone_query(run: Run | RunRow) -> dict[str, str | list[str]]:
     return launch_query(found, run.preset or nearest, run.config) | {"clone": str(run.id)} | target_query(run)
 
 
-def target_query(at: Terms | Run | RunRow) -> dict[str, str | list[str]]:
+def target_query(at: LaunchOptions | Run | RunRow) -> dict[str, str | list[str]]:
     """Return the part of a query that chooses where to run; empty for this machine."""
     nodes: dict[str, str | list[str]] = {"nodes": str(at.nodes)} if at.nodes > 1 else {}
     return {"on": at.target, **nodes} if at.target else {}

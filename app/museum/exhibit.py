@@ -5,7 +5,7 @@ published and corrected code.
 import streamlit as st
 from markupsafe import Markup
 
-from app.actions.submit import PendingLaunch, order
+from app.actions.submit import PendingLaunch, submit
 from app.core.base_path import at
 from app.links.launch import LAUNCH
 from app.museum.chart import COLOURS, HEIGHT_PX, numbers, picture, points
@@ -38,7 +38,7 @@ def launch(exhibit: str) -> None:
     """Queue a run of one exhibit or all, and stay on the page."""
     found = experiment(NAME)
     preset = exhibit if exhibit in found.presets else None
-    order(PendingLaunch(NAME, preset, found.configure(changes={"exhibit": exhibit}), stays=True))
+    submit(PendingLaunch(NAME, preset, found.configure(changes={"exhibit": exhibit}), stays=True))
 
 
 def card(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:

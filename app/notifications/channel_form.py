@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.ui.html import as_text
-from app.ui.store_access import give, say_trouble, told
+from app.ui.store_access import give, message_of, say_trouble
 from engine.access.receivers import KIND_WORDS, KINDS, LONGEST, Kind
 from engine.errors import EngineError
 from engine.home import Home
@@ -61,7 +61,7 @@ def _email(reader: Reader, who: str) -> bool:
         server = mail_server(Home.find())
         account = reader.channels.account_address(who)
     except EngineError as error:
-        st.error(as_text(told(error)))
+        st.error(as_text(message_of(error)))
         return False
     if server is None:
         st.info("This lab has no mail server. An admin can set one up; see docs/notifications.md.")

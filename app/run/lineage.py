@@ -4,7 +4,7 @@ for both.
 
 import streamlit as st
 
-from app.actions.submit import Repetition, Resumption, order
+from app.actions.submit import Repetition, Resumption, submit
 from app.core.formatting import duration
 from app.ui import current_user, permissions
 from app.ui.html import as_text, fact_row, run_link
@@ -66,7 +66,7 @@ def resume_button(run: Run) -> None:
         key=f"resume-{run.id}",
         **permissions.off(why_not, help=None if why_not else as_text(_resume_help(run))),
     ):
-        order(Resumption(run.id))
+        submit(Resumption(run.id))
 
 
 def retry_button(run: Run) -> None:
@@ -75,7 +75,7 @@ def retry_button(run: Run) -> None:
         return
     words = f"Queues a new run with the same settings at once, from the start, and opens it. Run {run.id} is kept."
     if st.button("Retry", key=f"retry-{run.id}", **permissions.off(why_not_again(run), help=words)):
-        order(Repetition(run.id))
+        submit(Repetition(run.id))
 
 
 def why_not_again(run: Run) -> str | None:

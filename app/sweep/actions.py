@@ -10,7 +10,7 @@ from app.charts.sweep_data import experiment_of
 from app.ui import current_user, dialogs, permissions
 from app.ui.config_form import label_of
 from app.ui.html import as_text
-from app.ui.store_access import command, reading, told
+from app.ui.store_access import command, message_of, reading
 from app.ui.widgets import close_dialog, keep_label
 from engine.analysis.sweep_cells import newest, to_measure_again
 from engine.config_values import read_values, value_in_words
@@ -125,7 +125,7 @@ def ask_extend(sweep: Sweep, runs: Sequence[RunRow]) -> None:
             for caution in cautions(sweep.experiment, planned, limit_s):
                 st.markdown(f":orange-badge[Caution] {as_text(caution)}")
     except EngineError as error:
-        st.markdown(f":red[{as_text(told(error))}]")
+        st.markdown(f":red[{as_text(message_of(error))}]")
     if st.button(f"Add {_runs(count)}" if count else "Add", type="primary", disabled=not count, key="extend-order"):
         _extend(sweep.id, more, seeds, draws)
 
@@ -135,7 +135,7 @@ def _extend(sweep_id: int, more: Mapping[str, Sequence[Any]], seeds: int, draws:
     try:
         extend_sweep(Home.find(), sweep_id, more, seeds, draws, owner=current_user.whoever())
     except EngineError as error:
-        st.error(as_text(told(error)))
+        st.error(as_text(message_of(error)))
     else:
         st.rerun()
 

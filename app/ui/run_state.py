@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from app.core.formatting import duration
 from engine.analysis.disturbance import named
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.queue.forecast import time_left_s
 from engine.registry import experiment_title
 from engine.store import Reader
@@ -62,7 +62,7 @@ def time_left(run: RunRow, reader: Reader | None = None) -> str:
     return f"ends at its time limit in {duration(limit_s)}{part}"
 
 
-def place_in_words(at: Run | RunRow | Terms) -> str:
+def place_in_words(at: Run | RunRow | LaunchOptions) -> str:
     """Return the cluster that a run is for, with the number of nodes if several; empty for this machine."""
     return f"{at.target}, {at.nodes} nodes" if at.nodes > 1 else at.target
 

@@ -19,7 +19,7 @@ _TROUBLE = "command.trouble"
 _KINDS: dict[type[EngineError], Kind] = {NoSuchRun: "run", NoSuchSweep: "sweep", NoSuchDuel: "duel"}
 
 
-def told(error: EngineError) -> str:
+def message_of(error: EngineError) -> str:
     """Return an error's message for a page, without the paths of the home."""
     return Home.find().unnamed(str(error))
 
@@ -34,11 +34,11 @@ def reading(otherwise: Callable[[], None] | None = None) -> Iterator[Reader]:
         with Reader.open(Home.find()) as reader:
             yield reader
     except EngineError as error:
-        title, missing, _ = told(error).partition(" doesn't exist")
+        title, missing, _ = message_of(error).partition(" doesn't exist")
         if missing and (kind := _KINDS.get(type(error))):
             show_missing(kind, title + missing, "It was deleted, or the link is wrong.")
         else:
-            st.error(as_text(told(error)))
+            st.error(as_text(message_of(error)))
         if otherwise:
             otherwise()
         st.stop()
@@ -53,7 +53,7 @@ def command(order: Callable[[Store], Answer]) -> Answer | None:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S) as store:
             return order(store)
     except EngineError as error:
-        st.error(as_text(told(error)))
+        st.error(as_text(message_of(error)))
         return None
 
 
@@ -66,7 +66,7 @@ def give(order: Callable[[Store], object], place: str) -> bool:
         with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S) as store:
             order(store)
     except EngineError as error:
-        st.session_state[_TROUBLE] = (place, told(error))
+        st.session_state[_TROUBLE] = (place, message_of(error))
         return False
     return True
 

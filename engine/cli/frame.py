@@ -39,7 +39,7 @@ from engine.errors import (
     WrongStatus,
 )
 from engine.home import Home
-from engine.launch_options import Priority, Terms
+from engine.launch_options import LaunchOptions, Priority
 from engine.umask import private
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -197,9 +197,9 @@ def launch_terms(
     end_when_hung: bool = option("End the run as failed, with the cause, if it hangs."),
     target: str = CLUSTER,
     nodes: int = NODES,
-) -> Terms:
+) -> LaunchOptions:
     """Return the launch options of run, submit and sweep."""
-    return Terms(priority, oversubscribe, max_run_time_s, max_retries, end_when_hung, target, nodes)
+    return LaunchOptions(priority, oversubscribe, max_run_time_s, max_retries, end_when_hung, target, nodes)
 
 
 def named() -> bool:

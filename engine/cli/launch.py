@@ -22,7 +22,7 @@ from engine.cli.runs import summary, summary_text
 from engine.errors import StoreBusy, WrongStatus
 from engine.home import Home
 from engine.launch import launch, resume, retry
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.queue.cluster_wait import cluster_wait
 from engine.registry import experiment
 from engine.store import Reader, Store
@@ -48,7 +48,7 @@ class LaunchRequest:
         "Change one setting; repeatable. 'none' clears a setting.", "--set", metavar="KEY=VALUE"
     )
     title: str = option("Name of the run.", "--name", default="")
-    terms: Terms = together(launch_terms)
+    terms: LaunchOptions = together(launch_terms)
     owner: str = OWNER
 
     def queue(self, home: Home) -> int:

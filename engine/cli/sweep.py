@@ -11,10 +11,10 @@ from engine.cli.frame import ID, OWNER, WITHOUT_RUNNER, argument, command, launc
 from engine.cli.launch import PRESET, STORE_TIMEOUT_S, print_cautions
 from engine.cli.runner import see_to_runner
 from engine.config import Config, read_settings
-from engine.config_values import read_values, told
+from engine.config_values import read_values, values_in_words
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import BAD_ENDS
@@ -73,7 +73,7 @@ def launch_command(
         "Cancel the queued runs after N runs have failed or were lost.", metavar="N", type=click.IntRange(1)
     ),
     title: str = option("Name of the sweep.", "--name", default=""),
-    terms: Terms = together(launch_terms),
+    terms: LaunchOptions = together(launch_terms),
     owner: str = OWNER,
     no_runner: bool = WITHOUT_RUNNER,
 ) -> None:
@@ -214,7 +214,9 @@ def _print_new(home: Home, sweep_id: int, new: set[int] | None, no_runner: bool)
     for run in runs:
         work = declared(run.experiment, run.config)
         told_work = f" ({work.shortly()})" if work else ""
-        click.echo(f"  run {run.id}: {told({name: run.config[name] for name in (*fields, 'seed')})}{told_work}")
+        click.echo(
+            f"  run {run.id}: {values_in_words({name: run.config[name] for name in (*fields, 'seed')})}{told_work}"
+        )
     if unequal:
         cure = "" if work is None or work.length in fields else " To make it equal, launch with --equal-work."
         click.echo(f"{unequal}{cure}")

@@ -5,11 +5,11 @@ from dataclasses import replace
 from engine.cluster.targets import cluster
 from engine.errors import ConfigError, Problem
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.system.machine import Machine, machine
 
 
-def machine_for(home: Home, terms: Terms) -> Machine:
+def machine_for(home: Home, terms: LaunchOptions) -> Machine:
     """Return the resources that a run with these options may have; raises UnknownName for an unknown cluster,
     ConfigError for an invalid `clusters.toml` or number of nodes.
     """

@@ -10,7 +10,7 @@ from math import inf
 from engine.cluster.machines import machine_for
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import History
 from engine.store.reader import Reader
 from engine.system.machine import Machine, demand
@@ -33,7 +33,7 @@ class DuelOutlay:
     """Strategies whose runs are expected to reach their time limit before they spend the budget."""
 
 
-def outlay(store: Reader, duel: Duel, terms: Terms = USUAL) -> DuelOutlay:
+def outlay(store: Reader, duel: Duel, terms: LaunchOptions = USUAL) -> DuelOutlay:
     """Return the estimated cost; raises ConfigError for an invalid config, DeviceError if no run of it can start there.
 
     The runs of a cluster have no estimate: comparable ones ran on this machine.

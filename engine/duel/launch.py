@@ -11,18 +11,24 @@ from engine.duel.tuning import tuned
 from engine.errors import WrongStatus
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.store import NewDuelRun, NewRun, Reader, Store
 from engine.store.records import ENDED
 from engine.store.runs.commands import checked_name
 from engine.system.machine import Machine, demand
 
-AGAIN = Terms(max_retries=2)
+AGAIN = LaunchOptions(max_retries=2)
 """A lost run says nothing about its strategy, so it is retried automatically."""
 
 
 def launch_duel(
-    home: Home, duel: Duel, *, owner: str, title: str = "", terms: Terms = AGAIN, timeout_s: float = PAGE_TIMEOUT_S
+    home: Home,
+    duel: Duel,
+    *,
+    owner: str,
+    title: str = "",
+    terms: LaunchOptions = AGAIN,
+    timeout_s: float = PAGE_TIMEOUT_S,
 ) -> int:
     """Queue the tuning runs, all or none, and return the duel's id; the runner queues the evaluation runs later.
 

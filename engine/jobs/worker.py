@@ -19,7 +19,7 @@ from engine.jobs.record_file import RecordFile
 from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.environment import environment
 from engine.runtime.worker.execution import Execution
-from engine.runtime.worker.retry import patiently
+from engine.runtime.worker.retry import retry_while_busy
 from engine.runtime.worker.stop_request import StopSwitch
 from engine.runtime.worker.worker import close_up_logs, warm_up, write_own_log
 from engine.store.records import Status
@@ -99,7 +99,7 @@ def execute_job(path: str) -> None:
     close_up_logs(folder.run / "logs")
     assert status in ("finished", "failed", "cancelled", "lost"), status
     final = status
-    patiently(lambda: records.end(final, cause, error, execution.execution_time_s))
+    retry_while_busy(lambda: records.end(final, cause, error, execution.execution_time_s))
     sys.stdout.flush()
     os._exit(0)  # the run's end is recorded: submitit's result and the exit handlers of libraries add nothing
 

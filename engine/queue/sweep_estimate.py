@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from engine.home import Home
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import NEW, Scene, limit_of, scene, with_new, within
 from engine.queue.order import Holder, Waiting, forecast
@@ -65,7 +65,7 @@ def before_launch(
     varied: Collection[str],
     *,
     owner: str,
-    terms: Terms = USUAL,
+    terms: LaunchOptions = USUAL,
     exclusive: bool = False,
     here: Machine | None = None,
     gpus: Gpus | None = None,

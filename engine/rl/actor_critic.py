@@ -81,7 +81,7 @@ class ActorCritic(nn.Module):
         return distribution.scores.argmax(-1) if isinstance(distribution, Choices) else distribution.mean
 
     @torch.no_grad()
-    def judge(self, states: Tensor, actions: Tensor) -> tuple[Judged, Trace]:
+    def evaluate_actions(self, states: Tensor, actions: Tensor) -> tuple[Judged, Trace]:
         """Return log-probabilities, entropies and values, [M] each, and what `backward` needs of them."""
         actor, critic = self.actor.trace(states), self.critic.trace(states)
         distribution = self._distribution(actor[-1])
@@ -97,18 +97,18 @@ class ActorCritic(nn.Module):
         """
         distribution = trace.distribution
         if isinstance(distribution, Choices):
-            slopes = distribution.slopes(actions, by_log_probabilities, by_entropies)
+            gradients = distribution.gradients(actions, by_log_probabilities, by_entropies)
         else:
-            by_mean, by_log_deviation = distribution.slopes(actions, by_log_probabilities, by_entropies)
+            by_mean, by_log_deviation = distribution.gradients(actions, by_log_probabilities, by_entropies)
             if self.spread:  # mean = 2 tanh, deviation = softplus
                 _, raw = trace.actor[-1].chunk(2, -1)
                 by_outputs = by_mean * (2 - 0.5 * distribution.mean.square())
-                slopes = torch.cat([by_outputs, by_log_deviation / distribution.deviation * raw.sigmoid()], -1)
+                gradients = torch.cat([by_outputs, by_log_deviation / distribution.deviation * raw.sigmoid()], -1)
             else:
                 assert self.log_deviation.grad is not None
                 torch.sum(by_log_deviation, 0, out=self.log_deviation.grad)
-                slopes = by_mean
-        self.actor.backward(trace.actor, slopes)
+                gradients = by_mean
+        self.actor.backward(trace.actor, gradients)
         self.critic.backward(trace.critic, by_values.unsqueeze(-1))
 
 

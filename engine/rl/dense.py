@@ -35,15 +35,15 @@ class Dense(nn.Sequential):
         return [*found, self._linear[-1](found[-1])]
 
     @torch.no_grad()
-    def backward(self, trace: Sequence[Tensor], slopes: Tensor) -> None:
-        """Write every parameter's gradient into its `grad`, which must exist; `slopes` are the loss's derivatives by
+    def backward(self, trace: Sequence[Tensor], gradients: Tensor) -> None:
+        """Write every parameter's gradient into its `grad`, which must exist; `gradients` are the loss's derivatives by
         the outputs of the `trace` [M, outputs].
         """
         for place in reversed(range(len(self._linear))):
             layer, inputs = self._linear[place], trace[place]
             assert layer.weight.grad is not None and layer.bias.grad is not None
-            torch.mm(slopes.T, inputs, out=layer.weight.grad)
-            torch.sum(slopes, 0, out=layer.bias.grad)
+            torch.mm(gradients.T, inputs, out=layer.weight.grad)
+            torch.sum(gradients, 0, out=layer.bias.grad)
             if place:
-                slopes = slopes @ layer.weight
-                slopes *= inputs > 0 if self._is_relu else 1 - inputs.square()
+                gradients = gradients @ layer.weight
+                gradients *= inputs > 0 if self._is_relu else 1 - inputs.square()

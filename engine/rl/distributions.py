@@ -28,7 +28,7 @@ class Choices:
         """Return the entropy per state [M]."""
         return -(self.scores.exp() * self.scores).sum(-1)
 
-    def slopes(self, actions: Tensor, by_log_probabilities: Tensor, by_entropies: float) -> Tensor:
+    def gradients(self, actions: Tensor, by_log_probabilities: Tensor, by_entropies: float) -> Tensor:
         """Return the loss's derivatives by the actor's outputs [M, choices], from those by the log-probabilities of
         `actions` [M], and by the entropies, which are equal.
         """
@@ -59,9 +59,9 @@ class Vectors:
         """Return the entropy per state [M]."""
         return (0.5 + _HALF_LOG_TWO_PI + self._log_deviation).sum(-1)
 
-    def slopes(self, actions: Tensor, by_log_probabilities: Tensor, by_entropies: float) -> tuple[Tensor, Tensor]:
+    def gradients(self, actions: Tensor, by_log_probabilities: Tensor, by_entropies: float) -> tuple[Tensor, Tensor]:
         """Return the loss's derivatives by the mean and by the logarithm of the deviation [M, action]; arguments as in
-        `Choices.slopes`.
+        `Choices.gradients`.
         """
         away, slope = (actions - self.mean) / self.deviation, by_log_probabilities.unsqueeze(-1)
         return slope * away / self.deviation, slope * (away.square() - 1) + by_entropies

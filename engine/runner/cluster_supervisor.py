@@ -31,7 +31,7 @@ from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
 from engine.store.connection import GAP_S
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
-from engine.store.queue.queue import Bounded
+from engine.store.queue.queue import QuotaLimits
 from engine.store.records import ENDED, Run
 from engine.store.store_thread import StoreThread, Work
 from engine.store.timestamps import seconds_since
@@ -325,7 +325,7 @@ class ClusterJobs:
         held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
         owners = self.store.read.queue.owners()
         room = {owner: left(held.get(owner, NOTHING), found.of(owner)) for owner in owners}
-        bounded = Bounded(
+        bounded = QuotaLimits(
             tuple(owner for owner in owners if is_full(held.get(owner, NOTHING), found.of(owner))),
             {owner: free for owner, free in room.items() if free != (None, None)},
         )

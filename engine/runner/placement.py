@@ -17,7 +17,7 @@ from engine.queue.slots import Slots, foreign_gpus, lacks, place
 from engine.runner.idle_check import LONGEST_S, IdleCheck
 from engine.runner.launcher import Launcher
 from engine.store import Store
-from engine.store.queue.queue import Bounded
+from engine.store.queue.queue import QuotaLimits
 from engine.store.records import Run
 from engine.system.gpus import Gpus, GpuState
 from engine.system.machine import Machine
@@ -86,7 +86,7 @@ class Placement:
             self.store.claims.note_wait(run.id, f"{used}; starts when they stop, or in {LONGEST_S:g} s at the latest")
         return may
 
-    def _passing(self, head: Run, holders: Sequence[Run], bounded: Bounded) -> tuple[Run, Slots] | None:
+    def _passing(self, head: Run, holders: Sequence[Run], bounded: QuotaLimits) -> tuple[Run, Slots] | None:
         """Return a run for backfill, while the head does not fit."""
         if head.exclusive or time.monotonic() - self._passed_at < PASS_S:  # backfill would delay an exclusive run
             return None
@@ -118,15 +118,15 @@ class Placement:
             self._states, self._looked_at = self.gpus.states(), time.monotonic()
         return self._states
 
-    def _bounded(self, holders: Sequence[Run]) -> Bounded:
+    def _bounded(self, holders: Sequence[Run]) -> QuotaLimits:
         """Return the remaining quota of each person in the queue."""
         found = self._limits_now()
         if not found.any:
-            return Bounded()
+            return QuotaLimits()
         held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
         waiting = self.store.read.queue.owners()
         full = tuple(owner for owner in waiting if is_full(held.get(owner, NOTHING), found.of(owner)))
-        return Bounded(
+        return QuotaLimits(
             full,
             {
                 owner: room

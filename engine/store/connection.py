@@ -13,7 +13,8 @@ from engine.access.confusables import sort_key
 from engine.errors import NoSuchRun, NoSuchSweep, StoreError, StoreGone
 from engine.home import Home, flush
 from engine.store.schema.upgrade import applied, bring_up_to_date, known
-from engine.store.sqlite_errors import busy, is_busy, told
+from engine.store.sqlite_errors import as_store_errors as told
+from engine.store.sqlite_errors import busy, is_busy
 from engine.umask import make_private
 
 Row = sqlite3.Row
@@ -46,25 +47,25 @@ class Connection:
         self.close()
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def as_store_errors(self) -> Iterator[None]:
         """Convert SQLite's errors to ours."""
         with told(self.home, self.timeout_s):
             yield
 
     def rows(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
         """Return all rows of a query."""
-        with self.told():
+        with self.as_store_errors():
             return self.connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> Row | None:
         """Return the first row of a query, or None."""
-        with self.told():
+        with self.as_store_errors():
             found: Row | None = self.connection.execute(sql, values).fetchone()
             return found
 
     def tuples(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a query as tuples, which is faster for many."""
-        with self.told():
+        with self.as_store_errors():
             cursor = self.connection.cursor()
             cursor.row_factory = None
             return cursor.execute(sql, values).fetchall()
@@ -72,7 +73,7 @@ class Connection:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Run all queries of a block on one snapshot of the store; a nested block shares the outer one's."""
-        with self.told():
+        with self.as_store_errors():
             if self.connection.in_transaction:
                 yield
                 return
@@ -133,7 +134,7 @@ class WriteConnection(Connection):
         """Hold the write lock for a block, which is committed completely or not at all; a nested block joins the outer
         one.
         """
-        with self.told():
+        with self.as_store_errors():
             if self._in_change():
                 yield self.connection
                 return
@@ -182,7 +183,7 @@ class WriteConnection(Connection):
                 time.sleep(GAP_S)
                 begin()
 
-        with self.told():
+        with self.as_store_errors():
             try:
                 begin()
                 yield rest
@@ -237,11 +238,11 @@ class ReadConnection(Connection):
     _file: tuple[int, int] | None = None
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def as_store_errors(self) -> Iterator[None]:
         """Convert SQLite's errors to ours; first follow a store that was created, replaced or deleted meanwhile."""
         if not self.connection.in_transaction and (self._waits or _file_of(self.home) != self._file):
             self._reopen()
-        with super().told():
+        with super().as_store_errors():
             yield
 
     def _reopen(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.access.quotas import DISTURBED_ABOVE_PERCENT
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.recorder import Point, Span
 from engine.seeding import SEEDING
 from engine.store.timestamps import seconds_since
@@ -227,7 +227,7 @@ class Run:
     """Whether its sweep is exclusive, so that it runs alone on the machine."""
     is_held: bool = False
     """Whether its sweep is paused, which keeps a queued run from starting."""
-    terms: Terms = USUAL
+    terms: LaunchOptions = USUAL
     stop_kind: StopKind = ""
     attempt: int = 0
     """Number of lost runs before it in its chain that the runner retried."""

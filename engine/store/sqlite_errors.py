@@ -9,7 +9,7 @@ from engine.home import Home
 
 
 @contextmanager
-def told(home: Home, timeout_s: float) -> Iterator[None]:
+def as_store_errors(home: Home, timeout_s: float) -> Iterator[None]:
     """Convert SQLite's errors that a person can fix to ours; others are bugs and propagate."""
     try:
         yield

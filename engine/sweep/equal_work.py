@@ -6,7 +6,7 @@ from math import floor, gcd, lcm
 from typing import Any
 
 from engine.config import Config
-from engine.config_values import told
+from engine.config_values import values_in_words
 from engine.errors import ConfigError, Problem
 from engine.experiment.definition import Experiment
 from engine.experiment.work import Work
@@ -41,7 +41,9 @@ def equal_lengths(
     lengths = [Fraction(whole.amount) / pace for pace in paces]
     broken = next((at for at, length in enumerate(lengths) if length.denominator > 1), None)
     if broken is not None:
-        raise _refused(whole.length, _why_not(config, whole, paces, told(combinations[broken]), lengths[broken]))
+        raise _refused(
+            whole.length, _why_not(config, whole, paces, values_in_words(combinations[broken]), lengths[broken])
+        )
     return [{whole.length: int(length)} for length in lengths]
 
 

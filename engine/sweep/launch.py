@@ -9,7 +9,7 @@ from engine.config import MOST_SEED
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.registry import experiment
 from engine.store import NewRun, Store
 from engine.store.runs.commands import NAME_LENGTH, checked_name
@@ -34,7 +34,7 @@ def launch_sweep(
     draw: Draw | None = None,
     exclusive: bool = False,
     stop_after: int | None = None,
-    terms: Terms = USUAL,
+    terms: LaunchOptions = USUAL,
     figure: str = "",
     timing: Timing | None = None,
     equal_work: bool = False,
@@ -104,7 +104,7 @@ class SweepOrder:
     draw: Draw | None = None
     exclusive: bool = False
     stop_after: int | None = None
-    terms: Terms = USUAL
+    terms: LaunchOptions = USUAL
     figure: str = ""
     """The published figure that it reproduces, with its size (`hogwild/full`)."""
     timing: Timing | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.analysis.total_work import unreached_of
 from engine.config import Config
-from engine.config_values import MOST_RUNS, checked, told
+from engine.config_values import MOST_RUNS, checked, values_in_words
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.registry import experiment
 from engine.store.sweeps.sweeps import SEED
@@ -30,7 +30,7 @@ class SweepCell:
     @property
     def name(self) -> str:
         """The name of the run, such as `splits 4, seed 1`."""
-        return told(self.values)
+        return values_in_words(self.values)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def plan(
 def cautions(name: str, planned: Plan, limit_s: float | None = None) -> list[str]:
     """Return a caution for each interval that exceeds the length of a run of the sweep."""
     cells = {
-        told({field: value for field, value in cell.values.items() if field != SEED}): cell.config
+        values_in_words({field: value for field, value in cell.values.items() if field != SEED}): cell.config
         for cell in planned.cells
     }
     return unreached_of(experiment(name), cells, limit_s)
@@ -161,7 +161,7 @@ def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: S
         try:
             config.check({**base, **values})
         except ConfigError as error:
-            broken[told(values)] = error.problems
+            broken[values_in_words(values)] = error.problems
     if not broken:
         return
     if len(broken) == len(combinations) and len(set(broken.values())) == 1:

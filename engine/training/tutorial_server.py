@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Subset
 from engine.data.sets.images import PixelSet
 from engine.data.sets.pil_images import PilImages, evaluate_one_by_one, timed
 from engine.data.sets.registry import read
-from engine.runtime.transport.disconnects import Goodbyes
+from engine.runtime.transport.disconnects import Disconnects
 from engine.runtime.transport.rpc_group import answered_later, call, joined
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.trace.layout import EVERYBODY
@@ -123,12 +123,12 @@ def leave(number: int) -> None:
 def run(config: ServerConfig, ranks: Ranks, workload: Workload, batch: int) -> None:
     """Serve `workload` from one rank to all others; return when all have finished."""
     pixels = read(config.dataset) if isinstance(workload, Digits) else None
-    goodbyes = Goodbyes.create(tuple(range(1, config.trainers + 1)))
+    goodbyes = Disconnects.create(tuple(range(1, config.trainers + 1)))
     ranks.run(_take_part, config, workload, pixels, batch, goodbyes, expendable=config.expendable)
 
 
 def _take_part(
-    rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None, batch: int, goodbyes: Goodbyes
+    rank: Rank, config: ServerConfig, workload: Workload, pixels: PixelSet | None, batch: int, goodbyes: Disconnects
 ) -> None:
     if rank.index == 0:
         _serve(rank, config, ModuleServer(rank, config, workload, batch), pixels, goodbyes)
@@ -139,7 +139,9 @@ def _take_part(
         call("ps", leave, rank.index)
 
 
-def _serve(rank: Rank, config: ServerConfig, server: ModuleServer, pixels: PixelSet | None, goodbyes: Goodbyes) -> None:
+def _serve(
+    rank: Rank, config: ServerConfig, server: ModuleServer, pixels: PixelSet | None, goodbyes: Disconnects
+) -> None:
     """Run as the server until every trainer has left; then test the weights."""
     _server[:] = [server]
     with joined(rank, config.patience_s):

@@ -11,7 +11,7 @@ from app.runs.columns import read_column, texts
 from engine.analysis.hardware import unlike
 from engine.filter import Names
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.store import Reader, Store
 from engine.store.queue.cluster_jobs import JobState
 from engine.sweep.launch import launch_sweep
@@ -54,7 +54,7 @@ def test_a_run_is_launched_on_a_cluster_with_some_nodes(home: Home, reader: Read
     test.number_input(key="launch.nodes").set_value(2).run()
     assert "Options: on lab, 2 nodes." in words(test)
     test.button(key="launch").click().run()
-    assert reader.runs.one(1).terms == Terms(target="lab", nodes=2)
+    assert reader.runs.one(1).terms == LaunchOptions(target="lab", nodes=2)
 
 
 def test_nodes_are_asked_for_only_where_a_cluster_has_several(home: Home) -> None:
@@ -105,7 +105,7 @@ def test_a_duel_runs_on_the_cluster(home: Home, reader: Reader) -> None:
     assert "Slurm decides when they start" in words(test) and "Total run time" not in html(test)
     test.button(key="duel.launch").click().run()
     assert not test.exception
-    assert reader.runs.one(1).terms == Terms(max_retries=2, target="lab")
+    assert reader.runs.one(1).terms == LaunchOptions(max_retries=2, target="lab")
 
 
 def test_a_clone_keeps_where_to_run(home: Home, store: Store) -> None:

@@ -23,7 +23,7 @@ from app.ui.widgets import PAGES
 from engine.access.rules import Program
 from engine.errors import Forbidden
 from engine.home import ROOT, Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Demand, Reader, Store
@@ -313,7 +313,7 @@ def test_the_launch_form_takes_a_time_limit_and_retries(home: Home, reader: Read
     assert "Options: time limit 1 min 30 s, 2 retries if lost." in said(test)
     test.button(key="launch").click().run()
     assert not test.exception
-    assert reader.runs.one(1).terms == Terms(max_run_time_s=90.0, max_retries=2)
+    assert reader.runs.one(1).terms == LaunchOptions(max_run_time_s=90.0, max_retries=2)
 
 
 def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import NoCheckpoint
 from engine.home import Home
 from engine.launch import resume, why_not_resumable
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.runtime.worker.worker import _resumed
 from engine.seeding import SEEDING
@@ -153,8 +153,8 @@ def test_a_launch_keeps_its_limits_and_a_retry_has_them_too(parallab: Parallab, 
     with Reader.open(home) as reader:
         old, new = reader.runs.one(1), reader.runs.one(2)
     assert (old.terms, new.terms) == (
-        Terms(max_run_time_s=90.0, max_retries=2),
-        Terms(max_run_time_s=90.0, max_retries=2),
+        LaunchOptions(max_run_time_s=90.0, max_retries=2),
+        LaunchOptions(max_run_time_s=90.0, max_retries=2),
     )
     assert (new.config, new.parent_id, new.resumes, new.status) == (old.config, 1, False, "queued")
     shown = parallab("show", "2").stdout

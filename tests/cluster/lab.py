@@ -14,7 +14,7 @@ import psutil
 
 from engine.home import ROOT, Home
 from engine.launch import launch
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.metrics import LAST_EPISODES, LOSS_FALL
 from engine.registry import experiment
 from engine.store import Reader, Run
@@ -86,7 +86,7 @@ class ClusterLab:
     def launch(self, name: str, nodes: int = 1, *, on: str = "lab", retries: int = 0, **settings: object) -> int:
         """Queue a run with the quick settings and these."""
         config = experiment(name).configure("quick", {"threads_per_rank": 1, **settings})
-        terms = Terms(target=on, nodes=nodes, max_retries=retries)
+        terms = LaunchOptions(target=on, nodes=nodes, max_retries=retries)
         return launch(self.home, name, config, owner="ada", terms=terms, timeout_s=30)
 
     def run(self, run_id: int) -> Run:

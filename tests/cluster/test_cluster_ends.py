@@ -8,7 +8,7 @@ import pytest
 from engine.home import Home
 from engine.jobs.job_folder import JobFolder, JobSpec
 from engine.jobs.record_file import RecordFile
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.runner.cluster_supervisor import ClusterJobs
 from engine.store import Demand, Store
 
@@ -16,7 +16,7 @@ from engine.store import Demand, Store
 def begun(store: Store, folder: Path) -> int:
     """Add a run with one retry whose job's worker has begun it and ended it after SIGTERM; return its id."""
     run_id = store.runs.add(
-        "hogwild", {}, owner="ada", demand=Demand(2, 0, 2, 1), terms=Terms(target="lab", max_retries=1)
+        "hogwild", {}, owner="ada", demand=Demand(2, 0, 2, 1), terms=LaunchOptions(target="lab", max_retries=1)
     )
     store.cluster_jobs.plan(run_id, "lab", "abc", str(folder))
     job = store.read.cluster_jobs.of(run_id)
@@ -84,7 +84,9 @@ def test_a_planned_job_of_a_cluster_that_was_removed_waits_and_delays_no_other(
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with Store.open(home.create()) as store:
-        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(2, 0, 2, 1), terms=Terms(target="gone"))
+        run_id = store.runs.add(
+            "hogwild", {}, owner="ada", demand=Demand(2, 0, 2, 1), terms=LaunchOptions(target="gone")
+        )
         store.cluster_jobs.plan(run_id, "gone", "def", str(tmp_path / "other"))
         other = begun(store, tmp_path / "job")
         ClusterJobs(home, store).step()

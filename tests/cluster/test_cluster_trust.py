@@ -17,7 +17,7 @@ from engine.home import ROOT, Home
 from engine.jobs import slurm as commands
 from engine.jobs.job_folder import JobFolder, JobSpec
 from engine.jobs.record_file import RecordFile
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.store import Demand, Store
 from tests.waiting import PATIENCE_S
 
@@ -76,7 +76,9 @@ def test_a_job_names_its_person_exports_few_variables_and_is_never_requeued(
 ) -> None:
     configure(home, TABLE.replace("/shared", str(tmp_path)))
     with Store.open(home) as store:
-        run_id = store.runs.add("hogwild", {}, owner="ada'; $(x)", demand=Demand(2, 0, 2, 1), terms=Terms(target="lab"))
+        run_id = store.runs.add(
+            "hogwild", {}, owner="ada'; $(x)", demand=Demand(2, 0, 2, 1), terms=LaunchOptions(target="lab")
+        )
         store.cluster_jobs.plan(run_id, "lab", "abc", str(tmp_path / "job"))
         run, job = store.read.runs.one(run_id), store.read.cluster_jobs.of(run_id)
     assert job

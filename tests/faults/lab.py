@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.home import Home
 from engine.launch import launch
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run, Status
@@ -62,7 +62,9 @@ class Lab:
     def launch(self, name: str = "sync_sgd", settings: Mapping[str, Any] = CALM, *, oversubscribe: bool = True) -> int:
         """Queue a run and return its id."""
         config = experiment(name).configure(None, dict(settings))
-        return launch(self.home, name, config, owner="ada", timeout_s=30, terms=Terms(oversubscribe=oversubscribe))
+        return launch(
+            self.home, name, config, owner="ada", timeout_s=30, terms=LaunchOptions(oversubscribe=oversubscribe)
+        )
 
     def training(self) -> int:
         """Return a run that trains and that no other test has."""

@@ -19,7 +19,7 @@ from engine.config_values import read_values
 from engine.errors import ConfigError, EngineError
 from engine.filter import read_filter
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import EXPERIMENTS, UNLISTED, experiment
 from engine.store import Reader, Store
 from engine.sweep.plan import plan
@@ -233,7 +233,7 @@ def test_no_terms_get_past_a_sentence(count: int) -> None:
         retries=some.integers(),
     )
     def holds(priority: Any, seconds: float | None, retries: int) -> None:
-        found = Terms(priority, False, seconds, retries)
+        found = LaunchOptions(priority, False, seconds, retries)
         if sentence_of(found.checked) is None:
             assert priority in ("low", "normal", "high") and 0 <= retries <= 10 and (seconds is None or seconds >= 1)
 

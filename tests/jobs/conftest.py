@@ -12,7 +12,7 @@ from engine.jobs import slurm
 from engine.jobs.job_folder import JobFolder
 from engine.jobs.record_file import RecordFile
 from engine.launch import launch
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.runner import cluster_supervisor
@@ -98,7 +98,7 @@ class JobLab:
 
     def launch(self, owner: str = "ada", **terms: object) -> int:
         config = experiment("reference").configure("quick")
-        return launch(self.home, "reference", config, owner=owner, terms=Terms(target="lab", **terms))  # type: ignore[arg-type]
+        return launch(self.home, "reference", config, owner=owner, terms=LaunchOptions(target="lab", **terms))  # type: ignore[arg-type]
 
     def step(self, seconds: float = 0.0) -> None:
         """Let time pass in looks half a second apart, and look once more."""

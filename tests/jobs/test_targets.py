@@ -6,7 +6,7 @@ from engine.cluster.machines import machine_for
 from engine.cluster.targets import cluster, clusters
 from engine.errors import ConfigError, DeviceError, UnknownName
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.system.machine import demand
 from tests.jobs.conftest import write_clusters
@@ -64,44 +64,44 @@ def test_a_file_that_others_can_change_is_refused(home: Home) -> None:
 def test_several_nodes_need_a_cluster_that_has_them_and_is_trusted(home: Home) -> None:
     write_clusters(home, RIGHT + "nodes = 2\n")
     with pytest.raises(ConfigError, match="nodes must be 1 on this machine, got 2"):
-        machine_for(home, Terms(nodes=2))
+        machine_for(home, LaunchOptions(nodes=2))
     with pytest.raises(ConfigError, match="nodes must be from 1 to 2 on cluster lab, got 3"):
-        machine_for(home, Terms(target="lab", nodes=3))
+        machine_for(home, LaunchOptions(target="lab", nodes=3))
     with pytest.raises(ConfigError, match="not trusted"):
-        machine_for(home, Terms(target="lab", nodes=2))
+        machine_for(home, LaunchOptions(target="lab", nodes=2))
     write_clusters(home, RIGHT + "nodes = 2\ntrusted = true\n")
-    assert machine_for(home, Terms(target="lab", nodes=2)).cores == 16
+    assert machine_for(home, LaunchOptions(target="lab", nodes=2)).cores == 16
 
 
 @pytest.mark.parametrize("name", ["hogwild", "dppo", "reference"])
 def test_systems_that_share_memory_stay_on_one_node(home: Home, name: str) -> None:
     write_clusters(home, RIGHT + "nodes = 2\ntrusted = true\n")
     config = experiment(name).configure("quick")
-    assert demand(config, machine_for(home, Terms(target="lab"))).ranks
+    assert demand(config, machine_for(home, LaunchOptions(target="lab"))).ranks
     with pytest.raises(ConfigError, match="node"):
-        demand(config, machine_for(home, Terms(target="lab", nodes=2)))
+        demand(config, machine_for(home, LaunchOptions(target="lab", nodes=2)))
 
 
 def test_a_run_has_at_least_a_rank_for_each_node(home: Home) -> None:
     write_clusters(home, RIGHT + "nodes = 8\ntrusted = true\n")
     config = experiment("sync_sgd").configure("quick")
     with pytest.raises(ConfigError, match="2 ranks, fewer than 4 nodes"):
-        demand(config, machine_for(home, Terms(target="lab", nodes=4)))
+        demand(config, machine_for(home, LaunchOptions(target="lab", nodes=4)))
 
 
 def test_a_cluster_without_gpus_is_named(home: Home) -> None:
     write_clusters(home, RIGHT)
     config = experiment("hogwild").configure("quick", {"device": "cuda"})
     with pytest.raises(DeviceError, match="cluster lab has no GPU"):
-        demand(config, machine_for(home, Terms(target="lab")))
+        demand(config, machine_for(home, LaunchOptions(target="lab")))
 
 
 def test_the_network_of_this_machine_does_not_matter_to_a_cluster(home: Home) -> None:
     """The worker on the node refuses a run whose ranks would listen where they must not (engine/jobs/worker.py)."""
     write_clusters(home, RIGHT)
     config = experiment("sync_sgd").configure("quick", {"transport": "rpc"})
-    assert demand(config, machine_for(home, Terms())).listens
-    assert not demand(config, machine_for(home, Terms(target="lab"))).listens
+    assert demand(config, machine_for(home, LaunchOptions())).listens
+    assert not demand(config, machine_for(home, LaunchOptions(target="lab"))).listens
 
 
 def test_values_of_another_type_are_refused(home: Home) -> None:

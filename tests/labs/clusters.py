@@ -6,14 +6,14 @@ from pathlib import Path
 
 from engine.home import Home
 from engine.launch import launch
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 
 NAME = "lab"
 NOWHERE = Path("/nowhere")
-ON_IT = Terms(target=NAME)
+ON_IT = LaunchOptions(target=NAME)
 
 
 def write(home: Home, nodes: int = 2, shared: Path = NOWHERE, **keys: object) -> None:

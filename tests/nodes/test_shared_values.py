@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from engine.runtime.nodes.shared_values import SMALL_BYTES, SharedFlags, dumps, loads
-from engine.runtime.transport.disconnects import Goodbyes
+from engine.runtime.transport.disconnects import Disconnects
 from engine.trace.ring import TraceMemory
 
 
@@ -86,7 +86,7 @@ def test_large_shared_tensors_are_copied_not_followed() -> None:
 
 def test_the_list_of_departures_is_followed() -> None:
     ours, theirs = SharedFlags(), SharedFlags()
-    goodbyes = Goodbyes.create((1, 2))
+    goodbyes = Disconnects.create((1, 2))
     copy = loads(dumps(goodbyes, ours), theirs)
     copy.said[1] = 1
     for change in theirs.changes():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.queue.cluster_wait import in_words
 from engine.queue.forecast import outlook, prospect
 from engine.store import Demand, Store
@@ -24,7 +24,7 @@ def store(home: Home) -> Iterator[Store]:
         yield store
 
 
-def add(store: Store, terms: Terms = clusters.ON_IT) -> int:
+def add(store: Store, terms: LaunchOptions = clusters.ON_IT) -> int:
     return store.runs.add("hogwild", {}, owner="ada", demand=WHOLE, terms=terms)
 
 
@@ -33,7 +33,7 @@ def reasons(store: Store, home: Home) -> dict[int, str]:
 
 
 def test_runs_for_a_cluster_keep_their_place_and_block_no_run_of_this_machine(store: Store, home: Home) -> None:
-    first, second, third = add(store), add(store, Terms()), add(store)
+    first, second, third = add(store), add(store, LaunchOptions()), add(store)
     found = outlook(store.read, home, here=HERE)
     assert list(found) == [first, second, third]
     assert [(found[each].reason, found[each].starts_in_s) for each in found] == [

@@ -12,7 +12,7 @@ from app.ui.run_state import time_left
 from engine.access.quotas import Limits, set_limits
 from engine.experiment.definition import Experiment
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words, time_left_s
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
@@ -77,7 +77,7 @@ def test_like_runs_of_this_machine_alone_tell_how_long_a_run_takes(
         finished(seconds, seed=int(seconds))
     finished(4.0, host="elsewhere")
     finished(400.0, epochs=9)
-    finished(20.0, terms=Terms(oversubscribe=True))
+    finished(20.0, terms=LaunchOptions(oversubscribe=True))
     found = prospect(
         store.read,
         home,
@@ -211,8 +211,8 @@ def test_a_time_limit_ends_every_forecast(
 ) -> None:
     monkeypatch.setattr("engine.store.runs.rows.seconds_since", lambda _: 0.0)
     finished(100.0, cores=4)
-    run_id = add(cores=4, terms=Terms(max_run_time_s=60.0))
-    add(cores=4, terms=Terms(max_run_time_s=40.0))
+    run_id = add(cores=4, terms=LaunchOptions(max_run_time_s=60.0))
+    add(cores=4, terms=LaunchOptions(max_run_time_s=40.0))
     add()
     store.claims.claim(run_id, WORKER, (), (0, 1, 2, 3))
     store.worker.begin(run_id, WORKER, {"host": "lab"})
@@ -264,7 +264,7 @@ def test_an_estimate_before_a_launch_ends_at_the_limit_asked_for_or_of_the_quota
     outlay = before_launch(
         *(store.read, home, "hogwild", cells, ["epochs"]),
         owner="ada",
-        terms=Terms(max_run_time_s=50.0),
+        terms=LaunchOptions(max_run_time_s=50.0),
         here=Machine(1, (), "cpu", 8.0),
         host="lab",
     )
@@ -395,7 +395,7 @@ def test_what_is_on_and_what_waits_comes_first_unless_the_priority_is_higher(
     store.claims.claim(on, WORKER, ())
     found = asked(home, [1, 1], cores=4)
     assert (found.idle_s, found.ends_in_s) == (pytest.approx(200.0, abs=1), pytest.approx(400.0, abs=2))
-    assert asked(home, [1, 1], cores=4, terms=Terms(priority="high")).ends_in_s == pytest.approx(300.0, abs=2)
+    assert asked(home, [1, 1], cores=4, terms=LaunchOptions(priority="high")).ends_in_s == pytest.approx(300.0, abs=2)
     store.queue.hold(waiting, by="grace")
     assert asked(home, [1, 1], cores=4).ends_in_s == pytest.approx(300.0, abs=2)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.queue.slots import Slots, foreign_gpus, free_cores, least_shared, place
 from engine.store import Demand, Run, Store
 from engine.system.gpus import FREE_MB, FakeGpus, NvmlGpus
@@ -36,7 +36,7 @@ def test_cores_are_given_by_number_to_one_run_at_a_time(blank: Run) -> None:
 
 def test_a_run_that_may_be_oversubscribed_gets_the_least_shared_cores(blank: Run) -> None:
     on = [asking(blank, 3, cores=(2, 3, 6))]
-    shared = asking(blank, 2, terms=Terms(oversubscribe=True))
+    shared = asking(blank, 2, terms=LaunchOptions(oversubscribe=True))
     assert place(shared, on, HERE, {}) == Slots((), (2, 7))
     on.append(replace(shared, cores=(2, 7)))
     assert place(asking(blank, 1), on, HERE, {}) is None
@@ -45,7 +45,7 @@ def test_a_run_that_may_be_oversubscribed_gets_the_least_shared_cores(blank: Run
 
 def test_a_run_that_shares_cores_keeps_as_many_from_others_as_it_asked_for(blank: Run) -> None:
     """It is bound to none of them, so after the other run's end it computes on those too."""
-    shares = asking(blank, 2, terms=Terms(oversubscribe=True), cores=(2, 3))
+    shares = asking(blank, 2, terms=LaunchOptions(oversubscribe=True), cores=(2, 3))
     assert place(asking(blank, 3), [shares], HERE, {}) is None
     assert place(asking(blank, 2), [shares], HERE, {}) == Slots((), (6, 7))
 

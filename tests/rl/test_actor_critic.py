@@ -59,7 +59,7 @@ def test_outputs_and_gradient_are_those_of_autograd(environment: str, network: N
     assert expected.abs().max() > 0.1
 
     gradient.fill_(float("nan"))  # every element is written
-    judged, trace = net.judge(states, actions)
+    judged, trace = net.evaluate_actions(states, actions)
     net.backward(trace, actions, by_log_probabilities, by_entropies, by_values)
     for found, wanted in zip(judged, (log_probabilities, entropies, values), strict=True):
         torch.testing.assert_close(found, wanted.detach())

@@ -10,7 +10,7 @@ import pytest
 
 from engine.access.quotas import Limits, set_limits
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.runner.placement import Placement
 from engine.store import Demand, Run, Store
 from engine.system.gpus import FakeGpus
@@ -86,7 +86,7 @@ def test_several_small_runs_share_the_machine_each_on_cores_of_its_own(scene: Sc
 
 def test_only_a_run_that_asked_for_it_starts_on_cores_that_others_hold(scene: Scene) -> None:
     first = scene.add(4)
-    shares, strict = scene.add(2, terms=Terms(oversubscribe=True)), scene.add(1)
+    shares, strict = scene.add(2, terms=LaunchOptions(oversubscribe=True)), scene.add(1)
     assert scene.started() == [first, shares]
     assert scene.run(shares).cores == (0, 1)
     scene.end(first)
@@ -96,9 +96,9 @@ def test_only_a_run_that_asked_for_it_starts_on_cores_that_others_hold(scene: Sc
 
 def test_a_run_of_higher_priority_starts_first(scene: Scene) -> None:
     low, normal, high = (
-        scene.add(4, terms=Terms(priority="low")),
+        scene.add(4, terms=LaunchOptions(priority="low")),
         scene.add(4),
-        scene.add(4, terms=Terms(priority="high")),
+        scene.add(4, terms=LaunchOptions(priority="high")),
     )
     for run_id in (high, normal, low):
         assert scene.started() == [run_id]

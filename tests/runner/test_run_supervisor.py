@@ -12,7 +12,7 @@ import pytest
 from engine.access.rules import Program
 from engine.errors import RankFailed
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.runner import run_supervisor
 from engine.runner.runner import Runner
 from engine.runtime.worker import worker
@@ -34,7 +34,7 @@ KILLED = "was killed by signal 9 (SIGKILL)"
 def begin(runner: Runner, store: Store) -> Begin:
     """Bring a run to `running` under the runner and return its id."""
 
-    def start(terms: Terms = Terms(), experiment: str = "hogwild") -> int:  # noqa: B008
+    def start(terms: LaunchOptions = LaunchOptions(), experiment: str = "hogwild") -> int:  # noqa: B008
         run_id = store.runs.add(
             experiment, {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine", terms=terms
         )
@@ -110,7 +110,7 @@ def test_a_worker_that_outstays_the_deadline_is_killed_and_the_cause_says_so(
 def test_a_time_limit_ends_the_run_the_same_way(
     runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id, other = begin(Terms(max_run_time_s=60)), begin()
+    run_id, other = begin(LaunchOptions(max_run_time_s=60)), begin()
     runner.step()
     assert run_of(runner, run_id).status == "running"
     later = uptime_s() + 61
@@ -265,7 +265,7 @@ def test_a_pid_that_is_in_use_again_is_not_taken_for_the_worker(runner: Runner, 
 def test_a_clock_that_jumps_ends_no_run(
     runner: Runner, store: Store, begin: Begin, monkeypatch: pytest.MonkeyPatch, hours: int
 ) -> None:
-    limited, plain = begin(Terms(max_run_time_s=60)), begin()
+    limited, plain = begin(LaunchOptions(max_run_time_s=60)), begin()
     _jump(monkeypatch, hours)
     for _ in range(3):
         runner.beaten_at = float("-inf")
@@ -293,7 +293,7 @@ def _jump(monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
 def test_a_time_limit_is_counted_on_by_the_next_runner_and_not_after_a_reboot(
     runner: Runner, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = run_of(runner, begin(Terms(max_run_time_s=60)))
+    run = run_of(runner, begin(LaunchOptions(max_run_time_s=60)))
     assert run.begun_uptime_s == pytest.approx(uptime_s(), abs=30)
     assert not run_supervisor.is_over_time(run)
     old: Run = replace(run, begun_uptime_s=uptime_s() - 61)
@@ -311,7 +311,7 @@ def test_a_time_limit_is_counted_on_by_the_next_runner_and_not_after_a_reboot(
 def test_a_lost_run_is_tried_again_up_to_its_retries_with_the_chain_visible(
     runner: Runner, store: Store, begin: Begin
 ) -> None:
-    first = begin(Terms(max_retries=2, max_run_time_s=600))
+    first = begin(LaunchOptions(max_retries=2, max_run_time_s=600))
     ids = [first]
     for attempt in (1, 2):
         kill(runner, ids[-1])
@@ -343,7 +343,7 @@ def test_a_lost_run_is_tried_again_up_to_its_retries_with_the_chain_visible(
 
 
 def test_a_lost_run_goes_on_from_its_last_checkpoint(runner: Runner, store: Store, begin: Begin) -> None:
-    run_id = begin(Terms(max_retries=1), "reference")
+    run_id = begin(LaunchOptions(max_retries=1), "reference")
     checkpoint(runner.home, run_id)
     kill(runner, run_id)
     runner.step()
@@ -353,7 +353,7 @@ def test_a_lost_run_goes_on_from_its_last_checkpoint(runner: Runner, store: Stor
 
 
 def test_a_run_that_was_cancelled_or_failed_is_not_tried_again(runner: Runner, store: Store, begin: Begin) -> None:
-    cancelled, failed = begin(Terms(max_retries=3)), begin(Terms(max_retries=3))
+    cancelled, failed = begin(LaunchOptions(max_retries=3)), begin(LaunchOptions(max_retries=3))
     store.runs.cancel(cancelled, by="grace")
     kill(runner, cancelled)
     store.claims.end(failed, "failed", "trainer1 raised ValueError: no.", who="worker")
@@ -372,7 +372,7 @@ def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, stor
         {"seed": [1]},
         [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "seed 1")],
         owner="ada",
-        terms=Terms(max_retries=1),
+        terms=LaunchOptions(max_retries=1),
     )
     runner.step()
     store.worker.begin(1, paper(runner).submitted[1], {}, uptime_s())

@@ -15,7 +15,7 @@ import pytest
 from engine.errors import StoreBusy, StoreError, StoreFull, StoreGone, StoreTooNew
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.worker.retry import patiently
+from engine.runtime.worker.retry import retry_while_busy
 from engine.runtime.worker.sink import StoreSink
 from engine.store import Demand, RankBatch, Reader, Store
 from engine.store.connection import ReadConnection
@@ -171,7 +171,7 @@ def test_a_step_that_fails_leaves_the_store_as_it_was(
 def test_a_reader_can_not_write_and_reads_on_while_a_writer_holds_the_store(
     home: Home, store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    with pytest.raises(StoreError, match=r"can't be written"), reader.db.told():
+    with pytest.raises(StoreError, match=r"can't be written"), reader.db.as_store_errors():
         reader.db.connection.execute("UPDATE runs SET owner = 'mallory'")
     run_id = add()
     with raw(home) as holder:
@@ -284,12 +284,12 @@ def test_a_runs_last_words_wait_for_room(
         sink.write([RankBatch(0, batch(0, 5_000)[0].points)], [], (1, 1, "samples"), [], [])
 
     with caplog.at_level(logging.WARNING):
-        patiently(last_words, for_s=30, pause_s=0.01)
+        retry_while_busy(last_words, for_s=30, pause_s=0.01)
     assert len(tries) == 3
     assert "is on a full disk" in caplog.text
     assert reader.curves.series(run_id + 1, ["train/loss"])[0].total == 5_000
     with pytest.raises(StoreBusy):
-        patiently(lambda: _raise(StoreBusy("held")), for_s=0.05, pause_s=0.01)
+        retry_while_busy(lambda: _raise(StoreBusy("held")), for_s=0.05, pause_s=0.01)
 
 
 def _raise(error: Exception) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.recorder import Point, Span
 from engine.runtime.worker.sink import StoreSink
 from engine.store import MachineSample, RankBatch, RankRow, Reader, Store, Summary
@@ -255,7 +255,7 @@ def test_what_the_runner_queues_keeps_the_folder_of_the_launch(
     store: Store, reader: Reader, running: Adding, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PARALLAB_DATA", "/of/ada")
-    lost, duel_id = running(terms=Terms(max_retries=1)), add_duel(store)
+    lost, duel_id = running(terms=LaunchOptions(max_retries=1)), add_duel(store)
     monkeypatch.setenv("PARALLAB_DATA", "/of/the/runner")
     retry = store.claims.lose(lost, "It is gone.", resumes=False)
     store.duels.judge(duel_id, [run_of(strategy, 0.1, 0) for strategy in (0, 1)], exclusive=True)

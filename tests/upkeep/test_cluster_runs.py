@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import WrongStatus
 from engine.home import Home
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
@@ -33,7 +33,7 @@ def job_of(store: Store, run_id: int) -> ClusterJob:
 @pytest.fixture
 def on_cluster(store: Store, add: Callable[..., int]) -> int:
     """A run whose job runs on a cluster, with 600 points and a log."""
-    run_id = add(terms=Terms(target="lab", nodes=2))
+    run_id = add(terms=LaunchOptions(target="lab", nodes=2))
     assert store.cluster_jobs.plan(run_id, "lab", "abc", "/shared/parallab-jobs/run-1-abc")
     store.cluster_jobs.submitted(job_of(store, run_id), "7")
     store.cluster_jobs.seen([(job_of(store, run_id), JobState("7", "RUNNING", "", "n1"))])
@@ -92,7 +92,7 @@ def test_a_backup_holds_the_job_and_nothing_is_restored_while_one_is_on(
     with pytest.raises(WrongStatus, match=f"while run {on_cluster} is active"):
         restore(home, made.path, by="ada")
     end(store, on_cluster)
-    waiting = add(terms=Terms(target="lab"))
+    waiting = add(terms=LaunchOptions(target="lab"))
     assert store.cluster_jobs.plan(waiting, "lab", "def", "/shared/parallab-jobs/run-2-def")
     with pytest.raises(WrongStatus, match=f"while run {waiting} is active"):
         restore(home, made.path, by="ada")

@@ -144,7 +144,7 @@ class PpoLearner:
         states, actions = rollout.states.flatten(0, 1), rollout.actions.flatten(0, 1)
         if config.normalize_observations:
             self.policy.normalizer.add(rollout.raw.flatten(0, 1))
-        ratio = self.policy.net.judge(states, actions)[0].log_probabilities - behaviour
+        ratio = self.policy.net.evaluate_actions(states, actions)[0].log_probabilities - behaviour
         kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimator: never negative
         size = -(-len(advantages) // config.minibatches)
         losses = [
@@ -159,7 +159,7 @@ class PpoLearner:
         entropy and the percentage of clipped ratios.
         """
         config, count = self.config, len(states)
-        judged, trace = self.policy.net.judge(states, actions)
+        judged, trace = self.policy.net.evaluate_actions(states, actions)
         if config.normalize_advantages and count > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         ratios = (judged.log_probabilities - behaviour).exp()

@@ -18,7 +18,7 @@ from engine.data.shared_tensors import shared_zeros
 from engine.experiments.dppo.config import DppoConfig
 from engine.rl.actor_critic import ActorCritic, Normalizer
 from engine.rl.kinds import Kind
-from engine.runtime.rank.semaphore import Bell
+from engine.runtime.rank.semaphore import Semaphore
 
 Lock = AbstractContextManager[Any]
 Locks = Callable[[str], Lock]
@@ -122,15 +122,15 @@ class SharedState:
     """int64 [collectors]: start time (monotonic, ns) of a collector's current environment step, 0 for none."""
     slots: Rollout
     """Like a rollout, with the slot as the first dimension."""
-    permits: Bell
+    permits: Semaphore
     """Each release lets one collector fill one slot."""
-    ready: Bell
+    ready: Semaphore
     """Released when a batch is ready to train on."""
-    parked: Bell
+    parked: Semaphore
     """Released when a collector has stopped (mode reader_writer)."""
-    ended: Bell
+    ended: Semaphore
     """Released when a collector has ended."""
-    go: tuple[Bell, ...]
+    go: tuple[Semaphore, ...]
     """Each release lets one collector begin a round (mode reader_writer)."""
     live: bool
     """Whether there is only one copy of the weights, which changes while collectors play (mode unlocked)."""
@@ -160,11 +160,11 @@ class SharedState:
             headers=shared_zeros(count, len(RolloutHeader._fields_), dtype=whole),
             stepping=shared_zeros(config.collectors, dtype=whole),
             slots=slots,
-            permits=Bell(),
-            ready=Bell(),
-            parked=Bell(),
-            ended=Bell(),
-            go=tuple(Bell() for _ in range(config.collectors)),
+            permits=Semaphore(),
+            ready=Semaphore(),
+            parked=Semaphore(),
+            ended=Semaphore(),
+            go=tuple(Semaphore() for _ in range(config.collectors)),
             live=config.mode == "unlocked",
         )
         shared.free.copy_(torch.arange(count))
@@ -192,7 +192,7 @@ class SharedState:
         """End the run."""
         self.counts.stopped = 1
 
-    def wait_for(self, bell: Bell) -> bool:
+    def wait_for(self, bell: Semaphore) -> bool:
         """Wait for a semaphore; return False if the run ends first."""
         while not self.over:
             if bell.acquire(LOOK_S):

@@ -22,7 +22,7 @@ from engine.experiments.pipeline.partition import largest_boundary
 from engine.experiments.pipeline.rpc_links import RpcLink, clear_mail, device_maps
 from engine.experiments.pipeline.stage import Stage
 from engine.pipelining.schedules import depth, sizes
-from engine.runtime.rank.semaphore import Bell
+from engine.runtime.rank.semaphore import Semaphore
 from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
 
@@ -124,7 +124,7 @@ class Links:
     waits: WaitTable
     slots: tuple[Tensor, ...]
     """For shared memory: float32 [2, slots, numbers] between stages k and k + 1."""
-    bells: tuple[tuple[Bell, Bell], ...]
+    bells: tuple[tuple[Semaphore, Semaphore], ...]
 
     @classmethod
     def create(cls, config: PipelineConfig, over_rpc: bool, devices: tuple[str, ...]) -> "Links":
@@ -136,7 +136,7 @@ class Links:
         counts = [depth(config.schedule, stage, config.stages, config.splits) for stage in range(config.stages - 1)]
         check_room("The transfers between the stages", 4 * 2 * numbers * sum(counts))
         slots = tuple(shared_zeros(2, count, numbers) for count in counts)
-        return cls(config, False, devices, waits, slots, tuple((Bell(), Bell()) for _ in counts))
+        return cls(config, False, devices, waits, slots, tuple((Semaphore(), Semaphore()) for _ in counts))
 
     @contextmanager
     def open(self, rank: Rank, stage: int) -> Iterator[tuple[Link | None, Link | None]]:
@@ -169,7 +169,7 @@ class SharedLink:
         stage: int,
         neighbour: int,
         slots: Tensor,
-        bells: tuple[Bell, Bell],
+        bells: tuple[Semaphore, Semaphore],
         device: torch.device,
     ) -> None:
         self._waits = waits

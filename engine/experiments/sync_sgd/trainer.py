@@ -18,7 +18,7 @@ from engine.experiments.sync_sgd.checkpoint_buffers import CheckpointBuffers
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.part_batches import PartBatches
 from engine.recorder import Recorder
-from engine.runtime.transport.allreduce import Circle, Collective, torch_group
+from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training.faults import Faults
@@ -67,7 +67,7 @@ class SyncTrainer:
     net: FlatNet
     optimizer: FlatSgd
     part: PartBatches
-    circle: Circle
+    circle: AveragingGroup
     log: StepLog
     faults: Faults
     is_first: bool

@@ -24,7 +24,7 @@ from engine.data.shared_tensors import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.child_process import spawned
-from engine.runtime.transport.allreduce import Circle, Collective
+from engine.runtime.transport.allreduce import AveragingGroup, Collective
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.faults import Faults
@@ -129,7 +129,7 @@ def _go_through(
     weights.copy_(parameters_to_vector(model.parameters()).detach())
 
 
-def _average(circle: Circle, weights: Tensor, number: int, log: StepLog) -> None:
+def _average(circle: AveragingGroup, weights: Tensor, number: int, log: StepLog) -> None:
     """Make the global weights the mean of all trainers' weights."""
     with log.record.phase("communicate"):
         waited = circle.average(weights, f"round {number}")

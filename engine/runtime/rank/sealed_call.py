@@ -11,7 +11,7 @@ from typing import Any
 from engine.system.network_isolation import join
 
 
-class Sealed:
+class PickledCall:
     """A call that is unpickled only when made, so that a process can prepare before the call's imports and tensors."""
 
     def __init__(self, function: Callable[..., None], *arguments: Any) -> None:

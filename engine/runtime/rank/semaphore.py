@@ -10,7 +10,7 @@ import time
 from multiprocessing import Pipe
 
 
-class Bell:
+class Semaphore:
     """A counting semaphore; passed to the ranks as an argument of `Ranks.run`. It holds up to about 60,000 releases."""
 
     def __init__(self) -> None:

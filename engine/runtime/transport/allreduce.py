@@ -49,7 +49,7 @@ class Collective:
     """Size of one vector."""
     roles: tuple[str, ...]
     timeout_s: float
-    roll: Tensor
+    attendance: Tensor
     """int64 [ranks, 4] in shared memory."""
     exchange: Exchange | None
 
@@ -58,17 +58,17 @@ class Collective:
         cls, transport: Literal["gloo", "rpc", "shared_memory"], size: int, roles: tuple[str, ...], timeout_s: float
     ) -> "Collective":
         """Return a group to pass to ranks; raises DataError if shared memory is too small for its vectors."""
-        roll = torch.zeros(len(roles), 4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        attendance = torch.zeros(len(roles), 4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         exchange = None
         if transport != "gloo":
             clients = tuple(range(len(roles)))
             exchange = Exchange.create(
                 transport, size, server=0, server_role=roles[0], clients=clients, patience_s=timeout_s
             )
-        return cls(transport, size, roles, timeout_s, roll, exchange)
+        return cls(transport, size, roles, timeout_s, attendance, exchange)
 
     @contextmanager
-    def join(self, rank: Rank) -> Iterator["Circle"]:
+    def join(self, rank: Rank) -> Iterator["AveragingGroup"]:
         """Join the group for the block. Ranks meet at a barrier first, so that a slow start doesn't count as a
         timeout.
         """
@@ -77,10 +77,10 @@ class Collective:
             f"engine.runtime.transport.{'gloo' if self.transport == 'gloo' else 'server'}_allreduce"
         )
         with carrier.averaging(self, rank) as average:
-            yield Circle(self, rank.index, average, rank.recorder, is_spread=rank.meeting_point is not None)
+            yield AveragingGroup(self, rank.index, average, rank.recorder, is_spread=rank.meeting_point is not None)
 
 
-class Circle:
+class AveragingGroup:
     """One rank's membership in the group."""
 
     def __init__(
@@ -90,8 +90,8 @@ class Circle:
         self._index = index
         self._average = average
         self._record = record
-        self._roll = collective.roll.numpy()  # element access takes a tenth of a tensor's time
-        self._roll[index, PID] = os.getpid()
+        self._attendance = collective.attendance.numpy()  # element access takes a tenth of a tensor's time
+        self._attendance[index, PID] = os.getpid()
         self._count = 0
         self._staged = torch.empty(0)
         self._is_spread = is_spread
@@ -124,8 +124,8 @@ class Circle:
         """
         self._count += 1
         began = time.monotonic_ns()
-        self._roll[self._index, STAMPS + self._count % 2] = began
-        self._roll[self._index, COUNT] = self._count
+        self._attendance[self._index, STAMPS + self._count % 2] = began
+        self._attendance[self._index, COUNT] = self._count
         try:
             with self._record.operation("collective", "average", peer=EVERYBODY, number=self._count):
                 yield
@@ -146,21 +146,21 @@ class Circle:
         """
         if self._is_spread:
             return self._arrived_s() + (self._waited_s or 0.0)
-        return float(self._roll[:, STAMPS + self._count % 2].max()) / 1e9
+        return float(self._attendance[:, STAMPS + self._count % 2].max()) / 1e9
 
     def _arrived_s(self) -> float:
-        return float(self._roll[self._index, STAMPS + self._count % 2]) / 1e9
+        return float(self._attendance[self._index, STAMPS + self._count % 2]) / 1e9
 
     def _blame(self, what: str, after_s: float, error: Exception) -> RunFailed:
         if after_s < 0.9 * self._collective.timeout_s:
             return PeerLost(f"The average of {what} failed: {str(error).splitlines()[0]}")
         limit = f"within {self._collective.timeout_s:g} s"
         missing = [
-            role for role, row in zip(self._collective.roles, self._roll, strict=True) if row[COUNT] < self._count
+            role for role, row in zip(self._collective.roles, self._attendance, strict=True) if row[COUNT] < self._count
         ]
         stopped = [
             role
-            for role, row in zip(self._collective.roles, self._roll, strict=True)
+            for role, row in zip(self._collective.roles, self._attendance, strict=True)
             if not self._is_spread and _is_stopped(int(row[PID]))  # a process id of another node means nothing here
         ]
         if missing:

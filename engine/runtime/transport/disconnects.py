@@ -17,7 +17,7 @@ GOODBYE_S = 2.0
 
 
 @dataclass(frozen=True)
-class Goodbyes:
+class Disconnects:
     """The clients, by rank index; passed to the ranks as an argument of `Ranks.run`."""
 
     clients: tuple[int, ...]
@@ -25,7 +25,7 @@ class Goodbyes:
     """uint8 [clients] in shared memory."""
 
     @classmethod
-    def create(cls, clients: tuple[int, ...]) -> "Goodbyes":
+    def create(cls, clients: tuple[int, ...]) -> "Disconnects":
         """Return a list without departures."""
         return cls(clients, torch.zeros(len(clients), dtype=torch.uint8).share_memory_())  # type: ignore[no-untyped-call]
 

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from engine.recorder import Recorder
 from engine.runtime.rank.rank import Rank
-from engine.runtime.transport.disconnects import Goodbyes
+from engine.runtime.transport.disconnects import Disconnects
 
 Transport = Literal["rpc", "shared_memory"]
 Wire = Literal["float32", "bf16"]
@@ -132,7 +132,7 @@ class Exchange:
     """The device of the server's vectors; over RPC GPU clients send to it directly, everything else goes through the
     CPU.
     """
-    goodbyes: Goodbyes = field(default_factory=lambda: Goodbyes(()))
+    goodbyes: Disconnects = field(default_factory=lambda: Disconnects(()))
     boards: Tensor | None = None
     """For shared memory: [clients, 2, size], a pair of vectors for each client."""
 
@@ -165,7 +165,7 @@ class Exchange:
             patience_s,
             wire,
             server_device,
-            Goodbyes.create(clients),
+            Disconnects.create(clients),
             boards,
         )
 

@@ -21,7 +21,7 @@ from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Said
 from engine.runtime.rank.rank import Saved
 from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
-from engine.runtime.worker.retry import patiently
+from engine.runtime.worker.retry import retry_while_busy
 from engine.runtime.worker.run_progress import RunProgress
 from engine.runtime.worker.sink import Sink
 from engine.runtime.worker.stop_request import StopRequested
@@ -96,7 +96,7 @@ class RankMonitor:
             self.progress.finish()
         finally:
             self.progress.write(final=True)
-            patiently(self._send)
+            retry_while_busy(self._send)
 
     def _watched(self, member: RankHandle) -> WatchedRank:
         """Return a rank for the hang doctor; a rank that is done, or given up, is not looked at."""

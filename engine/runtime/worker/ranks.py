@@ -24,7 +24,7 @@ from engine.runtime.rank import fork_server
 from engine.runtime.rank.local_ranks import LocalRanks
 from engine.runtime.rank.process import RankPlan, rank_main
 from engine.runtime.rank.rank import Rank
-from engine.runtime.rank.sealed_call import Sealed, call_inside
+from engine.runtime.rank.sealed_call import PickledCall, call_inside
 from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.rank_monitor import RankMonitor
@@ -173,7 +173,7 @@ class Ranks:
         target: Callable[..., None] = rank_main
         arguments: tuple[Any, ...] = call
         if joined is not None or plan.visible_gpus:
-            target, arguments = call_inside, (joined, plan.visible_gpus, Sealed(rank_main, *call))
+            target, arguments = call_inside, (joined, plan.visible_gpus, PickledCall(rank_main, *call))
         process = context.Process(target=target, args=arguments, name=plan.role)
         try:
             process.start()

@@ -15,7 +15,7 @@ PAUSE_S = 0.5
 T = TypeVar("T")
 
 
-def patiently(write: Callable[[], T], for_s: float = PATIENCE_S, pause_s: float = PAUSE_S) -> T:
+def retry_while_busy(write: Callable[[], T], for_s: float = PATIENCE_S, pause_s: float = PAUSE_S) -> T:
     """Return the result of `write`, retried for `for_s` seconds while the store is busy or full; raises the last
     StoreBusy or StoreFull.
     """

@@ -16,7 +16,7 @@ from engine.runtime.rank.rank import Saved
 from engine.runtime.usage.disturbance import Disturbance
 from engine.runtime.usage.telemetry import Telemetry
 from engine.runtime.worker.rank_handle import RankHandle
-from engine.runtime.worker.retry import PATIENCE_S, patiently
+from engine.runtime.worker.retry import PATIENCE_S, retry_while_busy
 from engine.runtime.worker.sink import Sink
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch
@@ -72,7 +72,7 @@ class RunProgress:
         """Record that all ranks have been ready since that time."""
         self.zero = zero
         self.traces.begin(zero)
-        patiently(lambda: self.sink.running(zero - self.began))
+        retry_while_busy(lambda: self.sink.running(zero - self.began))
 
     def write_if_due(self) -> None:
         """Write if the heartbeat is due, or the first step has just arrived."""
@@ -114,7 +114,7 @@ class RunProgress:
         self.written_at = time.monotonic()
         own = self._run_points(done, unit, bool(samples), final)
         try:
-            patiently(
+            retry_while_busy(
                 lambda: self.sink.write(self.unwritten, own, (done, total, unit), samples, self.windows),
                 PATIENCE_S if final else 0.0,
             )
@@ -139,7 +139,7 @@ class RunProgress:
             return
         try:
             if batches:
-                patiently(lambda: self.sink.write(batches, [], self._totals(), [], []), PATIENCE_S)
+                retry_while_busy(lambda: self.sink.write(batches, [], self._totals(), [], []), PATIENCE_S)
             self._note_stored(batches)
             self._publish_checkpoints(final=True)
         except (StoreBusy, StoreFull) as error:

@@ -26,7 +26,7 @@ from engine.runtime.worker.code_version import is_replaced, told_of_replacement,
 from engine.runtime.worker.commit_log import VARIABLE, CommitLog
 from engine.runtime.worker.environment import environment
 from engine.runtime.worker.execution import Execution
-from engine.runtime.worker.retry import patiently
+from engine.runtime.worker.retry import retry_while_busy
 from engine.runtime.worker.sink import Sink, StoreSink
 from engine.runtime.worker.stop_request import StopSwitch, stop_reason
 from engine.store import Store
@@ -136,7 +136,7 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
     close_up_logs(folder / "logs")
     if status == "cancelled" and (runner := store.read.runner.process()) and lives(store.db.home, runner):
         return  # it checks that no process of the run is left before reporting
-    patiently(lambda: store.claims.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
+    retry_while_busy(lambda: store.claims.end(run_id, status, cause, error=error, execution_time_s=took, who="worker"))
 
 
 def _disturbance(run: Run) -> Disturbance:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from engine.access.quotas import ALLOW_HOST_NETWORK, GB, Limits, limits
 from engine.access.rules import Program
 from engine.errors import ConfigError, LimitReached
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.store.access.accounts_mark import is_marked
 from engine.store.access.standing import AccessReader
 from engine.store.connection import Connection, Row, WriteConnection
@@ -108,7 +108,7 @@ class QuotaChecks:
         ):
             raise LimitReached(sentence)
 
-    def cut(self, terms: Terms, owner: str) -> Terms:
+    def cut(self, terms: LaunchOptions, owner: str) -> LaunchOptions:
         """Return the terms with a time limit of at most the owner's quota, which is also the default.
 
         Unreadable quotas are ignored here: launches fail earlier, and the runner, which retries lost runs, must

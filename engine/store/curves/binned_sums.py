@@ -92,7 +92,7 @@ def cells(reader: Connection, known: Marks, axis: Axis, edges: Sequence[float]) 
     edge.
     """
     connection = reader.connection
-    with reader.told():
+    with reader.as_store_errors():
         starts: list[int] = []
         bucket = 0
         for edge in edges[:-1]:

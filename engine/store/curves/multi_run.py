@@ -82,7 +82,7 @@ class MultiRunReader:
         import numpy as np  # it takes 0.1 s to import; the command line and the runner need none of it
 
         kinds = np.dtype([(name, np.float64) for name in names])
-        with self.db.told():
+        with self.db.as_store_errors():
             cursor = self.db.connection.cursor()
             cursor.row_factory = None
             asked = ", ".join(f"coalesce({name}, {_INFINITE})" if name in _MAY_LACK else name for name in names)

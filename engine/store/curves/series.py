@@ -129,7 +129,7 @@ class CurveReader:
             series_cache,
         )
 
-        with self.db.told():
+        with self.db.as_store_errors():
             cursor = self.db.connection.cursor()
             cursor.row_factory = None
             curve = (str(self.db.home.path), run_id, metric["name"], metric["rank"])

@@ -11,7 +11,7 @@ from engine.home import Home
 from engine.store.connection import ReadConnection
 from engine.store.curves.arrivals import drop_hidden
 from engine.store.schema.upgrade import applied, known
-from engine.store.sqlite_errors import told
+from engine.store.sqlite_errors import as_store_errors
 from engine.umask import make_private
 
 STEP_PAGES = 500
@@ -32,7 +32,7 @@ def copy_store(
     make_private(target)
     with (
         ReadConnection.open(home, timeout_s) as source,
-        told(home, timeout_s),
+        as_store_errors(home, timeout_s),
         closing(sqlite3.connect(target, timeout=timeout_s)) as copy,
     ):
         with source.snapshot():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from engine.errors import StoreBusy, StoreFull
 from engine.seeding import SEEDING
 from engine.store.connection import Connection, Row, WriteConnection
-from engine.store.queue.queue import ANY, Bounded
+from engine.store.queue.queue import ANY, QuotaLimits
 from engine.store.records import Run, Status
 from engine.store.runs.changes import RunChanges
 from engine.store.runs.rows import NOT_HELD, RUN, as_run
@@ -74,7 +74,7 @@ class ClusterJobReader:
         row = self.db.row("SELECT * FROM cluster_jobs WHERE run_id = ?", [run_id])
         return _as_job(row) if row else None
 
-    def next_run(self, cluster: str, bounded: Bounded = ANY) -> Run | None:
+    def next_run(self, cluster: str, bounded: QuotaLimits = ANY) -> Run | None:
         """Return the first queued run for a cluster without a job that neither a hold nor a quota blocks."""
         which, values = bounded.asked(target=cluster)
         row = self.db.row(

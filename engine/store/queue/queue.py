@@ -50,7 +50,7 @@ _PAST = (
 
 
 @dataclass(frozen=True)
-class Bounded:
+class QuotaLimits:
     """Owners whose runs may not start now, or only small ones."""
 
     full: Sequence[str] = ()
@@ -68,7 +68,7 @@ class Bounded:
         )
 
 
-ANY = Bounded()
+ANY = QuotaLimits()
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,14 @@ class QueueReader:
     def __init__(self, db: Connection) -> None:
         self.db = db
 
-    def next(self, bounded: Bounded = ANY) -> Run | None:
+    def next(self, bounded: QuotaLimits = ANY) -> Run | None:
         """Return the first queued run that neither a hold nor its owner's quota blocks."""
         which, values = bounded.asked()
         row = self.db.row(f"{RUN} WHERE runs.id = (SELECT id {which} {_ORDER} LIMIT 1)", values)
         return as_run(row) if row else None
 
     def waiting(
-        self, *, limit: int = 10_000, ready: Bounded | None = None, target: str | None = None
+        self, *, limit: int = 10_000, ready: QuotaLimits | None = None, target: str | None = None
     ) -> list[QueuedRun]:
         """Return the queued runs in order, with `target` only those for it (empty: this machine); with `ready` only
         those for this machine that neither a hold nor these quotas block.

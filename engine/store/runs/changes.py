@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.home import named_data
-from engine.launch_options import PRIORITIES, USUAL, Terms
+from engine.launch_options import PRIORITIES, USUAL, LaunchOptions
 from engine.seeding import SEEDING
 from engine.store.access.authorization import Authorization, storable
 from engine.store.access.quotas import QuotaChecks
@@ -55,7 +55,7 @@ class RunChanges:
         parent_id: int | None = None,
         sweep_id: int | None = None,
         resumes: bool = True,
-        terms: Terms = USUAL,
+        terms: LaunchOptions = USUAL,
         attempt: int = 0,
         data_folder: str | None = None,
     ) -> int:
@@ -138,7 +138,7 @@ class RunChanges:
             self.note_event(run_id, "forced", by, "")
             self.db.touch(run_id)
 
-    def may_prefer(self, terms: Terms, by: str) -> None:
+    def may_prefer(self, terms: LaunchOptions, by: str) -> None:
         """Raise Forbidden if runs would pass others and the person may not do that."""
         if terms.priority == PRIORITIES[-1]:
             self._authorization.check("prefer", by, "", [])

@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.access.confusables import visible
 from engine.errors import ConfigError, Problem, WrongStatus
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.store.access.authorization import command, storable
 from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import WriteConnection
@@ -45,7 +45,7 @@ class RunCommands:
         name: str = "",
         parent_id: int | None = None,
         resumes: bool = True,
-        terms: Terms = USUAL,
+        terms: LaunchOptions = USUAL,
         once: LaunchKey | None = None,
     ) -> int:
         """Queue a run and return its id; `parent_id` is the run that it resumes, or without `resumes` repeats from the

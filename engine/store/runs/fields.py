@@ -68,7 +68,7 @@ class FieldReader:
                 f"SELECT run_id, {numbers} FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) AND name "
                 "= ? GROUP BY run_id"
             )
-            with self.db.told():
+            with self.db.as_store_errors():
                 cursor = self.db.connection.cursor()
                 cursor.row_factory = None
                 for run_id, *values in cursor.execute(sql, [ids, name]):

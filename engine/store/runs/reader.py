@@ -196,7 +196,7 @@ class RunReader:
 
     def chain(self, run_id: int) -> list[tuple[int, Status]]:
         """Return the run with its ancestors and descendants, oldest first, each with its status."""
-        with self.db.told():
+        with self.db.as_store_errors():
             return [(row["id"], row["status"]) for row in self.db.connection.execute(_CHAIN, {"run": run_id})]
 
     def config(self, run_id: int) -> dict[str, Any] | None:

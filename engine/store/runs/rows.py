@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 
-from engine.launch_options import PRIORITIES, Terms
+from engine.launch_options import PRIORITIES, LaunchOptions
 from engine.metrics import is_rate, metric, rate_of, throughput
 from engine.store.records import Demand, ProcessIdentity, Run, RunnerRow, RunRow, Status, Summary
 from engine.store.schema.config_text import WHOLE
@@ -51,9 +51,9 @@ LEAST_S, LEAST_SHARE, STEADY_S = 3.0, 0.02, 30.0
 """A run's pace is known after at least 3 s, once 2 % of its work is done or it has run for 30 s."""
 
 
-def as_terms(row: sqlite3.Row) -> Terms:
+def as_terms(row: sqlite3.Row) -> LaunchOptions:
     """Return a run's launch options, from its row."""
-    return Terms(
+    return LaunchOptions(
         PRIORITIES[row["priority"]],
         bool(row["oversubscribe"]),
         row["max_run_time_s"],

@@ -8,7 +8,7 @@ from typing import Any
 from engine.access.quotas import disturbed_above
 from engine.errors import ConfigError, Problem, WrongStatus
 from engine.home import named_data
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.store.access.authorization import command
 from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import Row, WriteConnection
@@ -55,7 +55,7 @@ class SweepCommands:
         exclusive: bool = False,
         stop_after: int | None = None,
         draw: Mapping[str, Any] | None = None,
-        terms: Terms = USUAL,
+        terms: LaunchOptions = USUAL,
         figure: str = "",
         timing: Timing | None = None,
         equal_work: Mapping[str, Any] | None = None,

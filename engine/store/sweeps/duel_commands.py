@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.home import named_data
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.store.access.authorization import command
 from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import WriteConnection
@@ -45,7 +45,7 @@ class DuelCommands:
         owner: str,
         name: str,
         exclusive: bool,
-        terms: Terms,
+        terms: LaunchOptions,
     ) -> int:
         """Store a duel and queue its tuning runs in order; return its id. Raises LimitReached; the judged runs are
         exempt.
@@ -86,7 +86,7 @@ class DuelCommands:
         runs: Sequence[NewDuelRun],
         owner: str,
         exclusive: bool,
-        terms: Terms,
+        terms: LaunchOptions,
         data_folder: str | None,
     ) -> None:
         """Create a sweep per strategy and queue all runs in the given order, so that strategies take turns; within a

@@ -124,7 +124,7 @@ def test_a_plain_figure_is_one_of_plotlys_and_leaves_as_plotly_sends_it(groups: 
         curve_charts.of_groups([group(members) for members in groups], [look(place) for place in range(len(groups))]),
     ]
     for picture in pictures:
-        drawn = curve_charts.dress(picture, "test/accuracy", "passes", "xy", "seen")
+        drawn = curve_charts.with_axes(picture, "test/accuracy", "passes", "xy", "seen")
         ours, theirs = plotly_figures.plain(drawn), plotly_figures.plain(go.Figure(drawn))
         assert json.loads(json.dumps(ours["layout"])) == json.loads(json.dumps(theirs["layout"]))
         assert [_numbers(trace) for trace in ours["data"]] == [_numbers(trace) for trace in theirs["data"]]

@@ -11,7 +11,7 @@ from app.links.launch import clone_query
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch import retry
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import Status
@@ -131,7 +131,7 @@ def test_a_run_of_an_earlier_version_over_gloo_is_shown_and_its_transport_refuse
 def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home: Home) -> None:
     config = experiment("hogwild").configure("quick")
     with Store.open(home) as store:
-        terms = Terms(max_run_time_s=90.0)
+        terms = LaunchOptions(max_run_time_s=90.0)
         run_id = store.runs.add(
             "hogwild", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), terms=terms
         )

@@ -84,7 +84,7 @@ def check_batches(rank: Rank, config: DppoConfig, board: SharedState, checked: T
         judge.state.copy_(kept[header.first_version])
         own = board.rollout(slot, header.steps)
         with torch.no_grad():
-            found = judge.net.judge(own.states.flatten(0, 1), own.actions.flatten())[0].log_probabilities
+            found = judge.net.evaluate_actions(own.states.flatten(0, 1), own.actions.flatten())[0].log_probabilities
         checked[0] += 1
         checked[1] = max(float(checked[1]), float((found - own.log_probabilities.flatten()).abs().max()))
         return learn(batch)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from engine.data.nets import MnistNet
 from engine.data.nets import mnist_net as made_net
 from engine.experiments.sync_sgd import method, trainer
 from engine.experiments.sync_sgd.trainer import SharedInputs
-from engine.runtime.transport.allreduce import Circle
+from engine.runtime.transport.allreduce import AveragingGroup
 from engine.runtime.worker.ranks import Rank
 from engine.training.faults import Faults
 
@@ -34,14 +34,14 @@ def train_sober(rank: Rank, inputs: SharedInputs) -> None:
 
 def train_and_write_pids(rank: Rank, inputs: SharedInputs) -> None:
     """Train, and write down this process's id at each average."""
-    average = Circle.average
+    average = AveragingGroup.average
 
-    def write_and_average(circle: Circle, *given: Any) -> float:
+    def write_and_average(circle: AveragingGroup, *given: Any) -> float:
         with (rank.folder / f"{rank.role}.pids").open("a") as file:
             file.write(f"{os.getpid()}\n")
         return average(circle, *given)
 
-    Circle.average = write_and_average  # type: ignore[method-assign]
+    AveragingGroup.average = write_and_average  # type: ignore[method-assign]
     method._train(rank, inputs)
 
 
@@ -58,12 +58,12 @@ def train_and_stop_before_the_second_step(rank: Rank, inputs: SharedInputs) -> N
 
 def train_up_to_the_third_average(rank: Rank, inputs: SharedInputs) -> None:
     """Train; nobody comes to the third average, so that who ends the run before its end may come late."""
-    average = Circle.average
+    average = AveragingGroup.average
 
-    def average_twice(circle: Circle, *given: Any) -> float:
+    def average_twice(circle: AveragingGroup, *given: Any) -> float:
         if circle._count == 2:
             os.read(os.pipe()[0], 1)
         return average(circle, *given)
 
-    Circle.average = average_twice  # type: ignore[method-assign]
+    AveragingGroup.average = average_twice  # type: ignore[method-assign]
     method._train(rank, inputs)

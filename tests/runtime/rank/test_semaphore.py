@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.runtime.rank import fork_server
-from engine.runtime.rank.semaphore import Bell
+from engine.runtime.rank.semaphore import Semaphore
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink
 from tests import semaphore_functions as functions
@@ -16,7 +16,7 @@ from tests.waiting import PATIENCE_S, wait_until
 
 
 def test_rings_are_counted_and_silence_has_an_end() -> None:
-    bell = Bell()
+    bell = Semaphore()
     bell.release(3)
     assert [bell.acquire(0.0) for _ in range(4)] == [True, True, True, False]
     began = time.monotonic()
@@ -25,7 +25,7 @@ def test_rings_are_counted_and_silence_has_an_end() -> None:
 
 
 def test_a_ring_wakes_one_of_many_threads() -> None:
-    bell, woken = Bell(), list[bool]()
+    bell, woken = Semaphore(), list[bool]()
     threads = [threading.Thread(target=lambda: woken.append(bell.acquire(PATIENCE_S))) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -44,7 +44,7 @@ def test_processes_hear_every_ring_once(tmp_path: Path) -> None:
     fork_server.start()
     heard = torch.zeros(4, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
     ranks = Ranks(tuple("abcd"), ("cpu",) * 4, 1, 0, tmp_path, MemorySink())
-    bell = Bell()
-    ranks.run(functions.ring_and_hear, bell, Bell(), heard, 3000)
+    bell = Semaphore()
+    ranks.run(functions.ring_and_hear, bell, Semaphore(), heard, 3000)
     assert heard.tolist()[0] == 0
     assert int(heard.sum()) == 3000 and not bell.acquire(0.0)

@@ -12,7 +12,7 @@ from engine.access.rules import Program
 from engine.commands.quotas import change_limits
 from engine.errors import ConfigError, Forbidden, LimitReached
 from engine.home import Home
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.store import Demand, NewDuelRun, NewRun, ProcessIdentity, Reader, Store
 from engine.store.access.audit import Entry
 
@@ -125,7 +125,7 @@ def test_two_who_launch_at_once_do_not_pass_the_limit_together(
 def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: Reader) -> None:
     set_limits(home, Limits(max_run_time_s=3_600))
     plain = store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
-    short = store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=Terms(max_run_time_s=60))
+    short = store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=LaunchOptions(max_run_time_s=60))
     assert [reader.runs.one(run_id).terms.max_run_time_s for run_id in (plain, short)] == [3_600, 60]
     with pytest.raises(
         LimitReached,
@@ -134,8 +134,10 @@ def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: 
             r"an admin"
         ),
     ):
-        store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=Terms(max_run_time_s=7_200))
-    again = store.runs.add("hogwild", {}, owner="ada", demand=SIZE, parent_id=plain, terms=Terms(max_run_time_s=7_200))
+        store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=LaunchOptions(max_run_time_s=7_200))
+    again = store.runs.add(
+        "hogwild", {}, owner="ada", demand=SIZE, parent_id=plain, terms=LaunchOptions(max_run_time_s=7_200)
+    )
     assert reader.runs.one(again).terms.max_run_time_s == 3_600  # what repeats an older run keeps to today's limit
 
 

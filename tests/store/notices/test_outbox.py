@@ -11,7 +11,7 @@ import pytest
 from engine.access.rules import Program as Part
 from engine.errors import ConfigError, WrongStatus
 from engine.home import Home
-from engine.launch_options import USUAL, Terms
+from engine.launch_options import USUAL, LaunchOptions
 from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
 from engine.store.notices.channels import Ends, Reach
 from engine.store.notices.delivery import GIVE_UP_S, MOST_FAILURES, Due
@@ -125,7 +125,7 @@ def test_a_sweep_that_is_cancelled_or_stops_itself_is_told_once(store: Store, re
 
 def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader) -> None:
     channel(store)
-    first = store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=Terms(max_retries=1))
+    first = store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=LaunchOptions(max_retries=1))
     store.claims.claim(first, WORKER, ())
     second = store.claims.lose(first, "Killed.", resumes=False)
     assert second is not None

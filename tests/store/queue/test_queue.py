@@ -10,9 +10,9 @@ import pytest
 
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
 from engine.home import Home
-from engine.launch_options import Priority, Terms
+from engine.launch_options import LaunchOptions, Priority
 from engine.store import ENDED, Demand, NewRun, ProcessIdentity, RankRow, Reader, Status, Store
-from engine.store.queue.queue import Bounded, End
+from engine.store.queue.queue import End, QuotaLimits
 from tests.waiting import wait_until
 
 WORKER = ProcessIdentity("boot", 4242, 77)
@@ -34,14 +34,19 @@ def drained(store: Store) -> list[int]:
 def test_a_higher_priority_goes_first_and_the_head_is_found_by_an_index(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    low, first, high, second = add(terms=Terms(priority="low")), add(), add(terms=Terms(priority="high")), add()
+    low, first, high, second = (
+        add(terms=LaunchOptions(priority="low")),
+        add(),
+        add(terms=LaunchOptions(priority="high")),
+        add(),
+    )
     assert order(store) == [high, first, second, low]
     assert [reader.queue.position(run_id) for run_id in (high, first, second, low)] == [0, 1, 2, 3]
     assert reader.runs.one(high).terms.priority == "high"
     assert drained(store) == [high, first, second, low]
     asked: list[str] = []
     store.db.connection.set_trace_callback(asked.append)
-    store.read.queue.next(Bounded(("ada",)))
+    store.read.queue.next(QuotaLimits(("ada",)))
     store.read.queue.waiting(limit=1)
     store.db.connection.set_trace_callback(None)
     for sql in (text for text in asked if text.startswith("SELECT")):
@@ -106,9 +111,9 @@ def test_a_run_is_moved_within_its_priority_and_what_changes_nothing_is_no_news(
     store: Store, add: Callable[..., int], reader: Reader
 ) -> None:
     high, low, other = (
-        add(terms=Terms(priority="high")),
-        add(terms=Terms(priority="low")),
-        add(terms=Terms(priority="low")),
+        add(terms=LaunchOptions(priority="high")),
+        add(terms=LaunchOptions(priority="low")),
+        add(terms=LaunchOptions(priority="low")),
     )
     store.queue.move(other, "front", by="ada")
     assert order(store) == [high, other, low]
@@ -156,7 +161,7 @@ def test_only_a_run_that_waits_is_rearranged_and_open_ranks_end_with_theirs(
 def test_a_claim_keeps_cores_and_a_person_at_the_limit_is_passed_over(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    run_id = add(terms=Terms(oversubscribe=True))
+    run_id = add(terms=LaunchOptions(oversubscribe=True))
     store.claims.claim(run_id, WORKER, [1], [2, 3])
     run = reader.runs.one(run_id)
     assert (run.gpus, run.cores, run.terms.oversubscribe) == ((1,), (2, 3), True)
@@ -164,17 +169,17 @@ def test_a_claim_keeps_cores_and_a_person_at_the_limit_is_passed_over(
     store.claims.requeue(run_id, "The worker is gone.")
     assert reader.runs.one(run_id).cores == ()
     third = [add(owner=owner) for owner in ("ada", "ada", "grace")][-1]
-    head = store.read.queue.next(Bounded(("ada",)))
+    head = store.read.queue.next(QuotaLimits(("ada",)))
     assert head is not None
     assert head.id == third
-    assert [run.id for run in store.read.queue.waiting(ready=Bounded(("ada",)))] == [third]
+    assert [run.id for run in store.read.queue.waiting(ready=QuotaLimits(("ada",)))] == [third]
 
 
 @pytest.mark.parametrize("priority", ["low", "normal", "high"])
 def test_a_run_put_back_is_first_again(store: Store, add: Callable[..., int], priority: Priority) -> None:
-    first, _ = add(terms=Terms(priority=priority)), add(terms=Terms(priority=priority))
+    first, _ = add(terms=LaunchOptions(priority=priority)), add(terms=LaunchOptions(priority=priority))
     store.claims.claim(first, WORKER, ())
-    add(terms=Terms(priority=priority))
+    add(terms=LaunchOptions(priority=priority))
     store.claims.requeue(first, "The worker is gone.")
     assert order(store)[0] == first
 

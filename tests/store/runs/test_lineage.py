@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import ConfigError, NoSuchRun
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.curve_records import Series
@@ -193,7 +193,7 @@ def test_force_is_noted_once_and_a_queued_run_needs_none(
 
 
 def test_a_time_limit_stops_a_live_run_alone(store: Store, reader: Reader, add: Running, running: Running) -> None:
-    queued, live = add(terms=Terms(max_run_time_s=60)), running(terms=Terms(max_run_time_s=60))
+    queued, live = add(terms=LaunchOptions(max_run_time_s=60)), running(terms=LaunchOptions(max_run_time_s=60))
     assert not store.claims.stop_at_limit(queued)
     assert store.claims.stop_at_limit(live)
     assert not store.claims.stop_at_limit(live)
@@ -203,7 +203,7 @@ def test_a_time_limit_stops_a_live_run_alone(store: Store, reader: Reader, add: 
 
 
 def test_a_run_that_ended_is_not_lost_after_all(store: Store, reader: Reader, running: Running) -> None:
-    run_id = running(terms=Terms(max_retries=3))
+    run_id = running(terms=LaunchOptions(max_retries=3))
     store.claims.end(run_id, "finished", "Completed successfully")
     assert store.claims.lose(run_id, "gone", resumes=False) is None
     assert (reader.runs.one(run_id).status, reader.runs.count()) == ("finished", 1)
@@ -214,7 +214,7 @@ def test_a_run_that_ended_is_not_lost_after_all(store: Store, reader: Reader, ru
 def test_the_end_and_the_retry_of_a_lost_run_are_one_transaction(
     store: Store, reader: Reader, running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = running(terms=Terms(max_retries=1))
+    run_id = running(terms=LaunchOptions(max_retries=1))
     monkeypatch.setattr(store.claims, "_end", _dies)
     with pytest.raises(KeyboardInterrupt):
         store.claims.lose(run_id, "gone", resumes=False)
@@ -250,9 +250,15 @@ def test_a_retry_by_a_person_names_its_parent_and_no_checkpoint(
 
 
 @pytest.mark.parametrize(
-    "limits", [Terms(max_run_time_s=0.5), Terms(max_run_time_s=1e9), Terms(max_retries=-1), Terms(max_retries=11)]
+    "limits",
+    [
+        LaunchOptions(max_run_time_s=0.5),
+        LaunchOptions(max_run_time_s=1e9),
+        LaunchOptions(max_retries=-1),
+        LaunchOptions(max_retries=11),
+    ],
 )
-def test_a_limit_out_of_bounds_is_a_sentence(limits: Terms) -> None:
+def test_a_limit_out_of_bounds_is_a_sentence(limits: LaunchOptions) -> None:
     with pytest.raises(ConfigError, match="must be from"):
         limits.checked()
 

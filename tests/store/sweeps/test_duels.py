@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.errors import NoSuchDuel
-from engine.launch_options import Terms
+from engine.launch_options import LaunchOptions
 from engine.recorder import Point
 from engine.store import Demand, NewDuelRun, NewRun, RankBatch, Reader, Store
 from tests.store.conftest import WORKER, Program
@@ -31,7 +31,7 @@ def add(store: Store, **more: Any) -> int:
         runs,
         owner="ada",
         name="first",
-        **{"exclusive": True, "terms": Terms("high", max_retries=2), **more},
+        **{"exclusive": True, "terms": LaunchOptions("high", max_retries=2), **more},
     )
 
 
@@ -68,7 +68,7 @@ def test_the_second_stage_is_queued_once_on_the_same_terms(store: Store, reader:
     ]
     new = [run for part in reader.duels.one(duel_id).parts[2:] for run in reader.duels.runs(duel_id)[part.sweep_id]]
     assert sorted(run.id for run in new) == [9, 10, 11, 12]
-    assert {reader.runs.one(run.id).terms for run in new} == {Terms("high", max_retries=2)}
+    assert {reader.runs.one(run.id).terms for run in new} == {LaunchOptions("high", max_retries=2)}
     with pytest.raises(NoSuchDuel):
         store.duels.judge(99, judged, exclusive=True)
 
