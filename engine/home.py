@@ -32,7 +32,7 @@ class Home:
 
     @property
     def accounts(self) -> Path:
-        """Marker file of a lab with accounts (`engine.store.access.accounts_mark`)."""
+        """Marker file of a lab with accounts (`engine.store.access.authorization`)."""
         return self.path / "accounts"
 
     @property

@@ -9,8 +9,7 @@ from engine.home import Home
 from engine.launch_options import USUAL, LaunchOptions
 from engine.registry import experiment
 from engine.store import Reader, Run, Store
-from engine.store.runs.commands import checked_name
-from engine.store.runs.idempotency_keys import LaunchKey
+from engine.store.runs.commands import LaunchKey, checked_name
 from engine.system.checkpoint_state import last_checkpoint, why_not_own
 from engine.system.machine import demand
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.compare.groups import groups_of
-from app.compare.selection import names
+from app.compare.selection import names_of
 from app.run.summary_html import facts_of
 from app.runs.rows import differing, run_rows
 from engine.analysis.scaling.scaling_data import study
@@ -53,7 +53,7 @@ def test_a_mixture_of_rules_is_named_wherever_runs_are_put_together(mixed: list[
         ("trainers 2, seeding 2", [2, 3]),
     ]
     assert [group.name for group in groups_of(mixed[1:], ["trainers"])] == ["trainers 2"]
-    assert "seeding 1" in names(mixed)[1]
+    assert "seeding 1" in names_of(mixed)[1]
     assert differing(run_rows(mixed)) == ["seeding 1", "seeding 2", "seeding 2"]
     assert differing(run_rows(mixed[1:])) == ["", ""]
     with Reader.open(home) as reader:

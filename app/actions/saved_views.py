@@ -12,7 +12,7 @@ from app.ui import current_user, permissions
 from app.ui.html import as_text, block, joined, link, quiet, when
 from app.ui.store_access import command
 from engine.store import Reader, SavedView, Store
-from engine.store.runs.saved_views import NAME_LENGTH
+from engine.store.runs.annotations import NAME_LENGTH
 
 
 def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:

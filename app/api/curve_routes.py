@@ -21,8 +21,7 @@ from engine.home import Home
 from engine.metrics import metric
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Series
-from engine.store.curves.export_pages import PointRow, Recording
-from engine.store.curves.series import Axis
+from engine.store.curves.series import Axis, PointRow, Recording
 from engine.transfer.run_tables import COLUMNS
 
 router = APIRouter()

@@ -18,8 +18,7 @@ from engine.launch import launch
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Reader, Status, Store
-from engine.store.runs.commands import NAME_LENGTH
-from engine.store.runs.idempotency_keys import LONGEST, LaunchKey
+from engine.store.runs.commands import LONGEST_KEY, NAME_LENGTH, LaunchKey
 from engine.store.timestamps import now
 
 router = APIRouter()
@@ -38,7 +37,7 @@ Key = Annotated[
         alias="Idempotency-Key",
         json_schema_extra=left_out,
         min_length=1,
-        max_length=LONGEST,
+        max_length=LONGEST_KEY,
         description=(
             "Your key for this launch: a repeated request within a week launches nothing and returns the first "
             "request's run."

@@ -25,16 +25,16 @@ ACCOUNT = "/account"
 
 def password_routes() -> list[BaseRoute]:
     """Return the routes that change one's own password."""
-    return [Route(at("/password"), form), Route(at("/password"), change, methods=["POST"])]
+    return [Route(at("/password"), password_form), Route(at("/password"), change, methods=["POST"])]
 
 
-async def form(request: Request) -> Response:
+async def password_form(request: Request) -> Response:
     """Show the form to a person who has a password here."""
     try:
         who = await run_in_threadpool(_who, request)
     except EngineError as error:
-        return page("you", str(error), 503)
-    return page(who) if who else RedirectResponse(at(ACCOUNT), 303, NEVER_STORE)
+        return password_page("you", str(error), 503)
+    return password_page(who) if who else RedirectResponse(at(ACCOUNT), 303, NEVER_STORE)
 
 
 async def change(request: Request) -> Response:
@@ -44,22 +44,22 @@ async def change(request: Request) -> Response:
         return RedirectResponse(at(ACCOUNT), 303, NEVER_STORE)
     who, fields, browser = found.who.name, await form_fields(request), request.headers.get("user-agent", "")
     if fields is None:
-        return page(who, UNREAD, 413)
+        return password_page(who, UNREAD, 413)
     present, new = fields.get("present", ""), fields.get("new", "")
     if new != fields.get("again", ""):
-        return page(who, "The new passwords do not match. Enter the new password twice.", 422)
+        return password_page(who, "The new passwords do not match. Enter the new password twice.", 422)
     try:
         secret = await run_in_threadpool(change_password, Home.find(), who, present, new, browser=browser)
     except SignInRefused as error:
-        return page(who, str(error), 401)
+        return password_page(who, str(error), 401)
     except ConfigError as error:
-        return page(who, str(error), 422)
+        return password_page(who, str(error), 422)
     except EngineError as error:
-        return page(who, str(error), 503)
+        return password_page(who, str(error), 503)
     return welcome(request, secret, at(f"{ACCOUNT}?changed=password"))
 
 
-def page(name: str, said: str = "", status: int = 200) -> Response:
+def password_page(name: str, said: str = "", status: int = 200) -> Response:
     """Return the page with the form; typed passwords are never sent back."""
     body = render("sign_in/password.html", name=name, said=said, least=LEAST, most=MOST)
     return HTMLResponse(body, status, NEVER_STORE)

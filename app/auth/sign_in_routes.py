@@ -163,7 +163,7 @@ async def _checked(request: Request, name: str, password: str) -> str | None:
     if len(_waiting) >= MOST_WAITING:
         return None
     home, mine = Home.find(), object()
-    known = trusted_browser.known(home, request.cookies.get(trusted_browser.COOKIE), name)
+    known = trusted_browser.known_browser(home, request.cookies.get(trusted_browser.COOKIE), name)
     check = partial(
         sign_in,
         home,

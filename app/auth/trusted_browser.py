@@ -21,7 +21,7 @@ def mark(home: Home, name: str) -> str:
     return _signer(home).dumps([_folded(name), secrets.token_urlsafe(12)])
 
 
-def known(home: Home, cookie: str | None, name: str) -> str:
+def known_browser(home: Home, cookie: str | None, name: str) -> str:
     """Return the key for counting a browser's failures if the person has signed in on it before; else empty."""
     try:
         found = _signer(home).loads(cookie) if cookie else None

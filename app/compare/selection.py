@@ -55,7 +55,7 @@ def chosen(reader: Reader, view: CompareView) -> Chosen:
     return Chosen(tuple(sorted(runs[:MOST_RUNS], key=lambda run: run.id)), tuple(said))
 
 
-def names(runs: Sequence[RunRow]) -> dict[int, str]:
+def names_of(runs: Sequence[RunRow]) -> dict[int, str]:
     """Return a distinguishing name for each run: its id, and its own name, or its differing fields, or its title."""
     fields = telling(runs)
     said = _shortened([run.name or _differences(run, fields) or title_of(run) for run in runs])

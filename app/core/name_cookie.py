@@ -13,7 +13,7 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.store.access.people import checked_name
 
-COOKIE = "parallab_name"
+NAME_COOKIE = "parallab_name"
 COOKIE_AGE_S = 365 * 24 * 3600
 HANDOVER_AGE_S = 60
 

@@ -13,7 +13,7 @@ from engine.experiment.definition import Experiment
 from engine.metrics import metric
 from engine.registry import experiments
 from engine.store import Reader
-from engine.store.runs.leaderboard import LeaderboardEntry
+from engine.store.runs.config_groups import LeaderboardEntry
 
 
 def best_html(reader: Reader) -> Markup:

@@ -12,7 +12,7 @@ from engine.home import Home
 from engine.queue.forecast import Wait, outlook, start_in_words
 from engine.store import Reader
 
-MOST = 4
+MOST_QUEUED = 4
 QUEUE = "/runs?show=active"
 
 
@@ -22,10 +22,10 @@ def queue_html(reader: Reader, home: Home) -> Markup:
     if not total:
         return paragraph("No queued runs.")
     head = paragraph(link(waiting(total, reader.queue.count_held()), at(QUEUE)))
-    return head + joined(map(_entry, outlook(reader, home, most=MOST).values()), "")
+    return head + joined(map(_queued_entry, outlook(reader, home, most=MOST_QUEUED).values()), "")
 
 
-def _entry(wait: Wait) -> Markup:
+def _queued_entry(wait: Wait) -> Markup:
     run = wait.run
     return entry(run_link(f"{run.id}: {title_of(run)}", run.id), _words(wait))
 

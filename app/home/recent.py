@@ -16,7 +16,7 @@ from engine.analysis.result import ranked
 from engine.errors import EngineError
 from engine.registry import experiment
 from engine.store import Reader, RunRow, Status
-from engine.store.access.recent_ends import Ended
+from engine.store.access.last_visit import Ended
 from engine.store.records import ENDED
 
 MOST = 8

@@ -17,7 +17,7 @@ from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ALIVE, RunRow
 
-MOST = 6
+MOST_RUNNING = 6
 BINS, READ = 40, 200
 """Values of a sparkline, and points read of each rank."""
 NOTHING = "Nothing running. Live runs appear here with their curves."
@@ -26,12 +26,12 @@ ACTIVE = "/runs?show=active"
 
 def now_html(reader: Reader) -> Markup:
     """Return the live runs, newest first."""
-    runs, total = reader.runs.find(statuses=ALIVE, limit=MOST), reader.runs.count(statuses=ALIVE)
-    shown = joined((_entry(reader, run) for run in runs), "") or paragraph(NOTHING)
+    runs, total = reader.runs.find(statuses=ALIVE, limit=MOST_RUNNING), reader.runs.count(statuses=ALIVE)
+    shown = joined((_running_entry(reader, run) for run in runs), "") or paragraph(NOTHING)
     return shown + paragraph(link(f"View all {total:,} running", at(ACTIVE))) if total > len(runs) else shown
 
 
-def _entry(reader: Reader, run: RunRow) -> Markup:
+def _running_entry(reader: Reader, run: RunRow) -> Markup:
     words = [
         f"by {run.owner}",
         *([f"on {place_in_words(run)}"] if run.target else []),

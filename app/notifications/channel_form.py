@@ -35,7 +35,9 @@ def show(reader: Reader, who: str) -> None:
         right.selectbox("Events", REACHES, format_func=lambda each: REACH_WORDS[each], key=_REACH)
         say_trouble(FORM)
         st.caption("One notification per sweep or duel when all its runs have ended, and one at the first failure.")
-        st.button("Add channel", type="primary", key="notify.add", disabled=not ready, on_click=_add, args=(kind, who))
+        st.button(
+            "Add channel", type="primary", key="notify.add", disabled=not ready, on_click=_add_channel, args=(kind, who)
+        )
 
 
 def _webhook(reader: Reader, kind: Kind) -> bool:
@@ -79,7 +81,7 @@ def _email(reader: Reader, who: str) -> bool:
     return bool(account)
 
 
-def _add(kind: Kind, who: str) -> None:
+def _add_channel(kind: Kind, who: str) -> None:
     """Add the channel before the page reruns, and clear the form; errors are shown on the page."""
     state = st.session_state
     field = _RECIPIENT if kind == "email" else _ADDRESS

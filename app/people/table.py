@@ -21,7 +21,7 @@ from engine.home import Home
 from engine.queue.forecast import limits_of
 from engine.runner.disk_meter import disk_use
 from engine.store import Person, Reader, Store
-from engine.store.access.ownership import Holding
+from engine.store.access.quotas import Holding
 
 COLOURS: dict[Role, Colour] = {"viewer": "gray", "member": "blue", "admin": "violet"}
 DISK_FRESH_S = 60.0

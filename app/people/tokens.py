@@ -8,8 +8,7 @@ from app.ui.html import as_text, entry, strong, when
 from app.ui.store_access import command, give, say_trouble
 from engine.access.rules import ROLES
 from engine.store import Person, Store
-from engine.store.access.sign_ins import Scope
-from engine.store.access.tokens import TOKEN_DAYS, Token
+from engine.store.access.sign_ins import TOKEN_DAYS, Scope, Token
 from engine.store.timestamps import now
 
 SCOPES: dict[Scope, str] = {

@@ -15,7 +15,7 @@ from engine.filter.tree import metric_quoted, metric_written, setting_quoted
 from engine.metrics import EPISODES, LAST_EPISODES, metric
 from engine.registry import is_setting
 from engine.store import Reader
-from engine.store.runs.fields import Text
+from engine.store.runs.details import Text
 
 NUMBERS = ("duration", "startup", "ranks", "cores", "gpus")
 """Numeric fields of a run besides metrics and settings; the other fields are text."""

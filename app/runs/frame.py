@@ -12,7 +12,7 @@ from app.runs.columns import Column
 from app.runs.rows import Numbers, TableRow, differing
 from app.runs.text_columns import value_of
 from engine.store.records import is_complete
-from engine.store.runs.fields import Text
+from engine.store.runs.details import Text
 from engine.transfer.tables import headed
 
 Words = Mapping[str, Mapping[int, Text]]

@@ -18,10 +18,8 @@ from engine.metrics import metric
 from engine.registry import experiment, known_experiment
 from engine.store import Reader, RunRow, StoredDuel, Sweep
 from engine.store.records import ENDED, Status
-from engine.store.runs.config_groups import RunGroup
-from engine.store.runs.leaderboard import BestRun
-from engine.store.sweeps.folds import RunFold
-from engine.store.sweeps.sweeps import SEED
+from engine.store.runs.config_groups import BestRun, RunGroup
+from engine.store.sweeps.sweeps import SEED, RunFold
 
 Numbers = Mapping[str, Mapping[int, float]]
 """By column and run."""

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from app.core.formatting import moment
 from app.runs.columns import Column
-from engine.store.runs.fields import Text
+from engine.store.runs.details import Text
 
 MOST = 3
 """Maximum number of different texts in one cell."""

@@ -26,7 +26,7 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     """Return the matrix as HTML; a cell with several attempts shows the newest and the number of attempts."""
     cells = tries(sweep, runs)
     if sweep.draw:
-        return _drawn(sweep, cells)
+        return _drawn_matrix(sweep, cells)
     first, *others = sweep.fields
     across = [{first: value} for value in sweep.grid[first]]
     names = (*others, SEED)
@@ -44,7 +44,7 @@ def matrix(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     return table([corner, *map(fields_in_words, across)], rows, caption=CAPTION, even=True)
 
 
-def _drawn(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
+def _drawn_matrix(sweep: Sweep, cells: Mapping[tuple[Any, ...], list[RunRow]]) -> str:
     """Return a row for each drawn combination, in draw order, and a column for each seed."""
     rows = [
         [

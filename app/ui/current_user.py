@@ -128,5 +128,5 @@ def _given() -> str | None:
     """Return the name in the signed cookie, or the one just given."""
     here = st.session_state.get(_HERE)
     if here is None:
-        here = st.session_state[_HERE] = name_cookie.read(Home.find(), st.context.cookies.get(name_cookie.COOKIE))
+        here = st.session_state[_HERE] = name_cookie.read(Home.find(), st.context.cookies.get(name_cookie.NAME_COOKIE))
     return here if isinstance(here, str) else None

@@ -23,7 +23,7 @@ LEAST_RATE = 16_000
 """Least average rate of a body, in bytes per second."""
 GRACE_S = 10.0
 """Extra seconds for a body."""
-MOST = 2_000
+MOST_CONNECTIONS = 2_000
 """Greatest number of connections; half of the process's open file limit if that is less."""
 TICK_S = 1.0
 TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -120,7 +120,7 @@ class BoundedProtocol(H11Protocol):
 def bounded_connections() -> Iterator[None]:
     """Limit the connections of servers that begin to listen in this event loop within the block."""
     loop: Any = asyncio.get_running_loop()
-    room = ConnectionLimit(min(MOST, raise_open_files() // 2))
+    room = ConnectionLimit(min(MOST_CONNECTIONS, raise_open_files() // 2))
     create_server = loop.create_server
 
     async def create_bounded(made: Callable[[], Any], *args: Any, **options: Any) -> Any:

@@ -18,7 +18,7 @@ AVERAGED_LOOKS = 20
 """Measurements in the running average: five seconds."""
 USUAL_S = 0.05
 """Average lateness up to which the loop is not overloaded."""
-MOST = 4.0
+MOST_LOAD = 4.0
 """Greatest factor: live runs are still updated every three or four seconds."""
 
 
@@ -35,7 +35,7 @@ class Backpressure:
     @property
     def slower(self) -> float:
         """Factor on a page's polling interval: 1 to `MOST`, in tenths."""
-        return round(min(MOST, max(1.0, self.late_s / USUAL_S)), 1)
+        return round(min(MOST_LOAD, max(1.0, self.late_s / USUAL_S)), 1)
 
     def note(self, late_s: float) -> None:
         """Add one measurement of the lateness."""

@@ -207,7 +207,7 @@ async def name(request: Request) -> Response:
     kept = name_cookie.sign(home, given)
     secure = is_secure(request.url.scheme)
     answer.set_cookie(
-        name_cookie.COOKIE,
+        name_cookie.NAME_COOKIE,
         kept,
         name_cookie.COOKIE_AGE_S,
         path=cookie_path(),

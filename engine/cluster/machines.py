@@ -15,13 +15,13 @@ def machine_for(home: Home, terms: LaunchOptions) -> Machine:
     """
     if not terms.target:
         if terms.nodes != 1:
-            _refuse(f"nodes must be 1 on this machine, got {terms.nodes}. Choose a cluster with --on.")
+            _refuse_nodes(f"nodes must be 1 on this machine, got {terms.nodes}. Choose a cluster with --on.")
         return machine()
     found = cluster(home, terms.target)
     if not 1 <= terms.nodes <= found.nodes:
-        _refuse(f"nodes must be from 1 to {found.nodes} on cluster {found.name}, got {terms.nodes}.")
+        _refuse_nodes(f"nodes must be from 1 to {found.nodes} on cluster {found.name}, got {terms.nodes}.")
     if terms.nodes > 1 and not found.trusted:
-        _refuse(
+        _refuse_nodes(
             f"Ranks on several nodes talk without authentication, and cluster {found.name} is not trusted for that: "
             "whoever reaches the nodes' network could run commands as the runner's user. Choose 1 node, or ask an "
             "admin to set trusted = true in clusters.toml."
@@ -30,5 +30,5 @@ def machine_for(home: Home, terms: LaunchOptions) -> Machine:
     return replace(one, cores=one.cores * terms.nodes, gpus=one.gpus * terms.nodes, nodes=terms.nodes)
 
 
-def _refuse(sentence: str) -> None:
+def _refuse_nodes(sentence: str) -> None:
     raise ConfigError([Problem("nodes", sentence)])

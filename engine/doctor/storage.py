@@ -89,7 +89,7 @@ def permissions(home: Home) -> Finding:
 
 def file_system(home: Home) -> Finding:
     """Judge the file system by its type, then by a test of the store's requirements."""
-    from engine.store.maintenance.filesystem_probe import probe
+    from engine.store.maintenance.integrity import probe
 
     mount = mount_of(home.path, [Mount(part.mountpoint, part.fstype) for part in psutil.disk_partitions(all=True)])
     found = judge_file_system(mount, home.path)

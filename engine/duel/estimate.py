@@ -12,7 +12,7 @@ from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel
 from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import History
-from engine.store.reader import Reader
+from engine.store.store import Reader
 from engine.system.machine import Machine, demand
 
 START_S = 4.0

@@ -11,9 +11,9 @@ from typing import Any
 
 from engine.registry import known_experiment
 from engine.store.queue.queue import PastRun
-from engine.store.reader import Reader
 from engine.store.records import Demand
 from engine.store.runs.rows import left_at_pace
+from engine.store.store import Reader
 
 COST_NO_TIME = {
     "seed",

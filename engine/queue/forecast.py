@@ -20,9 +20,9 @@ from engine.queue.reasons import NEXT, reasons
 from engine.queue.slots import foreign_gpus
 from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.queue.queue import QueuedRun
-from engine.store.reader import Reader
 from engine.store.records import Demand, Run, RunRow
 from engine.store.runs.rows import limit_left_s
+from engine.store.store import Reader
 from engine.store.timestamps import seconds_since
 from engine.system.gpus import Gpus, NvmlGpus
 from engine.system.liveness_lock import lives

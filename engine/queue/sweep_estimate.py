@@ -13,8 +13,8 @@ from engine.queue.estimates import Estimate
 from engine.queue.forecast import NEW, Scene, limit_of, scene, with_new, within
 from engine.queue.order import Holder, Waiting, forecast
 from engine.store.queue.queue import QueuedRun
-from engine.store.reader import Reader
 from engine.store.records import Demand, Run
+from engine.store.store import Reader
 from engine.system.gpus import Gpus
 from engine.system.machine import Machine, machine
 

@@ -33,7 +33,7 @@ from engine.store.connection import GAP_S
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.queue.queue import QuotaLimits
 from engine.store.records import ENDED, Run
-from engine.store.store_thread import StoreThread, Work
+from engine.store.store import StoreThread, Work
 from engine.store.timestamps import seconds_since
 
 LOOK_S = 0.5

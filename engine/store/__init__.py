@@ -9,15 +9,13 @@ folder imports only those before it:
 """
 
 from engine.store.access.accounts import Person
-from engine.store.access.audit import Entry
+from engine.store.access.authorization import Entry
 from engine.store.access.quotas import Held
 from engine.store.access.sign_ins import SignedIn
 from engine.store.curve_records import Band, Bin, Heat, MachineSample, Series
-from engine.store.curves.multi_run import Column, RecordedMetric
+from engine.store.curves.multi_run import Column, RecordedMetric, Surroundings, Tested
 from engine.store.curves.series import Stretch
-from engine.store.curves.study_queries import Surroundings, Tested
 from engine.store.queue.queue import QueuedRun
-from engine.store.reader import Reader
 from engine.store.records import (
     ALIVE,
     ENDED,
@@ -33,11 +31,10 @@ from engine.store.records import (
     Status,
     Summary,
 )
-from engine.store.runs.saved_views import SavedView
-from engine.store.store import Store
+from engine.store.runs.annotations import SavedView
+from engine.store.store import Reader, Store
 from engine.store.sweeps.commands import NewRun
-from engine.store.sweeps.duel_commands import NewDuelRun
-from engine.store.sweeps.duels import StoredDuel
+from engine.store.sweeps.duels import NewDuelRun, StoredDuel
 from engine.store.sweeps.sweeps import RankNumber, Sweep
 
 __all__ = [

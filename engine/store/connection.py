@@ -10,11 +10,20 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from engine.access.confusables import sort_key
-from engine.errors import NoSuchRun, NoSuchSweep, StoreError, StoreGone
+from engine.errors import (
+    ConfigError,
+    NoSuchRun,
+    NoSuchSweep,
+    Problem,
+    StoreBusy,
+    StoreDamaged,
+    StoreDenied,
+    StoreError,
+    StoreFull,
+    StoreGone,
+)
 from engine.home import Home, flush
 from engine.store.schema.upgrade import applied, bring_up_to_date, known
-from engine.store.sqlite_errors import as_store_errors as told
-from engine.store.sqlite_errors import busy, is_busy
 from engine.umask import make_private
 
 Row = sqlite3.Row
@@ -49,7 +58,7 @@ class Connection:
     @contextmanager
     def as_store_errors(self) -> Iterator[None]:
         """Convert SQLite's errors to ours."""
-        with told(self.home, self.timeout_s):
+        with as_store_errors(self.home, self.timeout_s):
             yield
 
     def rows(self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Row]:
@@ -107,7 +116,7 @@ class WriteConnection(Connection):
                 f"The home {home.path} can't be created: {error.strerror}. Set PARALLAB_HOME to another folder."
             ) from error
         make_private(home.database)  # SQLite gives its log and its shared memory the same mode
-        with told(home, timeout_s):
+        with as_store_errors(home, timeout_s):
             connection = sqlite3.connect(home.database, timeout=timeout_s, isolation_level=None)
             try:
                 _prepare(connection, home, timeout_s)
@@ -300,7 +309,7 @@ def _find(home: Home, timeout_s: float) -> sqlite3.Connection | None:
     """Return a read-only connection, or None if there is no store yet or it is being created."""
     if not home.database.exists():
         return None
-    with told(home, timeout_s):
+    with as_store_errors(home, timeout_s):
         connection = sqlite3.connect(
             f"{home.database.as_uri()}?mode=ro", uri=True, timeout=timeout_s, isolation_level=None
         )
@@ -324,3 +333,67 @@ def _empty() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     bring_up_to_date(connection)
     return connection
+
+
+# ---- Error messages for SQLite's errors that a person can fix ------------------------------------------------------
+
+
+@contextmanager
+def as_store_errors(home: Home, timeout_s: float) -> Iterator[None]:
+    """Convert SQLite's errors that a person can fix to ours; others are bugs and propagate."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        sentence = _sentence(error, home, timeout_s)
+        if sentence is None:
+            raise
+        raise sentence from error
+    except UnicodeEncodeError as error:
+        raise _unstorable("The text is not valid Unicode (it contains a lone surrogate)") from error
+    except OverflowError as error:
+        if "SQLite" not in str(error):
+            raise
+        raise _unstorable("The number exceeds the store's range (64-bit)") from error
+
+
+def _unstorable(what: str) -> ConfigError:
+    return ConfigError([Problem("", f"{what}. Correct it.")])
+
+
+def busy(home: Home, timeout_s: float) -> StoreBusy:
+    """Return the error for a store that was locked for the whole timeout."""
+    return StoreBusy(
+        f"The store {home.database} was locked by another program for {timeout_s:g} s. Try again; if the error "
+        "persists, end that program."
+    )
+
+
+def is_busy(error: sqlite3.DatabaseError) -> bool:
+    """Return whether another connection holds the lock."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _code(error: sqlite3.DatabaseError) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; the rest of an extended one tells where
+
+
+def _sentence(error: sqlite3.DatabaseError, home: Home, timeout_s: float) -> StoreError | None:
+    """Return our error for one of SQLite's, with the cure; None for a bug of ours."""
+    cures = {
+        sqlite3.SQLITE_READONLY: "can't be written. Check the owner of the file and its folder.",
+        sqlite3.SQLITE_CANTOPEN: "can't be opened. Check the owner of the file and its folder.",
+        sqlite3.SQLITE_IOERR: (
+            "can't be read or written: the disk reports an error. The doctor command checks the file system."
+        ),
+        sqlite3.SQLITE_CORRUPT: "is damaged. Restore a backup, or move the file away to start with an empty store.",
+        sqlite3.SQLITE_NOTADB: "is not an SQLite database. Move the file away, or set PARALLAB_HOME to another folder.",
+    }
+    if is_busy(error):
+        return busy(home, timeout_s)
+    code = _code(error)
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFull(f"The store {home.database} is on a full disk. Free some space; recorded data is kept.")
+    kinds = dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB), StoreDamaged) | dict.fromkeys(
+        (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN), StoreDenied
+    )
+    return kinds.get(code, StoreError)(f"The store {home.database} {cures[code]}") if code in cures else None

@@ -10,11 +10,10 @@ from engine.recorder import Point
 from engine.seeding import SEEDING
 from engine.store.connection import WriteConnection
 from engine.store.curve_records import MachineSample
-from engine.store.curves.ingest import write_points
-from engine.store.curves.lineage import take_over
+from engine.store.curves.ingest import take_over, write_points
 from engine.store.notices.outbox import NoticeWriter
 from engine.store.records import RESUMES, ProcessIdentity, RankBatch, RankRow, Run
-from engine.store.runs.changes import RunChanges
+from engine.store.runs.commands import RunChanges
 from engine.store.runs.reader import RunReader
 from engine.store.timestamps import now
 from engine.trace.health import Health

@@ -21,7 +21,7 @@ from engine import errors
 from engine.errors import EngineError, ImportRefused
 from engine.home import ROOT, Home
 from engine.store import Store
-from engine.store.curves.arrivals import clear, unfinished
+from engine.store.curves.ingest import clear, unfinished
 from engine.system.processes import describe_exit
 from engine.transfer.bundles.bundle import ImportResult
 

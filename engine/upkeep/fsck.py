@@ -9,7 +9,7 @@ from engine.access.rules import Program
 from engine.errors import EngineError, StoreDamaged, StoreDenied
 from engine.home import Home
 from engine.store import Reader, Run, Store
-from engine.store.curves.arrivals import unfinished
+from engine.store.curves.ingest import unfinished
 from engine.store.maintenance import integrity
 from engine.system.run_files import aside_of
 from engine.system.runner_process import is_running, lost_runs

@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from engine.home import Home
 from engine.store import ENDED, Reader
-from engine.store.curves.arrivals import hidden
+from engine.store.curves.ingest import hidden
 from engine.store.maintenance.integrity import Stint, stints_of_pids
 from engine.store.records import Status
 from engine.system.processes import boot_id, is_foreign

@@ -13,8 +13,8 @@ from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home, flush
 from engine.store import ALIVE, ENDED, Reader, Store
 from engine.store.access.accounts import Account
-from engine.store.access.accounts_mark import is_marked, mark
-from engine.store.curves.arrivals import count_from, last_id
+from engine.store.access.authorization import is_marked, mark
+from engine.store.curves.ingest import count_from, last_id
 from engine.store.maintenance.backup_copy import empty_log, examine_copy, run_ids
 from engine.store.timestamps import now
 from engine.system.liveness_lock import lives

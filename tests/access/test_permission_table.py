@@ -19,8 +19,7 @@ from engine.errors import ConfigError, Forbidden
 from engine.home import Home
 from engine.launch_options import USUAL, Priority
 from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
-from engine.store.access.audit import Entry
-from engine.store.access.authorization import Authorization
+from engine.store.access.authorization import Authorization, Entry
 from engine.store.queue.queue import End
 from tests.inputs import drawn
 

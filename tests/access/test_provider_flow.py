@@ -13,7 +13,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.access.audit import Entry
+from engine.store.access.authorization import Entry
 from tests.access.labs import Browser, Provider, lab_with_provider, said
 from tests.browser.conftest import Console
 from tests.conftest import end_processes_of

@@ -14,7 +14,7 @@ from engine.doctor.machine import judge_shared_memory, shared_memory
 from engine.doctor.software import TorchProbe, gpus, torch
 from engine.doctor.storage import Mount, data_sets, file_system, judge_file_system, mount_of, store
 from engine.home import ROOT, Home
-from engine.store.maintenance.filesystem_probe import probe
+from engine.store.maintenance.integrity import probe
 
 GB = 2**30
 

@@ -17,7 +17,8 @@ import pytest
 from engine.home import ROOT, Home
 from engine.notices import delivery
 from engine.notices.delivery import FIRST_S, LONGEST_S, Delivering, delivery_thread, wait_before_next
-from engine.store import Demand, Reader, Store, store_thread
+from engine.store import Demand, Reader, Store
+from engine.store import store as store_thread
 from engine.store.notices.channels import Channel
 from engine.store.notices.outbox import Sent
 from engine.system.processes import me

@@ -8,9 +8,8 @@ import pytest
 
 from engine.home import ROOT
 from engine.store import Reader, Store
-from engine.store.schema.migrations import steps
+from engine.store.schema.migrations import TABLE, steps
 from engine.store.schema.sqlite_library import Migrations
-from engine.store.schema.steps import TABLE
 from engine.store.schema.upgrade import known
 
 FOLDERS = ("schema", "access", "notices", "runs", "curves", "sweeps", "queue", "imports", "maintenance")

@@ -13,7 +13,7 @@ from app.charts.timeline_picture import picture
 from engine.errors import ImportRefused, StoreDamaged
 from engine.home import Home
 from engine.store import Store
-from engine.store.imports.bundle_checks import MOST_OPERATIONS, MOST_WINDOWS, check_run
+from engine.store.imports.bundle_import import MOST_OPERATIONS, MOST_WINDOWS, check_run
 from engine.store.records import RankRow
 from engine.trace.chrome import chrome_lines
 from engine.trace.chunk import MOST_ENTRIES, TraceChunk

@@ -19,7 +19,7 @@ from engine.errors import StoreBusy
 from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.store import Demand, RankBatch, Reader, Store, connection
-from engine.store.curves.arrivals import hidden
+from engine.store.curves.ingest import hidden
 from engine.store.maintenance import integrity, retention
 from engine.store.maintenance.backup_copy import copy_store, examine_copy
 from engine.system.processes import me

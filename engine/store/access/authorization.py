@@ -5,15 +5,17 @@ Methods that people can call are decorated with `command`; a test verifies that 
 """
 
 import json
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from engine.access.rules import COMMANDS, PersonStanding, Program
-from engine.errors import Forbidden
-from engine.store.access.standing import AccessReader
-from engine.store.connection import WriteConnection
+from engine.access.rules import COMMANDS, LOST, PersonStanding, Program
+from engine.errors import Forbidden, StoreError
+from engine.home import Home
+from engine.store.connection import Connection, WriteConnection
 from engine.store.timestamps import now
 
 _OWNERS = {
@@ -236,3 +238,133 @@ def storable(text: str) -> str:
     replaced.
     """
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+# ---- A person's standing in this lab: admin, member, viewer, a part of Parallab, or nobody -------------------------
+
+
+class AccessReader:
+    """Queries of permissions, and of whether this lab has accounts."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def standing(self, name: str) -> PersonStanding:
+        """Return a person's current standing; in a lab without accounts, and for parts of Parallab, everything is
+        permitted.
+        """
+        if isinstance(name, Program):
+            return PersonStanding(name, "admin", open=True)
+        if not self.has_people():
+            return (
+                PersonStanding(name, None, lost=True)
+                if is_marked(self.db.home)
+                else PersonStanding(name, "admin", open=True)
+            )
+        row = self.db.row("SELECT name, role FROM people WHERE name = ? AND disabled_at IS NULL", [name])
+        return PersonStanding(name, row["role"] if row and row["name"] == name else None)
+
+    def has_people(self) -> bool:
+        """Return whether the lab has accounts, so that rules apply and the console requires a sign-in."""
+        return self.db.row("SELECT 1 FROM people LIMIT 1") is not None
+
+    def require_accounts(self) -> None:
+        """Raise StoreError if the lab has accounts but this store has none: it was emptied, deleted or replaced."""
+        if not self.has_people() and is_marked(self.db.home):
+            raise StoreError(LOST)
+
+
+# ---- The marker file of a lab with accounts: an emptied, lost or replaced store never opens the lab again ----------
+# It is written before the first account is committed, so a crash between the two leaves the lab closed, not open.
+
+_ABOUT = (
+    "This lab has accounts. While this file exists, a store without accounts is refused. Delete it only to open "
+    "the lab to everyone on this machine.\n"
+)
+
+
+def is_marked(home: Home) -> bool:
+    """Return whether the home belongs to a lab with accounts."""
+    return os.path.lexists(home.accounts)
+
+
+def mark(home: Home) -> None:
+    """Write the marker file and wait until it is on disk; raises StoreError."""
+    try:
+        with os.fdopen(os.open(home.accounts, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(_ABOUT)
+            file.flush()
+            os.fsync(file.fileno())
+        folder = os.open(home.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StoreError(
+            f"{home.accounts} can't be written: {error.strerror}. Check the owner of {home.path} and the free disk "
+            "space."
+        ) from error
+
+
+# ---- Queries of the audit log: every command, done or refused, with person, time and target ------------------------
+
+_RENAMED = {"shut out": "disable", "let in": "enable"}
+"""Commands that rows of earlier versions name otherwise, with their present names."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One command in the audit log."""
+
+    id: int
+    at: str
+    who: str
+    role: str
+    """Role at that time: a role, anyone (in a lab without accounts), program, or nobody."""
+    command: str
+    kind: str
+    targets: tuple[int | str, ...]
+    detail: str
+    refused: str
+    """Reason of the refusal; empty if the command was done."""
+
+
+class AuditReader:
+    """Queries of the audit log."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def entries(
+        self,
+        *,
+        who: str | None = None,
+        command: str | None = None,
+        since: str = "",
+        refused: bool = False,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Entry]:
+        """Return entries, newest first, optionally of one person, of one command, after a time, only refused ones, or
+        before an id.
+        """
+        sql = (
+            "SELECT * FROM audit WHERE (?1 IS NULL OR who = ?1) AND (?2 IS NULL OR command IN (?2, ?7)) AND at > ?3 "
+            "AND (NOT ?4 OR refused <> '')"
+            " AND (?5 IS NULL OR id < ?5) ORDER BY id DESC LIMIT ?6"
+        )
+        command = _RENAMED.get(command or "", command)
+        earlier = next((old for old, new in _RENAMED.items() if new == command), None)
+        return [
+            Entry(
+                **{
+                    **dict(row),
+                    "command": _RENAMED.get(row["command"], row["command"]),
+                    "targets": tuple(json.loads(row["targets"])),
+                }
+            )
+            for row in self.db.rows(sql, [who, command, since, refused, before, limit, earlier])
+        ]

@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 from engine.store.connection import Connection, Row
 from engine.store.curve_records import Band, Heat, Series
-from engine.store.curves.episode_bins import count_band
-from engine.store.curves.heatmap import count_heat
+from engine.store.curves.heatmap import count_band, count_heat
 from engine.store.schema.minmax_buckets import CORNERS, SIZE, bucket_size, joined
 
 _POINTS = "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ?"
@@ -124,16 +123,13 @@ class CurveReader:
 
     def _from_all(self, run_id: int, metric: Row, max_points: int) -> Rows:
         """Return the down-sampled points of a complete curve, using the cache of recently read points."""
-        from engine.store.curves import (
-            downsample,  # NumPy takes 0.1 s to import; the command line and the runner need none of it
-            series_cache,
-        )
+        from engine.store.curves import downsample
 
         with self.db.as_store_errors():
             cursor = self.db.connection.cursor()
             cursor.row_factory = None
             curve = (str(self.db.home.path), run_id, metric["name"], metric["rank"])
-            line = series_cache.line(cursor, curve, metric["id"], metric["total"])
+            line = downsample.line(cursor, curve, metric["id"], metric["total"])
         return self._of_ids(metric["id"], line.ids[downsample.kept(line.values, max_points)].tolist())
 
     def _from_points(
@@ -260,3 +256,55 @@ def _parts(buckets: Sequence[AxisExtent], within: Stretch) -> list[_Part]:
         _Part(buckets[first].first_id, buckets[last].last_id, first, last)
         for first, last in zip(firsts, lasts, strict=True)
     ]
+
+
+# ---- Every point of a run in pages, for streams of any length ------------------------------------------------------
+
+_SERIES = (
+    "SELECT metrics.id, name, metrics.rank, coalesce(role, '') AS role FROM metrics"
+    " LEFT JOIN ranks ON ranks.run_id = metrics.run_id AND ranks.rank = metrics.rank WHERE metrics.run_id = ? "
+    "ORDER BY name, coalesce(metrics.rank, -1)"
+)
+_PAGE = (
+    "SELECT id, step, time_s, passes, coalesce(value, nonfinite) FROM points WHERE metric_id = ? AND id > ? ORDER "
+    "BY id LIMIT ?"
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One metric recorded by one rank (None: the whole run)."""
+
+    id: int
+    metric: str
+    rank: int | None
+    role: str
+
+
+@dataclass(frozen=True)
+class PointRow:
+    """One point; `id` increases along a recording."""
+
+    id: int
+    step: int
+    time_s: float
+    passes: float | None
+    value: float
+
+
+class PointReader:
+    """Queries of all points."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def recordings(self, run_id: int, metrics: Sequence[str] = ()) -> list[Recording]:
+        """Return the recordings of a run by metric and rank, optionally of some metrics only."""
+        return [Recording(*row) for row in self.db.rows(_SERIES, [run_id]) if not metrics or row["name"] in metrics]
+
+    def page(self, recording_id: int, *, after: int = 0, limit: int = 10_000) -> list[PointRow]:
+        """Return up to `limit` points of a recording after the point `after`; none at its end."""
+        return [
+            PointRow(id, step, time_s, passes, float(value))
+            for id, step, time_s, passes, value in self.db.rows(_PAGE, [recording_id, after, limit])
+        ]

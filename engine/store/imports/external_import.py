@@ -9,8 +9,7 @@ from typing import Any
 from engine.access.confusables import without_hidden
 from engine.recorder import Point
 from engine.store.access.authorization import storable
-from engine.store.curves.arrivals import Arrival, arriving_runs
-from engine.store.curves.ingest import POINT_BYTES, add_points
+from engine.store.curves.ingest import POINT_BYTES, Arrival, add_points, arriving_runs
 from engine.store.imports.bundle_import import arriving
 from engine.store.records import Status
 from engine.store.runs.origins import Kind, Origin

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from engine.errors import StoreError
 from engine.home import Home
-from engine.store.connection import ReadConnection
-from engine.store.curves.arrivals import drop_hidden
+from engine.store.connection import ReadConnection, as_store_errors
+from engine.store.curves.ingest import drop_hidden
 from engine.store.schema.upgrade import applied, known
-from engine.store.sqlite_errors import as_store_errors
 from engine.umask import make_private
 
 STEP_PAGES = 500

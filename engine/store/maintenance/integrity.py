@@ -1,14 +1,19 @@
 """Integrity checks of a store: one query per kind of problem, and the change that fixes it."""
 
+import sqlite3
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
-from engine.store.curves.arrivals import HIDDEN, hidden
-from engine.store.reader import Reader
+from engine.store.curves.ingest import HIDDEN, hidden
 from engine.store.records import ALIVE, ProcessIdentity
 from engine.store.schema.minmax_buckets import rebuild
-from engine.store.store import Store
+from engine.store.store import Reader, Store
 
 _COUNTED = """
 SELECT m.id, m.run_id, m.rank, m.name, m.count, m.nonfinite, m.thinned, m.last, m.last_step, m.low, m.high,
@@ -195,3 +200,49 @@ def _words(*numbers: object) -> str:
     return "{} points, last {} at step {}, {} to {}".format(
         *("none" if number is None else number for number in numbers)
     )
+
+
+# ---- Check that a folder's file system supports the store, before it contains data ---------------------------------
+
+SECOND_WRITER = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+print(database.execute("SELECT count(*) FROM probe").fetchone()[0])
+try:
+    database.execute("BEGIN IMMEDIATE")
+    print("free")
+except sqlite3.OperationalError as error:
+    print("held" if "locked" in str(error) else error)
+"""
+
+
+def probe(folder: Path) -> str:
+    """Return why SQLite's write-ahead log does not work in `folder`; empty if it does.
+
+    Another process must read committed data and find the first one's lock held.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".probe-", dir=folder) as inside:
+            return _try_in(Path(inside) / "probe.db")
+    except (OSError, sqlite3.Error) as error:
+        return str(error)
+
+
+def _try_in(path: Path) -> str:
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        mode = database.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":
+            return f"requested journal mode 'wal', got '{mode}'"
+        database.execute("CREATE TABLE probe (value INTEGER)")
+        database.execute("INSERT INTO probe VALUES (1)")
+        database.execute("BEGIN IMMEDIATE")
+        ended = subprocess.run(
+            [sys.executable, "-c", SECOND_WRITER, str(path)], capture_output=True, text=True, timeout=60
+        )
+        database.execute("ROLLBACK")
+    if ended.stdout.split() != ["1", "held"]:
+        return (
+            "a second process should read one row and find the lock held, but reported: "
+            f"{(ended.stdout or ended.stderr).strip()}"
+        )
+    return ""

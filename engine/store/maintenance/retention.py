@@ -10,9 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from engine.store.curves.downsample import kept
 from engine.store.curves.ingest import CHUNK, delete_recorded
-from engine.store.reader import Reader
 from engine.store.records import ENDED
-from engine.store.store import Store
+from engine.store.store import Reader, Store
 
 VACUUM_PAGES = 2_000
 

@@ -9,7 +9,7 @@ from engine.seeding import SEEDING
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.queue.queue import ANY, QuotaLimits
 from engine.store.records import Run, Status
-from engine.store.runs.changes import RunChanges
+from engine.store.runs.commands import RunChanges
 from engine.store.runs.rows import NOT_HELD, RUN, as_run
 from engine.store.timestamps import now
 

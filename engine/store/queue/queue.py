@@ -15,7 +15,7 @@ from engine.launch_options import PRIORITIES, Priority, unknown_priority
 from engine.store.access.authorization import command
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import ALIVE, Demand, Run
-from engine.store.runs.changes import RunChanges
+from engine.store.runs.commands import RunChanges
 from engine.store.runs.rows import NOT_HELD, NOT_PAUSED, RUN, as_run
 
 End = Literal["front", "back"]

@@ -1,6 +1,6 @@
 """Lists of runs: filtered, searched, with last and best values of their metrics. Never reads metric points.
 
-The table of runs reads these while it is sorted or unfolded, else `engine/store/sweeps/folds.py`; grouped by seed, it
+The table of runs reads these while it is sorted or unfolded, else `engine/store/sweeps/sweeps.py`; grouped by seed, it
 reads `config_groups.py`.
 """
 
@@ -13,8 +13,7 @@ from engine.filter import Filter, SortOrder
 from engine.metrics import EPISODES, LOSS
 from engine.store.connection import Connection, Row
 from engine.store.records import Run, RunRow, Status
-from engine.store.runs.filter_sql import condition
-from engine.store.runs.metric_sql import OF, Sql, order_of
+from engine.store.runs.filter_sql import OF, Sql, condition, order_of
 from engine.store.runs.rows import RUN, RUN_ROW, as_run, as_run_row, best_of
 
 NUMBERS = f"""

@@ -4,6 +4,8 @@ Each column stands on a line of its own with its words behind it: docs/schema.md
 (engine/store/schema/docs.py). The tables that the first step makes are in tables.py.
 """
 
+import sqlite3
+from collections.abc import Callable
 from sqlite3 import Connection
 
 from engine.store.schema.config_text import TEXT_BYTES, move_out
@@ -16,10 +18,13 @@ from engine.store.schema.later_tables import (
     DISK,
     DUEL_SWEEPS,
     DUELS,
+    FIRST_RECEIVERS,
     LAUNCH_KEYS,
     LONG_CONFIGS,
     LOOKS,
     MACHINE_SAMPLES,
+    NOTICE_INDEXES,
+    NOTICE_TABLES,
     ORIGINS,
     PEOPLE,
     SIGN_INS,
@@ -28,9 +33,36 @@ from engine.store.schema.later_tables import (
     VIEWS,
 )
 from engine.store.schema.minmax_buckets import rebuild
-from engine.store.schema.notice_tables import FIRST_RECEIVERS, NOTICE_INDEXES, NOTICE_TABLES
-from engine.store.schema.steps import Steps
 from engine.store.timestamps import now
+
+# ---- A list of schema steps, in the order of their definition ------------------------------------------------------
+# A function's name identifies its step in every store.
+
+TABLE = "_sqlite_migrations"
+"""sqlite-utils' table of applied steps; a test compares the names."""
+Step = Callable[[sqlite3.Connection], None]
+
+
+class Steps:
+    """The steps of a schema, which a store records under `name`; each is a function, registered as a decorator."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.by_name: dict[str, Step] = {}
+
+    def __call__(self) -> Callable[[Step], Step]:
+        """Return a decorator that adds a step."""
+
+        def add(step: Step) -> Step:
+            name = step.__name__
+            assert name not in self.by_name, f"two steps are named {name}"
+            self.by_name[name] = step
+            return step
+
+        return add
+
+
+# ---- Migrations ----------------------------------------------------------------------------------------------------
 
 steps = Steps("parallab")
 

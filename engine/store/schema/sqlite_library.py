@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 
-from engine.store.schema.steps import Step, Steps
+from engine.store.schema.migrations import Step, Steps
 
 _pandas = sys.modules.get("pandas")
 sys.modules["pandas"] = None  # type: ignore[assignment]  # an import of it now raises ImportError, which sqlite-utils takes for "not installed"

@@ -4,8 +4,7 @@ import sqlite3
 from pathlib import Path
 
 from engine.errors import StoreTooNew
-from engine.store.schema.migrations import steps
-from engine.store.schema.steps import TABLE
+from engine.store.schema.migrations import TABLE, steps
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -15,8 +15,7 @@ from engine import __version__
 from engine.errors import ConfigError, ImportRefused, Problem, WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.curves.arrivals import arriving_runs
-from engine.store.curves.ingest import POINT_BYTES
+from engine.store.curves.ingest import POINT_BYTES, arriving_runs
 from engine.store.imports.bundle_import import admit, origin_of
 from engine.store.imports.bundle_tables import TABLES, TableRows, parts_of
 from engine.store.timestamps import now

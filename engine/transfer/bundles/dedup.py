@@ -14,8 +14,8 @@ from engine.transfer.bundles.manifest import Manifest
 from engine.transfer.bundles.rows import read_sheet, refusal
 from engine.transfer.bundles.sweep_checks import check_sweeps
 
-MOST_RUNS = 10_000
-_NEEDED = ("id", "experiment", "created_at", "config", "environment", "owner", "status")
+MOST_OF_BUNDLE = 10_000
+_NEEDED_OF_RUN = ("id", "experiment", "created_at", "config", "environment", "owner", "status")
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ def match_runs(reader: Reader, source: Members, about: Manifest) -> MatchedRuns:
     check_sweeps(_rows(source, about, "sweeps") if "sweeps" in about.tables else [], runs)
     if not runs:
         raise ImportRefused("The bundle has no runs. Export it again.")
-    if len(runs) > MOST_RUNS:
+    if len(runs) > MOST_OF_BUNDLE:
         raise ImportRefused(
-            f"The bundle has {len(runs):,} runs; at most {MOST_RUNS:,} can be imported at once. Export fewer at a time."
+            f"The bundle has {len(runs):,} runs; at most {MOST_OF_BUNDLE:,} can be imported at once. Export fewer at a time."
         )
     before = {row.get("run_id"): row for row in _rows(source, about, "origins")}
     fresh: dict[int, Origin] = {}
@@ -62,7 +62,7 @@ def _rows(source: Members, about: Manifest, table: str) -> list[dict[str, Any]]:
 
 def _check(run: Mapping[str, Any], number: int, seen: set[int]) -> None:
     """Raise ImportRefused for a run without a required value."""
-    if missing := [name for name in _NEEDED if run.get(name) in (None, "")]:
+    if missing := [name for name in _NEEDED_OF_RUN if run.get(name) in (None, "")]:
         raise refusal("runs", number, f"{missing[0]} is empty or missing")
     if type(run["id"]) is not int or run["id"] < 1 or run["id"] in seen:
         raise refusal("runs", number, "the id is not a unique positive integer")

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from app.core.caches import KEPT, CachedBody, ResponseCache, VersionedCache
 from app.ui.components import rest_ms
 from app.web import polling
-from app.web.polling import MOST, SLOWER, USUAL_S, Backpressure, PollingRoutes
+from app.web.polling import MOST_LOAD, SLOWER, USUAL_S, Backpressure, PollingRoutes
 from app.web.routes import polled_routes
 from engine.home import Home
 from engine.store import Store
@@ -81,7 +81,7 @@ def test_an_error_is_a_sentence_and_a_late_console_asks_pages_to_wait(home: Home
     assert asked("GET", "/api/token", backpressure).headers[SLOWER] == "3"
     for _ in range(200):
         backpressure.note(100.0)
-    assert asked("GET", "/api/token", backpressure).headers[SLOWER] == f"{MOST:g}"
+    assert asked("GET", "/api/token", backpressure).headers[SLOWER] == f"{MOST_LOAD:g}"
     for _ in range(400):
         backpressure.note(-0.001)
     assert SLOWER not in asked("GET", "/api/token", backpressure).headers

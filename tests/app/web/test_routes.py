@@ -160,7 +160,7 @@ def test_nonsense_is_answered_by_a_sentence(
 
 def test_a_name_is_kept_in_a_cookie_that_scripts_can_t_read_and_plotly_for_ever(client: Client, home: Home) -> None:
     answer = client.post("/api/name", json={"name": " Ada "}, headers={"origin": BASE})
-    assert name_cookie.read(home, answer.cookies[name_cookie.COOKIE]) == "Ada"
+    assert name_cookie.read(home, answer.cookies[name_cookie.NAME_COOKIE]) == "Ada"
     assert name_cookie.take_over(home, answer.json()["proof"]) == "Ada"
     set_cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in set_cookie

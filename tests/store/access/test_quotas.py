@@ -14,7 +14,7 @@ from engine.errors import ConfigError, Forbidden, LimitReached
 from engine.home import Home
 from engine.launch_options import USUAL, LaunchOptions
 from engine.store import Demand, NewDuelRun, NewRun, ProcessIdentity, Reader, Store
-from engine.store.access.audit import Entry
+from engine.store.access.authorization import Entry
 
 WORKER = ProcessIdentity("boot", 4242, 77)
 SIZE = Demand(2, 1, 2, 1)

@@ -10,8 +10,7 @@ import pytest
 
 from engine.recorder import Point, Span
 from engine.store import Band, Heat, RankBatch, Reader, Store
-from engine.store.curves.episode_bins import BINS, RUNNING
-from engine.store.curves.heatmap import COLUMNS, ROWS, count_heat
+from engine.store.curves.heatmap import BINS, COLUMNS, ROWS, RUNNING, count_heat
 from engine.store.runs.details import _BATCHES, _SPANS
 
 NAME = "charts/episodic_return"

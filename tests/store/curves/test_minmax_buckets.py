@@ -12,7 +12,7 @@ import pytest
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Series, Store, Stretch
-from engine.store.curves import series_cache
+from engine.store.curves import downsample
 from engine.store.curves.downsample import kept
 from engine.store.schema import minmax_buckets
 from tests.store.curves.test_series import walk
@@ -201,16 +201,16 @@ MOST = 1_000
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Forget what is kept; hold how many points each read brought from then on."""
-    series_cache.forget()
+    downsample.forget()
     seen: list[int] = []
-    read = series_cache._read
+    read = downsample._read
 
-    def noting(cursor: object, metric_id: int, first_id: int) -> series_cache.CachedCurve:
+    def noting(cursor: object, metric_id: int, first_id: int) -> downsample.CachedCurve:
         found = read(cursor, metric_id, first_id)  # type: ignore[arg-type]
         seen.append(found.ids.size)
         return found
 
-    monkeypatch.setattr(series_cache, "_read", noting)
+    monkeypatch.setattr(downsample, "_read", noting)
     return seen
 
 
@@ -279,7 +279,7 @@ def test_another_store_in_the_same_place_is_not_taken_for_the_first(
 def test_what_is_kept_is_bounded_and_what_was_asked_for_last_stays(
     store: Store, reader: Reader, running: Running, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(series_cache, "KEPT_BYTES", 2 * 16 * 2_000)
+    monkeypatch.setattr(downsample, "KEPT_BYTES", 2 * 16 * 2_000)
     runs = [running() for _ in range(3)]
     for run_id in runs:
         record(store, run_id, walk(2_000, run_id))

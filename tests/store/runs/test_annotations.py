@@ -13,7 +13,7 @@ from engine.launch import launch
 from engine.recorder import Point
 from engine.registry import experiment
 from engine.store import Demand, Reader, Store
-from engine.store.access.recent_ends import _COUNTS, _MARK, _SINCE
+from engine.store.access.last_visit import _COUNTS, _MARK, _SINCE
 from engine.store.records import BUDGET_OF
 from engine.store.runs.commands import checked_name
 from engine.store.sweeps.commands import NewRun
