@@ -31,7 +31,7 @@ from engine.registry import experiment, method
 from engine.runtime.rank.channel_recorder import Flush
 from engine.runtime.rank.process import RankPlan
 from engine.runtime.rank.rank import Rank, Saved
-from engine.runtime.usage.disturbance import Disturbance
+from engine.runtime.usage import Disturbance
 from engine.runtime.worker.checkpoints import Checkpoints
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.ranks import LocalRanks

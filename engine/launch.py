@@ -2,7 +2,7 @@
 
 from engine import seeding
 from engine.access.confusables import visible
-from engine.cluster.machines import machine_for
+from engine.cluster.targets import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, UnknownName, WrongStatus
 from engine.home import Home

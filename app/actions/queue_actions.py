@@ -15,8 +15,7 @@ from engine.home import Home
 from engine.launch_options import PRIORITIES, LaunchOptions, Priority
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate
-from engine.queue.forecast import Wait, outlook, prospect, start_in_words
-from engine.queue.reasons import NEXT
+from engine.queue.forecast import NEXT, Wait, outlook, prospect, start_in_words
 from engine.store import Reader, Store
 from engine.store.records import Demand, Run, RunRow
 

@@ -18,7 +18,7 @@ from app.ui.html import as_text
 from app.ui.store_access import message_of
 from app.ui.widgets import PAGES, page_address, show_facts
 from engine.analysis.total_work import unreached, unreached_in
-from engine.cluster.machines import machine_for
+from engine.cluster.targets import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, DeviceError
 from engine.experiment.definition import Experiment

@@ -5,6 +5,7 @@ import shlex
 import stat
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -12,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, V
 
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.home import ROOT, Home
-from engine.system.machine import Gpu, Machine
+from engine.launch_options import LaunchOptions
+from engine.system.machine import Gpu, Machine, machine
 
 NAME = r"^[a-z0-9][a-z0-9-]{0,30}$"
 WORD = r"^[A-Za-z0-9_.:/@=+-]+$"
@@ -148,3 +150,32 @@ def _sentence(path: Path, name: str, error: Any) -> str:
 
 def _refuse(sentence: str) -> NoReturn:
     raise ConfigError([Problem("target", sentence)])
+
+
+# ---- The machine that a run is for: this one, or nodes of a cluster ------------------------------------------------
+# Torch-free.
+
+
+def machine_for(home: Home, terms: LaunchOptions) -> Machine:
+    """Return the resources that a run with these options may have; raises UnknownName for an unknown cluster,
+    ConfigError for an invalid `clusters.toml` or number of nodes.
+    """
+    if not terms.target:
+        if terms.nodes != 1:
+            _refuse_nodes(f"nodes must be 1 on this machine, got {terms.nodes}. Choose a cluster with --on.")
+        return machine()
+    found = cluster(home, terms.target)
+    if not 1 <= terms.nodes <= found.nodes:
+        _refuse_nodes(f"nodes must be from 1 to {found.nodes} on cluster {found.name}, got {terms.nodes}.")
+    if terms.nodes > 1 and not found.trusted:
+        _refuse_nodes(
+            f"Ranks on several nodes talk without authentication, and cluster {found.name} is not trusted for that: "
+            "whoever reaches the nodes' network could run commands as the runner's user. Choose 1 node, or ask an "
+            "admin to set trusted = true in clusters.toml."
+        )
+    one = found.machine
+    return replace(one, cores=one.cores * terms.nodes, gpus=one.gpus * terms.nodes, nodes=terms.nodes)
+
+
+def _refuse_nodes(sentence: str) -> None:
+    raise ConfigError([Problem("nodes", sentence)])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from engine.cluster.machines import machine_for
+from engine.cluster.targets import machine_for
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells
 from engine.duel.spec import Duel
 from engine.launch_options import USUAL, LaunchOptions

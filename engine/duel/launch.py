@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from engine.cluster.machines import machine_for
+from engine.cluster.targets import machine_for
 from engine.config_values import value_in_words
 from engine.duel.evidence import gather
 from engine.duel.plan import DuelCell, judging_cells, tuning_cells

@@ -15,7 +15,7 @@ def run_job(path: str, nodes: int = 1) -> None:
 def serve_agent(path: str) -> None:
     """Serve the worker of a job on a further node of it."""
     _prepare(path, spread=True)
-    import_module("engine.jobs.further_nodes").serve(path)
+    import_module("engine.jobs.worker").serve(path)
 
 
 def _prepare(path: str, spread: bool) -> None:

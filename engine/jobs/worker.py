@@ -5,21 +5,35 @@ Everything it reports goes to the job's file of records.
 
 import logging
 import os
+import secrets
 import signal
+import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
+from socket import SHUT_RDWR, create_server, socket
 
 from engine import __version__
-from engine.home import Home
-from engine.jobs.further_nodes import further_nodes
-from engine.jobs.job_folder import JobFolder, JobSpec
+from engine.errors import RunFailed
+from engine.home import ROOT, Home
+from engine.jobs.job_folder import JobFolder, JobSpec, LinkAddress
 from engine.jobs.record_file import RecordFile
-from engine.runtime.usage.disturbance import Disturbance
+from engine.runtime.nodes.agent import NodeAgent, connect
+from engine.runtime.nodes.messages import own_address, slurm_address
+from engine.runtime.nodes.node import Node
+from engine.runtime.rank import fork_server
+from engine.runtime.transport.rendezvous import meeting_point
+from engine.runtime.usage import Disturbance
 from engine.runtime.worker.environment import environment
-from engine.runtime.worker.execution import Execution
-from engine.runtime.worker.retry import retry_while_busy
+from engine.runtime.worker.execution import Execution, NodeSetting
+from engine.runtime.worker.sink import retry_while_busy
 from engine.runtime.worker.stop_request import StopSwitch
 from engine.runtime.worker.worker import close_up_logs, warm_up, write_own_log
 from engine.store.records import Status
@@ -116,3 +130,136 @@ def _stopped(switch: JobSwitch) -> tuple[Status, str, str]:
     if switch.lost:
         return "lost", switch.lost, ""
     return "cancelled", "The job was cancelled or reached its time limit on the cluster.", ""
+
+
+# ---- The further nodes of a job: agents, started by srun, that connect with the worker -----------------------------
+# The worker's address and a key for the link are in a file of the job's folder that only this user can read.
+
+CONNECT_S = 120.0
+"""Time for all agents to start and connect."""
+HANDSHAKE_S = 10.0
+"""Time for a program that has connected to prove that it is an agent; many may try at once."""
+MOST_HANDSHAKES = 64
+"""At more handshakes at once the oldest one ends."""
+LEAVE_S = 10.0
+
+
+@contextmanager
+def further_nodes(folder: JobFolder, count: int, interface: str) -> Iterator[NodeSetting]:
+    """Connect with the agents of `count` further nodes for the block; raises RunFailed if one does not come in time."""
+    host, interface_here = own_address(slurm_address(_other_node()), interface)
+    key = secrets.token_bytes(32)
+    with create_server((host, 0), backlog=MOST_HANDSHAKES) as listener, meeting_point(host) as meeting:
+        folder.tell_link(LinkAddress(host=host, port=listener.getsockname()[1], key=key.hex()))
+        agents = _start_agents(folder, count)
+        try:
+            nodes = tuple(_connected(listener, key, agents, count))
+            log.info("connected with %s", ", ".join(node.name for node in nodes))
+            yield NodeSetting(nodes, meeting, interface_here)
+            for node in nodes:
+                node.close()
+            agents.wait(timeout=LEAVE_S)
+        except subprocess.TimeoutExpired:
+            log.warning("agents did not leave within %.0f s", LEAVE_S)
+        finally:
+            agents.kill()
+
+
+def serve(path: str) -> None:
+    """Serve the worker of a job as the agent of this node."""
+    folder = JobFolder(Path(path))
+    link = _told(folder.link)
+    _, interface = own_address(link.host, folder.spec().interface)
+    fork_server.wait_until_loaded()  # from here on, ranks start in milliseconds
+    connection = connect(link.host, link.port, bytes.fromhex(link.key))
+    connection.send(os.environ.get("SLURMD_NODENAME") or os.uname().nodename)
+    NodeAgent(connection, interface).serve()
+    os._exit(0)
+
+
+def _told(read: Callable[[], LinkAddress | None]) -> LinkAddress:
+    """Return the worker's address once it is there: a file system of several nodes may show a new file late."""
+    deadline = time.monotonic() + CONNECT_S
+    while (found := read()) is None:
+        if time.monotonic() > deadline:
+            raise RunFailed(f"The worker on the first node did not report its address within {CONNECT_S:.0f} s.")
+        time.sleep(0.2)
+    return found
+
+
+def _other_node() -> str:
+    """Return the name of another node of this job."""
+    command = ["scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    return next(name for name in done.stdout.split() if name != os.environ.get("SLURMD_NODENAME"))
+
+
+def _start_agents(folder: JobFolder, count: int) -> subprocess.Popen[bytes]:
+    tasks = ("--relative=1", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--kill-on-bad-exit=1")
+    cores = ("--export=ALL", f"--cpus-per-task={os.environ.get('SLURM_CPUS_PER_TASK', '1')}")
+    command = (sys.executable, "-m", "engine.jobs.job", str(folder.path))
+    with (folder.run / "logs" / "agents.log").open("ab") as output:
+        return subprocess.Popen(
+            ["srun", *tasks, *cores, *command],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+
+
+@dataclass
+class _Handshake:
+    """A connection whose other end has to prove, in a thread of its own, that it knows the key."""
+
+    door: socket
+    key: bytes
+    begun: float = field(default_factory=time.monotonic)
+    node: Node | None = None
+
+    def __post_init__(self) -> None:
+        self.link = Connection(os.dup(self.door.fileno()))
+        self.thread = threading.Thread(target=self._greet, daemon=True)
+        self.thread.start()
+
+    def end(self) -> None:
+        """Wake the thread, which then ends."""
+        with suppress(OSError):
+            self.door.shutdown(SHUT_RDWR)
+
+    def _greet(self) -> None:
+        try:
+            deliver_challenge(self.link, self.key)
+            answer_challenge(self.link, self.key)
+            self.node = Node(self.link.recv(), self.link)
+        except (AuthenticationError, EOFError, OSError) as error:
+            log.warning("refused a connection that is not an agent's: %s", error)
+            self.link.close()
+
+
+def _connected(listener: socket, key: bytes, agents: subprocess.Popen[bytes], count: int) -> list[Node]:
+    """Return the nodes whose agents have connected; nobody who connects keeps others waiting."""
+    found: list[Node] = []
+    going: list[_Handshake] = []
+    listener.settimeout(0.1)
+    deadline = time.monotonic() + CONNECT_S
+    while len(found) < count and time.monotonic() < deadline and agents.poll() is None:
+        with suppress(TimeoutError):
+            door = listener.accept()[0]
+            door.settimeout(None)
+            going.append(_Handshake(door, key))
+        for each in [each for each in going if not each.thread.is_alive()]:
+            going.remove(each)
+            each.door.close()
+            found += [each.node] if each.node else []
+        for at, each in enumerate(going):
+            if time.monotonic() - each.begun > HANDSHAKE_S or at < len(going) - MOST_HANDSHAKES:
+                each.end()
+    for each in going:
+        each.end()
+        each.door.close()
+    if len(found) < count:
+        code = agents.poll()
+        how = f"within {CONNECT_S:.0f} s" if code is None else f"before srun ended with exit code {code}"
+        raise RunFailed(f"{len(found)} of {count} further nodes connected {how}. See the log agents.")
+    return found

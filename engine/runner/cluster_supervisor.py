@@ -4,6 +4,7 @@ All state is in the store and with Slurm, so that the next runner continues. A j
 file of records has stopped growing; one that Slurm no longer lists is lost only after minutes.
 """
 
+import logging
 import shutil
 import time
 from collections.abc import Mapping
@@ -17,15 +18,13 @@ from engine.access.quotas import NONE, Limits, limits
 from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.jobs.file_mirror import mirror
 from engine.jobs.job_folder import JobFolder
+from engine.jobs.job_results import StoredRun, apply, mirror
 from engine.jobs.record_file import read_records
 from engine.jobs.records import Tail, tail_of
 from engine.jobs.slurm import ACTIVE, SlurmUnavailable, name_of
-from engine.jobs.stored_run import StoredRun, apply
-from engine.queue.shares import NOTHING, is_full, left, shares
-from engine.runner.complaints import Complaints
-from engine.runner.run_loss import lose
+from engine.queue.order import NOTHING, is_full, left, shares
+from engine.runner.run_supervisor import lose
 from engine.runner.slurm_launcher import JobRefused, SlurmLauncher
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
@@ -35,6 +34,30 @@ from engine.store.queue.queue import QuotaLimits
 from engine.store.records import ENDED, Run
 from engine.store.store import StoreThread, Work
 from engine.store.timestamps import seconds_since
+
+# ---- Troubles that last: each is logged once until it changes ------------------------------------------------------
+
+log = logging.getLogger(__name__)
+
+
+class Complaints:
+    """What was last said about each thing."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def about(self, thing: str, sentence: str) -> None:
+        """Log a sentence about a thing, unless it was the last one."""
+        if self._said.get(thing) != sentence:
+            log.warning("%s", sentence)
+        self._said[thing] = sentence
+
+    def over(self, thing: str) -> None:
+        """Note that a thing is well again."""
+        self._said.pop(thing, None)
+
+
+# ---- Cluster supervisor --------------------------------------------------------------------------------------------
 
 LOOK_S = 0.5
 """Interval of looks at jobs and their files."""

@@ -23,13 +23,12 @@ from engine.notices.public_url import public_url
 from engine.queue.slots import free_cores
 from engine.runner.cluster_supervisor import cluster_thread
 from engine.runner.disk_meter import Usage
-from engine.runner.duel_scheduler import Referee
 from engine.runner.launcher import Launcher, LocalLauncher
 from engine.runner.placement import Placement
 from engine.runner.run_supervisor import Endings
-from engine.runner.sweep_repeats import Repeats
-from engine.runtime.usage.telemetry import Telemetry
-from engine.runtime.worker.code_version import is_replaced, version_on_disk
+from engine.runner.schedulers import Referee, Repeats
+from engine.runtime.usage import Telemetry
+from engine.runtime.worker.environment import is_replaced, version_on_disk
 from engine.store import Reader, Store
 from engine.store.records import Run
 from engine.system.gpus import Gpus, NvmlGpus

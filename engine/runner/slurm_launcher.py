@@ -11,8 +11,7 @@ from pathlib import Path
 
 from engine import __version__
 from engine.catalogue import catalogue, set_catalogue
-from engine.cluster.machines import machine_for
-from engine.cluster.targets import Cluster
+from engine.cluster.targets import Cluster, machine_for
 from engine.errors import ConfigError, NoCheckpoint, RunnerError
 from engine.home import Home
 from engine.jobs import slurm

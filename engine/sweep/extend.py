@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.analysis.sweep_cells import tries
-from engine.cluster.machines import machine_for
+from engine.cluster.targets import machine_for
 from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of

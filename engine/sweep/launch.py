@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.cluster.machines import machine_for
+from engine.cluster.targets import machine_for
 from engine.config import MOST_SEED
 from engine.errors import ConfigError, Problem
 from engine.home import Home

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.analysis.statistics.groups import Group
 from engine.analysis.sweep_cells import measured, tries
-from engine.cluster.machines import machine_for
+from engine.cluster.targets import machine_for
 from engine.registry import experiment
 from engine.store import Reader, Store, Sweep
 from engine.store.records import ENDED, RunRow

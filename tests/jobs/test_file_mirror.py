@@ -7,8 +7,8 @@ from typing import IO
 
 import pytest
 
-from engine.jobs import file_mirror
-from engine.jobs.file_mirror import mirror
+from engine.jobs import job_results
+from engine.jobs.job_results import mirror
 from engine.jobs.record_file import read_records
 from engine.system.run_files import is_meeting_file
 
@@ -95,7 +95,7 @@ def test_no_folder_that_is_a_link_is_followed_and_nothing_is_copied_of_what_beco
             (source / path).symlink_to(secrets / path.name)
         return is_meeting_file(path)
 
-    monkeypatch.setattr(file_mirror, "is_meeting_file", swap)
+    monkeypatch.setattr(job_results, "is_meeting_file", swap)
     mirror(source, tmp_path / "copy")
     assert sorted(swapped) == ["key.log", "key.pt"]
     assert [path for path in (tmp_path / "copy").rglob("*") if not path.is_dir()] == []

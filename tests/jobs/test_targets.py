@@ -2,8 +2,7 @@
 
 import pytest
 
-from engine.cluster.machines import machine_for
-from engine.cluster.targets import cluster, clusters
+from engine.cluster.targets import cluster, clusters, machine_for
 from engine.errors import ConfigError, DeviceError, UnknownName
 from engine.home import Home
 from engine.launch_options import LaunchOptions

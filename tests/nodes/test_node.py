@@ -18,7 +18,7 @@ import torch
 from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
 from engine.home import ROOT
-from engine.jobs import further_nodes
+from engine.jobs import worker
 from engine.jobs.job_folder import JobFolder
 from engine.runtime.nodes.agent import connect
 from engine.runtime.nodes.node import Node
@@ -148,16 +148,16 @@ def test_a_program_without_the_key_is_refused() -> None:
         assert stranger.wait() != 0
 
 
-@pytest.mark.parametrize("strangers", [1, further_nodes.MOST_HANDSHAKES + 5])
+@pytest.mark.parametrize("strangers", [1, worker.MOST_HANDSHAKES + 5])
 def test_programs_that_connect_and_say_nothing_keep_no_agent_waiting(
     strangers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The handshakes came one after the other, without a deadline."""
     agents = subprocess.Popen(["sleep", "600"])
-    monkeypatch.setattr(further_nodes, "_start_agents", lambda folder, count: agents)
-    monkeypatch.setattr(further_nodes, "_other_node", lambda: "n2")
-    monkeypatch.setattr(further_nodes, "slurm_address", lambda node: "127.0.0.1")
-    monkeypatch.setattr(further_nodes, "CONNECT_S", 20.0)
+    monkeypatch.setattr(worker, "_start_agents", lambda folder, count: agents)
+    monkeypatch.setattr(worker, "_other_node", lambda: "n2")
+    monkeypatch.setattr(worker, "slurm_address", lambda node: "127.0.0.1")
+    monkeypatch.setattr(worker, "CONNECT_S", 20.0)
     folder, links = JobFolder(tmp_path), list[socket.socket | Connection]()
 
     def come() -> None:
@@ -171,7 +171,7 @@ def test_programs_that_connect_and_say_nothing_keep_no_agent_waiting(
 
     coming = threading.Thread(target=come, daemon=True)
     coming.start()
-    with further_nodes.further_nodes(folder, 1, "") as found:
+    with worker.further_nodes(folder, 1, "") as found:
         assert [node.name for node in found.nodes] == ["n2"]
         agents.terminate()
     for link in links:
@@ -180,8 +180,8 @@ def test_programs_that_connect_and_say_nothing_keep_no_agent_waiting(
 
 
 def test_a_stranger_that_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(further_nodes, "HANDSHAKE_S", 0.1)
-    monkeypatch.setattr(further_nodes, "CONNECT_S", 20.0)
+    monkeypatch.setattr(worker, "HANDSHAKE_S", 0.1)
+    monkeypatch.setattr(worker, "CONNECT_S", 20.0)
     with socket.create_server(("127.0.0.1", 0)) as listener, subprocess.Popen(["sleep", "600"]) as agents:
         stranger = socket.create_connection(listener.getsockname())
         stranger.settimeout(20.0)
@@ -194,7 +194,7 @@ def test_a_stranger_that_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPat
 
         watching = threading.Thread(target=watch, daemon=True)
         watching.start()
-        (node,) = further_nodes._connected(listener, KEY, agents, 1)
+        (node,) = worker._connected(listener, KEY, agents, 1)
         agents.terminate()
         node.close()
         watching.join()

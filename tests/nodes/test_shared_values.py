@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.runtime.nodes.shared_values import SMALL_BYTES, SharedFlags, dumps, loads
-from engine.runtime.transport.disconnects import Disconnects
+from engine.runtime.nodes.copies import SMALL_BYTES, SharedFlags, dumps, loads
+from engine.runtime.transport.request_reply import Disconnects
 from engine.trace.ring import TraceMemory
 
 

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from engine.runtime.nodes import trace_copy
-from engine.runtime.nodes.trace_copy import TraceSource, write
+from engine.runtime.nodes import copies
+from engine.runtime.nodes.copies import TraceSource, write
 from engine.trace.collector import TraceCollector
 from engine.trace.layout import CAPACITY
 from engine.trace.ring import TraceMemory, TraceWriter
@@ -92,7 +92,7 @@ def test_a_look_sends_what_is_new_alone() -> None:
         pass
     part = source.changes()
     assert part is not None and len(part.blocks) == 1
-    assert trace_copy.BLOCK * len(part.blocks) < 1000
+    assert copies.BLOCK * len(part.blocks) < 1000
 
 
 def stored(memory: memoryview) -> list[str]:

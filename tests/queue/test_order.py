@@ -7,6 +7,7 @@ import pytest
 
 from engine.access.quotas import Limits
 from engine.queue.estimates import Estimate
+from engine.queue.forecast import reasons
 from engine.queue.order import (
     Free,
     FreeSlots,
@@ -20,7 +21,6 @@ from engine.queue.order import (
     soonest_start,
     started,
 )
-from engine.queue.reasons import reasons
 
 ROOM = FreeSlots(4, 2)
 SHORT = Estimate(10.0, 8.0, 12.0, 5)

@@ -18,7 +18,7 @@ from engine.home import ROOT, Home
 from engine.runner.launcher import LocalLauncher
 from engine.runner.run_supervisor import Endings
 from engine.runner.runner import Runner
-from engine.runtime.worker import code_version
+from engine.runtime.worker import environment as code_version
 from engine.store import Reader, Store
 from engine.store.records import Demand, Run
 from engine.system.processes import is_alive, me

@@ -5,8 +5,8 @@ spent its seconds.
 import pytest
 
 from engine.home import Home
-from engine.runner.duel_scheduler import MARGIN_S, Referee
 from engine.runner.runner import Runner
+from engine.runner.schedulers import MARGIN_S, Referee
 from engine.store import Store
 from engine.store.records import reached_budget
 from engine.system.machine import Machine
@@ -52,7 +52,7 @@ def test_a_run_is_ended_once_it_has_spent_its_seconds_and_no_other(
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = uptime_s()
-    monkeypatch.setattr("engine.runner.duel_scheduler.uptime_s", lambda: now_s)
+    monkeypatch.setattr("engine.runner.schedulers.uptime_s", lambda: now_s)
     labs.launched(home, kind="seconds", amount=5.0)
     labs.launched(home, amount=5.0)
     ids = [row.id for row in store.read.queue.waiting()]

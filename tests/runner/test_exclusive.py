@@ -7,7 +7,7 @@ import pytest
 from engine.home import Home
 from engine.queue.forecast import outlook
 from engine.queue.slots import Slots, place
-from engine.runner.idle_check import IdleCheck
+from engine.runner.placement import IdleCheck
 from engine.runner.runner import Runner, Sampler
 from engine.store import Demand, NewRun, Reader, Run, Store
 from engine.sweep.plan import plan

@@ -9,9 +9,9 @@ from engine.analysis.sweep_cells import is_warm_up, measured
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
-from engine.runner.idle_check import LONGEST_S, IdleCheck
+from engine.runner.placement import LONGEST_S, IdleCheck
 from engine.runner.runner import Runner
-from engine.runner.sweep_repeats import Repeats
+from engine.runner.schedulers import Repeats
 from engine.store import Reader, RunRow, Store, Sweep
 from engine.store.sweeps.sweeps import SEED, Timing
 from engine.sweep.extend import extend_sweep

@@ -15,8 +15,7 @@ import pytest
 from engine.errors import StoreBusy, StoreError, StoreFull, StoreGone, StoreTooNew
 from engine.home import Home
 from engine.recorder import Point
-from engine.runtime.worker.retry import retry_while_busy
-from engine.runtime.worker.sink import StoreSink
+from engine.runtime.worker.sink import StoreSink, retry_while_busy
 from engine.store import Demand, RankBatch, Reader, Store
 from engine.store.connection import ReadConnection
 from engine.store.schema.migrations import steps

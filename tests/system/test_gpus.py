@@ -10,7 +10,7 @@ import pytest
 
 from engine.errors import DeviceError
 from engine.registry import experiment
-from engine.runtime.usage.telemetry import Telemetry
+from engine.runtime.usage import Telemetry
 from engine.system import gpus, machine
 from engine.system.machine import Gpu, visible_gpus
 

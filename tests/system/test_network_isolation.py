@@ -30,7 +30,7 @@ NOT_ON_A_NETWORK = {
 }
 """Modules whose words look alike: a probe of loopback, a Unix socket in a folder of its owner's, a signature."""
 BETWEEN_NODES = {
-    "engine/jobs/further_nodes.py",
+    "engine/jobs/worker.py",
     "engine/jobs/probe.py",
     "engine/runtime/transport/rendezvous.py",
 }

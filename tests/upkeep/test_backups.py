@@ -19,7 +19,7 @@ from engine.errors import NoCheckpoint, RunnerError, StoreBusy, StoreError, Stor
 from engine.home import Home
 from engine.launch import resume
 from engine.recorder import Point
-from engine.runner.run_loss import lose
+from engine.runner.run_supervisor import lose
 from engine.store import Demand, RankBatch, Reader, Store
 from engine.store.schema.migrations import steps
 from engine.store.timestamps import now

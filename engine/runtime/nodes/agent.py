@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from engine.hang.watch import busy_s, process_state
+from engine.runtime.nodes.copies import SharedFlags, TraceSource, loads
 from engine.runtime.nodes.messages import (
     AgentLeave,
     ClockPing,
@@ -32,10 +33,8 @@ from engine.runtime.nodes.messages import (
     StartRank,
     WorkerMessage,
 )
-from engine.runtime.nodes.shared_values import SharedFlags, loads
-from engine.runtime.nodes.trace_copy import TraceSource
 from engine.runtime.rank.process import RankPlan, rank_main
-from engine.runtime.usage.telemetry import Telemetry
+from engine.runtime.usage import Telemetry
 from engine.system.processes import end_processes
 from engine.trace.ring_reader import TraceReader
 

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from engine.errors import RankFailed
+from engine.runtime.nodes.copies import SharedFlags, dumps, write
 from engine.runtime.nodes.messages import (
     AgentLeave,
     ClockPing,
@@ -29,10 +30,7 @@ from engine.runtime.nodes.messages import (
     TracePart,
     WorkerMessage,
 )
-from engine.runtime.nodes.shared_values import SharedFlags, dumps
-from engine.runtime.nodes.trace_copy import write
-from engine.runtime.rank.channel_recorder import Flush
-from engine.runtime.rank.messages import Done, Failed, Go
+from engine.runtime.rank.channel_recorder import Done, Failed, Flush, Go
 from engine.runtime.rank.process import RankPlan
 from engine.trace.health import ProcessState
 from engine.trace.ring_reader import TraceReader

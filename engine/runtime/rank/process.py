@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,10 @@ from engine.hang.collectives import record_collectives, write_collectives
 from engine.hang.stacks import write_stacks_on_signal
 from engine.home import DATA
 from engine.runtime.rank import fork_server
-from engine.runtime.rank.channel_recorder import ChannelRecorder
-from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Message, Said
+from engine.runtime.rank.channel_recorder import ChannelRecorder, Done, Failed, Go, Hello, Meeting, Message, Said
 from engine.runtime.rank.rank import Rank
 from engine.seeding import DROPOUT, seed_of
-from engine.system.network_isolation import ListenRule, obey
+from engine.system.network_isolation import ListenRule, join, obey
 from engine.system.out_of_memory import gpu_failure, gpu_met, gpu_of, limit_met, memory_cause, words_of
 from engine.system.processes import die_with_parent
 from engine.trace.ring import TraceMemory, TraceWriter
@@ -190,3 +190,41 @@ def _hide_deprecations() -> None:
             show(message, category, *where, **more)
 
     warnings.showwarning = shown
+
+
+# ---- The start of a rank that enters its run's namespaces and sees its GPUs before its call is unpickled -----------
+# Torch-free and light.
+
+
+class PickledCall:
+    """A call that is unpickled only when made, so that a process can prepare before the call's imports and tensors."""
+
+    def __init__(self, function: Callable[..., None], *arguments: Any) -> None:
+        self._call = function, arguments
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Packed, (bytes(ForkingPickler.dumps(self._call)),)
+
+
+class _Packed:
+    def __init__(self, call: bytes) -> None:
+        self._call = call
+
+    def __call__(self) -> None:
+        function, arguments = ForkingPickler.loads(self._call)
+        function(*arguments)
+
+
+def call_inside(pid: int | None, visible_gpus: str, call: Callable[[], None]) -> None:
+    """Join the namespaces of process `pid`, if any, show this process its GPUs alone, then make the call.
+
+    If joining fails, the rank must not listen. Unpickling a GPU tensor initializes CUDA, which reads
+    CUDA_VISIBLE_DEVICES only once.
+    """
+    try:
+        if pid is not None:
+            join(pid)
+    except OSError as error:
+        print(f"Could not join the network namespace of process {pid}: {error}", file=sys.stderr)
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible_gpus
+    call()

@@ -16,7 +16,7 @@ from engine.errors import EngineError, RankFailed
 from engine.home import DATA, Home
 from engine.registry import experiment, method
 from engine.runtime.nodes.node import Node
-from engine.runtime.usage.disturbance import Disturbance
+from engine.runtime.usage import Disturbance
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import Sink
 from engine.runtime.worker.stop_request import StopRequested, StopSwitch

@@ -16,14 +16,12 @@ from engine.errors import RankFailed, StoreBusy, StoreFull
 from engine.hang.rules import collective_cause
 from engine.hang.watch import HangLimits, HangWatch, WatchedRank
 from engine.runtime.rank import fork_server
-from engine.runtime.rank.channel_recorder import Flush
-from engine.runtime.rank.messages import Done, Failed, Go, Hello, Meeting, Said
+from engine.runtime.rank.channel_recorder import Done, Failed, Flush, Go, Hello, Meeting, Said
 from engine.runtime.rank.rank import Saved
-from engine.runtime.usage.disturbance import Disturbance
+from engine.runtime.usage import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
-from engine.runtime.worker.retry import retry_while_busy
 from engine.runtime.worker.run_progress import RunProgress
-from engine.runtime.worker.sink import Sink
+from engine.runtime.worker.sink import Sink, retry_while_busy
 from engine.runtime.worker.stop_request import StopRequested
 from engine.store.timestamps import now
 from engine.system.machine import machine

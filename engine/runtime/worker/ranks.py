@@ -22,10 +22,9 @@ from engine.registry import server_roles
 from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.local_ranks import LocalRanks
-from engine.runtime.rank.process import RankPlan, rank_main
+from engine.runtime.rank.process import PickledCall, RankPlan, call_inside, rank_main
 from engine.runtime.rank.rank import Rank
-from engine.runtime.rank.sealed_call import PickledCall, call_inside
-from engine.runtime.usage.disturbance import Disturbance
+from engine.runtime.usage import Disturbance
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.sink import Sink

@@ -13,11 +13,9 @@ from engine.errors import StoreBusy, StoreFull
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, MOST_EPISODES, WINDOW, rate_of, throughput
 from engine.recorder import Point, Span
 from engine.runtime.rank.rank import Saved
-from engine.runtime.usage.disturbance import Disturbance
-from engine.runtime.usage.telemetry import Telemetry
+from engine.runtime.usage import Disturbance, Telemetry
 from engine.runtime.worker.rank_handle import RankHandle
-from engine.runtime.worker.retry import PATIENCE_S, retry_while_busy
-from engine.runtime.worker.sink import Sink
+from engine.runtime.worker.sink import PATIENCE_S, Sink, retry_while_busy
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch
 from engine.store.timestamps import now

@@ -21,13 +21,11 @@ from engine.home import Home
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
-from engine.runtime.usage.disturbance import Disturbance
-from engine.runtime.worker.code_version import is_replaced, told_of_replacement, version_on_disk
+from engine.runtime.usage import Disturbance
 from engine.runtime.worker.commit_log import VARIABLE, CommitLog
-from engine.runtime.worker.environment import environment
+from engine.runtime.worker.environment import environment, is_replaced, told_of_replacement, version_on_disk
 from engine.runtime.worker.execution import Execution
-from engine.runtime.worker.retry import retry_while_busy
-from engine.runtime.worker.sink import Sink, StoreSink
+from engine.runtime.worker.sink import Sink, StoreSink, retry_while_busy
 from engine.runtime.worker.stop_request import StopSwitch, stop_reason
 from engine.store import Store
 from engine.store.records import Run, Status

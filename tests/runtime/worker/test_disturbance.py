@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 import pytest
 
-from engine.runtime.usage.disturbance import Counters, Disturbance
+from engine.runtime.usage import Counters, Disturbance
 from engine.system.cpu_use import CoreUse, ProcessUse
 
 

@@ -1,8 +1,4 @@
-"""Scheduling of duels in the runner: stop runs that have spent a budget of seconds, and queue the judged runs once all
-tuning runs have ended. Torch-free.
-
-All state is in the store, so the next runner continues.
-"""
+"""Work that the runner schedules: stages of duels, and repeats of sweeps for timing."""
 
 import logging
 import time
@@ -17,7 +13,12 @@ from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import BUDGET_OF, Run
 from engine.store.timestamps import seconds_since
+from engine.sweep.repeats import repeat
 from engine.system.processes import boot_id, uptime_s
+
+# ------------------------------------------------------------------------------------------------------------------
+# Scheduling of duels in the runner: stop runs that have spent a budget of seconds, and queue the judged runs once
+# all tuning runs have ended. Torch-free. All state is in the store, so the next runner continues.
 
 log = logging.getLogger(__name__)
 
@@ -85,3 +86,43 @@ def elapsed_s(run: Run) -> float:
     if begun is None or startup is None or run.worker is None or run.worker.boot_id != boot_id():
         return 0.0
     return uptime_s() - begun - startup + run.time_before_s
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Scheduling of sweeps for timing in the runner: queue another run of each combination whose median time is not
+# known well enough, once the sweep's queued runs have ended. Torch-free. All state is in the store, so the next
+# runner continues.
+
+
+@dataclass
+class Repeats:
+    """Checks the sweeps for timing once a second."""
+
+    home: Home
+    store: Store
+    looked_at: float = float("-inf")
+    _seen: dict[int, int] = field(default_factory=dict)
+    """The last change token of each sweep that needs no more runs yet."""
+
+    def look(self) -> None:
+        """Queue what is missing."""
+        if time.monotonic() - self.looked_at < LOOK_S:
+            return
+        self.looked_at = time.monotonic()
+        with Reader.open(self.home) as reader:
+            for sweep in reader.sweeps.timed():
+                if not sweep.active:
+                    self._repeat(reader, sweep.id)
+
+    def _repeat(self, reader: Reader, sweep_id: int) -> None:
+        token = reader.sweeps.token(sweep_id)
+        if self._seen.get(sweep_id) == token:
+            return
+        try:
+            if ids := repeat(reader, self.store, sweep_id):
+                log.info("sweep %d continues: runs %s repeat its combinations", sweep_id, ", ".join(map(str, ids)))
+        except (StoreBusy, StoreFull):
+            raise
+        except EngineError as error:
+            log.warning("sweep %d can't continue: %s", sweep_id, error)
+        self._seen[sweep_id] = token
