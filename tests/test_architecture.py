@@ -72,7 +72,7 @@ TORCH_FREE = (
     *(
         "engine.data.catalogue",
         "engine.training.settings",
-        "engine.training.duel",
+        "engine.training.settings",
         "engine.rl.kinds",
         "engine.rl.pictures",
     ),

@@ -13,8 +13,7 @@ from engine.analysis.scaling.scaling_data import axis_of
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import EngineError
-from engine.experiment.definition import Experiment
-from engine.experiment.ideal_lines import Baseline, Reference, Scaling
+from engine.experiment.definition import Baseline, Experiment, Reference, Scaling
 from engine.metrics import LAST_EPISODES, metric
 from engine.registry import experiment
 from engine.store import Reader, Sweep

@@ -23,7 +23,7 @@ from engine.duel.estimate import DuelOutlay, outlay
 from engine.duel.launch import AGAIN
 from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy
 from engine.errors import ConfigError, EngineError, Problem
-from engine.experiment.contender import KINDS, Kind
+from engine.experiment.definition import KINDS, Kind
 from engine.launch_options import LaunchOptions
 from engine.metrics import metric, unit_of_difference
 

@@ -20,7 +20,7 @@ from engine.duel.launch import AGAIN, launch_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json
 from engine.errors import ConfigError
-from engine.experiment.contender import KINDS, Kind
+from engine.experiment.definition import KINDS, Kind
 from engine.home import Home
 from engine.store import Reader, StoredDuel
 

@@ -12,7 +12,7 @@ from engine.access.confusables import visible
 from engine.catalogue import BUILT_IN, MOST, Catalogue, EnvironmentId, Folder, catalogue, is_name, set_catalogue
 from engine.commands.authorize import permit
 from engine.config import RuleBroken
-from engine.data.add_dataset import look_at
+from engine.data.added_files import look_at
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.home import Home
 from engine.rl.kinds import Kind, kind_of

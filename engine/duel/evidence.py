@@ -11,7 +11,7 @@ from engine.analysis.tuning import Spent, at_budget
 from engine.config import Config
 from engine.duel.methods import pace
 from engine.duel.spec import Duel, Strategy, from_json
-from engine.experiment.contender import Pace
+from engine.experiment.definition import Pace
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, StoredDuel, Tested

@@ -1,7 +1,7 @@
 """The registered experiments that support duels. Torch-free."""
 
 from engine.config import Config
-from engine.experiment.contender import Contender, Pace
+from engine.experiment.definition import Contender, Pace
 from engine.registry import experiment, experiments
 
 

@@ -8,7 +8,7 @@ from engine.config import Config, bound_of
 from engine.duel.methods import contender, pace
 from engine.duel.spec import SHARED, Duel, Strategy
 from engine.errors import ConfigError, Problem
-from engine.experiment.contender import Pace
+from engine.experiment.definition import Pace
 from engine.registry import experiment
 from engine.store.sweeps.duels import Stage
 

@@ -7,7 +7,7 @@ from typing import Any
 from engine.config_values import MOST_RUNS
 from engine.duel.methods import contender, methods
 from engine.errors import ConfigError, Problem, UnknownName
-from engine.experiment.contender import KINDS, Kind
+from engine.experiment.definition import KINDS, Kind
 from engine.registry import experiment
 
 MOST_STRATEGIES, MOST_RATES, MOST_SEEDS = 6, 9, 50

@@ -1,19 +1,208 @@
-"""The definition of an experiment for pages, command line, runner and analysis: one `Experiment` in its folder.
+"""The definition of an experiment, which all but its ranks read: card, presets, roles, work, part in duels."""
 
-Torch-free, and so is everything an `Experiment` refers to. Only its `method.py`, which runs in ranks, imports torch.
-"""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, Literal
 
 from engine.config import Config
 from engine.errors import UnknownName
-from engine.experiment.contender import Contender
-from engine.experiment.ideal_lines import Scaling
 from engine.experiment.result import ACCURACY, Result
-from engine.experiment.work import Work
 from engine.metrics import LAST_EPISODES
+
+# ---- The total work of a run, as its config declares it before it starts -------------------------------------------
+# Torch-free and pure.
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run does until its end, over all ranks."""
+
+    length: str
+    """The setting that its amount is proportional to, such as `epochs`."""
+    amount: int
+    """Units of work, as the run's progress counts them."""
+    unit: str = "samples"
+    passes: float | None = None
+    """Passes over the training data by all ranks; None where there is no data set."""
+    updates: float = 0.0
+    """Updates of the model; where each rank has its own, of one of them."""
+    steps: float | None = None
+    """Steps of a rank; None where they differ between ranks or nothing counts them."""
+    batches: str = ""
+    """Its mini-batches and micro-batches in words, where these are not its updates."""
+
+    @property
+    def pass_size(self) -> int | None:
+        """Units of work in a pass; None where there is no data set."""
+        return round(self.amount / self.passes) if self.passes else None
+
+    def share(self, share: float) -> "Work":
+        """Return that share of it; without its steps and batches, which are not counted as they go."""
+        passes = None if self.passes is None else self.passes * share
+        return replace(
+            self, amount=round(self.amount * share), passes=passes, updates=self.updates * share, steps=None, batches=""
+        )
+
+    def shortly(self) -> str:
+        """Return its passes, where there are some, or else its units: `24 passes`, `200,000 env steps`."""
+        return f"{self.amount:,} {self.unit}" if self.passes is None else in_passes(self.passes)
+
+    def in_words(self) -> str:
+        """Return `24 passes, 34,488 samples, 1,080 updates`."""
+        units = [] if self.passes is None else [f"{self.amount:,} {self.unit}"]
+        return ", ".join(filter(None, [self.shortly(), *units, _count(self.updates, "update"), self.batches]))
+
+
+def in_passes(passes: float) -> str:
+    """Return a number of passes: `24 passes`, `0.25 passes`."""
+    return f"{passes_number(passes)} {'pass' if passes == 1 else 'passes'}"
+
+
+def passes_number(passes: float) -> str:
+    """Return the number alone, with at most four significant digits: `24`, `0.3333`, `1,440`."""
+    return f"{passes:,.0f}" if passes >= 1000 else f"{passes:.4g}"
+
+
+def _count(amount: float, noun: str) -> str:
+    return f"{round(amount):,} {noun}{'' if round(amount) == 1 else 's'}"
+
+
+# ---- How an experiment takes part in duels; a field of its `Experiment` --------------------------------------------
+# Torch-free and pure.
+
+Kind = Literal["seconds", "passes", "updates", "bytes"]
+KINDS: tuple[Kind, ...] = ("seconds", "passes", "updates", "bytes")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The work of a method in one unit of its length and in one pass over the data."""
+
+    passes: float
+    """Passes over the data by all trainers in one unit of length; also between two tests."""
+    updates: float
+    """Model updates per pass."""
+    bytes: float | None
+    """Bytes sent between processes per pass; None for shared memory or a single process."""
+    step_passes: float | None = None
+    """Passes per step of the rank that tests, where others keep training meanwhile; None where each test records its
+    own passes exactly.
+    """
+    step_updates: float = 1.0
+    """Model updates per recorded step."""
+
+    def units(self, kind: Kind, amount: float) -> int | None:
+        """Return the length that reaches a budget, at least 1; None for seconds, which can't be computed, and for bytes
+        where none are sent.
+        """
+        passes = self.passes_of(kind, amount)
+        return None if passes is None else max(1, ceil(passes / self.passes - 1e-9))
+
+    def passes_of(self, kind: Kind, amount: float) -> float | None:
+        """Return a budget in passes, or None where it can't be computed."""
+        if kind == "passes":
+            return amount
+        each = {"updates": self.updates, "bytes": self.bytes}.get(kind)
+        return amount / each if each else None
+
+    def spent(self, kind: Kind, step: int, time_s: float, passes: float | None) -> float:
+        """Return the budget spent at a test, given its step, its time and (if recorded) its passes."""
+        if kind == "seconds":
+            return time_s
+        if kind == "updates":
+            return step * self.step_updates
+        stood = step * self.step_passes if self.step_passes else passes or 0.0
+        return stood if kind == "passes" else stood * (self.bytes or 0.0)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A strategy offered under a short name."""
+
+    title: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from the shared ones."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """The description of a method for duels. The method trains the shared net on the shared data and tests during
+    training.
+    """
+
+    length: str
+    """The setting for the length of training."""
+    pace: Callable[[Any], Pace]
+    """The work in one unit of that length under a config."""
+    strategies: Mapping[str, Ready]
+    """Strategies offered, under short names unique among all experiments."""
+    data: str
+    """The data each trainer trains on, in words."""
+    momentum: Callable[[Any], str]
+    """Who owns the momentum under a config, in words."""
+    tests: str
+    """Which rank tests, and which ranks wait for it, in words."""
+    gradients: Callable[[Any], int] = lambda config: 1
+    """Gradients per update under a config."""
+    given: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda settings: {}
+    """Settings that the duel derives from all others; a strategy's own settings take precedence."""
+
+    def work(self, config: Any, pass_size: int) -> Work:
+        """Return the total work of a run of that config, whose passes have `pass_size` samples."""
+        pace = self.pace(config)
+        passes = getattr(config, self.length) * pace.passes
+        steps = round(passes / pace.step_passes) if pace.step_passes else None
+        return Work(self.length, round(passes * pass_size), passes=passes, updates=passes * pace.updates, steps=steps)
+
+
+# ---- Reference lines for execution time in an experiment's sweeps --------------------------------------------------
+# Torch-free.
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The measurement at the start value of the axis: one config, means over its finished runs."""
+
+    config: Mapping[str, Any]
+    execution_time_s: float
+    stage_work: Sequence[tuple[float, float]] = ()
+    """Seconds of each stage's forwards and backwards per batch; empty if no batch was recorded."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One reference line: a label, a dash style, and a time in seconds per value of the axis."""
+
+    label: str
+    dash: Literal["dash", "dot"]
+    times_s: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How the sweeps of an experiment are drawn."""
+
+    field: str
+    """The axis: lines are drawn where it is the first field of a sweep."""
+    start: Any
+    """The axis value whose measured execution time the lines start from."""
+    references: Callable[[Baseline, Sequence[int]], list[Reference]]
+    """Compute the lines at the given axis values from the measurement at `start`."""
+    explained: str
+    """Explanation of the lines, shown with the chart."""
+    called: str = "The lines"
+    """Name of the lines at the start of a sentence."""
+    at_once: str = ""
+    """The setting with the number of parallel workers, if it is not the axis."""
+    rank_metrics: tuple[str, ...] = ()
+    """Metrics drawn with one line per rank."""
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# The definition of an experiment for pages, command line, runner and analysis: one `Experiment` in its folder.
+# Torch-free, and so is everything an `Experiment` refers to. Only its `method.py`, which runs in ranks, imports
+# torch.
 
 Answer = Literal["sweet spot", "scaling", "contest", "staleness"]
 """What a ready-made sweep answers: which value of a setting takes least time, how work per second grows with a count,

@@ -8,8 +8,7 @@ from typing import Any
 from engine.config import Config
 from engine.config_values import values_in_words
 from engine.errors import ConfigError, Problem
-from engine.experiment.definition import Experiment
-from engine.experiment.work import Work
+from engine.experiment.definition import Experiment, Work
 
 
 def equal_lengths(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from engine.data.weights import bind_to, flat_weights
+from engine.data.nets import bind_to, flat_weights
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 ALIGNMENT = 16

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-from engine.data.allocator import keep_freed_memory
-from engine.data.devices import usable
+from engine.data.tensors import keep_freed_memory, usable
 from engine.errors import RunFailed
 from engine.runtime.transport.request_reply import Answer, ClientLink, Exchange, Request
 from engine.runtime.worker.ranks import Rank

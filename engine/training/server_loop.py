@@ -4,7 +4,7 @@ import time
 
 import torch
 
-from engine.data.devices import finish, usable
+from engine.data.tensors import finish, usable
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank

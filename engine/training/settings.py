@@ -6,6 +6,8 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken, interval
 from engine.data.catalogue import DatasetName, data_set
+from engine.duel.budget import bytes_exchanged, steps_of_parts
+from engine.experiment.definition import Pace
 
 MS = ADVANCED | {"unit": "ms"}
 Schedule = Literal["constant", "linear"]
@@ -246,3 +248,15 @@ class ServerConfig(TrainingConfig):
                 f"transport must be rpc for variant tutorial, got '{self.transport}'. Choose rpc or variant engine.",
             )
         return self
+
+
+# ---- The pace of methods with a weight server: each trainer pushes a gradient and gets an answer -------------------
+# Torch-free and pure.
+
+_WIDTHS = {"float32": 4, "bf16": 2}
+
+
+def served(config: ServerConfig, gradients: int = 1) -> Pace:
+    """Return the pace of a server that makes one update per `gradients` gradients."""
+    pushed = sum(steps_of_parts(config.dataset, config.trainers, config.batch_size))
+    return Pace(1.0, pushed / gradients, bytes_exchanged(pushed, _WIDTHS[config.wire]))

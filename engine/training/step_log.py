@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from engine.data.nets import Score
-from engine.data.shared_tensors import shared
+from engine.data.tensors import shared
 from engine.errors import RunFailed
 from engine.runtime.worker.ranks import Rank
 

@@ -27,11 +27,10 @@ from engine.runtime.transport.rpc_group import answered_later, call, joined
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.trace.layout import EVERYBODY
 from engine.training.faults import Faults
-from engine.training.membership import Membership
-from engine.training.partition import partition
+from engine.training.server import Membership
 from engine.training.server_loop import POLL_S
 from engine.training.settings import ServerConfig
-from engine.training.workload import Digits, Rounds, Workload
+from engine.training.workload import Digits, Rounds, Workload, partition
 
 _server: list["ModuleServer"] = []
 """The server of this process, if any."""

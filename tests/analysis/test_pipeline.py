@@ -9,8 +9,7 @@ import pytest
 
 from engine.analysis.pipeline.advice import Settings, SpeedupBound, SplitCost, advice, best_speed_up
 from engine.analysis.pipeline.spans import BatchSpans, Measures, batches, ideal_bubble, measure, unhindered
-from engine.pipelining.schedules import Schedule, depth
-from engine.pipelining.simulation import makespan, play, speed_up_bound
+from engine.pipelining import Schedule, depth, makespan, play, speed_up_bound
 from engine.recorder import Span
 from tests.analysis.traces import START_NS, hand_made, made
 

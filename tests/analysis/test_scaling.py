@@ -9,10 +9,9 @@ from itertools import pairwise, product
 
 import pytest
 
-from engine.experiment.ideal_lines import Baseline
-from engine.experiments.pipeline.scaling import SCALING, ideal_time_s, unequal_stages_time_s
-from engine.pipelining.schedules import Schedule, actions
-from engine.pipelining.simulation import speed_up_bound
+from engine.experiment.definition import Baseline
+from engine.experiments.pipeline.config import SCALING, ideal_time_s, unequal_stages_time_s
+from engine.pipelining import Schedule, actions, speed_up_bound
 from engine.registry import EXPERIMENTS, experiment
 
 T1 = 10.0

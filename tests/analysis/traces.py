@@ -4,8 +4,7 @@ them.
 
 import random
 
-from engine.pipelining.schedules import Schedule
-from engine.pipelining.simulation import Played, play
+from engine.pipelining import Played, Schedule, play
 from engine.recorder import Span
 
 START_NS = 7_000_000_000_000

@@ -24,9 +24,18 @@ from engine.duel.confounders import facts
 from engine.duel.plan import config_of, tuning_cells
 from engine.duel.spec import Budget, Duel
 from engine.errors import ConfigError
-from engine.experiment.contender import Contender, Pace, Ready
-from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
-from engine.experiment.ideal_lines import Baseline, Reference, Scaling
+from engine.experiment.definition import (
+    Baseline,
+    Contender,
+    Experiment,
+    Flow,
+    Pace,
+    Preset,
+    Ready,
+    Reference,
+    Scaling,
+    UpdateClock,
+)
 from engine.home import Home
 from engine.recorder import Point
 from engine.seeding import FIRST_SERVER, place_of

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from engine.catalogue import FILES
-from engine.data.checksums import checksum
+from engine.data.added_files import checksum
 from engine.home import ROOT, Home
 from engine.store import ALIVE, Reader, Run, Status, Store
 from engine.system.checkpoint_state import last_checkpoint

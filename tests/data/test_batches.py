@@ -2,7 +2,7 @@
 
 import torch
 
-from engine.data.batches import Batches
+from engine.data.tensors import Batches
 
 
 def batches(seed: int = 0, count: int = 103, batch_size: int = 10) -> Batches:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data import shared_tensors
+from engine.data import tensors as shared_tensors
 from engine.data.catalogue import DATA_SETS
 from engine.data.sets.images import ImageSet, mean_and_deviation
 from engine.data.sets.registry import load, read

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.data.devices import finish, usable
+from engine.data.tensors import finish, usable
 from engine.errors import DeviceError
 
 

@@ -14,7 +14,7 @@ from app.links.launch import read_link
 from engine.catalogue import FILES, catalogue, choices
 from engine.commands.catalogue import add_dataset, add_environment, remove
 from engine.config import choices_of
-from engine.data.checksums import checksum, files_used
+from engine.data.added_files import checksum, files_used
 from engine.data.sets.registry import read
 from engine.errors import ConfigError, DataError, EngineError, Forbidden, UnknownName
 from engine.experiments.hogwild.config import HogwildConfig

@@ -11,7 +11,7 @@ from tests.waiting import PATIENCE_S
 
 PROGRAM = """
 import ctypes, resource, torch
-from engine.data.allocator import M_MMAP_THRESHOLD, keep_freed_memory
+from engine.data.tensors import M_MMAP_THRESHOLD, keep_freed_memory
 
 def faults_of_a_step():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

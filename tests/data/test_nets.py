@@ -5,8 +5,7 @@ import torch
 from torch import nn
 from torch.nn.functional import nll_loss
 
-from engine.data.nets import MnistNet, evaluate, mnist_net
-from engine.data.resnets import fast_in_small_batches, resnet
+from engine.data.nets import MnistNet, evaluate, fast_in_small_batches, mnist_net, resnet
 
 
 def written_out(net: MnistNet) -> nn.Sequential:

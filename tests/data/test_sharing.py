@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.data.shared_tensors import shared_zeros
+from engine.data.tensors import shared_zeros
 from engine.runtime.rank import fork_server
 from engine.runtime.worker.ranks import Ranks
 from engine.runtime.worker.sink import MemorySink

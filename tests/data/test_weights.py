@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import nll_loss
 
-from engine.data.nets import mnist_net
-from engine.data.weights import FlatSgd, bind, flat_weights
+from engine.data.nets import FlatSgd, bind, flat_weights, mnist_net
 from engine.home import ROOT
 from tests.waiting import PATIENCE_S
 
@@ -65,7 +64,7 @@ def test_a_flat_step_is_torchs_step_bit_for_bit(momentum: float) -> None:
 THREADS = """
 import sys, threading
 import torch
-from engine.data.weights import drawn_from
+from engine.data.nets import drawn_from
 sys.setswitchinterval(1e-6)
 
 def drawn(seed):

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.data.nets import evaluate, mnist_net
+from engine.data.nets import bind, evaluate, flat_weights, mnist_net
 from engine.data.sets.registry import load
-from engine.data.weights import bind, flat_weights
 from engine.duel.catalogue import ready
 from engine.duel.plan import config_of
 from engine.duel.spec import Budget, Duel

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data.nets import evaluate, mnist_net
+from engine.data.nets import bind, evaluate, mnist_net
 from engine.data.sets.registry import load
-from engine.data.weights import bind
 from engine.errors import RunFailed
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method

@@ -12,9 +12,8 @@ import torch
 from torch.nn.utils import parameters_to_vector
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from engine.data.nets import mnist_net
+from engine.data.nets import FlatAdam, FlatSgd, mnist_net
 from engine.data.sets.registry import read
-from engine.data.weights import FlatAdam, FlatSgd
 from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import experiment, experiments, method

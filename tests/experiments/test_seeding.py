@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data.batches import Batches
+from engine.data.tensors import Batches
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import LocalRanks, Rank
 from engine.seeding import DROPOUT, ENVIRONMENT, EVALUATION, ORDER, PARTITION, WEIGHTS, place_of, seed_of

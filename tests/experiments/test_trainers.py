@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from engine.config import Config
-from engine.data.nets import mnist_net
+from engine.data.nets import bind, flat_weights, mnist_net
 from engine.data.sets.registry import load
-from engine.data.shared_tensors import shared
-from engine.data.weights import bind, flat_weights
+from engine.data.tensors import shared
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.metrics import PHASES
 from engine.registry import experiment, method

@@ -8,7 +8,7 @@ from torch import Tensor
 from engine.data.sets.images import ImageSet
 from engine.experiments.hogwild import method
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.overwrite_sampler import OverwriteSampler
+from engine.experiments.hogwild.optimizers import OverwriteSampler
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import EVALUATION
 

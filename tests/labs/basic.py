@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.home import Home
-from engine.pipelining.schedules import Schedule
+from engine.pipelining import Schedule
 from engine.recorder import Point, Span
 from engine.registry import experiment
 from engine.store import Store

@@ -4,8 +4,7 @@ transfers none.
 
 import pytest
 
-from engine.pipelining.schedules import Schedule, actions, depth, sizes
-from engine.pipelining.simulation import makespan, play
+from engine.pipelining import Schedule, actions, depth, makespan, play, sizes
 
 DRAWINGS: dict[tuple[Schedule, int, int], str] = {
     ("gpipe", 2, 4): """

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Categorical, Normal
 
-from engine.data.weights import bind, flat_weights
+from engine.data.nets import bind, flat_weights
 from engine.rl.actor_critic import ActorCritic, Network
 from engine.rl.kinds import kind_of
 

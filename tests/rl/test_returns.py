@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.rl.returns import advantages_of, returns_of
+from engine.rl.actor_critic import advantages_of, returns_of
 
 
 def drawn(steps: int = 40, environments: int = 3) -> tuple[Tensor, Tensor]:

@@ -1,14 +1,13 @@
 """Analysis of a pipeline's recorded spans: batches, busy times, idle share and its causes. Times are seconds.
 
 With p equal stages and m splits the bubble is at least (p-1)/(m+p-1) (Huang et al. 2019). The bound for unequal stages
-is simulated (engine/pipelining/simulation.py).
+is simulated (engine/pipelining.py).
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from engine.pipelining.schedules import Schedule
-from engine.pipelining.simulation import makespan, play
+from engine.pipelining import Schedule, makespan, play
 from engine.recorder import Span
 
 WORK = ("forward", "backward")

@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from engine.catalogue import FILES, catalogue
+from engine.data.added_files import checksum
 from engine.data.catalogue import data_set
-from engine.data.checksums import checksum
 from engine.data.sets.images import PixelSet, mean_and_deviation
 from engine.errors import DataError
 from engine.home import Home

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from engine.data.shared_tensors import check_room, shared
+from engine.data.tensors import check_room, shared
 
 CHUNK = 1000
 """Images normalized at a time: few enough that both forms fit in the cache."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.data.shared_tensors import check_room, shared
+from engine.data.tensors import check_room, shared
 
 SEED = 0
 """Fixed: every run of the same sizes gets the same samples, whatever its seed."""

@@ -6,9 +6,26 @@ from pydantic import Field, model_validator
 
 from engine.config import ADVANCED
 from engine.data.catalogue import data_set
-from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
-from engine.experiments.async_sgd.duel import CONTENDER
-from engine.training.settings import ServerConfig, fits_the_data
+from engine.experiment.definition import Contender, Experiment, Flow, Preset, Ready, ReadySweep, UpdateClock
+from engine.training.settings import ServerConfig, fits_the_data, served
+
+# ---- How asynchronous SGD takes part in duels ----------------------------------------------------------------------
+# Torch-free.
+
+CONTENDER = Contender(
+    length="epochs",
+    pace=served,
+    strategies={
+        "async_sgd": Ready("Asynchronous SGD"),
+        "async_scaled": Ready("Asynchronous SGD, staleness-scaled", {"rule": "staleness_scaled"}),
+    },
+    data="one part of the data per trainer",
+    momentum=lambda config: "one, on the server",
+    tests="by the server, while all trainers continue",
+)
+
+
+# ---- Config --------------------------------------------------------------------------------------------------------
 
 
 class AsyncSgdConfig(ServerConfig):

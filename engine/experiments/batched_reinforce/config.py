@@ -5,9 +5,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken
-from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock
+from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock, Work
 from engine.experiment.result import Result
-from engine.experiment.work import Work
 from engine.metrics import LAST_EPISODES
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 

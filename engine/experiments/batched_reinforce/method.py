@@ -11,11 +11,10 @@ of its sub-episode,
 and the next round begins. The loops of both roles are in reinforce.py.
 """
 
-from engine.data.devices import usable
-from engine.experiments.batched_reinforce.agent_service import AgentService
+from engine.data.tensors import usable
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.messages import AgentLine, MessageLayout
-from engine.experiments.batched_reinforce.reinforce import Agent, Observer
+from engine.experiments.batched_reinforce.reinforce import Agent, AgentService, Observer
 from engine.rl.environments import Environments
 from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Exchange

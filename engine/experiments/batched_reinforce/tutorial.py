@@ -16,10 +16,10 @@ from torch.futures import Future
 
 from engine.errors import RunFailed
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
-from engine.experiments.batched_reinforce.policy import HIDDEN
+from engine.experiments.batched_reinforce.messages import HIDDEN
+from engine.rl.actor_critic import returns_of
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, kind_of
-from engine.rl.returns import returns_of
 from engine.runtime.transport.rpc_group import (
     PUBLISHED_THREADS,
     answered_later,

@@ -6,9 +6,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken, interval
-from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
+from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock, Work
 from engine.experiment.result import Result
-from engine.experiment.work import Work
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 from engine.training.settings import SCHEDULE, Schedule
 

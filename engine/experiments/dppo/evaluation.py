@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from engine.errors import RunFailed
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.policy import FlatPolicy
-from engine.experiments.dppo.published_policy import PublishedPolicy
+from engine.experiments.dppo.policy import FlatPolicy, PublishedPolicy
 from engine.experiments.dppo.shared_state import SharedState
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, make

@@ -12,9 +12,8 @@ with A the generalized advantage estimate. The mode decides which side waits (mo
 
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.evaluation import watch
-from engine.experiments.dppo.ppo import Collector, PpoLearner
+from engine.experiments.dppo.ppo import Collector, CollectorThread, PpoLearner, ThreadRecorder
 from engine.experiments.dppo.shared_state import SharedState
-from engine.experiments.dppo.threads import CollectorThread, ThreadRecorder
 from engine.rl.kinds import Kind, kind_of
 from engine.runtime.worker.ranks import Rank, Ranks
 

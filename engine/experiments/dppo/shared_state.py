@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.data.shared_tensors import shared_zeros
+from engine.data.tensors import shared_zeros
 from engine.experiments.dppo.config import DppoConfig
 from engine.rl.actor_critic import ActorCritic, Normalizer
 from engine.rl.kinds import Kind

@@ -1,15 +1,48 @@
 """Hogwild!'s settings, presets and card. Torch-free."""
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from math import ceil
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken, interval
 from engine.data.catalogue import DatasetName, data_set
-from engine.experiment.definition import HEADLINE, Experiment, Flow, Preset, ReadySweep, UpdateClock
+from engine.experiment.definition import (
+    HEADLINE,
+    Contender,
+    Experiment,
+    Flow,
+    Pace,
+    Preset,
+    Ready,
+    ReadySweep,
+    UpdateClock,
+)
 from engine.experiment.result import Result
-from engine.experiments.hogwild.duel import CONTENDER
+
+# ---- How Hogwild! takes part in duels ------------------------------------------------------------------------------
+# Torch-free. HogwildConfig refers to this module, so this module does not import it.
+
+
+def _pace(config: Any) -> Pace:
+    """In one epoch every trainer goes through the whole set; trainer1, which tests, counts only its own steps."""
+    steps = ceil(config.samples / config.batch_size)
+    return Pace(float(config.trainers), steps, None, config.trainers / steps, config.trainers)
+
+
+CONTENDER = Contender(
+    length="epochs",
+    pace=_pace,
+    strategies={"hogwild": Ready("Hogwild!"), "hogwild_locked": Ready("Hogwild! with a lock", {"lock": True})},
+    data="the whole data set per trainer, in its own order",
+    momentum=lambda config: "one per trainer",
+    tests="by trainer1, which pauses; the others continue",
+    given=lambda settings: {"overwrites_every": 0},
+)
+
+
+# ---- Config --------------------------------------------------------------------------------------------------------
 
 SPARSE_VALUES = 4_000_000
 """Maximum number of values in a sparse training set: 12 bytes each, plus a fifth for the test set."""

@@ -14,18 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.allocator import keep_freed_memory
-from engine.data.batches import Batches
-from engine.data.devices import usable
-from engine.data.nets import evaluate, mnist_net
+from engine.data.nets import bind, evaluate, flat_weights, mnist_net
 from engine.data.sets.images import ImageSet
 from engine.data.sets.registry import load
-from engine.data.shared_tensors import shared
-from engine.data.weights import bind, flat_weights
+from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.optimizers import LockedOptimizer, Optimizer, SampledSgd
-from engine.experiments.hogwild.overwrite_sampler import OverwriteSampler
+from engine.experiments.hogwild.optimizers import LockedOptimizer, Optimizer, OverwriteSampler, SampledSgd
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT, EVALUATION, ORDER, WEIGHTS, seed_of
 from engine.training.step_log import StepLog

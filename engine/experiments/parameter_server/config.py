@@ -7,11 +7,26 @@ from pydantic import Field, model_validator
 
 from engine.config import RuleBroken
 from engine.data.catalogue import data_set
-from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
+from engine.experiment.definition import Contender, Experiment, Flow, Preset, Ready, UpdateClock, Work
 from engine.experiment.result import Result
-from engine.experiment.work import Work
-from engine.experiments.parameter_server.duel import CONTENDER
-from engine.training.settings import ServerConfig, fits_the_data
+from engine.training.settings import ServerConfig, fits_the_data, served
+
+# ---- How the batch-updating parameter server takes part in duels ---------------------------------------------------
+# Torch-free.
+
+CONTENDER = Contender(
+    length="epochs",
+    pace=lambda config: served(config, config.batch_update_size),
+    strategies={"parameter_server": Ready("Parameter server")},
+    data="one part of the data per trainer",
+    momentum=lambda config: "one, on the server",
+    tests="by the server, while all trainers continue",
+    gradients=lambda config: config.batch_update_size,
+    given=lambda settings: {"batch_update_size": settings["trainers"]},
+)
+
+
+# ---- Config --------------------------------------------------------------------------------------------------------
 
 
 class ParameterServerConfig(ServerConfig):

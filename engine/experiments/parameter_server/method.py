@@ -18,8 +18,7 @@ from engine.data.sets.registry import load
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank, Ranks
-from engine.training.membership import TrainerState
-from engine.training.server import WeightServer
+from engine.training.server import TrainerState, WeightServer
 from engine.training.server_client import ServerClient
 from engine.training.server_loop import ServerLoop, exchange_with_server
 from engine.training.workload import Digits, RandomImages, Workload

@@ -11,15 +11,13 @@ Letters: i micro-batch (from 0), x a stage's input, y its output (of the last st
 import torch
 from torch import Tensor
 
-from engine.data.allocator import keep_freed_memory
+from engine.data.tensors import keep_freed_memory
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.links import Links, Neighbours
-from engine.experiments.pipeline.measurements import StageClock, reset_peak_memory
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
-from engine.experiments.pipeline.monitor import StageMonitor, log_memory
-from engine.experiments.pipeline.partition import boundaries
-from engine.experiments.pipeline.stage import Stage, loss_of, make_stage
-from engine.pipelining.schedules import actions, depth, sizes
+from engine.experiments.pipeline.monitor import StageClock, StageMonitor, log_memory, reset_peak_memory
+from engine.experiments.pipeline.partition import Stage, boundaries, loss_of, make_stage
+from engine.pipelining import actions, depth, sizes
 from engine.runtime.worker.ranks import Rank
 
 

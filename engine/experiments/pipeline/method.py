@@ -13,8 +13,7 @@ and idles the rest of the time (the bubble): at least (p - 1) / (m + p - 1) of i
 
 import torch
 
-from engine.data.devices import usable
-from engine.data.shared_tensors import shared_zeros
+from engine.data.tensors import shared_zeros, usable
 from engine.experiments.pipeline import gpipe
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.links import Links

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate, one_hot
 
-from engine.data.batches import Batches
 from engine.data.sets.images import ImageSet
 from engine.data.sets.registry import load
+from engine.data.tensors import Batches
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.pipelining.schedules import sizes
+from engine.pipelining import sizes
 from engine.seeding import ORDER, seed_of
 
 IMAGES, TARGETS, CALIBRATION = range(3)

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.data.allocator import keep_freed_memory
+from engine.data.tensors import keep_freed_memory
 from engine.errors import PeerLost
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
+from engine.experiments.pipeline.partition import loss_of
 from engine.experiments.pipeline.rpc_stage import OTHER_CALLS, local_stage, serve_stage
-from engine.experiments.pipeline.stage import loss_of
 from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
 from engine.trace.layout import EVERYBODY

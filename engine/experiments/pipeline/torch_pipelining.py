@@ -12,14 +12,12 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 
-from engine.data.allocator import keep_freed_memory
+from engine.data.tensors import keep_freed_memory
 from engine.errors import DeviceError, PeerLost
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.measurements import StageClock, reset_peak_memory
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
-from engine.experiments.pipeline.monitor import StageMonitor, log_memory
-from engine.experiments.pipeline.partition import boundaries
-from engine.experiments.pipeline.stage import Stage, loss_of, make_stage
+from engine.experiments.pipeline.monitor import StageClock, StageMonitor, log_memory, reset_peak_memory
+from engine.experiments.pipeline.partition import Stage, boundaries, loss_of, make_stage
 from engine.runtime.transport.allreduce import torch_group
 from engine.runtime.worker.ranks import Rank
 

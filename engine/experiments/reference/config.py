@@ -1,13 +1,33 @@
 """The reference's settings, presets and card. Torch-free."""
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, Config, RuleBroken, interval
 from engine.data.catalogue import DatasetName, data_set
-from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
-from engine.experiments.reference.duel import CONTENDER
+from engine.duel.budget import steps_of
+from engine.experiment.definition import Contender, Experiment, Flow, Pace, Preset, Ready, UpdateClock
+
+# ---- How the reference takes part in duels -------------------------------------------------------------------------
+# Torch-free. ReferenceConfig refers to this module, so this module does not import it.
+
+
+def _pace(config: Any) -> Pace:
+    return Pace(1.0, steps_of(config.dataset, config.batch_size), None)
+
+
+CONTENDER = Contender(
+    length="epochs",
+    pace=_pace,
+    strategies={"reference": Ready("Reference")},
+    data="the whole data set",
+    momentum=lambda config: "one",
+    tests="by the trainer, which pauses",
+)
+
+
+# ---- Config --------------------------------------------------------------------------------------------------------
 
 
 class ReferenceConfig(Config):

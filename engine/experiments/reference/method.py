@@ -16,13 +16,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.allocator import keep_freed_memory
-from engine.data.batches import Batches
-from engine.data.devices import usable
-from engine.data.nets import evaluate, mnist_net
+from engine.data.nets import FlatSgd, bind, evaluate, flat_weights, mnist_net
 from engine.data.sets.images import ImageSet
 from engine.data.sets.registry import load
-from engine.data.weights import FlatSgd, bind, flat_weights
+from engine.data.tensors import Batches, keep_freed_memory, usable
 from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig
 from engine.experiments.reference.training_state import TrainingState

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.data.batches import Batches
+from engine.data.tensors import Batches
 
 
 @dataclass

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.experiments.sync_sgd.checkpoint_buffers import CheckpointBuffers
-from engine.experiments.sync_sgd.trainer import SyncTrainer
+from engine.experiments.sync_sgd.trainer import CheckpointBuffers, SyncTrainer
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank
 

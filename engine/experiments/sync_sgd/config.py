@@ -1,14 +1,45 @@
 """Synchronous parallel SGD's settings, presets and card. Torch-free."""
 
-from typing import Literal, Self
+from statistics import fmean
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from engine.config import ADVANCED, RuleBroken, interval
 from engine.data.catalogue import data_set
-from engine.experiment.definition import Experiment, Flow, Preset, UpdateClock
-from engine.experiments.sync_sgd.duel import CONTENDER
+from engine.duel.budget import bytes_exchanged, steps_of_parts
+from engine.experiment.definition import Contender, Experiment, Flow, Pace, Preset, Ready, UpdateClock
 from engine.training.settings import TrainingConfig, fits_the_data
+
+# ---- How synchronous parallel SGD takes part in duels --------------------------------------------------------------
+# Torch-free. SyncSgdConfig refers to this module, so this module does not import it.
+
+
+def _pace(config: Any) -> Pace:
+    """In one round every trainer takes `average_every` steps, or makes one pass over its own part."""
+    every, size = config.average_every, data_set(config.dataset).train
+    steps = [every] * config.trainers if every else steps_of_parts(config.dataset, config.trainers, config.batch_size)
+    passes = sum(steps) * config.batch_size / size if every else 1.0
+    updates = max(steps) if config.steps_together else fmean(steps)
+    exchanges = config.trainers * (max(steps) if config.steps_together else 1)
+    return Pace(passes, updates / passes, bytes_exchanged(exchanges / passes), passes / steps[0])
+
+
+CONTENDER = Contender(
+    length="rounds",
+    pace=_pace,
+    strategies={
+        "sync_sgd": Ready("Synchronous SGD, weights"),
+        "sync_gradients": Ready("Synchronous SGD, gradients", {"sync": "gradients"}),
+    },
+    data="one part of the data per trainer",
+    momentum=lambda config: "one per trainer" + ("" if config.keep_optimizer else ", reset each round"),
+    tests="by trainer1, which the others wait for at the end of the next round",
+    gradients=lambda config: config.trainers if config.steps_together else 1,
+)
+
+
+# ---- Config --------------------------------------------------------------------------------------------------------
 
 STEPS_TOGETHER = ("gradients", "ddp")
 """Values of `sync` with which an update is of all trainers that have a mini-batch left."""

@@ -3,28 +3,121 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 
 import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.allocator import keep_freed_memory
-from engine.data.devices import usable
-from engine.data.nets import evaluate, mnist_net
+from engine.data.nets import FlatSgd, evaluate, mnist_net
 from engine.data.sets.images import ImageSet
 from engine.data.sets.registry import load
-from engine.data.weights import FlatSgd
-from engine.experiments.sync_sgd.checkpoint_buffers import CheckpointBuffers
+from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.experiments.sync_sgd.part_batches import PartBatches
 from engine.recorder import Recorder
 from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group
 from engine.runtime.worker.ranks import Rank
-from engine.seeding import ORDER, WEIGHTS, seed_of
+from engine.seeding import ORDER, PARTITION, WEIGHTS, seed_of
 from engine.training.faults import Faults
 from engine.training.flat_net import FlatNet, flat_state
 from engine.training.settings import rate_factor
 from engine.training.step_log import StepLog
+from engine.training.workload import partition
+
+# ------------------------------------------------------------------------------------------------------------------
+# One trainer's part of the data as an endless stream of mini-batches, and the step counts of the other parts.
+
+
+class PartBatches:
+    """The mini-batches of trainer `index`: its own samples in its own order, reshuffled for each pass."""
+
+    def __init__(self, config: SyncSgdConfig, data: ImageSet, index: int, seed: int) -> None:
+        cut = partition(
+            data.train_labels,
+            config.trainers,
+            config.partition,
+            alpha=config.alpha,
+            seed=seed_of(config.seed, PARTITION),
+        )
+        own = cut[index].to(data.train_labels.device)
+        self._images = data.train_images
+        # positions instead of images
+        self._batches = Batches(own, data.train_labels[own], config.batch_size, seed)
+        self._stream = self._positions()
+        self.steps_of_all = [config.average_every or -(-len(part) // config.batch_size) for part in cut]
+        """Each trainer's steps per round."""
+        self.size = len(own)
+        self._sizes = [len(part) for part in cut]
+        self._batch_size, self._index = config.batch_size, index
+        self.steps = self.steps_of_all[index]
+        """This trainer's steps per round."""
+        self.longest_steps = max(self.steps_of_all)
+        """The maximum steps per round over all trainers."""
+
+    def contributors(self, step: int) -> int:
+        """Return the number of trainers with a mini-batch in that step of a round (from 0); the others have finished
+        their part.
+        """
+        return sum(step < count for count in self.steps_of_all)
+
+    def next_batch(self) -> tuple[Tensor, Tensor]:
+        """Return the images and labels of the next mini-batch."""
+        where, labels = self._batches.take(next(self._stream))
+        return self._images.index_select(0, where), labels
+
+    def skip(self, steps: int) -> None:
+        """Skip that many mini-batches, already trained on by the run that this one resumes."""
+        next(islice(self._stream, steps, steps), None)
+
+    def samples(self, steps: int) -> int:
+        """Return the number of samples in the first `steps` mini-batches."""
+        return self._samples(self._index, steps)
+
+    def samples_of_all(self, rounds: int) -> int:
+        """Return the number of samples that all trainers together train on in `rounds` rounds."""
+        return sum(self._samples(index, rounds * steps) for index, steps in enumerate(self.steps_of_all))
+
+    def _samples(self, index: int, steps: int) -> int:
+        size = self._sizes[index]
+        through, rest = divmod(steps, -(-size // self._batch_size))
+        return through * size + min(rest * self._batch_size, size)
+
+    def _positions(self) -> Iterator[Tensor]:
+        while True:
+            yield from self._batches.epoch()
+
+
+# ---- Shared memory for the trainers' own state, so that trainer1 can save it for all -------------------------------
+
+
+@dataclass(frozen=True)
+class CheckpointBuffers:
+    """Two places for each trainer: one is free again once trainer1 has reached the next round's average.
+
+    This avoids another barrier: all of round r is stored when r's average is, and no trainer writes to r's places
+    before the average of round r + 1.
+    """
+
+    velocity: Tensor
+    """[2, N, P] in shared memory."""
+    local: Tensor
+    """[2, N, P + B] in shared memory: weights that trainers keep from round to round (elastic averaging)."""
+    random: Tensor
+    """uint8 [2, N, ...] in shared memory: state of dropout's generator."""
+
+    @classmethod
+    def create(cls, config: SyncSgdConfig, state: int, parameters: int) -> "CheckpointBuffers":
+        """Return buffers sized for the config's averaging method."""
+        count = config.trainers if config.checkpoint_every_s else 0
+        of_its_own = config.keep_optimizer and not config.steps_together
+        return cls(
+            shared(torch.zeros(2, count, parameters if of_its_own else 0)),
+            shared(torch.zeros(2, count, state if config.sync == "elastic" else 0)),
+            shared(torch.zeros(2, count, len(torch.get_rng_state()), dtype=torch.uint8)),
+        )
+
+
+# ---- Trainer -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

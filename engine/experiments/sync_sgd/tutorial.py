@@ -20,7 +20,7 @@ from engine.data.nets import mnist_net
 from engine.data.sets.images import PixelSet
 from engine.data.sets.pil_images import PilImages, evaluate_one_by_one, timed
 from engine.data.sets.registry import read
-from engine.data.shared_tensors import shared
+from engine.data.tensors import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.child_process import spawned
@@ -28,9 +28,9 @@ from engine.runtime.transport.allreduce import AveragingGroup, Collective
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.faults import Faults
-from engine.training.partition import partition
 from engine.training.settings import rate_factor
 from engine.training.step_log import StepLog
+from engine.training.workload import partition
 
 SEEDS_APART = 1_000_003
 """Offset between the seeds of two rounds: each process draws its own order and dropout."""

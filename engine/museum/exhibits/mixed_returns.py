@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.museum.exhibit import Outcome, Version
-from engine.rl.returns import returns_of
+from engine.rl.actor_critic import returns_of
 
 OBSERVERS, STEPS, STATE = 4, 100, 4
 

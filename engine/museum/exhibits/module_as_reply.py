@@ -21,8 +21,7 @@ from collections.abc import Mapping
 import torch
 from torch import nn
 
-from engine.data.resnets import ResNetName, resnet
-from engine.data.weights import flat_weights
+from engine.data.nets import ResNetName, flat_weights, resnet
 from engine.museum.exhibit import Outcome, Version
 
 ROUNDS, BYTES_PER_MB = 6, 1e6

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.data.devices import finish
+from engine.data.tensors import finish
 from engine.errors import EngineError, PeerLost
 from engine.hang.collectives import record_collectives, write_collectives
 from engine.hang.stacks import write_stacks_on_signal

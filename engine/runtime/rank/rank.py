@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from engine.data.devices import finish
+from engine.data.tensors import finish
 from engine.recorder import Recorder
 from engine.seeding import seed_of
 from engine.system.checkpoint_state import publish

@@ -192,7 +192,7 @@ class Exchange:
         """Return an exchange to pass to ranks; raises DataError if shared memory is too small for its vectors."""
         boards = None
         if transport == "shared_memory":
-            from engine.data.shared_tensors import check_room, shared_zeros
+            from engine.data.tensors import check_room, shared_zeros
 
             check_room("The exchange of weights and gradients", len(clients) * 2 * size * TYPES[wire].itemsize)
             boards = shared_zeros(len(clients), 2, size, dtype=TYPES[wire])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.config import Config
-from engine.data.checksums import files_used
+from engine.data.added_files import files_used
 from engine.errors import EngineError, RankFailed
 from engine.home import DATA, Home
 from engine.registry import experiment, method

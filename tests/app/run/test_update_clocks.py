@@ -10,7 +10,7 @@ import pytest
 
 from app.charts.curve_points import UPDATES, clocks
 from engine.analysis.update_clock import updates_at
-from engine.data.weights import FlatAdam, FlatSgd
+from engine.data.nets import FlatAdam, FlatSgd
 from engine.home import Home
 from engine.registry import experiment, experiments, method
 from engine.runtime.worker.ranks import LocalRanks

@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from engine.errors import RankFailed, RunFailed
-from engine.experiments.batched_reinforce.agent_service import AgentService
 from engine.experiments.batched_reinforce.config import BatchedReinforceConfig
 from engine.experiments.batched_reinforce.messages import MessageLayout
-from engine.experiments.batched_reinforce.reinforce import Agent
+from engine.experiments.batched_reinforce.reinforce import Agent, AgentService
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request

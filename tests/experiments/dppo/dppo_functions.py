@@ -7,9 +7,8 @@ from torch import Tensor
 
 from engine.experiments.dppo import method
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.policy import FlatPolicy
+from engine.experiments.dppo.policy import FlatPolicy, PublishedPolicy
 from engine.experiments.dppo.ppo import PpoLearner
-from engine.experiments.dppo.published_policy import PublishedPolicy
 from engine.experiments.dppo.shared_state import SharedState
 from engine.rl import environments
 from engine.rl.kinds import kind_of

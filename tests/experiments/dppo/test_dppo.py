@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from engine.data.weights import FlatAdam
+from engine.data.nets import FlatAdam
 from engine.errors import RankFailed
-from engine.experiments.dppo.modes import Mode
+from engine.experiments.dppo.modes import Mode, RolloutQueue
+from engine.experiments.dppo.policy import PublishedPolicy
 from engine.experiments.dppo.ppo import PpoLearner
-from engine.experiments.dppo.published_policy import PublishedPolicy
-from engine.experiments.dppo.rollout_queue import RolloutQueue
 from engine.experiments.dppo.shared_state import Rollout, SharedState
 from engine.recorder import MemoryRecorder
 from engine.registry import method

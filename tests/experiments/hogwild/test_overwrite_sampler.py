@@ -10,10 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data.weights import FlatSgd
+from engine.data.nets import FlatSgd
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.optimizers import SampledSgd
-from engine.experiments.hogwild.overwrite_sampler import Change, OverwriteSampler
+from engine.experiments.hogwild.optimizers import Change, OverwriteSampler, SampledSgd
 from engine.registry import method
 from engine.runtime.worker.ranks import LocalRanks, Ranks
 from engine.runtime.worker.sink import MemorySink

@@ -15,9 +15,8 @@ from engine.data.sets.sparse import sparse_problem
 from engine.errors import RunFailed
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig
-from engine.experiments.hogwild.optimizers import SparseSgd
-from engine.experiments.hogwild.overwrite_sampler import OverwriteSampler
-from engine.experiments.hogwild.theory import Indices, delta, omega, rho
+from engine.experiments.hogwild.optimizers import OverwriteSampler, SparseSgd
+from engine.experiments.hogwild.sparse import Indices, delta, omega, rho
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import LocalRanks, Ranks

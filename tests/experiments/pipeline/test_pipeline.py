@@ -14,13 +14,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data.shared_tensors import shared_zeros
-from engine.data.weights import bind, flat_weights
+from engine.data.nets import bind, flat_weights
+from engine.data.tensors import shared_zeros
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.links import Links
 from engine.experiments.pipeline.micro_batches import MicroBatches
-from engine.experiments.pipeline.partition import boundaries, whole_net
-from engine.experiments.pipeline.stage import loss_of
+from engine.experiments.pipeline.partition import boundaries, loss_of, whole_net
 from engine.recorder import Span
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks

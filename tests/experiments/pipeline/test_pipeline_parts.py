@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 import torch
 
-from engine.data.resnets import layers_of, resnet
+from engine.data.nets import layers_of, resnet
 from engine.errors import ConfigError, DeviceError, PeerLost, RunFailed
-from engine.experiments.pipeline import rpc_links, torch_pipelining
+from engine.experiments.pipeline import links as rpc_links
+from engine.experiments.pipeline import torch_pipelining
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
 from engine.experiments.pipeline.links import Links, slot_of
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.monitor import is_out_of_memory, named
-from engine.experiments.pipeline.partition import best_cut, boundaries, largest_boundary
-from engine.experiments.pipeline.stage import Stage
+from engine.experiments.pipeline.partition import Stage, best_cut, boundaries, largest_boundary
 from engine.registry import experiment
 from engine.runtime.worker.ranks import LocalRanks, Rank
 

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.rpc_order import ForwardTurns, OpenBackwards
-from engine.experiments.pipeline.rpc_stage import StageService
-from engine.experiments.pipeline.stage import Stage
+from engine.experiments.pipeline.partition import Stage
+from engine.experiments.pipeline.rpc_stage import ForwardTurns, OpenBackwards, StageService
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
 

@@ -15,21 +15,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import nll_loss
 
-from engine.data.nets import mnist_net
+from engine.data.nets import bind, flat_weights, mnist_net
 from engine.data.sets.registry import load
-from engine.data.weights import bind, flat_weights
 from engine.errors import RankFailed, RunFailed
 from engine.experiments.sync_sgd import trainer as sync_trainer
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.experiments.sync_sgd.part_batches import PartBatches
-from engine.experiments.sync_sgd.trainer import SyncTrainer
+from engine.experiments.sync_sgd.trainer import PartBatches, SyncTrainer
 from engine.registry import experiment, method
 from engine.runtime.worker.checkpoints import load_checkpoint
 from engine.runtime.worker.ranks import LocalRanks, Ranks, StopRequested
 from engine.runtime.worker.sink import MemorySink
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.system.checkpoint_state import last_checkpoint
-from engine.training.partition import partition
+from engine.training.workload import partition
 from tests.experiments import plain_sgd
 from tests.experiments.sync_sgd import sync_functions
 from tests.experiments.test_trainers import times_of
