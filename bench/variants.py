@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.measuring import alternate, finish, last_values, ratio, save, served_home, whole_run_s
-from engine.analysis.pipeline.spans import batches, measure
+from engine.analysis.pipeline import batches, measure
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.home import Home
 from engine.registry import experiment

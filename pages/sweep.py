@@ -20,12 +20,12 @@ from app.ui.not_found_notice import invalid_link
 from app.ui.store_access import reading
 from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
 from engine.analysis.result import reached_most
+from engine.analysis.run_values import measured
 from engine.analysis.scaling.answers import answer
 from engine.analysis.scaling.scaling_data import by_values
-from engine.analysis.statistics.confidence import Statistic
-from engine.analysis.sweep_cells import measured
+from engine.analysis.statistics.intervals import Statistic
 from engine.analysis.total_work import counted
-from engine.sweep.repeats import missing
+from engine.sweep.extend import missing
 
 NEWEST = 50
 EVERY_MS = 2_000

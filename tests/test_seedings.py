@@ -13,8 +13,8 @@ from app.compare.groups import groups_of
 from app.compare.selection import names_of
 from app.run.summary_html import facts_of
 from app.runs.rows import differing, run_rows
+from engine.analysis.comparability import mixture
 from engine.analysis.scaling.scaling_data import study
-from engine.analysis.seedings import mixture
 from engine.duel.outcome import outcome
 from engine.errors import ConfigError
 from engine.filter import read_filter
@@ -24,7 +24,7 @@ from engine.store import Reader, Store
 from engine.store.records import RunRow
 from engine.sweep.extend import extend_sweep
 from engine.transfer.bundles.bundle import write_bundle
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.app.test_pages import opened, said
 from tests.labs import compare, duel, figures
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from engine.trace.entries import DTYPE, Entries
+from engine.trace.chunk import DTYPE, Entries
 from engine.trace.layout import NO_VERSION, NOBODY
 from engine.trace.timeline import KIND
 

@@ -22,7 +22,7 @@ from engine.metrics import metric
 from engine.store import Reader, Stretch
 from engine.store.curve_records import Series
 from engine.store.curves.series import Axis, PointRow, Recording
-from engine.transfer.run_tables import COLUMNS
+from engine.transfer.tables import COLUMNS
 
 router = APIRouter()
 AXES: dict[str, Axis] = {"step": "step", "time": "time_s", "passes": "passes"}

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import ConfigDict, Field
 
 from app.api.shapes import Count, Id, Moment, Number, Shape
-from engine.analysis.chance_level import not_learned
+from engine.analysis.result import not_learned
 from engine.launch_options import LONGEST_S, MOST_RETRIES, Priority
 from engine.store.records import RankState, RunRow, Status, StopKind
 from engine.trace.health import ProcessState, VerdictState

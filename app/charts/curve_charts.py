@@ -15,8 +15,7 @@ from app.charts.line_styles import Look
 from app.charts.plotly_figures import PlainFigure, as_label, axis_title, range_mode
 from app.charts.smoothing import is_monotone, smoothed
 from app.charts.x_axes import metric_of
-from engine.analysis.statistics.bands import BandLine
-from engine.analysis.statistics.groups import counted
+from engine.analysis.statistics.groups import BandLine, counted
 from engine.analysis.statistics.resample import Aligned, Floats
 from engine.metrics import metric
 from engine.store.records import RunRow

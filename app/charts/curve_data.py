@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from app.charts import curve_points
 from app.charts.binned_sums import in_cells
 from app.charts.curve_points import CLOCKED, PLAIN, all_points, are_cached, clocks, recorded
-from engine.analysis.statistics.bands import BandLine, Spread, line
-from engine.analysis.statistics.confidence import Statistic
-from engine.analysis.statistics.groups import counted
+from engine.analysis.statistics.groups import BandLine, Spread, counted, line
+from engine.analysis.statistics.intervals import Statistic
 from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
 from engine.analysis.update_clock import updates_at
 from engine.store import Reader, RecordedMetric, Stretch

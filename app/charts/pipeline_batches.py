@@ -5,8 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from engine.analysis.pipeline.advice import SplitCost
-from engine.analysis.pipeline.spans import BatchSpans, batches, stage_work, work_s
+from engine.analysis.pipeline import BatchSpans, SplitCost, batches, stage_work, work_s
 from engine.store import Reader
 from engine.store.records import Run, RunRow
 

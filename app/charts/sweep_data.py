@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from app.charts.pipeline_batches import stage_work_of
-from engine.analysis.disturbance import depends_on_time
+from engine.analysis.comparability import depends_on_time
 from engine.analysis.run_values import field_in_words
 from engine.analysis.scaling.answers import question
 from engine.analysis.scaling.scaling_data import axis_of

@@ -19,7 +19,7 @@ from app.links.compare import CompareView
 from app.report import Chart, page_capture
 from app.ui import components
 from app.ui.html import as_text
-from engine.analysis.disturbance import depends_on_time, unreliable
+from engine.analysis.comparability import depends_on_time, unreliable
 from engine.analysis.run_values import metric_names
 from engine.home import Home
 from engine.metrics import metric

@@ -10,8 +10,8 @@ from app.charts.curve_charts import GroupLine, group_line, possible
 from app.charts.curve_data import Within
 from app.compare.selection import fewest
 from engine.analysis.run_values import ABOUT, EXPERIMENT, SEEDING, TARGET, field, field_in_words, field_names
-from engine.analysis.statistics.bands import FEWEST_IN_BAND, Spread
-from engine.analysis.statistics.confidence import FEWEST, LIMIT, Statistic
+from engine.analysis.statistics.groups import FEWEST_IN_BAND, Spread
+from engine.analysis.statistics.intervals import FEWEST, LIMIT, Statistic
 from engine.registry import known_experiment
 from engine.store import Reader
 from engine.store.records import ENDED, RunRow, is_complete

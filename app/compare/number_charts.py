@@ -12,8 +12,8 @@ from app.charts.curve_charts import NUMBER, possible
 from app.charts.line_styles import Look
 from app.charts.plotly_figures import FROM_ZERO, as_label, axis_title
 from engine.analysis.run_values import Value, label, split
-from engine.analysis.statistics.bands import BandLine, Spread, line
-from engine.analysis.statistics.confidence import Statistic
+from engine.analysis.statistics.groups import BandLine, Spread, line
+from engine.analysis.statistics.intervals import Statistic
 from engine.config_values import value_in_words
 from engine.metrics import metric
 

@@ -13,7 +13,7 @@ from app.compare.session_state import one_of, several_of
 from app.compare.tab_widgets import Compared, log_toggle, show_note, show_omitted, table_of
 from app.links.compare import CompareView
 from app.ui import components
-from engine.analysis.disturbance import left_out, unreliable
+from engine.analysis.comparability import left_out, unreliable
 from engine.analysis.run_values import Value, field_names, is_timed, label, number, shown, value
 from engine.analysis.run_values import names as number_names
 from engine.store.records import RunRow

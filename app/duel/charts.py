@@ -10,10 +10,9 @@ import plotly.graph_objects as go
 from app.charts.curve_charts import GroupLine, Picture, group_line, of_groups, possible
 from app.charts.line_styles import look
 from app.charts.plotly_figures import as_label
-from engine.analysis.statistics.bands import line
-from engine.analysis.statistics.groups import counted
+from engine.analysis.duel import Spent
+from engine.analysis.statistics.groups import counted, line
 from engine.analysis.statistics.resample import RunPoints, aligned, member
-from engine.analysis.tuning import Spent
 from engine.duel.evidence import DuelEvidence, Tried
 from engine.duel.outcome import DuelOutcome
 from engine.duel.spec import Duel

@@ -11,10 +11,9 @@ from app.export.view_report import Environments
 from app.report import page_capture
 from app.report.page_capture import Noted
 from engine.analysis.run_values import lower_title
-from engine.duel.catalogue import ready
 from engine.duel.evidence import about_runs
 from engine.duel.outcome import DuelOutcome, amount_in_words
-from engine.duel.spec import Duel, Strategy
+from engine.duel.spec import Duel, Strategy, ready
 from engine.metrics import metric
 
 

@@ -17,11 +17,8 @@ from app.ui.store_access import reading
 from app.ui.widgets import show_facts
 from engine.analysis.duel import FEWEST, too_few_seeds
 from engine.catalogue import choices
-from engine.duel.catalogue import read_shared, read_strategy, ready, shared_fields
-from engine.duel.confounders import facts, untimely
-from engine.duel.estimate import DuelOutlay, outlay
-from engine.duel.launch import AGAIN
-from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy
+from engine.duel.launch import AGAIN, DuelOutlay, facts, outlay, untimely
+from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy, read_shared, read_strategy, ready, shared_fields
 from engine.errors import ConfigError, EngineError, Problem
 from engine.experiment.definition import KINDS, Kind
 from engine.launch_options import LaunchOptions

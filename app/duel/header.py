@@ -10,11 +10,10 @@ from app.ui import current_user, dialogs, permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, duel_link, fact_row, link, when
 from app.ui.store_access import message_of, reading
 from engine.analysis.run_values import lower_title
-from engine.duel.evidence import DuelEvidence
+from engine.duel.evidence import DuelEvidence, is_missing
 from engine.duel.launch import cancel_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words
 from engine.duel.spec import Duel, from_json
-from engine.duel.tuning import is_missing
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric

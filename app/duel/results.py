@@ -11,9 +11,9 @@ from app.ui import components
 from app.ui.html import as_text
 from app.ui.store_access import message_of
 from engine.analysis.duel import ERROR
-from engine.analysis.statistics.confidence import LIMIT
-from engine.duel.confounders import facts
+from engine.analysis.statistics.intervals import LIMIT
 from engine.duel.evidence import DuelEvidence
+from engine.duel.launch import facts
 from engine.duel.outcome import DuelOutcome, amount_in_words
 from engine.duel.spec import Duel
 from engine.errors import EngineError

@@ -11,8 +11,8 @@ from app.ui.html import cell_link, joined, nowrap, number, run_link, strong, tab
 from app.ui.interval_text import ends_in_words
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.duel import Difference
-from engine.duel.confounders import StrategyFacts
 from engine.duel.evidence import Tried
+from engine.duel.launch import StrategyFacts
 from engine.duel.outcome import DuelOutcome, amount_in_words
 from engine.duel.spec import Duel
 from engine.metrics import metric

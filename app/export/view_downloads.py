@@ -11,7 +11,7 @@ from app.export.view_report import Again, Seen, rows_of, view_report
 from app.report.page_capture import Noted
 from app.ui import current_user, widgets
 from engine.store.records import ENDED, RunRow
-from engine.transfer.run_tables import Cells
+from engine.transfer.tables import Cells
 
 
 def view_downloads(

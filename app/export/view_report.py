@@ -16,8 +16,7 @@ from engine.config_values import field_title, value_in_words
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import RunRow
-from engine.transfer.run_tables import Cells, runs_table
-from engine.transfer.tables import Table
+from engine.transfer.tables import Cells, Table, runs_table
 
 Environments = Mapping[int, Mapping[str, Any]]
 Again = Callable[[Environments], Iterable[str]]

@@ -17,7 +17,7 @@ from app.ui import components, permissions, widgets
 from app.ui.html import as_text, joined, labelled, sweep_link
 from app.ui.run_state import NO_RUN
 from app.ui.store_access import reading
-from engine.analysis.statistics.confidence import LIMIT
+from engine.analysis.statistics.intervals import LIMIT
 from engine.errors import EngineError
 from engine.published import EXECUTION, WHOLE, Figure, Size, figure
 from engine.published.comparison import (

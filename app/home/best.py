@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from app.core.base_path import at
 from app.ui.html import joined, link, nowrap, number, paragraph, run_link, small, stacked, strong, table, titled
-from engine.analysis.chance_level import NotLearned, not_learned
+from engine.analysis.result import NotLearned, not_learned
 from engine.analysis.run_values import lower_title
 from engine.experiment.definition import Experiment
 from engine.metrics import metric

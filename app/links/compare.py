@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from app.links.run_ids import is_run_id
-from engine.analysis.statistics.bands import SPREADS
-from engine.analysis.statistics.confidence import STATISTICS
+from engine.analysis.statistics.groups import SPREADS
+from engine.analysis.statistics.intervals import STATISTICS
 
 VERSION = "3"
 """Increase it when the meaning of an address changes; a link without a version has this one."""

@@ -7,7 +7,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.ui.html import number
-from engine.analysis.statistics.counts import Counts, mean, percentile
+from engine.analysis.statistics.groups import Counts, mean, percentile
 from engine.histograms import Histogram
 from engine.store.curve_records import Heat
 

@@ -9,7 +9,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.core.formatting import size
-from engine.analysis.pipeline.spans import BatchSpans
+from engine.analysis.pipeline import BatchSpans
 from engine.recorder import Span
 
 ROW_PX, FRAME_PX = 62, 104

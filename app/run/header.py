@@ -16,13 +16,12 @@ from app.ui import current_user, permissions, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
 from app.ui.run_state import disturbed_help, place_in_words, tab_title
 from app.ui.time_difference import measure_again
-from engine.analysis.disturbance import in_words
+from engine.analysis.comparability import in_words
 from engine.home import Home
 from engine.queue.cluster_wait import job_state
 from engine.store import Reader
 from engine.store.records import Run, RunRow
-from engine.transfer.run_tables import points_table
-from engine.transfer.tables import Table
+from engine.transfer.tables import Table, points_table
 
 _WATCHED = "run.watched"
 """The active run that this session last showed."""

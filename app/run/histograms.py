@@ -9,7 +9,7 @@ from app.run.distributions import HEAT_PX, heat_map, strips, strips_height
 from app.ui import components
 from app.ui.html import as_text, number, table
 from engine.analysis.scaling.staleness import HISTOGRAM, expected, mean_in_words
-from engine.analysis.statistics.counts import Counts, mean, percentile, together
+from engine.analysis.statistics.groups import Counts, mean, percentile, together
 from engine.histograms import HISTOGRAMS, Histogram, histogram
 from engine.store import Reader
 from engine.store.curve_records import Heat

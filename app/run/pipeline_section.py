@@ -14,8 +14,17 @@ from app.charts.pipeline_batches import batch, last_complete, slower_than_fewer_
 from app.run.gantt import gantt, gantt_colours, gantt_height
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, table, tile, tile_row
-from engine.analysis.pipeline.advice import Settings, SpeedupBound, advice, best_speed_up, percent
-from engine.analysis.pipeline.spans import BatchSpans, Measures, measure, unhindered
+from engine.analysis.pipeline import (
+    BatchSpans,
+    Measures,
+    Settings,
+    SpeedupBound,
+    advice,
+    best_speed_up,
+    measure,
+    percent,
+    unhindered,
+)
 from engine.errors import EngineError
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
 from engine.store import Reader

@@ -23,8 +23,7 @@ from engine.analysis.run_values import setting_title
 from engine.config import empty_means, unused_because
 from engine.config_values import field_title, value_in_words
 from engine.errors import EngineError
-from engine.hang.collectives import last_collectives
-from engine.hang.stacks import last_stacks
+from engine.hang.stacks import last_collectives, last_stacks
 from engine.home import Home
 from engine.registry import experiment, known_experiment
 from engine.rl.pictures import PICTURE

@@ -31,10 +31,10 @@ from app.ui.html import (
     when,
 )
 from app.ui.run_state import cause_of, place_in_words, time_left
-from engine.analysis import disturbance
-from engine.analysis.disturbance import named
+from engine.analysis import comparability
+from engine.analysis.comparability import named
 from engine.analysis.result import Ranked, ranked
-from engine.analysis.scaling.breakdown import SERVE, SHARES, PhaseBar, kind_of
+from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, kind_of
 from engine.experiment.definition import HEADLINE
 from engine.experiment.result import STATISTICS, Of
 from engine.metrics import metric
@@ -208,7 +208,7 @@ def _disturbance(run: Run, entry: RunRow | None) -> list[tuple[str, str]]:
     """Return how much others took from an ended run."""
     if entry is None or run.execution_time_s is None:
         return []
-    share = "unknown" if entry.disturbance is None else disturbance.in_words(entry.disturbance)
+    share = "unknown" if entry.disturbance is None else comparability.in_words(entry.disturbance)
     return [(term("Disturbance"), titled(share, named(run) or metric("perf/disturbance").help))]
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from app.core.formatting import duration
 from app.ui.html import number
-from engine.analysis.chance_level import not_learned
-from engine.analysis.result import ranked
+from engine.analysis.result import not_learned, ranked
 from engine.metrics import metric
 from engine.registry import known_experiment
 from engine.store.records import RankRow, Run, RunRow, Summary

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.ui.html import number
-from engine.analysis.pipeline.spans import ideal_bubble
-from engine.analysis.scaling.breakdown import kind_of
+from engine.analysis.pipeline import ideal_bubble
+from engine.analysis.scaling.scaling_data import kind_of
 from engine.store.records import RankRow, Run, Summary
 
 

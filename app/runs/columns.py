@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.access.quotas import disturbed_above
-from engine.analysis.disturbance import depends_on_time
+from engine.analysis.comparability import depends_on_time
 from engine.analysis.run_values import setting_title
 from engine.errors import FilterError
 from engine.filter import RUN_FIELDS, Field, Names, read_field

@@ -17,9 +17,8 @@ from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
 from app.runs.rows import TableRow
 from app.ui.run_state import DISTURBED, cause_of, outcome, status_counts, time_left
-from engine.analysis.chance_level import not_learned
-from engine.analysis.disturbance import in_words
-from engine.analysis.result import Ranked
+from engine.analysis.comparability import in_words
+from engine.analysis.result import Ranked, not_learned
 from engine.experiment.result import Result
 from engine.metrics import metric
 from engine.store.records import ENDED, RunRow, Status

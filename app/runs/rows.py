@@ -8,8 +8,7 @@ from app.actions.annotations import marks
 from app.core.formatting import moment
 from app.runs.columns import Column
 from app.ui.widgets import title_of
-from engine.analysis.chance_level import NotLearned, not_learned
-from engine.analysis.result import Ranked
+from engine.analysis.result import NotLearned, Ranked, not_learned
 from engine.analysis.run_values import field_in_words, lower_title, most_telling_first
 from engine.duel.spec import from_json
 from engine.errors import EngineError

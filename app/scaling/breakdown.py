@@ -11,8 +11,17 @@ from app.scaling.study import line_title
 from app.scaling.tables import time_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, table
-from engine.analysis.scaling.breakdown import SERVE, SHARES, CountStep, PhaseBar, bars, break_even, steps
-from engine.analysis.scaling.scaling_data import Study, words_of
+from engine.analysis.scaling.scaling_data import (
+    SERVE,
+    SHARES,
+    CountStep,
+    PhaseBar,
+    Study,
+    bars,
+    break_even,
+    steps,
+    words_of,
+)
 from engine.analysis.scaling.speedup import REFERENCE, is_unclear, sizes
 from engine.metrics import PHASES
 from engine.store import Reader

@@ -25,8 +25,8 @@ from engine.analysis.scaling.staleness import (
     stale_runs,
 )
 from engine.analysis.scaling.targets import choices
-from engine.analysis.statistics.confidence import LIMIT
-from engine.analysis.statistics.counts import Counts, mean, percentile, together
+from engine.analysis.statistics.groups import Counts, mean, percentile, together
+from engine.analysis.statistics.intervals import LIMIT
 from engine.metrics import metric
 from engine.registry import experiments
 from engine.store import Reader

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from app.charts.line_styles import look
 from app.charts.sweep_charts import error_bars
 from engine.analysis.scaling.staleness import Price, Stale, StalenessPoint
-from engine.analysis.statistics.counts import Counts, percentile
+from engine.analysis.statistics.groups import Counts, percentile
 
 HEIGHT_PX = 360
 GREY = 7

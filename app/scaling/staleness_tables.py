@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from app.scaling.tables import LINE, intervals, named, of_lines
 from engine.analysis.scaling.staleness import Stale, StalenessPoint
-from engine.analysis.statistics.counts import Counts, mean, percentile
+from engine.analysis.statistics.groups import Counts, mean, percentile
 from engine.transfer.tables import Table
 
 

@@ -7,9 +7,8 @@ from math import isfinite
 from typing import Any
 
 from app.scaling.study import line_title
-from engine.analysis.scaling.breakdown import SERVE, SHARES, PhaseBar
 from engine.analysis.scaling.laws import SCALABILITY, Fit, best_count
-from engine.analysis.scaling.scaling_data import Study
+from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, Study
 from engine.analysis.scaling.speedup import SpeedupPoint
 from engine.analysis.scaling.targets import TargetReached
 from engine.analysis.statistics.intervals import Interval

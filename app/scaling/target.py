@@ -28,7 +28,7 @@ from engine.analysis.scaling.targets import (
     way,
     words_of_target,
 )
-from engine.analysis.statistics.confidence import Statistic
+from engine.analysis.statistics.intervals import Statistic
 from engine.analysis.update_clock import updates_at
 from engine.metrics import metric
 from engine.store import Reader

@@ -12,7 +12,7 @@ from app.ui.config_form import label_of
 from app.ui.html import as_text
 from app.ui.store_access import command, message_of, reading
 from app.ui.widgets import close_dialog, keep_label
-from engine.analysis.sweep_cells import newest, to_measure_again
+from engine.analysis.run_values import newest, to_measure_again
 from engine.config_values import read_values, value_in_words
 from engine.errors import EngineError
 from engine.home import Home

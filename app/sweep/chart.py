@@ -29,11 +29,10 @@ from app.report import Chart, Grid, page_capture
 from app.ui import components
 from app.ui.config_form import label_of
 from app.ui.html import as_text, number, table
-from engine.analysis.disturbance import left_out
-from engine.analysis.run_values import label, lower_title
+from engine.analysis.comparability import left_out
+from engine.analysis.run_values import label, lower_title, newest
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
-from engine.analysis.sweep_cells import newest
 from engine.config_values import value_in_words
 from engine.home import Home
 from engine.metrics import is_rate, metric

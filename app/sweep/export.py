@@ -10,8 +10,8 @@ from app.export.view_report import Environments
 from app.report.page_capture import Noted
 from app.sweep.header import equal_work, name_of
 from app.ui.run_state import status_counts
+from engine.analysis.comparability import mixture
 from engine.analysis.run_values import lower_title
-from engine.analysis.seedings import mixture
 from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import RunRow, reached_budget

@@ -11,15 +11,14 @@ from app.sweep.actions import actions
 from app.ui import permissions, widgets
 from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, table, when
 from app.ui.run_state import place_in_words, status_counts
-from engine.analysis.run_values import lower_title
+from engine.analysis.comparability import mixture
+from engine.analysis.run_values import is_warm_up, lower_title, measured, newest
 from engine.analysis.scaling.scaling_data import count_fields
-from engine.analysis.seedings import mixture
-from engine.analysis.sweep_cells import is_warm_up, measured, newest
 from engine.analysis.total_work import declared
 from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import ENDED, RunRow, reached_budget
-from engine.sweep.repeats import combinations, missing
+from engine.sweep.extend import combinations, missing
 
 
 def heading(sweep: Sweep, runs: list[RunRow]) -> None:

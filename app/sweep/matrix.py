@@ -9,9 +9,8 @@ from typing import Any
 from app.core.formatting import duration
 from app.ui.html import cell_link, nowrap, number, table
 from app.ui.run_state import STATUS_SIGNS, cause_of, outcome
-from engine.analysis.disturbance import in_words
-from engine.analysis.run_values import fields_in_words, label
-from engine.analysis.sweep_cells import cell_of, tries
+from engine.analysis.comparability import in_words
+from engine.analysis.run_values import cell_of, fields_in_words, label, tries
 from engine.config_values import value_in_words
 from engine.store import Sweep
 from engine.store.records import RunRow

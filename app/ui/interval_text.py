@@ -1,8 +1,7 @@
 """A mean with its interval in words, wherever a page or a report shows one."""
 
 from app.ui.html import number
-from engine.analysis.statistics.confidence import FEWEST, LIMIT
-from engine.analysis.statistics.intervals import Interval
+from engine.analysis.statistics.intervals import FEWEST, LIMIT, Interval
 
 EXPLAINED = {
     name: f"Brackets and error bars show the 95 % confidence interval of the {name}. With fewer than {FEWEST[name]} "

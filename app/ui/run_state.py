@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from app.core.formatting import duration
-from engine.analysis.disturbance import named
+from engine.analysis.comparability import named
 from engine.launch_options import LaunchOptions
 from engine.queue.forecast import time_left_s
 from engine.registry import experiment_title

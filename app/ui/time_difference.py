@@ -11,11 +11,11 @@ from app.links.launch import LAUNCH, as_path, clone_query
 from app.report import page_capture
 from app.ui import widgets
 from app.ui.html import as_text, joined, link, paragraph
-from engine.analysis.chance_level import not_learned_of
-from engine.analysis.disturbance import MOST_NAMED, in_words
+from engine.analysis.comparability import MOST_NAMED, in_words
+from engine.analysis.result import not_learned_of
+from engine.analysis.run_values import to_measure_again
 from engine.analysis.scaling.targets import Goal
 from engine.analysis.scaling.time_difference import Compares, is_work_unequal, not_comparable, time_spent, why_faster
-from engine.analysis.sweep_cells import to_measure_again
 from engine.analysis.total_work import unequal_work_of
 from engine.registry import known_experiment
 from engine.store import Reader

@@ -152,7 +152,7 @@ def _described(found: "Figure", ours: "FigureComparison | None") -> dict[str, An
 
 
 def _figure_in_full(found: "Figure", ours: "FigureComparison | None") -> str:
-    from engine.analysis.statistics.confidence import LIMIT
+    from engine.analysis.statistics.intervals import LIMIT
     from engine.published.comparison import values_table
 
     lines = [f"{found.title} ({found.name})", f"Published: {found.claim}", f"Source: {found.source}"]

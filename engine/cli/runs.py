@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from engine.analysis.disturbance import in_words, named
+from engine.analysis.comparability import in_words, named
 from engine.cli.answers import (
     answer,
     counted,
@@ -108,8 +108,10 @@ def summary(reader: Reader, run_id: int) -> dict[str, Any]:
     """Return the outcome of a run: its row in the list, with `metrics` (last values) in place of `last`, and its
     result.
     """
-    from engine.analysis.chance_level import not_learned  # these import the configs
-    from engine.analysis.result import ranked
+    from engine.analysis.result import (
+        not_learned,  # these import the configs
+        ranked,
+    )
 
     entry = reader.runs.entry(run_id)
     row, result = plain(entry), ranked(entry)

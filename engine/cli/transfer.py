@@ -124,7 +124,7 @@ def _ended_of(reader: Reader, sweep_ids: Sequence[int], duel_ids: Sequence[int])
 
 def _in_rows(reader: Reader, run_ids: Sequence[int], duel_ids: Sequence[int]) -> Table:
     """Return a row per run; those of duels with their strategies and results within the budget."""
-    from engine.transfer.run_tables import Cells, runs_table
+    from engine.transfer.tables import Cells, runs_table
 
     about: dict[int, Cells] = {}
     for duel_id in duel_ids:
@@ -140,7 +140,7 @@ def _write_file(chosen: ExportedRuns, kind: str, output: Path, owner: str) -> in
 
         return write_bundle(chosen.reader, chosen.run_ids, output, by=owner)
     if kind == "parquet":
-        from engine.transfer.run_tables import points_table
+        from engine.transfer.tables import points_table
 
         table = chosen.in_rows or points_table(chosen.reader, chosen.run_ids, chosen.metrics)
         with complete_file(output) as file:
@@ -160,7 +160,7 @@ def _write(chosen: ExportedRuns, kind: str, file: IO[str]) -> int:
     if chosen.in_rows:
         file.write(FORMATS[kind].write(chosen.in_rows).decode().removeprefix(BOM))
         return len(chosen.in_rows.rows)
-    from engine.transfer.run_tables import COLUMNS, point_rows
+    from engine.transfer.tables import COLUMNS, point_rows
 
     if kind == "csv":
         every = (row for run_id in chosen.run_ids for row in point_rows(chosen.reader, run_id, chosen.metrics))
@@ -169,7 +169,7 @@ def _write(chosen: ExportedRuns, kind: str, file: IO[str]) -> int:
 
 
 def _write_json(chosen: ExportedRuns, file: IO[str]) -> int:
-    from engine.transfer.run_tables import series_of
+    from engine.transfer.tables import series_of
 
     points = 0
     for number, run_id in enumerate(chosen.run_ids):

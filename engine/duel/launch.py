@@ -1,21 +1,135 @@
-"""Queue a duel, and its evaluation stage once tuning has ended. Torch-free."""
+"""A duel's runs: their plan, estimated cost, uncontrolled differences, and launch."""
 
-from collections.abc import Iterable
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, lcm
+from typing import Any
 
 from engine.cluster.targets import machine_for
+from engine.config import Config, bound_of
 from engine.config_values import value_in_words
-from engine.duel.evidence import gather
-from engine.duel.plan import DuelCell, judging_cells, tuning_cells
-from engine.duel.spec import Duel, from_json
-from engine.duel.tuning import tuned
-from engine.errors import WrongStatus
+from engine.duel.evidence import gather, tuned
+from engine.duel.spec import SHARED, Duel, Strategy, contender, from_json, pace
+from engine.errors import ConfigError, Problem, WrongStatus
+from engine.experiment.definition import Pace
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
-from engine.launch_options import LaunchOptions
+from engine.launch_options import USUAL, LaunchOptions
+from engine.queue.estimates import History
+from engine.registry import experiment
 from engine.store import NewDuelRun, NewRun, Reader, Store
 from engine.store.records import ENDED
 from engine.store.runs.commands import checked_name
+from engine.store.sweeps.duels import Stage
 from engine.system.machine import Machine, demand
+
+# ---- Plan the runs of a duel: configs long enough for the budget, with strategies in alternating order -------------
+# Torch-free.
+
+MOST_PASSES = 1_000
+"""Length of runs with a budget of seconds; the runner ends them once it is spent."""
+_ALIKE: Mapping[str, Any] = {
+    "schedule": "constant",
+    "checkpoint_every_s": 0.0,
+    "evaluate_every": 1,
+}
+"""Settings fixed for every method that has them."""
+
+
+@dataclass(frozen=True)
+class DuelCell:
+    """One run of a duel."""
+
+    strategy: int
+    """Index of the strategy."""
+    stage: Stage
+    rate: float
+    seed: int
+    config: Config
+
+
+def config_of(duel: Duel, one: Strategy, rate: float, seed: int) -> Config:
+    """Return the config of one run; raises ConfigError, with the strategy's name, for an invalid setting."""
+    known = experiment(one.experiment).config
+    fields = known.model_fields
+    shared = {name: duel.shared[name] for name in SHARED if name in duel.shared and name in fields}
+    alike = {name: value for name, value in _ALIKE.items() if name in fields}
+    usual = {name: info.default for name, info in fields.items()}
+    alike |= contender(one.experiment).given({**usual, **shared, **alike, **one.settings})
+    values = {**shared, **alike, **one.settings, "learning_rate": rate, "seed": seed}
+    try:
+        first = known.check(values)
+        field = contender(one.experiment).length
+        return known.check({**values, field: _length(duel, pace(one.experiment, first), field, known)})
+    except ConfigError as error:
+        raise ConfigError(
+            Problem(problem.field, f"{one.name}: {problem.sentence}") for problem in error.problems
+        ) from None
+
+
+def pace_of(duel: Duel, one: Strategy) -> Pace:
+    """Return the pace of a strategy; raises the same as `config_of`."""
+    return pace(one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
+
+
+def tuning_cells(duel: Duel) -> list[DuelCell]:
+    """Return the tuning runs: every strategy with every learning rate, seed by seed."""
+    return list(_cells(duel, "tuning", dict.fromkeys(range(len(duel.strategies)), duel.rates), duel.tuning))
+
+
+def judging_cells(duel: Duel, rates: Sequence[float]) -> list[DuelCell]:
+    """Return the evaluation runs; `rates` has one learning rate per strategy."""
+    return list(_cells(duel, "judging", {place: (rate,) for place, rate in enumerate(rates)}, duel.judging))
+
+
+def _cells(duel: Duel, stage: Stage, rates: Mapping[int, Sequence[float]], seeds: Sequence[int]) -> Iterator[DuelCell]:
+    """Yield cells, seeds outermost and strategies innermost; the first strategy rotates, so that order favours none."""
+    turn = 0
+    for seed in seeds:
+        for number in range(len(rates[0])):
+            order = [(place + turn) % len(rates) for place in range(len(rates))]
+            for place in order:
+                rate = rates[place][number]
+                yield DuelCell(place, stage, rate, seed, config_of(duel, duel.strategies[place], rate, seed))
+            turn += 1
+
+
+def _length(duel: Duel, found: Pace, field: str, known: type[Config]) -> int:
+    """Return the value of the length `field`; raises ConfigError where the budget can't be met."""
+    kind, amount = duel.budget.kind, duel.budget.amount
+    if kind == "bytes" and found.bytes is None:
+        raise ConfigError(
+            [
+                Problem(
+                    "budget",
+                    (
+                        "budget must be in passes, updates or seconds; got bytes. The method exchanges no data "
+                        "between processes."
+                    ),
+                )
+            ]
+        )
+    length = found.units("passes", MOST_PASSES) if kind == "seconds" else found.units(kind, amount)
+    most = bound_of(known.model_fields[field], "le")
+    assert length is not None
+    if most is not None and length > most:
+        raise ConfigError(
+            [
+                Problem(
+                    "budget",
+                    (
+                        f"{field} must be at most {most:,.12g}; {amount:,.12g} {kind} needs {length:,}. "
+                        "Use a smaller budget."
+                    ),
+                )
+            ]
+        )
+    return length
+
+
+# ---- Queue a duel, and its evaluation stage once tuning has ended --------------------------------------------------
+# Torch-free.
 
 AGAIN = LaunchOptions(max_retries=2)
 """A lost run says nothing about its strategy, so it is retried automatically."""
@@ -105,3 +219,134 @@ def _new_run(duel: Duel, cell: DuelCell, run: NewRun) -> NewDuelRun:
 
 def _name(duel: Duel, cell: DuelCell) -> str:
     return f"{duel.strategies[cell.strategy].name}, learning rate {value_in_words(cell.rate)}, seed {cell.seed}"
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Cost of a duel before launch: its number of runs and their total run time, from comparable runs on this machine.
+# Torch-free.
+
+START_S = 4.0
+"""Start-up and shutdown time of a run, in addition to a budget of seconds."""
+
+
+@dataclass(frozen=True)
+class DuelOutlay:
+    """Estimated cost of a duel."""
+
+    tuning: int
+    judging: int
+    seconds: float | None
+    """Total run time in seconds; None where some strategy has no comparable run."""
+    unknown: tuple[str, ...]
+    """Strategies without comparable runs."""
+    cut: tuple[str, ...] = ()
+    """Strategies whose runs are expected to reach their time limit before they spend the budget."""
+
+
+def outlay(store: Reader, duel: Duel, terms: LaunchOptions = USUAL) -> DuelOutlay:
+    """Return the estimated cost; raises ConfigError for an invalid config, DeviceError if no run of it can start there.
+
+    The runs of a cluster have no estimate: comparable ones ran on this machine.
+    """
+    tune, judge = tuning_cells(duel), judging_cells(duel, [duel.rates[0]] * len(duel.strategies))
+    firsts = [next(cell for cell in tune if cell.strategy == place) for place in range(len(duel.strategies))]
+    each = _seconds(store, duel, firsts, machine_for(store.db.home, terms))
+    limit_s = terms.max_run_time_s or inf
+    unknown = tuple(one.name for one, known in zip(duel.strategies, each, strict=True) if known is None)
+    whole = None if unknown else sum(min(each[cell.strategy] or 0.0, limit_s) for cell in (*tune, *judge))
+    cut = tuple(
+        one.name for one, known in zip(duel.strategies, each, strict=True) if known is not None and known > limit_s
+    )
+    return DuelOutlay(len(tune), len(judge), whole, unknown, cut)
+
+
+def _seconds(store: Reader, duel: Duel, firsts: Sequence[DuelCell], here: Machine) -> list[float | None]:
+    """Return the estimated seconds of one run per strategy, None where unknown."""
+    history = History(store, socket.gethostname())
+    found: list[float | None] = []
+    for cell in firsts:
+        asked = demand(cell.config, here)
+        if duel.budget.kind == "seconds":
+            found.append(duel.budget.amount + START_S)
+            continue
+        like = history.estimate(duel.strategies[cell.strategy].experiment, cell.config.model_dump(mode="json"), asked)
+        found.append(like.median if like else None)
+    return found
+
+
+# ---- Uncontrolled differences between the methods of a duel, which the budget cannot equalise ----------------------
+# Torch-free and pure.
+
+
+@dataclass(frozen=True)
+class StrategyFacts:
+    """Uncontrolled properties of one strategy."""
+
+    name: str
+    processes: int
+    data: str
+    momentum: str
+    samples: int
+    """Samples per update."""
+    updates: float
+    """Model updates per pass."""
+    bytes: float | None
+    """Bytes exchanged between processes per pass; None for methods that exchange none."""
+    length: str
+    """Length of its runs."""
+    tested_every: float
+    """Passes between two tests."""
+    tests: str
+
+
+def facts(duel: Duel) -> list[StrategyFacts]:
+    """Return the facts of each strategy; raises ConfigError for an invalid config."""
+    return [
+        _facts(one.name, one.experiment, config_of(duel, one, duel.rates[0], duel.first_seed))
+        for one in duel.strategies
+    ]
+
+
+def untimely(duel: Duel) -> list[str]:
+    """Return a warning where a budget of passes doesn't end at a test of every strategy, with a budget that does."""
+    if duel.budget.kind != "passes":
+        return []
+    paces = {one.name: pace_of(duel, one).passes for one in duel.strategies}
+    late = {
+        name: every
+        for name, every in paces.items()
+        if abs(duel.budget.amount / every - round(duel.budget.amount / every)) > 1e-6
+    }
+    if not late:
+        return []
+    listed = "; ".join(
+        f"{name} at {every * (duel.budget.amount // every):.4g} (every {every:.4g})" for name, every in late.items()
+    )
+    whole = [round(every) for every in paces.values()]
+    cure = ""
+    if all(abs(every - one) < 1e-6 for every, one in zip(paces.values(), whole, strict=True)):
+        together = lcm(*whole)
+        cure = f" Use {together * max(1, round(duel.budget.amount / together))} passes to test all at the budget's end."
+    return [
+        (
+            f"Some strategies have no test at {duel.budget.amount:,.12g} passes. Last test: {listed}. The last test "
+            f"within the budget counts.{cure}"
+        )
+    ]
+
+
+def _facts(name: str, experiment: str, config: Config) -> StrategyFacts:
+    known, length = contender(experiment), contender(experiment).length
+    found, values = known.pace(config), config.model_dump()
+    return StrategyFacts(
+        name,
+        len(config.roles),
+        known.data,
+        known.momentum(config),
+        values["batch_size"] * known.gradients(config),
+        found.updates,
+        found.bytes,
+        f"{values[length]:,} {length}",
+        found.passes,
+        known.tests,
+    )

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from engine.analysis.disturbance import left_out
+from engine.analysis.comparability import left_out, mixture
 from engine.analysis.duel import (
+    Better,
     Difference,
+    Spent,
     StrategyTarget,
     differences,
     joined,
@@ -17,11 +19,8 @@ from engine.analysis.duel import (
     usual_target,
     verdict,
 )
-from engine.analysis.seedings import mixture
-from engine.analysis.tuning import Better, Spent
-from engine.duel.evidence import DuelEvidence, Tried
+from engine.duel.evidence import DuelEvidence, Tried, Tuned, is_missing, tuned
 from engine.duel.spec import Duel
-from engine.duel.tuning import Tuned, is_missing, tuned
 from engine.metrics import metric, unit_of_difference
 
 FAR = 0.9

@@ -1,14 +1,19 @@
-"""Specification of a duel: strategies, shared settings, budget, learning-rate grid, seeds and metric. Torch-free."""
+"""The specification of a duel: strategies by name, shared settings, budget, learning-rate grid, seeds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
+from engine.config import Config, read_settings
 from engine.config_values import MOST_RUNS
-from engine.duel.methods import contender, methods
 from engine.errors import ConfigError, Problem, UnknownName
-from engine.experiment.definition import KINDS, Kind
-from engine.registry import experiment
+from engine.experiment.definition import KINDS, Contender, Kind, Pace
+from engine.registry import experiment, experiments
+
+# ---- Specification of a duel: strategies, shared settings, budget, learning-rate grid, seeds and metric ------------
+# Torch-free.
 
 MOST_STRATEGIES, MOST_RATES, MOST_SEEDS = 6, 9, 50
 METRICS = ("test/accuracy", "test/loss")
@@ -174,3 +179,86 @@ def _of_settings(one: Strategy) -> Iterator[Problem]:
                 Problem("strategies", f"{one.name}: {each.sentence}")
                 for each in UnknownName("setting", name, fields).problems
             )
+
+
+# ---- The registered experiments that support duels -----------------------------------------------------------------
+# Torch-free.
+
+
+def methods() -> tuple[str, ...]:
+    """Return the names of the experiments that support duels, in table order."""
+    return tuple(each.name for each in experiments() if each.duel)
+
+
+def contender(name: str) -> Contender:
+    """Return the duel interface of an experiment; raises KeyError where it has none."""
+    found = experiment(name).duel
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
+def pace(name: str, config: Config) -> Pace:
+    """Return the pace of an experiment's config; raises KeyError where it doesn't support duels."""
+    return contender(name).pace(config)
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Predefined strategies by short name, and the syntax for custom ones: `hogwild`, `async_sgd:rule=plain`,
+# `Locked=hogwild:lock=true`.
+
+
+def ready() -> dict[str, Strategy]:
+    """Return the predefined strategies by short name, in the order of the experiment table."""
+    return {
+        short: Strategy(each.title, name, each.settings)
+        for name in methods()
+        for short, each in contender(name).strategies.items()
+    }
+
+
+def read_strategy(text: str) -> Strategy:
+    """Parse `[title=]name[:setting=value; ...]`, where `name` is a predefined strategy; raises ConfigError."""
+    head, _, tail = text.partition(":")
+    title, found, name = head.rpartition("=")
+    name = name.strip()
+    offered = ready()
+    if name not in offered:
+        raise UnknownName("strategy", name, offered, field="strategies")
+    base = offered[name]
+    own = checked_settings(base, tail)
+    settings = ", ".join(part.strip() for part in tail.split(";") if part.strip())
+    usual = f"{base.name}, {settings}" if settings else base.name
+    return Strategy(title.strip() if found else usual, base.experiment, {**base.settings, **own})
+
+
+def shared_fields() -> Mapping[str, FieldInfo]:
+    """Return the shared fields, from the first experiment that has all of them."""
+    return _shared_config().model_fields
+
+
+def read_shared(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the shared settings, with their fields' types; raises ConfigError for an unknown or invalid one."""
+    for name in values:
+        if name not in SHARED:
+            raise UnknownName("shared setting", name, SHARED, field="shared")
+    config = _shared_config()
+    return {name: config.check_field(name, value) for name, value in values.items()}
+
+
+def checked_settings(one: Strategy, text: str) -> dict[str, Any]:
+    """Parse `lock=true; trainers=2` into values of their fields' types; raises ConfigError for a setting that the duel
+    controls.
+    """
+    config, barred = experiment(one.experiment).config, of_the_duel()
+    own: dict[str, Any] = {}
+    for name, value in read_settings(part for part in text.split(";") if part.strip()).items():
+        if name in barred:
+            raise ConfigError([Problem("strategies", f"{one.name}: {name} can't be set per strategy: {barred[name]}.")])
+        own[name] = config.check_field(name, value)
+    return own
+
+
+def _shared_config() -> type[Config]:
+    configs = [experiment(name).config for name in methods()]
+    return next(config for config in configs if set(SHARED) <= set(config.model_fields))

@@ -4,7 +4,6 @@ the store evaluates.
 Torch-free and without SQL: `engine/store/runs/filter_sql.py` translates the tree to SQL. Reference: docs/filter.md.
 """
 
-from engine.filter.names import Names
 from engine.filter.parser import read_field, read_filter, read_order
 from engine.filter.tree import (
     OF,
@@ -15,6 +14,7 @@ from engine.filter.tree import (
     Filter,
     Kind,
     Moment,
+    Names,
     Negation,
     Node,
     One,

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,11 +10,11 @@ from pathlib import Path
 import psutil
 
 from engine.errors import ConfigError, Problem
-from engine.hang.lock_holders import holders
 from engine.hang.rules import HALTED, RunState, judge
 from engine.hang.stacks import StackRequest, place_of
 from engine.hang.wait_graph import TOGETHER, Doing, edges
 from engine.store.timestamps import now
+from engine.system.run_files import LOCK_SUFFIX
 from engine.trace.health import BAD, Health, ProcessState, RankState, Verdict
 from engine.trace.ring_reader import OpenOperation, TraceReader
 
@@ -289,3 +289,31 @@ class HangWatch:
             if not rank.ended():
                 with suppress(OSError):
                     self._requests[rank.rank] = StackRequest(self._folder, rank.role, rank.trace.ask_for_stacks)
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Which rank holds a lock of the run, from the kernel's table of file locks: taking a lock costs nothing for it.
+
+TABLE = Path("/proc/locks")
+
+
+def holders(folder: Path, names: Collection[str], ranks: Mapping[int, int]) -> dict[str, int]:
+    """Return the rank that holds each of these locks, if one does; `ranks` are by process id."""
+    by_inode = {}
+    for name in names:
+        try:
+            by_inode[(folder / f"{name}{LOCK_SUFFIX}").stat().st_ino] = name
+        except OSError:
+            continue
+    try:
+        lines = TABLE.read_text().splitlines() if by_inode else []
+    except OSError:  # not Linux
+        return {}
+    found = {}
+    for words in map(str.split, lines):
+        if "->" in words or len(words) < 6:  # a process that waits for the lock above
+            continue
+        pid, inode = words[4], words[5].rpartition(":")[2]
+        if inode.isdecimal() and int(inode) in by_inode and int(pid) in ranks:
+            found[by_inode[int(inode)]] = ranks[int(pid)]
+    return found

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, get_args
 
-from engine.analysis.hardware import gpus_used, unlike
-from engine.analysis.run_values import fields_in_words, label
-from engine.analysis.seedings import mixture
-from engine.analysis.statistics.confidence import EQUAL, FEWEST
-from engine.analysis.statistics.intervals import Interval, mean_interval
-from engine.analysis.sweep_cells import tries
+from engine.analysis.comparability import gpus_used, mixture, unlike
+from engine.analysis.run_values import fields_in_words, label, tries
+from engine.analysis.statistics.intervals import EQUAL, FEWEST, Interval, mean_interval
 from engine.config_values import value_in_words
 from engine.metrics import metric
 from engine.published.figure import EXECUTION, PASSES, PRESET, SIZES, WHOLE, Figure, PublishedValue, Size
@@ -234,7 +231,7 @@ def _readings(figure: Figure, runs: Sequence[RunRow], name: str) -> Iterable[Fig
 
 
 def _planned(figure: Figure, size: Size, sweep: Sweep) -> list[tuple[Any, ...]]:
-    """Return the keys of the cells that the figure requires, as in `engine.analysis.sweep_cells`."""
+    """Return the keys of the cells that the figure requires, as in `engine.analysis.run_values`."""
     grid = {**figure.versions[size].grid, SEED: sweep.seeds[: figure.versions[size].seeds]}
     return list(product(*(grid.get(name, values) for name, values in sweep.grid.items())))
 

@@ -13,7 +13,7 @@ from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.records import BUDGET_OF, Run
 from engine.store.timestamps import seconds_since
-from engine.sweep.repeats import repeat
+from engine.sweep.extend import repeat
 from engine.system.processes import boot_id, uptime_s
 
 # ------------------------------------------------------------------------------------------------------------------

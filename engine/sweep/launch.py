@@ -14,8 +14,7 @@ from engine.registry import experiment
 from engine.store import NewRun, Store
 from engine.store.runs.commands import NAME_LENGTH, checked_name
 from engine.store.sweeps.sweeps import SEED, Timing
-from engine.sweep.equal_work import settings_of_work
-from engine.sweep.plan import Plan, SweepCell, plan
+from engine.sweep.plan import Plan, SweepCell, plan, settings_of_work
 from engine.sweep.random_search import Draw
 from engine.system.machine import Machine, demand
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.trace.entries import DTYPE, Entries
+from engine.trace.chunk import DTYPE, Entries
 from engine.trace.layout import (
     ASKED,
     CAPACITY,

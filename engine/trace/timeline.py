@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.trace.chunk import TraceChunk
-from engine.trace.entries import DTYPE, Entries
+from engine.trace.chunk import DTYPE, Entries, TraceChunk
 from engine.trace.layout import KINDS, TraceWindow
 
 Positions = NDArray[np.int64]

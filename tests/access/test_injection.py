@@ -15,8 +15,7 @@ from engine.errors import EngineError
 from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.store import Demand, RankBatch, RankRow, Reader, Store
-from engine.transfer.run_tables import points_table, runs_table
-from engine.transfer.tables import FORMULA, as_csv
+from engine.transfer.tables import FORMULA, as_csv, points_table, runs_table
 from tests.cli.conftest import Parallab, parallab  # noqa: F401
 from tests.stand_in import worker
 

@@ -13,7 +13,7 @@ from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.sweep.launch import launch_sweep
 from engine.transfer.bundles.bundle import write_bundle
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.access.people import settle
 from tests.labs import basic
 from tests.waiting import PATIENCE_S

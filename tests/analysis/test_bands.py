@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.analysis.statistics.bands import Spread, line
-from engine.analysis.statistics.confidence import Statistic, ends
+from engine.analysis.statistics.groups import Spread, line
+from engine.analysis.statistics.intervals import Statistic, ends
 from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
 
 MEMBERS, STEPS = 7, 60

@@ -4,8 +4,7 @@ target.
 
 import pytest
 
-from engine.analysis.scaling.breakdown import PhaseBar, bars, break_even, kind_of, steps
-from engine.analysis.scaling.scaling_data import TimedRun
+from engine.analysis.scaling.scaling_data import PhaseBar, TimedRun, bars, break_even, kind_of, steps
 from engine.analysis.scaling.targets import choices, split_in_words, to_target, usual_target
 from tests.analysis.test_speedup import run
 from tests.analysis.timings import WORK, made, of_time

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.analysis.chance_level import LEAST_STEPS, not_learned, not_learned_of
+from engine.analysis.result import LEAST_STEPS, not_learned, not_learned_of
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL
 from engine.recorder import Point
 from engine.registry import experiment

@@ -5,8 +5,18 @@ that is wrong.
 import numpy as np
 import pytest
 
-from engine.analysis.duel import Difference, differences, first_at, reached, usual_target, verdict
-from engine.analysis.tuning import Better, Spent, at_budget, choose
+from engine.analysis.duel import (
+    Better,
+    Difference,
+    Spent,
+    at_budget,
+    choose,
+    differences,
+    first_at,
+    reached,
+    usual_target,
+    verdict,
+)
 
 SEEDS = (0, 100, 200, 300, 400, 500)
 

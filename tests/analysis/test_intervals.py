@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from engine.analysis.statistics.confidence import (
+from engine.analysis.statistics.groups import grouped
+from engine.analysis.statistics.intervals import (
     LEVEL,
     LIMIT,
     RESAMPLES,
@@ -19,14 +20,11 @@ from engine.analysis.statistics.confidence import (
     Statistic,
     central,
     ends,
-    student,
-)
-from engine.analysis.statistics.groups import grouped
-from engine.analysis.statistics.intervals import (
     holm,
     mean_interval,
     p_of_no_difference,
     slope_within,
+    student,
 )
 from engine.analysis.statistics.resample import Floats
 

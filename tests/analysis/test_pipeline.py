@@ -7,8 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.pipeline.advice import Settings, SpeedupBound, SplitCost, advice, best_speed_up
-from engine.analysis.pipeline.spans import BatchSpans, Measures, batches, ideal_bubble, measure, unhindered
+from engine.analysis.pipeline import (
+    BatchSpans,
+    Measures,
+    Settings,
+    SpeedupBound,
+    SplitCost,
+    advice,
+    batches,
+    best_speed_up,
+    ideal_bubble,
+    measure,
+    unhindered,
+)
 from engine.pipelining import Schedule, depth, makespan, play, speed_up_bound
 from engine.recorder import Span
 from tests.analysis.traces import START_NS, hand_made, made

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from engine.analysis.hardware import crowded, unlike
+from engine.analysis.comparability import crowded, unlike
 from engine.analysis.scaling import speedup
 from engine.analysis.scaling.laws import AMDAHL, GUSTAFSON, LAWS, SCALABILITY, Fit, Law, best_count, fit, in_words
 from engine.analysis.scaling.scaling_data import TimedRun, axis_of, differing, study

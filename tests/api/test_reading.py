@@ -12,7 +12,7 @@ from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
 from engine.store import Demand, NewRun, Reader
 from engine.store.schema.config_text import LEFT_OUT, MOST_LISTED
-from engine.transfer.run_tables import COLUMNS, point_rows
+from engine.transfer.tables import COLUMNS, point_rows
 from tests.api.conftest import Lab, Script
 from tests.labs import basic
 

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app.compare.groups import groups_of
 from app.run import live_update
 from app.runs.columns import read_column, texts
-from engine.analysis.hardware import unlike
+from engine.analysis.comparability import unlike
 from engine.filter import Names
 from engine.home import Home
 from engine.launch_options import LaunchOptions

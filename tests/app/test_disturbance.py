@@ -14,10 +14,10 @@ from app.runs.columns import disturbed
 from app.runs.rows import run_rows
 from app.scaling.charts import picture
 from app.sweep.chart import chart
+from engine.analysis.run_values import measured
 from engine.analysis.scaling.laws import SCALABILITY, Fit, fit
 from engine.analysis.scaling.scaling_data import study, unequal_of_sweep
 from engine.analysis.scaling.speedup import sizes
-from engine.analysis.sweep_cells import measured
 from engine.commands.quotas import change_limits
 from engine.home import Home
 from engine.recorder import Point

@@ -13,12 +13,12 @@ from streamlit.testing.v1 import AppTest
 
 from app.duel import charts, tables
 from app.duel.export import duel_again
-from engine.analysis.statistics.confidence import LIMIT
-from engine.analysis.tuning import Spent
+from engine.analysis.duel import Spent
+from engine.analysis.statistics.intervals import LIMIT
 from engine.cli import main
-from engine.duel.catalogue import read_strategy
 from engine.duel.evidence import Tried, about_runs
 from engine.duel.outcome import outcome
+from engine.duel.spec import read_strategy
 from engine.errors import WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store

@@ -9,7 +9,7 @@ import pytest
 from app.charts import plotly_figures
 from app.run.distributions import HEAT_PX, MOST_BARS, grouped, heat_map, strips, strips_height
 from app.run.histograms import words
-from engine.analysis.statistics.counts import mean, percentile
+from engine.analysis.statistics.groups import mean, percentile
 from engine.histograms import histogram
 from engine.home import Home
 from engine.metrics import PHASES

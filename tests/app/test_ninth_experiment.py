@@ -14,15 +14,13 @@ from app.run.summary_html import tiles
 from app.scaling.staleness import _who_records_it
 from app.scaling.study import of_sweep
 from engine import registry
-from engine.analysis.hardware import crowded
+from engine.analysis.comparability import crowded
 from engine.analysis.scaling.scaling_data import Study, at_once, axis_of, words_of
 from engine.config import Config
 from engine.data.catalogue import DatasetName
 from engine.duel.budget import bytes_exchanged, steps_of
-from engine.duel.catalogue import read_strategy, ready
-from engine.duel.confounders import facts
-from engine.duel.plan import config_of, tuning_cells
-from engine.duel.spec import Budget, Duel
+from engine.duel.launch import config_of, facts, tuning_cells
+from engine.duel.spec import Budget, Duel, read_strategy, ready
 from engine.errors import ConfigError
 from engine.experiment.definition import (
     Baseline,

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from app.run import pipeline_section
 from app.run.gantt import KINDS, ROW_PX, gantt, gantt_colours, gantt_height, kinds
-from engine.analysis.pipeline.spans import BatchSpans, batches, measure, unhindered
+from engine.analysis.pipeline import BatchSpans, batches, measure, unhindered
 from engine.home import Home
 from engine.recorder import Span
 from engine.store import Reader, Store

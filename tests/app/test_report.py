@@ -23,13 +23,13 @@ from app.export.rerun_commands import repeating
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink, report
 from app.run.report import run_report
 from app.ui.html import number
-from engine.analysis.statistics.confidence import LIMIT
+from engine.analysis.statistics.intervals import LIMIT
 from engine.cli import main
 from engine.home import Home
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import Status
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from engine.transfer.tables import Table
 from tests.app.downloads import Offered, catch, data_of, grids
 from tests.app.test_pages import opened, said

@@ -16,14 +16,12 @@ from app.scaling.staleness_charts import MOST_ROWS, against_expected, result_alo
 from app.scaling.study import of_sweep
 from app.scaling.tables import intervals, named
 from app.scaling.view import with_interval
-from engine.analysis.scaling.breakdown import bars
 from engine.analysis.scaling.laws import SCALABILITY
-from engine.analysis.scaling.scaling_data import TimedRun
+from engine.analysis.scaling.scaling_data import TimedRun, bars
 from engine.analysis.scaling.speedup import sizes
 from engine.analysis.scaling.staleness import Price, Stale, price
 from engine.analysis.scaling.staleness import sizes as stale_sizes
-from engine.analysis.statistics.confidence import LIMIT
-from engine.analysis.statistics.intervals import Interval, mean_interval
+from engine.analysis.statistics.intervals import LIMIT, Interval, mean_interval
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.analysis.disturbance import in_words
+from engine.analysis.comparability import in_words
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import ENDED, RunRow

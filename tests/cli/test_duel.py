@@ -2,7 +2,7 @@
 
 import json
 
-from engine.analysis.statistics.confidence import LIMIT
+from engine.analysis.statistics.intervals import LIMIT
 from engine.home import Home
 from tests.cli.conftest import Parallab
 from tests.labs import duel as labs

@@ -9,7 +9,7 @@ from engine.cli.launch import progress_line
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.system.processes import me
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.cli.conftest import Parallab
 from tests.transfer.readers.test_other_programs import mlruns
 

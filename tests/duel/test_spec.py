@@ -4,15 +4,20 @@ from typing import Any
 
 import pytest
 
-from engine.duel.catalogue import read_shared, read_strategy, ready
-from engine.duel.confounders import facts, untimely
-from engine.duel.evidence import DuelEvidence
-from engine.duel.launch import cancel_duel, launch_duel, retry_missing
-from engine.duel.methods import contender, pace
+from engine.duel.evidence import DuelEvidence, tuned
+from engine.duel.launch import (
+    cancel_duel,
+    config_of,
+    facts,
+    judging_cells,
+    launch_duel,
+    pace_of,
+    retry_missing,
+    tuning_cells,
+    untimely,
+)
 from engine.duel.outcome import outcome
-from engine.duel.plan import config_of, judging_cells, pace_of, tuning_cells
-from engine.duel.spec import Budget, Duel, Strategy, from_json
-from engine.duel.tuning import tuned
+from engine.duel.spec import Budget, Duel, Strategy, contender, from_json, pace, read_shared, read_strategy, ready
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point

@@ -9,9 +9,8 @@ import torch
 
 from engine.data.nets import bind, evaluate, flat_weights, mnist_net
 from engine.data.sets.registry import load
-from engine.duel.catalogue import ready
-from engine.duel.plan import config_of
-from engine.duel.spec import Budget, Duel
+from engine.duel.launch import config_of
+from engine.duel.spec import Budget, Duel, ready
 from engine.registry import method
 from engine.runtime.worker.ranks import LocalRanks
 from engine.seeding import WEIGHTS, seed_of

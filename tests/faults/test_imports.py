@@ -13,7 +13,7 @@ from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.maintenance import integrity
 from engine.transfer.bundles.bundle import write_bundle
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.labs import basic
 
 pytestmark = pytest.mark.processes
@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from engine.home import Home
 from engine.store import Store
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 with Store.open(Home.find()) as store:
     print("go", flush=True)
     import_path(store, Path(sys.argv[1]), by="Lin")

@@ -24,10 +24,10 @@ from engine.filter import (
     read_filter,
     read_order,
 )
+from engine.filter.parser import STATUSES
 from engine.filter.syntax import LONGEST
 from engine.filter.times import read_length
 from engine.filter.tree import Of, metric_written
-from engine.filter.values import STATUSES
 from engine.store.records import Status
 from tests.inputs import drawn
 

@@ -9,8 +9,7 @@ import pytest
 
 from engine.errors import RankFailed
 from engine.hang import stacks
-from engine.hang.collectives import last_collectives
-from engine.hang.stacks import last_stacks
+from engine.hang.stacks import last_collectives, last_stacks
 from engine.hang.watch import HangLimits
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.rank_monitor import ENDED

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.config import Config
-from engine.duel.catalogue import ready
 from engine.duel.evidence import DuelEvidence, Tried, gather
-from engine.duel.launch import go_on, launch_duel
-from engine.duel.plan import pace_of
-from engine.duel.spec import Budget, Duel
+from engine.duel.launch import go_on, launch_duel, pace_of
+from engine.duel.spec import Budget, Duel, ready
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment

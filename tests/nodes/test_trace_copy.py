@@ -8,10 +8,10 @@ import pytest
 
 from engine.runtime.nodes import copies
 from engine.runtime.nodes.copies import TraceSource, write
-from engine.trace.collector import TraceCollector
 from engine.trace.layout import CAPACITY
 from engine.trace.ring import TraceMemory, TraceWriter
 from engine.trace.ring_reader import TraceReader
+from engine.trace.sampler import TraceCollector
 
 SHIFT_NS = 1_000_000_007
 

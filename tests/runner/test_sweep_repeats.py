@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from engine.analysis.sweep_cells import is_warm_up, measured
+from engine.analysis.run_values import is_warm_up, measured
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
@@ -14,9 +14,8 @@ from engine.runner.runner import Runner
 from engine.runner.schedulers import Repeats
 from engine.store import Reader, RunRow, Store, Sweep
 from engine.store.sweeps.sweeps import SEED, Timing
-from engine.sweep.extend import extend_sweep
+from engine.sweep.extend import combinations, extend_sweep, missing
 from engine.sweep.launch import launch_sweep
-from engine.sweep.repeats import combinations, missing
 from engine.system.cpu_use import CoreUse
 from engine.system.gpus import FakeGpus
 from engine.system.machine import Machine

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.trace.chunk import TraceChunk
+from engine.trace.chunk import Entries, TraceChunk
 from engine.trace.critical_path import HELD, OVERLAPPED, critical_path, own_work
-from engine.trace.entries import Entries
 from engine.trace.layout import EVERYBODY
 from engine.trace.timeline import RunTrace
 from tests.trace_entries import traced

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from engine.trace.chunk import TraceChunk
+from engine.trace.chunk import DTYPE, Entries, TraceChunk
 from engine.trace.downsample import MOST, MOST_ARROWS, arrows, rectangles
-from engine.trace.entries import DTYPE, Entries
 from engine.trace.timeline import KIND, RunTrace
 from tests.trace_entries import traced
 

@@ -10,9 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from engine.trace.chunk import TraceChunk
-from engine.trace.collector import TraceCollector
-from engine.trace.entries import DTYPE, Entries
+from engine.trace.chunk import DTYPE, Entries, TraceChunk
 from engine.trace.layout import (
     ASKED,
     CAPACITY,
@@ -29,6 +27,7 @@ from engine.trace.layout import (
 )
 from engine.trace.ring import TraceMemory, TraceWriter
 from engine.trace.ring_reader import TraceReader
+from engine.trace.sampler import TraceCollector
 from tests.child_functions import stuck_at_a_barrier
 from tests.waiting import wait_until
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engine.trace import sampler
-from engine.trace.entries import DTYPE, Entries
+from engine.trace.chunk import DTYPE, Entries
 from engine.trace.sampler import SECOND, TraceSampler
 
 ZERO = 1_000 * SECOND

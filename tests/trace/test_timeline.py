@@ -7,8 +7,7 @@ import pytest
 
 from engine.errors import StoreDamaged
 from engine.trace.chrome import chrome_lines
-from engine.trace.chunk import MOST_ENTRIES, TraceChunk
-from engine.trace.entries import DTYPE, Entries
+from engine.trace.chunk import DTYPE, MOST_ENTRIES, Entries, TraceChunk
 from engine.trace.layout import EVERYBODY, NOBODY, TraceWindow
 from engine.trace.timeline import KIND, RunTrace
 

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import ImportRefused
 from engine.store import Store
 from engine.transfer.archives import members, read
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.transfer.bundles.bundle_files import counts
 from tests.transfer.readers import events
 from tests.transfer.readers.test_other_programs import mlruns

@@ -23,8 +23,8 @@ from engine.store.curves.ingest import hidden
 from engine.store.maintenance import integrity, retention
 from engine.store.maintenance.backup_copy import copy_store, examine_copy
 from engine.system.processes import me
+from engine.transfer.import_child import import_path
 from engine.transfer.import_process import clear_killed
-from engine.transfer.run_import import import_path
 from engine.upkeep import fsck
 from tests.app.browsing import Client
 from tests.transfer.bundles.bundle_files import counts
@@ -99,7 +99,7 @@ import os, signal, sys, time
 from pathlib import Path
 from engine.home import Home
 from engine.store import Store, connection
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 gaps = iter(range(int(sys.argv[2])))
 connection.PORTION_S = 0.0
 time.sleep = lambda seconds: None if next(gaps, None) is not None else os.kill(os.getpid(), signal.SIGKILL)

@@ -18,7 +18,7 @@ from engine.store.imports import bundle_import
 from engine.transfer import archives
 from engine.transfer.archives import members
 from engine.transfer.import_bounds import MOST_SETTINGS, ImportBudget
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.transfer.bundles.bundle_files import changed, counts, resign_logs, row
 from tests.transfer.readers import events
 from tests.transfer.readers.test_other_programs import mlruns

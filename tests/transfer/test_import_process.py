@@ -20,8 +20,8 @@ from engine.errors import EngineError, Forbidden, ImportRefused
 from engine.home import ROOT, Home
 from engine.store import Store
 from engine.transfer import import_process
+from engine.transfer.import_child import import_path
 from engine.transfer.import_process import Allowance, import_in_child
-from engine.transfer.run_import import import_path
 from tests.test_architecture import imports, modules
 from tests.transfer.bundles.bundle_files import counts, told
 from tests.transfer.test_import_bounds import noise, zipped
@@ -64,7 +64,7 @@ def test_what_comes_of_it_is_what_an_import_gives(bundle: Path, ours: Store, tmp
 
 
 def test_only_the_process_of_an_import_reads_files_of_runs() -> None:
-    assert {name for name in modules() if "engine.transfer.run_import" in imports(name)} == {
+    assert {name for name in modules() if "engine.transfer.import_child" in imports(name)} == {
         "engine.transfer.import_child"
     }
     assert all(

@@ -13,7 +13,7 @@ from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.transfer.bundles.bundle import write_bundle
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from engine.upkeep import fsck
 from engine.upkeep.backups import back_up
 from engine.upkeep.restore import restore

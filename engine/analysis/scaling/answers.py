@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import floor, log10
 from statistics import fmean
 
-from engine.analysis.chance_level import not_learned
-from engine.analysis.run_values import lower_title
+from engine.analysis.result import not_learned
+from engine.analysis.run_values import lower_title, measured
 from engine.analysis.scaling.scaling_data import by_values, count_in_words, study
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, sizes, why_no_fit
 from engine.analysis.scaling.staleness import HISTOGRAM, NoPrice, price, stale_runs
@@ -24,14 +24,13 @@ from engine.analysis.scaling.time_difference import (
     time_spent,
 )
 from engine.analysis.statistics.intervals import Interval
-from engine.analysis.sweep_cells import measured
 from engine.config_values import value_in_words
 from engine.experiment.definition import Answer, ReadySweep
 from engine.metrics import metric, unit_of_difference
 from engine.registry import known_experiment
 from engine.store import Reader, Sweep
 from engine.store.records import RunRow, is_complete
-from engine.sweep.repeats import missing
+from engine.sweep.extend import missing
 
 BUBBLES = "perf/bubble_share"
 NEAR = 0.05

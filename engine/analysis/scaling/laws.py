@@ -8,7 +8,7 @@ from math import floor, inf, isfinite, sqrt
 from typing import Any
 
 from engine.analysis.scaling.scaling_data import TimedRun
-from engine.analysis.statistics.confidence import student
+from engine.analysis.statistics.intervals import student
 
 POOR = 0.15
 """Fit error from which the finding mentions it."""

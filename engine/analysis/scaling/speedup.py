@@ -9,8 +9,7 @@ from statistics import fmean, median, variance
 
 from engine.analysis.run_values import lower_title
 from engine.analysis.scaling.scaling_data import TimedRun
-from engine.analysis.statistics.confidence import FEWEST, LEVEL, Statistic, student
-from engine.analysis.statistics.intervals import Interval, mean_interval
+from engine.analysis.statistics.intervals import FEWEST, LEVEL, Interval, Statistic, mean_interval, student
 
 NEAR = 0.05
 """Relative difference of speed-ups up to which one is no more than the other."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Literal, NamedTuple
 
+from engine.analysis.comparability import block_of, mixture
 from engine.analysis.run_values import lower_title
 from engine.analysis.scaling.scaling_data import differing
-from engine.analysis.seedings import block_of, mixture
-from engine.analysis.statistics.counts import Counts, mean, percentile, together
+from engine.analysis.statistics.groups import Counts, mean, percentile, together
 from engine.analysis.statistics.intervals import Interval, mean_interval, slope_within
 from engine.metrics import metric, unit_of_difference
 from engine.registry import experiment_title, known_experiment

@@ -9,14 +9,12 @@ from statistics import fmean, median
 from typing import Literal
 
 from engine.access.quotas import DISTURBED_ABOVE_PERCENT
-from engine.analysis.disturbance import MOST_NAMED
-from engine.analysis.hardware import crowded, unlike
+from engine.analysis.comparability import MOST_NAMED, crowded, unlike
 from engine.analysis.run_values import other_task
-from engine.analysis.scaling.breakdown import SERVE, PhasesOf
+from engine.analysis.scaling.scaling_data import SERVE, PhasesOf
 from engine.analysis.scaling.speedup import is_unclear, ratio_of_rates
 from engine.analysis.scaling.targets import ALIKE, Goal, time_text
-from engine.analysis.statistics.confidence import Statistic
-from engine.analysis.statistics.intervals import Interval
+from engine.analysis.statistics.intervals import Interval, Statistic
 from engine.registry import server_roles
 from engine.store import Surroundings
 from engine.store.records import RunRow

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.runtime.nodes.messages import FlagChange, TracePart
-from engine.trace.entries import DTYPE
+from engine.trace.chunk import DTYPE
 from engine.trace.layout import (
     ASKED,
     CAPACITY,

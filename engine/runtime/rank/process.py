@@ -24,8 +24,7 @@ import torch
 
 from engine.data.tensors import finish
 from engine.errors import EngineError, PeerLost
-from engine.hang.collectives import record_collectives, write_collectives
-from engine.hang.stacks import write_stacks_on_signal
+from engine.hang.stacks import record_collectives, write_collectives, write_stacks_on_signal
 from engine.home import DATA
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.channel_recorder import ChannelRecorder, Done, Failed, Go, Hello, Meeting, Message, Said

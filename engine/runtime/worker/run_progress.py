@@ -22,8 +22,8 @@ from engine.store.timestamps import now
 from engine.system.checkpoint_state import PARTS, publish
 from engine.system.log_files import trim
 from engine.trace.chunk import TraceChunk
-from engine.trace.collector import TraceCollector
 from engine.trace.layout import TraceWindow
+from engine.trace.sampler import TraceCollector
 
 log = logging.getLogger(__name__)
 

@@ -117,7 +117,7 @@ TRACES = (
     entries INTEGER NOT NULL, -- number of operations
     lost INTEGER NOT NULL, -- operations overwritten before they could be read, since the rank's last chunk
     names TEXT NOT NULL, -- the names that operations refer to by index, as JSON
-    content TEXT NOT NULL -- the operations, 64 bytes each (engine/trace/entries.py), compressed by zlib, in base64
+    content TEXT NOT NULL -- the operations, 64 bytes each (engine/trace/chunk.py), compressed by zlib, in base64
 ) STRICT""",
     """CREATE TABLE trace_requests ( -- stretches of a running run that somebody wants stored
     id INTEGER PRIMARY KEY, -- the order of requests

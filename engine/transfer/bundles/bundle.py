@@ -22,9 +22,18 @@ from engine.store.timestamps import now
 from engine.system.log_files import has_hole, pieces
 from engine.system.run_files import vacate
 from engine.transfer.archives import Members, opened
-from engine.transfer.bundles.dedup import MatchedRuns, match_runs
-from engine.transfer.bundles.manifest import NAME, Log, Manifest, Sheet, manifest_of
-from engine.transfer.bundles.rows import DigestWriter, check_digest, read_sheet, write_sheet
+from engine.transfer.bundles.checks import MatchedRuns, match_runs
+from engine.transfer.bundles.rows import (
+    NAME,
+    DigestWriter,
+    Log,
+    Manifest,
+    Sheet,
+    check_digest,
+    manifest_of,
+    read_sheet,
+    write_sheet,
+)
 from engine.transfer.tables import complete_file
 
 SWEEPS_SINCE = 2

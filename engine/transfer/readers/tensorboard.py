@@ -5,12 +5,14 @@ hyperparameters the config.
 import math
 import struct
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import Any
+from typing import IO, Any
 
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from engine.store.imports.external_import import ExternalRun
@@ -25,8 +27,6 @@ from engine.transfer.import_bounds import (
     fit_units,
     shortened,
 )
-from engine.transfer.readers.event_messages import message
-from engine.transfer.readers.tfrecord import Records
 
 MARK = "tfevents"
 LATEST_S = 4e9
@@ -256,3 +256,165 @@ def _text(data: bytes) -> str:
 def moment(seconds: float) -> str:
     """Return seconds since 1970 in the store's time format."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Reader for TensorFlow's record files: each record has its length, the length's checksum, its bytes, and their
+# checksum (masked CRC-32C). Source: TensorFlow's guide to TFRecord. A killed writer leaves a truncated record at
+# the end, which is not treated as damage.
+
+LARGEST = 1 << 20
+"""Larger records hold images or graphs, not scalars, and are skipped."""
+_HEAD = struct.Struct("<QI")
+_POLYNOMIAL = 0x82F63B78
+
+
+def _table() -> list[int]:
+    found = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (_POLYNOMIAL if value & 1 else 0)
+        found.append(value)
+    return found
+
+
+_TABLE = _table()
+
+
+def masked_checksum(data: bytes) -> int:
+    """Return the masked CRC-32C of bytes, as the format defines it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
+    crc ^= 0xFFFFFFFF
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+class Records:
+    """The whole records of one file, up to its end or to where it is cut or damaged; afterwards `note` says where that
+    is, and `left_out` counts what was left out before.
+    """
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self.file, self.name = file, name
+        self.note = ""
+        self.left_out = Counter[str]()
+
+    def __iter__(self) -> Iterator[bytes]:
+        at = 0
+        while head := self.file.read(_HEAD.size):
+            length, expected = _HEAD.unpack(head.ljust(_HEAD.size))
+            if len(head) == _HEAD.size and masked_checksum(head[:8]) != expected:
+                self.note = self._damaged(at)
+                return
+            record = self._read(length) if len(head) == _HEAD.size else None
+            if record is None:
+                self.note = (
+                    f"{self.name} ends within a record, probably because its writer was killed, and was read up to "
+                    "there."
+                )
+                return
+            data, (checksum,) = record[:-4], struct.unpack("<I", record[-4:])
+            if length > LARGEST:
+                self.left_out["images or graphs"] += 1
+            elif masked_checksum(data) != checksum:
+                self.left_out["damaged records"] += 1
+            else:
+                yield data
+            at += _HEAD.size + length + 4
+
+    def _damaged(self, at: int) -> str:
+        if at == 0:
+            return (
+                f"{self.name} is not a TensorBoard event file: it does not start with a record. Choose a file with "
+                "'tfevents' in its name."
+            )
+        return f"{self.name} is damaged from byte {at:,} on and was read up to there."
+
+    def _read(self, length: int) -> bytes | None:
+        """Return a record with its checksum (for a large one, only the checksum), None at a truncated end."""
+        if length <= LARGEST:
+            found = self.file.read(length + 4)
+            return found if len(found) == length + 4 else None
+        left = length
+        while left:
+            piece = self.file.read(min(left, LARGEST))
+            if not piece:
+                return None
+            left -= len(piece)
+        found = self.file.read(4)
+        return found if len(found) == 4 else None
+
+
+# ---- Protobuf messages of TensorBoard's event files, as far as they hold scalars and hyperparameters ---------------
+# Only the fields that are read are declared (numbers as in event.proto, summary.proto, tensor.proto and
+# plugin_data.proto); others are ignored. They use a separate descriptor pool, so that they don't conflict with a
+# package that defines them all.
+
+_F = descriptor_pb2.FieldDescriptorProto
+_DOUBLE, _FLOAT, _INT64, _INT32, _UINT64, _UINT32, _BOOL, _BYTES, _MESSAGE = (
+    *(_F.TYPE_DOUBLE, _F.TYPE_FLOAT, _F.TYPE_INT64, _F.TYPE_INT32, _F.TYPE_UINT64, _F.TYPE_UINT32),
+    *(_F.TYPE_BOOL, _F.TYPE_BYTES, _F.TYPE_MESSAGE),
+)
+_MESSAGES: dict[str, list[tuple[str, int, int, str]]] = {
+    "Plugin": [("plugin_name", 1, _BYTES, ""), ("content", 2, _BYTES, "")],
+    "Metadata": [("plugin_data", 1, _MESSAGE, "Plugin")],
+    "Dim": [("size", 1, _INT64, "")],
+    "Shape": [("dim", 2, _MESSAGE, "*Dim")],
+    "Tensor": [
+        ("dtype", 1, _INT32, ""),
+        ("tensor_shape", 2, _MESSAGE, "Shape"),
+        ("tensor_content", 4, _BYTES, ""),
+        ("float_val", 5, _FLOAT, "*"),
+        ("double_val", 6, _DOUBLE, "*"),
+        ("int_val", 7, _INT32, "*"),
+        ("int64_val", 10, _INT64, "*"),
+        ("bool_val", 11, _BOOL, "*"),
+        ("half_val", 13, _INT32, "*"),
+        ("uint32_val", 16, _UINT32, "*"),
+        ("uint64_val", 17, _UINT64, "*"),
+    ],
+    "Value": [
+        ("tag", 1, _BYTES, ""),
+        ("simple_value", 2, _FLOAT, "?"),
+        ("image", 4, _BYTES, "?"),
+        ("histo", 5, _BYTES, "?"),
+        ("audio", 6, _BYTES, "?"),
+        ("tensor", 8, _MESSAGE, "Tensor"),
+        ("metadata", 9, _MESSAGE, "Metadata"),
+    ],
+    "Summary": [("value", 1, _MESSAGE, "*Value")],
+    "Event": [("wall_time", 1, _DOUBLE, ""), ("step", 2, _INT64, ""), ("summary", 5, _MESSAGE, "Summary")],
+    "HParam": [("number_value", 2, _DOUBLE, "?"), ("string_value", 3, _BYTES, "?"), ("bool_value", 4, _BOOL, "?")],
+    "HParamEntry": [("key", 1, _BYTES, ""), ("value", 2, _MESSAGE, "HParam")],
+    "Session": [("hparams", 1, _MESSAGE, "*HParamEntry")],
+    "HParams": [("session_start_info", 3, _MESSAGE, "Session")],
+}
+"""Name, number and type of each field; then its message type, with the prefix `*` if repeated, `?` if its presence
+matters.
+
+Strings are read as bytes, since protobuf would reject a whole event for invalid UTF-8."""
+
+
+@cache
+def message(name: str) -> Any:
+    """Return the class of a message."""
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(_file())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"parallab.events.{name}"))
+
+
+def _file() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(name="parallab/events.proto", package="parallab.events", syntax="proto2")
+    for name, fields in _MESSAGES.items():
+        made = file.message_type.add(name=name)
+        for field, number, kind, more in fields:
+            label = _F.LABEL_REPEATED if more.startswith("*") else _F.LABEL_OPTIONAL
+            made.field.add(
+                name=field,
+                number=number,
+                type=kind,
+                label=label,
+                type_name=f".parallab.events.{more.lstrip('*?')}" if kind == _MESSAGE else None,
+            )
+    return file

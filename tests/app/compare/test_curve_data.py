@@ -17,7 +17,7 @@ from app.charts.curve_tables import groups_frame
 from app.charts.line_styles import look
 from app.compare.groups import groups_of, lines_of
 from app.compare.zoom import joined, spliced
-from engine.analysis.statistics.bands import Spread, Statistic
+from engine.analysis.statistics.groups import Spread, Statistic
 from engine.analysis.statistics.resample import MOST_CELLS, Aligned
 from engine.home import Home
 from engine.recorder import Point

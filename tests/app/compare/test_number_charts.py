@@ -19,7 +19,7 @@ from app.charts.line_styles import look, looks
 from app.charts.smoothing import smoothed, weight
 from app.compare import number_charts
 from app.compare.session_state import short_labels
-from engine.analysis.statistics.bands import line
+from engine.analysis.statistics.groups import line
 from engine.analysis.statistics.resample import aligned, member
 from engine.filter.tree import metric_written
 

@@ -31,7 +31,7 @@ from app.links.compare import (
 from app.ui.current_user import WHY
 from engine.analysis.differences import Row, may_explain
 from engine.analysis.result import reached_most
-from engine.analysis.statistics.confidence import LIMIT
+from engine.analysis.statistics.intervals import LIMIT
 from engine.filter.tree import metric_written
 from engine.home import Home
 from engine.recorder import Point

@@ -26,7 +26,7 @@ from engine.recorder import Point
 from engine.registry import experiments
 from engine.store import Reader, Store
 from engine.store.records import RankRow, Status, Summary
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.app.run.test_lineage import ended
 from tests.app.test_pages import opened
 from tests.labs.basic import now

@@ -22,8 +22,8 @@ from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store
 from engine.store.records import Status
 from engine.transfer.bundles.bundle import write_bundle
-from engine.transfer.run_import import import_path
-from engine.transfer.run_tables import runs_table
+from engine.transfer.import_child import import_path
+from engine.transfer.tables import runs_table
 from tests.app.test_pages import SECTIONS, give_name, opened, said
 from tests.app.test_sweeps import html
 from tests.labs import basic

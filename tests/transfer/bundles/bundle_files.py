@@ -11,7 +11,7 @@ from engine.cli.runs import in_full
 from engine.errors import ImportRefused
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 
 OF_ITS_STORE = {
     "id",

@@ -15,7 +15,7 @@ from engine.store import Demand, Reader, Store
 from engine.store.maintenance import integrity
 from engine.transfer import archives
 from engine.transfer.bundles.bundle import write_bundle
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.inputs import drawn
 from tests.transfer.bundles.bundle_files import Change, changed, counts, manifest, refusal, row, text, told, without
 

@@ -16,7 +16,7 @@ from engine.store.records import BAD_ENDS
 from engine.store.sweeps.sweeps import Sweep
 from engine.sweep.extend import extend_sweep
 from engine.transfer.bundles.bundle import write_bundle
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
 from tests.labs import figures
 from tests.labs import sweeps as sweep_labs
 from tests.transfer.bundles.bundle_files import Change, changed, counts, manifest, row, text

@@ -15,8 +15,8 @@ from engine.metrics import metric
 from engine.store import Reader, Store
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.import_bounds import LONGEST_METRIC, ImportBudget, Values, fit_units
-from engine.transfer.readers.tfrecord import masked_checksum
-from engine.transfer.run_import import import_path
+from engine.transfer.import_child import import_path
+from engine.transfer.readers.tensorboard import masked_checksum
 from tests.inputs import drawn
 from tests.transfer.bundles.bundle_files import counts, refusal
 from tests.transfer.readers import events

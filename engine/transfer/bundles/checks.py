@@ -1,20 +1,132 @@
-"""Validation of the sweeps of a bundle: pages compute with their grids, so invalid ones are refused."""
+"""Checks of a bundle's content before import: runs that exist already, sweeps, and types of settings."""
 
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from engine.config_values import MOST_RUNS
-from engine.errors import ConfigError
+from engine.errors import ConfigError, EngineError, ImportRefused, NoSuchRun
+from engine.registry import experiment
+from engine.store import Reader
+from engine.store.runs.origins import Origin, fingerprint_of
 from engine.store.schema.config_text import MOST_LISTED
 from engine.store.sweeps.sweeps import SEED, Timing
 from engine.sweep.plan import MOST_FIELDS
 from engine.sweep.random_search import MOST_FIELDS as MOST_DRAWN
-from engine.transfer.archives import shown
-from engine.transfer.bundles.config_kinds import odd_setting
-from engine.transfer.bundles.rows import refusal
+from engine.transfer.archives import Members, shown
+from engine.transfer.bundles.rows import Manifest, read_sheet, refusal
+
+# ---- Match the runs of a bundle with existing ones, and record the origin of the others ----------------------------
+
+MOST_OF_BUNDLE = 10_000
+_NEEDED_OF_RUN = ("id", "experiment", "created_at", "config", "environment", "owner", "status")
+
+
+@dataclass(frozen=True)
+class MatchedRuns:
+    """The runs of a bundle, by their ids in it."""
+
+    fresh: Mapping[int, Origin]
+    known: Mapping[int, int]
+    """Runs that already exist, with their ids here."""
+
+
+def match_runs(reader: Reader, source: Members, about: Manifest) -> MatchedRuns:
+    """Separate existing runs from new ones; raises ImportRefused for invalid rows."""
+    runs = _rows(source, about, "runs")
+    check_sweeps(_rows(source, about, "sweeps") if "sweeps" in about.tables else [], runs)
+    if not runs:
+        raise ImportRefused("The bundle has no runs. Export it again.")
+    if len(runs) > MOST_OF_BUNDLE:
+        raise ImportRefused(
+            f"The bundle has {len(runs):,} runs; at most {MOST_OF_BUNDLE:,} can be imported at once. "
+            "Export fewer at a time."
+        )
+    before = {row.get("run_id"): row for row in _rows(source, about, "origins")}
+    fresh: dict[int, Origin] = {}
+    known: dict[int, int] = {}
+    seen: set[str] = set()
+    for number, run in enumerate(runs, 1):
+        _check(run, number, {*fresh, *known})
+        origin = _origin(run, before.get(run["id"]))
+        here = _here(reader, run, origin.fingerprint)
+        if here is not None:
+            known[run["id"]] = here
+        elif origin.fingerprint in seen:
+            raise refusal("runs", number, "duplicate run")
+        else:
+            fresh[run["id"]] = origin
+            seen.add(origin.fingerprint)
+    return MatchedRuns(fresh, known)
+
+
+def _rows(source: Members, about: Manifest, table: str) -> list[dict[str, Any]]:
+    part = read_sheet(source, table, about.tables[table])
+    return [dict(zip(part.columns, row, strict=True)) for row in part.rows]
+
+
+def _check(run: Mapping[str, Any], number: int, seen: set[int]) -> None:
+    """Raise ImportRefused for a run without a required value."""
+    if missing := [name for name in _NEEDED_OF_RUN if run.get(name) in (None, "")]:
+        raise refusal("runs", number, f"{missing[0]} is empty or missing")
+    if type(run["id"]) is not int or run["id"] < 1 or run["id"] in seen:
+        raise refusal("runs", number, "the id is not a unique positive integer")
+    if odd := odd_setting(run["experiment"], json.loads(run["config"])):
+        raise refusal("runs", number, f"setting '{shown(odd)}' has the wrong type for {run['experiment']}")
+
+
+def _origin(run: Mapping[str, Any], before: Mapping[str, Any] | None) -> Origin:
+    """Return a run's origin: the one in its store, else that store itself."""
+    names = ("kind", "host", "original_id", "owner", "fingerprint")
+    if (
+        before
+        and all(isinstance(before.get(name), str) for name in names)
+        and before["kind"] in ("parallab", "tensorboard", "mlflow")
+    ):
+        return Origin(**{name: before[name] for name in names}, file="", imported_at="", imported_by="")
+    told = _told(run)
+    return Origin(
+        "parallab",
+        str(told["environment"].get("host", "")),
+        str(run["id"]),
+        run["owner"],
+        fingerprint_of(told),
+        "",
+        "",
+        "",
+    )
+
+
+def _told(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {**run, "config": json.loads(run["config"]), "environment": json.loads(run["environment"])}
+
+
+def _here(reader: Reader, run: Mapping[str, Any], fingerprint: str) -> int | None:
+    """Return the existing run that is the same: imported before, or launched here originally."""
+    if (imported := reader.origins.run_of(fingerprint)) is not None:
+        return imported
+    try:
+        own = reader.runs.one(run["id"])
+    except NoSuchRun:
+        return None
+    same = fingerprint_of(
+        {
+            "id": own.id,
+            "experiment": own.experiment,
+            "created_at": own.created_at,
+            "config": own.config,
+            "environment": own.environment,
+        }
+    )
+    return own.id if same == fingerprint else None
+
+
+# ---- Validation of the sweeps of a bundle: pages compute with their grids, so invalid ones are refused -------------
 
 LONGEST = 500
 """Maximum length of a name, a value or a range."""
@@ -157,3 +269,30 @@ def _is_plain(value: object) -> bool:
 
 def _is_count(value: object, *, or_none: bool = False) -> bool:
     return (value is None and or_none) or (type(value) is int and 1 <= value < 2**31)
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Type check of a run's settings against its experiment: pages compute with them, so text must not take a number's
+# place. Values out of range, removed names and choices of other versions pass: an old run keeps its settings.
+
+
+def odd_setting(name: str, config: Mapping[str, Any]) -> str | None:
+    """Return a setting of the wrong type, None if all are valid or the experiment is unknown here."""
+    try:
+        fields = experiment(name).config.model_fields
+    except EngineError:
+        return None
+    return next(
+        (field for field, value in config.items() if field in fields and not _fits(fields[field].annotation, value)),
+        None,
+    )
+
+
+def _fits(kind: Any, value: object) -> bool:
+    try:
+        TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        return isinstance(value, str) and all(
+            each["type"] in ("literal_error", "none_required") for each in error.errors()
+        )
+    return True
