@@ -6,8 +6,8 @@ if __name__ == "__main__":
     import os
     import sys
 
+    from engine.home import set_private
     from engine.runtime.rank import fork_server
-    from engine.umask import set_private
 
     set_private()  # for the ranks too
     fork_server.start(waits_for_run=True)  # before our own import of torch, to load it in parallel

@@ -20,7 +20,7 @@ from tests.waiting import PATIENCE_S
 TORCH = {"torch", "torchvision"}
 SQL = {"sqlite3", "sqlite_utils"}
 LAYERS = (
-    "engine.errors engine.home engine.umask engine.museum.exhibit engine.metrics engine.histograms engine.catalogue",
+    "engine.errors engine.home engine.home engine.museum.exhibit engine.metrics engine.histograms engine.catalogue",
     "engine.config engine.config_values engine.seeding engine.trace engine.recorder engine.pipelining",
     "engine.experiment",
     "engine.registry engine.launch_options engine.filter engine.access engine.store",

@@ -24,9 +24,8 @@ from engine.access.rules import COMMANDS, PersonStanding
 from engine.home import Home
 from engine.queue.forecast import MOST, Wait, outlook
 from engine.store import Reader, RunnerRow
-from engine.system.disk_space import storage
-from engine.system.liveness_lock import lives
-from engine.system.machine import machine
+from engine.system.machine import machine, storage
+from engine.system.runner_process import lives
 
 router = APIRouter()
 

@@ -28,8 +28,7 @@ from app.core.base_path import at, base, cookie_path, inside
 from app.core.caches import NEVER_STORE
 from app.core.visitor import safe_way
 from engine.access.providers import CALLBACK, configured
-from engine.commands.oidc_claims import vouched
-from engine.commands.sign_in import sign_in_by_provider
+from engine.commands.accounts import sign_in_by_provider, vouched
 from engine.errors import EngineError, SignInRefused
 from engine.home import Home
 from engine.store.access.sign_ins import LASTS_S

@@ -15,7 +15,7 @@ from app.core.caches import NEVER_STORE
 from app.core.templates import render
 from app.core.visitor import Visitor
 from engine.access.passwords import LEAST, MOST
-from engine.commands.sign_in import change_password
+from engine.commands.accounts import change_password
 from engine.errors import ConfigError, EngineError, SignInRefused
 from engine.home import Home
 from engine.store import Reader

@@ -23,7 +23,7 @@ from app.core.client_address import place
 from app.core.templates import render
 from app.core.visitor import Visitor, cookie_name, is_secure, safe_way
 from engine.access.providers import configured
-from engine.commands.sign_in import AT_ONCE, sign_in
+from engine.commands.accounts import AT_ONCE, sign_in
 from engine.errors import EngineError, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store

@@ -11,8 +11,7 @@ from app.ui.run_state import waiting
 from engine.home import Home
 from engine.store import Reader
 from engine.store.records import Run
-from engine.system.disk_space import storage
-from engine.system.machine import Machine, machine
+from engine.system.machine import Machine, machine, storage
 
 LITTLE = 0.05
 """A disk with a smaller free share is shown as nearly full."""

@@ -13,8 +13,7 @@ from engine.errors import EngineError
 from engine.home import Home
 from engine.system.cleanup import Cleared
 from engine.system.run_files import aside_of
-from engine.upkeep.leftover import Kind, Leftover
-from engine.upkeep.leftovers import clean
+from engine.upkeep.leftovers import Kind, Leftover, clean
 
 SHOWN = 20
 """Entries of a kind that are listed one by one."""

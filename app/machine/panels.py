@@ -15,9 +15,8 @@ from engine.home import Home
 from engine.store import Reader
 from engine.store.curve_records import MachineSample
 from engine.store.records import Run
-from engine.system.disk_space import storage
-from engine.system.liveness_lock import lives
-from engine.system.machine import Machine
+from engine.system.machine import Machine, storage
+from engine.system.runner_process import lives
 
 IN_USE_MB, IN_USE_PERCENT = 1_024.0, 10.0
 """A GPU that no run holds and that exceeds one of these is in use by another program."""

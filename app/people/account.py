@@ -9,8 +9,7 @@ from app.core.base_path import at
 from app.ui import current_user
 from app.ui.html import as_text, facts, link, table, when
 from app.ui.store_access import command
-from engine.access.permission_table import abilities
-from engine.access.rules import ROLE_WORDS, Role
+from engine.access.rules import ROLE_WORDS, Role, abilities
 from engine.store import Person, Store
 from engine.store.access.sign_ins import IDLE_S, LASTS_S, SignIn
 

@@ -11,7 +11,7 @@ from app.ui.widgets import page_address
 from engine.access import passwords
 from engine.access.quotas import BOUNDS, NO_LIMIT, Value, limits, read_value
 from engine.commands.accounts import Slip, disable_account, sheet
-from engine.commands.quotas import change_limits
+from engine.commands.lab_settings import change_limits
 from engine.errors import EngineError
 from engine.home import Home
 from engine.notices.public_url import public_url

@@ -22,8 +22,7 @@ from engine.home import ROOT, Home
 from engine.registry import experiment_title, known_experiment
 from engine.store import QueuedRun, Reader, Store
 from engine.store.records import ALIVE, ENDED, Run, RunRow, Status
-from engine.system.liveness_lock import lives
-from engine.system.runner_process import ensure_running, is_running, is_separate, runner_process
+from engine.system.runner_process import ensure_running, is_running, is_separate, lives, runner_process
 
 Colour = Literal["gray", "blue", "orange", "green", "red", "violet", "yellow"]
 COLOURS: dict[Status, Colour] = {

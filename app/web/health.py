@@ -10,7 +10,7 @@ from engine import __version__
 from engine.errors import EngineError
 from engine.home import Home
 from engine.store.schema.upgrade import newest
-from engine.system.disk_space import storage
+from engine.system.machine import storage
 from engine.system.runner_process import runner_process
 
 

@@ -30,8 +30,8 @@ from engine.registry import EXPERIMENTS, UNLISTED
 from engine.store import Reader, RunnerRow
 from engine.store.runs.counters import StoreCounts
 from engine.store.timestamps import seconds_since
-from engine.system.disk_space import storage
-from engine.system.liveness_lock import lives
+from engine.system.machine import storage
+from engine.system.runner_process import lives
 
 SIGN_IN, OTHER = "sign in", "other"
 KNOWN = frozenset(EXPERIMENTS + UNLISTED)

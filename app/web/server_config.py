@@ -14,11 +14,10 @@ from app.auth.middleware import FAR, is_loopback
 from app.core import base_path
 from app.core.visitor import visitor_now
 from engine.errors import ConfigError, Problem
-from engine.home import Home
+from engine.home import Home, private
 from engine.notices.public_url import VARIABLE as PUBLIC_URL
 from engine.notices.public_url import public_url
 from engine.store import Store
-from engine.umask import private
 
 ADDRESS, PORT, HOSTS = "PARALLAB_ADDRESS", "PARALLAB_PORT", "PARALLAB_HOSTS"
 REFUSED = 2

@@ -20,12 +20,11 @@ from app.web.malloc import keep_small
 from app.web.polling import backpressure
 from app.web.server_config import REFUSED, ConsoleAddress, refusal
 from engine.errors import EngineError
-from engine.home import Home
+from engine.home import Home, set_private
 from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Store
 from engine.system.console_presence import console_presence
 from engine.system.runner_process import ensure_running, has_died, runner_process
-from engine.umask import set_private
 
 log = logging.getLogger(__name__)
 LOOK_S = 3.0

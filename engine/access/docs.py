@@ -1,7 +1,6 @@
 """Generate the table of roles in docs/people.md; run `python -m engine.access.docs` after each change of the rules."""
 
-from engine.access.permission_table import abilities
-from engine.access.rules import ROLES
+from engine.access.rules import ROLES, abilities
 from engine.home import ROOT
 
 PAGE = ROOT / "docs" / "people.md"

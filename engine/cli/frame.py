@@ -38,9 +38,8 @@ from engine.errors import (
     StoreError,
     WrongStatus,
 )
-from engine.home import Home
+from engine.home import Home, private
 from engine.launch_options import LaunchOptions, Priority
-from engine.umask import private
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NAMED = 10

@@ -15,7 +15,7 @@ from engine.cli.answers import answer, counted, duration, moment, picked, print_
 from engine.cli.frame import OUTPUT_FILE, OWNER, argument, command, explained, option, together
 from engine.commands.accounts import Slip, disable_account, from_list
 from engine.commands.accounts import sheet as slips_page
-from engine.commands.quotas import change_limits
+from engine.commands.lab_settings import change_limits
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.notices.public_url import public_url

@@ -38,7 +38,7 @@ def queue_command(
     Estimates come from similar runs that finished on this machine; without any, they are empty.
     """
     from engine.access.quotas import limits, read_value
-    from engine.commands.quotas import change_limits
+    from engine.commands.lab_settings import change_limits
     from engine.queue.forecast import MOST, outlook  # imports pydantic
 
     home = Home.find()

@@ -8,14 +8,13 @@ import click
 
 from engine.cli.answers import answer, print_json, table, wants_json
 from engine.cli.frame import NO_RUNNER, OWNER, NumberRange, command, named, option
-from engine.commands.authorize import operator
+from engine.commands.lab_settings import operator
 from engine.errors import RunnerError, StoreBusy, WrongStatus
 from engine.home import Home
 from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ProcessIdentity, RunRow, Status
-from engine.system.liveness_lock import lives
-from engine.system.runner_process import ensure_running, is_running, runner_process
+from engine.system.runner_process import ensure_running, is_running, lives, runner_process
 
 POLL_S = 0.1
 REGISTER_S = 10.0

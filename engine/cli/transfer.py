@@ -13,11 +13,10 @@ from engine.cli.answers import answer, counted, plain
 from engine.cli.frame import ID, OUTPUT_FILE, OWNER, NumberRange, argument, command, option
 from engine.cli.runs import in_full
 from engine.errors import ConfigError
-from engine.home import Home
+from engine.home import Home, given
 from engine.store import Reader, Store
 from engine.store.records import ENDED, RunRow
 from engine.transfer.tables import BOM, FORMATS, Table, as_parquet, complete_file, write_csv
-from engine.umask import given
 
 SEEN_S = 1.5
 """Seconds until a worker has seen a request, and until it has written what was asked for."""

@@ -35,7 +35,7 @@ def backup_command(
     Logs
     and checkpoints in runs/ are not part of it.
     """
-    from engine.commands.authorize import operator
+    from engine.commands.lab_settings import operator
     from engine.upkeep.backups import back_up, backups
 
     home = Home.find()
@@ -59,7 +59,7 @@ def restore_command(
     FILE, are kept in aside/ of the home (folders: of runs/ if that is on another file system) and never deleted. Runs
     that were running when FILE was made are marked as lost by the next runner.
     """
-    from engine.commands.authorize import operator
+    from engine.commands.lab_settings import operator
     from engine.system.console_presence import is_served
     from engine.upkeep.restore import restore
 
@@ -83,7 +83,7 @@ def fsck_command(mend: bool = option("Repair what can be repaired."), owner: str
 
     Runs may continue meanwhile. Exits with 1 if anything but harmless leftovers remains.
     """
-    from engine.commands.authorize import permit
+    from engine.commands.lab_settings import permit
     from engine.upkeep.fsck import examine
 
     if mend:

@@ -7,7 +7,7 @@ process.
 from collections.abc import Callable, Iterator
 
 from engine.doctor import machine, software, storage
-from engine.doctor.finding import Finding, State
+from engine.doctor.machine import Finding, State
 from engine.home import Home
 
 __all__ = ["Finding", "State", "examine"]

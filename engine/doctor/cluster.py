@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from engine.cluster.targets import Cluster, cluster
-from engine.doctor.finding import Finding
+from engine.doctor.machine import Finding
 from engine.doctor.nodes import FileEcho, judge
 from engine.errors import ConfigError, UnknownName
 from engine.home import Home

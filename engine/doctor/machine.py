@@ -7,17 +7,35 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
 from engine.access.quotas import ALLOW_HOST_NETWORK
-from engine.doctor.finding import Finding, State
 from engine.home import ROOT, Home
 from engine.store import Reader
 from engine.system.network_isolation import LEVEL_WORDS, machine_level
 from engine.system.out_of_memory import memory_limit
+
+# ---- One finding of the doctor: state, description, and cure if needed ---------------------------------------------
+
+State = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding; `fail`: runs can't work here, `warn`: some runs fail or are slow."""
+
+    name: str
+    state: State
+    sentence: str
+    cure: str = ""
+
+
+# ---- Machine -------------------------------------------------------------------------------------------------------
 
 GB = 2**30
 MB = 2**20

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from engine.access.quotas import ALLOW_HOST_NETWORK
 from engine.cluster.targets import Cluster
-from engine.doctor.finding import Finding, State
+from engine.doctor.machine import Finding, State
 from engine.jobs.probe import CodeVersions, NodeAnswer
 from engine.system.network_isolation import LEVEL_WORDS
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from engine.doctor.finding import Finding
+from engine.doctor.machine import Finding
 from engine.home import ROOT
 from engine.runner.launcher import room_for_sockets
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.doctor.finding import Finding
+from engine.doctor.machine import Finding
 from engine.errors import EngineError, RunnerError
 from engine.home import Home
 from engine.upkeep.private_home import cure, named, open_parts

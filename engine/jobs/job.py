@@ -19,8 +19,8 @@ def serve_agent(path: str) -> None:
 
 
 def _prepare(path: str, spread: bool) -> None:
+    from engine.home import set_private
     from engine.runtime.rank import fork_server
-    from engine.umask import set_private
 
     set_private()
     os.environ["PARALLAB_HOME"] = path

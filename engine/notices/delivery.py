@@ -23,7 +23,7 @@ from engine.notices.public_url import public_url
 from engine.store import ProcessIdentity, Reader, Store
 from engine.store.notices.delivery import Due
 from engine.store.store import StoreThread, Work
-from engine.system.liveness_lock import lives
+from engine.system.runner_process import lives
 
 log = logging.getLogger(__name__)
 

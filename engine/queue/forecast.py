@@ -24,9 +24,8 @@ from engine.store.records import Demand, Run, RunRow
 from engine.store.runs.rows import limit_left_s
 from engine.store.store import Reader
 from engine.store.timestamps import seconds_since
-from engine.system.gpus import Gpus, NvmlGpus
-from engine.system.liveness_lock import lives
-from engine.system.machine import Machine, machine
+from engine.system.machine import Gpus, Machine, NvmlGpus, machine
+from engine.system.runner_process import lives
 
 MOST = 200
 """Number of queued runs in a forecast; later ones have no estimated start."""

@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.store.records import Run
-from engine.system.gpus import GpuState
-from engine.system.machine import Machine
+from engine.system.machine import GpuState, Machine
 
 
 @dataclass(frozen=True)

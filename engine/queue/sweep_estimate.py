@@ -15,8 +15,7 @@ from engine.queue.order import Holder, Waiting, forecast
 from engine.store.queue.queue import QueuedRun
 from engine.store.records import Demand, Run
 from engine.store.store import Reader
-from engine.system.gpus import Gpus
-from engine.system.machine import Machine, machine
+from engine.system.machine import Gpus, Machine, machine
 
 AHEAD = 1_000
 """Number of queued runs in the forecast of a sweep."""

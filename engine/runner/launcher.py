@@ -13,12 +13,11 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import IO, Protocol
 
-from engine.home import ROOT, Home
+from engine.home import GIVEN, ROOT, Home
 from engine.store.records import ProcessIdentity
 from engine.system.cleanup import end_tree
-from engine.system.liveness_lock import lives
 from engine.system.processes import describe_exit, identity, is_alive, is_foreign
-from engine.umask import GIVEN
+from engine.system.runner_process import lives
 
 SOCKET_NAME = len("/pymp-12345678/listener-12345678")
 SOCKET_PATH = 107

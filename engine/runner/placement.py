@@ -18,8 +18,7 @@ from engine.store import Store
 from engine.store.queue.queue import QuotaLimits
 from engine.store.records import Run
 from engine.system.cpu_use import CoreUse, core_use
-from engine.system.gpus import Gpus, GpuState
-from engine.system.machine import Machine
+from engine.system.machine import Gpus, GpuState, Machine
 
 # ---- The check that the machine is idle before a run that is to be timed starts ------------------------------------
 # Torch-free.

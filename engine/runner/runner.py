@@ -31,17 +31,15 @@ from engine.runtime.usage import Telemetry
 from engine.runtime.worker.environment import is_replaced, version_on_disk
 from engine.store import Reader, Store
 from engine.store.records import Run
-from engine.system.gpus import Gpus, NvmlGpus
-from engine.system.liveness_lock import announce
-from engine.system.logs import log_to_stdout
-from engine.system.machine import Machine, machine
+from engine.system.log_files import log_to_stdout
+from engine.system.machine import Gpus, Machine, NvmlGpus, machine
 from engine.system.network_isolation import LEVEL_WORDS, machine_level
 from engine.system.processes import is_foreign, me
-from engine.system.runner_process import is_served, refuse_beside_foreign_runs
+from engine.system.runner_process import announce, is_served, refuse_beside_foreign_runs
 from engine.transfer.import_process import clear_killed
+from engine.upkeep.backups import Schedule
 from engine.upkeep.leftovers import clean, leftovers
 from engine.upkeep.private_home import close_home
-from engine.upkeep.schedule import Schedule
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from engine.notices.public_url import VARIABLE as PUBLIC_URL
 from engine.runtime.worker.commit_log import VARIABLE as COMMITS
 from engine.system.processes import is_foreign
 from engine.system.runner_process import runner_process
-from engine.upkeep.schedule import EVERY, KEEP
+from engine.upkeep.backups import EVERY, KEEP
 
 SHOWN = ("CUDA_VISIBLE_DEVICES", EVERY, KEEP, COMMITS, PUBLIC_URL)
 """Read by the runner or its workers; shown with their values."""

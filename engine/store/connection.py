@@ -22,9 +22,8 @@ from engine.errors import (
     StoreFull,
     StoreGone,
 )
-from engine.home import Home, flush
+from engine.home import Home, flush, make_private
 from engine.store.schema.upgrade import applied, bring_up_to_date, known
-from engine.umask import make_private
 
 Row = sqlite3.Row
 SYNCHRONOUS = "NORMAL"

@@ -6,13 +6,17 @@ readers see one line in place of the missing part.
 """
 
 import ctypes
+import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from engine.home import Home
 
 HEAD_BYTES, TAIL_BYTES = 4 << 20, 12 << 20
 SLACK_BYTES = 4 << 20
@@ -152,3 +156,30 @@ def _punch(path: Path, begin: int, end: int) -> bool:
     allocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
     with path.open("r+b") as file:
         return bool(allocate(file.fileno(), _KEEP_SIZE | _PUNCH_HOLE, begin, end - begin) == 0)
+
+
+# ---- Log format of runner and worker: one line per entry, UTC, to standard output, which is a file -----------------
+# Torch-free.
+
+FORMAT, MOMENT = "%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"
+
+
+def log_to_stdout() -> None:
+    """Configure logging to standard output."""
+    formatter = logging.Formatter(FORMAT, datefmt=MOMENT)
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def moment(at: float | None = None) -> str:
+    """Return a time (default: now) as lines of a log begin, in UTC."""
+    return time.strftime(MOMENT, time.gmtime(at)) + "Z"
+
+
+def note_for_runner(home: Home, words: str) -> None:
+    """Append a line to the runner's log, from any process; lines are written atomically."""
+    line = f"{moment()} INFO {' '.join(words.split())}\n"
+    with home.runner_log.open("a", encoding="utf-8") as log:
+        log.write(line)

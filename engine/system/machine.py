@@ -1,19 +1,25 @@
-"""This machine's resources, and the demand of a config. Torch-free: GPUs are read through NVML."""
+"""This machine's resources: cores, memory, GPUs, free disk space, and the demand of a config."""
 
 import os
 import platform
+import shutil
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any, Protocol
 
 import psutil
 import pynvml
 
 from engine.config import Config
 from engine.errors import ConfigError, DeviceError, Problem
+from engine.home import Home
 from engine.store.records import Demand
+
+# ---- This machine's resources, and the demand of a config ----------------------------------------------------------
+# Torch-free: GPUs are read through NVML.
 
 MB = 2**20
 
@@ -182,3 +188,124 @@ def _cpu_model() -> str:
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()
+
+
+# ---- Current state of this machine's GPUs, through one interface: NVML, or a fake for tests of slots ---------------
+# Torch-free.
+
+FREE_MB = 1_024.0
+"""A GPU with more memory in use is busy, as NVML in a container hides processes outside of it. Drivers use some hundred
+MB.
+"""
+
+
+@dataclass(frozen=True)
+class GpuState:
+    """One GPU at one moment."""
+
+    used_mb: float
+    pids: tuple[int, ...] = ()
+    """Compute processes."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no process computes on it or uses its memory."""
+        return not self.pids and self.used_mb <= FREE_MB
+
+
+class Gpus(Protocol):
+    """The runner's interface to GPUs."""
+
+    def states(self) -> Mapping[int, GpuState]:
+        """Return each responding GPU, by index; one that fell off the bus is absent."""
+
+
+class NvmlGpus:
+    """The GPUs according to NVML."""
+
+    def states(self) -> Mapping[int, GpuState]:
+        """Return each responding GPU; empty without a driver."""
+        try:
+            pynvml.nvmlInit()
+            count = pynvml.nvmlDeviceGetCount()
+        except pynvml.NVMLError:
+            return {}
+        return {index: state for index in range(count) if (state := _state(index))}
+
+
+@dataclass
+class FakeGpus:
+    """Fake GPUs with a state set by tests."""
+
+    count: int
+    _changed: dict[int, GpuState | None] = field(default_factory=dict)
+
+    def states(self) -> Mapping[int, GpuState]:
+        """Return the set state of each GPU; idle by default."""
+        found = {index: self._changed.get(index, GpuState(0.0)) for index in range(self.count)}
+        return {index: state for index, state in found.items() if state is not None}
+
+    def occupy(self, index: int, *, used_mb: float = 0.0, pids: tuple[int, ...] = ()) -> None:
+        """Make a GPU busy."""
+        self._changed[index] = GpuState(used_mb, pids)
+
+    def lose(self, index: int) -> None:
+        """Make a GPU fall off the bus."""
+        self._changed[index] = None
+
+    def clear(self, index: int) -> None:
+        """Make a GPU idle."""
+        self._changed[index] = GpuState(0.0)
+
+
+def _state(index: int) -> GpuState | None:
+    try:
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        used = float(_memory(handle).used) / MB
+        return GpuState(used, tuple(process.pid for process in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)))
+    except pynvml.NVMLError:
+        return None
+
+
+def _memory(handle: object) -> Any:
+    """Return a GPU's memory; `used` excludes the driver's own memory if known."""
+    try:
+        return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2)
+    except (pynvml.NVMLError, TypeError, AttributeError):
+        return pynvml.nvmlDeviceGetMemoryInfo(handle)
+
+
+# ---- Free disk space: the home's disk, the store with its write-ahead log, the data sets' folder -------------------
+# Torch-free.
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Sizes in bytes."""
+
+    disk_free: int
+    disk_total: int
+    store: int
+    write_ahead_log: int
+    data_free: int
+    """Free on the disk of the data sets' folder."""
+    has_data: bool
+    """Whether that folder exists."""
+
+
+def storage(home: Home) -> Storage:
+    """Measure disk space; missing folders count as empty, on the disk of the nearest parent."""
+    here, there = shutil.disk_usage(_nearest(home.path)), shutil.disk_usage(_nearest(home.data))
+    log = home.database.with_name(f"{home.database.name}-wal")
+    return Storage(here.free, here.total, _size(home.database), _size(log), there.free, home.data.is_dir())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _nearest(path: Path) -> Path:
+    return next(folder for folder in (path, *path.parents) if folder.exists())

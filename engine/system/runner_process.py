@@ -1,5 +1,7 @@
 """Check for a home's runner, identify it, and start one; for all processes except the runner. Torch-free."""
 
+import fcntl
+import hashlib
 import os
 import subprocess
 import sys
@@ -8,12 +10,10 @@ import time
 from filelock import FileLock, Timeout
 
 from engine.errors import RunnerError
-from engine.home import ROOT, Home
+from engine.home import GIVEN, ROOT, Home
 from engine.store import Reader
 from engine.store.records import ALIVE, ProcessIdentity, Run
-from engine.system.liveness_lock import lives
-from engine.system.processes import is_foreign, pid_namespace
-from engine.umask import GIVEN
+from engine.system.processes import is_alive, is_foreign, me, pid_namespace
 
 SETTLE_S = 30.0
 """Time in which a lock without a registered runner may belong to one that is starting, stopping or has just died, on a
@@ -129,3 +129,48 @@ def lost_runs(home: Home, reader: Reader) -> list[Run]:
     runs = [reader.runs.one(row.id) for row in reader.runs.find(statuses=ALIVE) if row.id not in with_job]
     gone = [run for run in runs if run.worker is None or not lives(home, run.worker)]
     return gone if gone and not is_running(home) else []
+
+
+# ---- Liveness of processes in other PID namespaces, by a lock that each holds until its end ------------------------
+# Torch-free. Its pid is meaningless here, and /proc does not show it. The kernel releases the lock at its end, in
+# any namespace.
+
+_held: dict[Home, int] = {}
+"""Descriptors of this process's locks: closing any descriptor of that file would release them."""
+
+
+def announce(home: Home) -> None:
+    """Take this process's lock until its end. Call before a run begins or a runner registers."""
+    if home not in _held:
+        _held[home] = os.open(home.presence_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.lockf(_held[home], fcntl.LOCK_EX, 1, _place(me()))
+
+
+def lives(home: Home, process: ProcessIdentity) -> bool:
+    """Return whether that process, a worker or runner of `home`, lives, in any PID namespace."""
+    return _holds_its_lock(home, process) if is_foreign(process) else is_alive(process)
+
+
+def _holds_its_lock(home: Home, process: ProcessIdentity) -> bool:
+    try:
+        descriptor = _held[home] if home in _held else os.open(home.presence_lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError:  # the home is not writable, so the lock can't be tested: assume alive
+        return True
+    place = _place(process)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+        fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, place)
+    except (BlockingIOError, PermissionError):
+        return True
+    finally:
+        if home not in _held:
+            os.close(descriptor)
+    return False
+
+
+def _place(process: ProcessIdentity) -> int:
+    """Return the byte that the process locks: far beyond the file's end, where nothing is ever written."""
+    words = f"{process.boot_id} {process.pid_namespace} {process.pid} {process.started_ticks}"
+    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:7])

@@ -14,8 +14,7 @@ from engine.store.maintenance import integrity
 from engine.system.run_files import aside_of
 from engine.system.runner_process import is_running, lost_runs
 from engine.transfer.import_process import clear_killed, is_importing
-from engine.upkeep.leftover import Kind, Leftover
-from engine.upkeep.leftovers import clean, leftovers
+from engine.upkeep.leftovers import Kind, Leftover, clean, leftovers
 
 PATIENCE_S = 30.0
 NAMED = 10

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import StoreError
-from engine.home import Home
-from engine.umask import PRIVATE
+from engine.home import PRIVATE, Home
 
 log = logging.getLogger(__name__)
 _OURS = frozenset(

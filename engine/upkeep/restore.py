@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from engine.commands.authorize import permit
+from engine.commands.lab_settings import permit
 from engine.errors import RunnerError, StoreError, WrongStatus
 from engine.home import Home, flush
 from engine.store import ALIVE, ENDED, Reader, Store
@@ -17,8 +17,8 @@ from engine.store.access.authorization import is_marked, mark
 from engine.store.curves.ingest import count_from, last_id
 from engine.store.maintenance.backup_copy import empty_log, examine_copy, run_ids
 from engine.store.timestamps import now
-from engine.system.liveness_lock import lives
 from engine.system.run_files import put_aside
+from engine.system.runner_process import lives
 from engine.upkeep.backups import check_sum
 
 TAKE_S = 0.5

@@ -8,8 +8,7 @@ import pytest
 
 from engine.access.providers import Rules
 from engine.access.rules import Program, Role
-from engine.commands.oidc_claims import Vouched, groups_of, role_of, vouched
-from engine.commands.sign_in import sign_in_by_provider
+from engine.commands.accounts import Vouched, groups_of, role_of, sign_in_by_provider, vouched
 from engine.errors import SignInRefused
 from engine.home import Home
 from engine.store import Demand, Reader, Store

@@ -26,8 +26,8 @@ from app.auth.middleware import Gate
 from app.core.visitor import COOKIE, HTTPS, STRICT_COOKIE, safe_way
 from app.web.routes import routes
 from engine.access import passwords
-from engine.access.rate_limit import OF_A_NAME_FROM_ONE_PLACE, Patience
-from engine.commands import sign_in
+from engine.access.passwords import OF_A_NAME_FROM_ONE_PLACE, Patience
+from engine.commands import accounts
 from engine.errors import ConfigError, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
@@ -76,7 +76,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Checks]:
 @pytest.fixture
 def client(home: Home, checks: Checks, monkeypatch: pytest.MonkeyPatch) -> Client:
     """Give a lab with accounts, whose door has seen no failures yet."""
-    monkeypatch.setattr(sign_in, "patience", Patience())
+    monkeypatch.setattr(accounts, "patience", Patience())
     settle(home, "mo")
     return Client()
 
@@ -332,7 +332,7 @@ def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(cli
             tries = [asyncio.create_task(come(number)) for number in range(sign_in_routes.MOST_WAITING + 6)]
             sent_away, _ = await asyncio.wait(tries, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
             others = [(await browser.get("/healthz")).status_code for _ in range(50)]
-            while checks.now < sign_in.AT_ONCE:  # each has a thread, which may be late
+            while checks.now < accounts.AT_ONCE:  # each has a thread, which may be late
                 await asyncio.sleep(0.01)
             checks.go.set()
             assert sent_away
@@ -341,7 +341,7 @@ def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(cli
     answers, others = asyncio.run(flood())
     assert sorted(answer.status_code for answer in answers) == [401] * sign_in_routes.MOST_WAITING + [503] * 6
     assert others == [200] * 50
-    assert (checks.most, checks.count) == (sign_in.AT_ONCE, sign_in_routes.MOST_WAITING)
+    assert (checks.most, checks.count) == (accounts.AT_ONCE, sign_in_routes.MOST_WAITING)
 
 
 def test_a_body_is_bounded_in_length_and_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from engine.access.rules import Program, Role
-from engine.commands.sign_in import sign_in
+from engine.commands.accounts import sign_in
 from engine.home import Home
 from engine.store import Store
 from engine.store.access.sign_ins import Scope

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from app.web import prometheus
 from app.web.request_metrics import RequestCounter, Requests
-from engine.commands.sign_in import sign_in
+from engine.commands.accounts import sign_in
 from engine.errors import SignInRefused
 from engine.home import Home
 from engine.recorder import Point

@@ -18,7 +18,7 @@ from engine.analysis.run_values import measured
 from engine.analysis.scaling.laws import SCALABILITY, Fit, fit
 from engine.analysis.scaling.scaling_data import study, unequal_of_sweep
 from engine.analysis.scaling.speedup import sizes
-from engine.commands.quotas import change_limits
+from engine.commands.lab_settings import change_limits
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store

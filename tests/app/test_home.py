@@ -22,7 +22,7 @@ from engine.registry import experiment, experiments
 from engine.store import MachineSample, RankBatch, Reader, Store
 from engine.store.records import Status
 from engine.store.timestamps import now
-from engine.system.disk_space import storage
+from engine.system.machine import storage
 from tests.app.browsing import Client
 from tests.app.runs.drawn_table import ids_of
 from tests.app.test_pages import opened, said

@@ -12,13 +12,12 @@ from app.core.visitor import COOKIE
 from app.people.account import in_words
 from app.people.audit_log import PAGE, AuditQuery, _table
 from engine.access import docs, passwords
-from engine.access.permission_table import OF_NOBODY, abilities
+from engine.access.passwords import Patience
 from engine.access.quotas import limits
-from engine.access.rate_limit import Patience
-from engine.access.rules import COMMANDS, ROLES, PersonStanding
-from engine.commands import sign_in as sign_in_command
-from engine.commands.sign_in import change_password
-from engine.commands.sign_in import sign_in as by_password
+from engine.access.rules import COMMANDS, OF_NOBODY, ROLES, PersonStanding, abilities
+from engine.commands import accounts as sign_in_command
+from engine.commands.accounts import change_password
+from engine.commands.accounts import sign_in as by_password
 from engine.errors import Forbidden, SignInRefused
 from engine.home import Home
 from engine.runner.disk_meter import disk_use

@@ -13,10 +13,9 @@ from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run, Status
-from engine.system.cleanup import Footprint, look, tree
+from engine.system.cleanup import SHARED, Footprint, look, made_by, tree
 from engine.system.processes import is_alive
 from engine.system.runner_process import ensure_running, runner_process
-from engine.system.shm_segments import SHARED, made_by
 from tests.conftest import end_processes_of
 from tests.waiting import wait_until
 

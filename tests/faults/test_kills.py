@@ -20,10 +20,9 @@ from engine.registry import experiment
 from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run
-from engine.system.cleanup import end_tree, tree
+from engine.system.cleanup import SHARED, SHARED_PREFIXES, end_tree, tree
 from engine.system.processes import end_session, identity, is_alive
 from engine.system.runner_process import ensure_running, runner_process
-from engine.system.shm_segments import SHARED, SHARED_PREFIXES
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long

@@ -19,8 +19,7 @@ from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
 from engine.registry import experiments
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
 from engine.store.queue.queue import PastRun
-from engine.system.gpus import FakeGpus
-from engine.system.machine import Gpu, Machine
+from engine.system.machine import FakeGpus, Gpu, Machine
 from engine.system.processes import me
 from tests.labs import small
 

@@ -11,8 +11,7 @@ from engine.runner.placement import IdleCheck
 from engine.runner.runner import Runner, Sampler
 from engine.store import Demand, NewRun, Reader, Run, Store
 from engine.sweep.plan import plan
-from engine.system.gpus import FakeGpus
-from engine.system.machine import Gpu, Machine
+from engine.system.machine import FakeGpus, Gpu, Machine
 from engine.system.processes import me
 from tests.runner.test_runner import PaperLauncher
 

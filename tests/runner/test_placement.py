@@ -13,8 +13,7 @@ from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.runner.placement import Placement
 from engine.store import Demand, Run, Store
-from engine.system.gpus import FakeGpus
-from engine.system.machine import Gpu, Machine
+from engine.system.machine import FakeGpus, Gpu, Machine
 from tests.runner.test_runner import PaperLauncher
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)

@@ -10,11 +10,9 @@ from engine.runner.run_supervisor import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_S
 from engine.runner.runner import Runner
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
-from engine.system.gpus import FakeGpus
-from engine.system.machine import Gpu, Machine
+from engine.system.machine import FakeGpus, Gpu, Machine
 from engine.system.processes import me
-from engine.upkeep.backups import backups
-from engine.upkeep.schedule import Schedule
+from engine.upkeep.backups import Schedule, backups
 
 
 @dataclass

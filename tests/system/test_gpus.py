@@ -11,7 +11,7 @@ import pytest
 from engine.errors import DeviceError
 from engine.registry import experiment
 from engine.runtime.usage import Telemetry
-from engine.system import gpus, machine
+from engine.system import machine
 from engine.system.machine import Gpu, visible_gpus
 
 GB = 2**30
@@ -61,7 +61,7 @@ class Driver:
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Put the stand-in in NVML's place; what is read once per process is read again."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    for module in (machine, gpus):
+    for module in (machine, machine):
         monkeypatch.setattr(module, "pynvml", Driver())
     for read in (machine.machine, machine._handles):
         read.cache_clear()
@@ -72,7 +72,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_lost_gpu_hides_no_other() -> None:
     assert machine.machine().gpus == (Gpu(0, "H100", 80 * 1024), Gpu(1, "H100", 80 * 1024))
-    assert set(gpus.NvmlGpus().states()) == {0, 1}
+    assert set(machine.NvmlGpus().states()) == {0, 1}
     assert machine.gpu_load() == {
         0: {"gpu_percent": 40.0, "memory_mb": 2048.0, "clock_mhz": 1980.0},
         1: {"memory_mb": 2048.0, "clock_mhz": 1980.0},

@@ -19,9 +19,8 @@ from engine.runner.runner import serve
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity
 from engine.system.cleanup import Footprint, clear
-from engine.system.liveness_lock import announce, lives
 from engine.system.processes import identity, is_alive, is_foreign, me, pid_namespace
-from engine.system.runner_process import ensure_running, has_died, is_served, runner_process
+from engine.system.runner_process import announce, ensure_running, has_died, is_served, lives, runner_process
 from engine.upkeep.leftovers import leftovers
 from tests.waiting import wait_until
 
@@ -32,7 +31,7 @@ import json, sys
 from dataclasses import asdict
 from pathlib import Path
 from engine.home import Home
-from engine.system.liveness_lock import announce
+from engine.system.runner_process import announce
 from engine.system.processes import me
 home = Home(Path(sys.argv[1]))
 {}
@@ -195,7 +194,7 @@ def test_a_process_that_announced_itself_can_ask_for_others_and_keeps_its_own_lo
     home: Home, elsewhere: Elsewhere
 ) -> None:
     asks = (
-        "from dataclasses import replace; from engine.system.liveness_lock import lives; announce(home); "
+        "from dataclasses import replace; from engine.system.runner_process import lives; announce(home); "
         "lives(home, replace(me(), pid_namespace=1))"
     )
     _, present = elsewhere(asks)

@@ -10,8 +10,7 @@ from engine.home import Home
 from engine.store import ProcessIdentity, RankRow, Reader, Store
 from engine.store.timestamps import now
 from engine.system.processes import boot_id
-from engine.upkeep.leftover import Leftover
-from engine.upkeep.leftovers import leftovers
+from engine.upkeep.leftovers import Leftover, leftovers
 from tests.store.conftest import add, program, reader, running, store
 
 __all__ = ["add", "program", "reader", "running", "store"]

@@ -26,9 +26,8 @@ from engine.store.timestamps import now
 from engine.system.checkpoint_state import last_checkpoint
 from engine.system.processes import me
 from engine.upkeep import fsck
-from engine.upkeep.backups import back_up, backups, check_sum
+from engine.upkeep.backups import Schedule, back_up, backups, check_sum
 from engine.upkeep.restore import restore
-from engine.upkeep.schedule import Schedule
 from tests.checkpoints import lay
 from tests.store.test_concurrency import WRITER
 

@@ -17,9 +17,8 @@ import pytest
 
 from engine.doctor.storage import permissions
 from engine.errors import StoreError
-from engine.home import ROOT, Home
+from engine.home import ROOT, Home, set_mode
 from engine.store import Store
-from engine.umask import set_mode
 from engine.upkeep.private_home import _OURS, close_home, open_parts
 
 

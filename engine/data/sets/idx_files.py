@@ -20,8 +20,7 @@ from torchvision.datasets import MNIST
 from engine.data import catalogue
 from engine.data.sets.images import PixelSet, mean_and_deviation
 from engine.errors import DataError
-from engine.home import Home
-from engine.umask import GIVEN, PRIVATE, make_folder, set_mode
+from engine.home import GIVEN, PRIVATE, Home, make_folder, set_mode
 
 SILENCE_S = 30.0
 """Seconds without data from a server before the download fails."""

@@ -88,7 +88,7 @@ class SignInReader:
 
 
 class SignInCommands:
-    """Commands of signing in and out; engine/commands/sign_in.py has authenticated the person."""
+    """Commands of signing in and out; engine/commands/accounts.py has authenticated the person."""
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db

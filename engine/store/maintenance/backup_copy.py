@@ -7,11 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from engine.errors import StoreError
-from engine.home import Home
+from engine.home import Home, make_private
 from engine.store.connection import ReadConnection, as_store_errors
 from engine.store.curves.ingest import drop_hidden
 from engine.store.schema.upgrade import applied, known
-from engine.umask import make_private
 
 STEP_PAGES = 500
 """Pages (of 4 kB) copied at a time; writers and the disk get a pause after each."""

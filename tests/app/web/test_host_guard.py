@@ -13,7 +13,7 @@ from app.auth.host_guard import Guard
 from app.core import name_cookie
 from engine import __version__
 from engine.access.rules import Program
-from engine.commands.sign_in import sign_in
+from engine.commands.accounts import sign_in
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Store

@@ -9,7 +9,7 @@ import pytest
 
 from engine.access.quotas import Limits, disturbed_above, limits, set_limits
 from engine.access.rules import Program
-from engine.commands.quotas import change_limits
+from engine.commands.lab_settings import change_limits
 from engine.errors import ConfigError, Forbidden, LimitReached
 from engine.home import Home
 from engine.launch_options import USUAL, LaunchOptions
