@@ -12,7 +12,7 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs_version
 
-from app.core.plotly_asset import PLOTLY
+from app.core.assets import PLOTLY
 
 TRACES = ("bar", "heatmap")
 """Beside scatter, which plotly.js always has."""

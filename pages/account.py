@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.people import account
-from app.people.tokens import tokens
+from app.people.account import tokens
 from app.ui import current_user
 from app.ui.store_access import reading
 

@@ -10,14 +10,11 @@ import streamlit as st
 from app.actions.saved_views import saved_views, view_menu
 from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
-from app.compare.difference_tab import differences
 from app.compare.number_tabs import numeric_names
-from app.compare.run_picker import choice, chooser, with_known_names
-from app.compare.selection import chosen, telling
+from app.compare.selection import choice, chooser, chosen, telling, with_known_names
 from app.compare.tab_widgets import compared, grouping, legend, view_facts
-from app.compare.tables import runs_table
-from app.compare.timelines import timelines
-from app.export.view_downloads import view_downloads
+from app.compare.tables import differences, runs_table, timelines
+from app.export.view_report import view_downloads
 from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
 from app.report import page_capture
 from app.ui import components, widgets

@@ -9,8 +9,7 @@ from app.duel.form import form
 from app.duel.header import entry
 from app.duel.view import page
 from app.ui import components, widgets
-from app.ui.not_found_notice import invalid_link
-from app.ui.store_access import reading
+from app.ui.store_access import invalid_link, reading
 
 NEWEST = 30
 wanted = st.query_params.get("duel", "")

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 import streamlit as st
 
 from app.actions import saved_views
-from app.home import last_visit, summary
-from app.home.experiments import experiments_html
+from app.home import recent, summary
+from app.home.best import experiments_html
 from app.launch.launch_panel import newcomer
 from app.links.launch import ASKED
-from app.ui import components, current_user, permissions, widgets
+from app.ui import components, current_user, widgets
 from app.ui.html import Slot, slot
 from app.ui.store_access import reading
 from engine.home import Home
@@ -23,7 +23,7 @@ if any(name in st.query_params for name in ASKED):  # links to the launch form o
         query_params={name: st.query_params.get_all(name) for name in ASKED if name in st.query_params},
     )
 with reading(lambda: components.pulse(-1)) as first:
-    last_visit.record(first)
+    recent.record(first)
     is_fresh = first.runs.count() == 0
 
 
@@ -31,7 +31,7 @@ with reading(lambda: components.pulse(-1)) as first:
 def page() -> None:
     """Show the lab; rerun when something outside the slots changes."""
     with reading(lambda: components.pulse(-1)) as reader:
-        since = last_visit.since()
+        since = recent.since()
         found = summary.standing(Home.find(), since)
         widgets.runner_banner(reader)
         if reader.runs.count():
@@ -57,9 +57,9 @@ def lab(slots: Mapping[Slot, str], reader: Reader) -> None:
                 st.html(slots["home-best"])
         with st.container(border=True):
             with st.container(horizontal=True, vertical_alignment="center"):
-                title = "Recent" if last_visit.is_first() else "New since your last visit"
+                title = "Recent" if recent.is_first() else "New since your last visit"
                 st.header(title, anchor=False, width="stretch")
-                last_visit.news_actions()
+                recent.news_actions()
             st.html(slots["home-news"])
         with st.container(key="home-lab"):
             with st.container(border=True):
@@ -92,6 +92,6 @@ def saved(reader: Reader) -> None:
 
 with st.container(horizontal=True, vertical_alignment="center"):
     st.title("Home", anchor=False, width="stretch")
-    if not is_fresh and st.button("Launch a run", key="home.launch", type="primary", **permissions.control("launch")):
+    if not is_fresh and st.button("Launch a run", key="home.launch", type="primary", **current_user.control("launch")):
         st.switch_page(widgets.PAGES["launch"])
 page()

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from app.core.machine_token import machine_token
-from app.launch import quota_summary
+from app.core.machine_state import machine_token
+from app.launch import resource_summary
 from app.machine import leftovers, panels
 from app.run.log_tail import LAB_LOGS
 from app.ui import components, widgets
@@ -34,7 +34,7 @@ def page() -> None:
                 panels.slots(reader, here, samples)
             with st.container():
                 st.header("Usage by person", anchor=False)
-                quota_summary.everyone(reader)
+                resource_summary.everyone(reader)
         for run in lost_runs(Home.find(), reader):
             st.warning(
                 f"Run {run.id} is {run.status}, but its worker is gone and no runner is running. It holds its slots "

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.core.base_path import at
 from app.museum.exhibit import card, launch, section
-from app.ui import components, permissions, widgets
+from app.ui import components, current_user, widgets
 from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading
 from engine.museum.exhibit import SIGNS, SYSTEMS
@@ -40,7 +40,7 @@ def cards(found: Museum) -> None:
     chosen = st.segmented_control(
         "System", ["All", *titles], key="system", default="All", required=True, bind="query-params", wrap=True
     )
-    control = permissions.control("launch", disabled=found.shows("all") is not None, help=TAKES)
+    control = current_user.control("launch", disabled=found.shows("all") is not None, help=TAKES)
     kind: Literal["primary", "secondary"] = "secondary" if found.visits else "primary"
     with st.container(horizontal=True, vertical_alignment="center"):
         if st.button("Run all exhibits", key="museum.run.all", type=kind, **control):

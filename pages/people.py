@@ -4,8 +4,8 @@ import streamlit as st
 
 from app.links import address
 from app.people import account, table
-from app.people.add_form import adding, adding_list
 from app.people.audit_log import audit_log
+from app.people.dialogs import adding, adding_list
 from app.people.table import Known
 from app.ui import current_user
 from app.ui.html import as_text

@@ -8,8 +8,7 @@ from app.run.overview import UNFOLDED
 from app.run.sections import SECTIONS, tabs
 from app.ui import components, widgets
 from app.ui.html import run_link
-from app.ui.not_found_notice import invalid_link
-from app.ui.store_access import reading
+from app.ui.store_access import invalid_link, reading
 
 wanted = st.query_params.get("run", "")
 if st.query_params.get("section") == live_update.MACHINE:  # addresses of earlier versions

@@ -6,10 +6,10 @@ import streamlit as st
 
 from app.actions.queue_actions import waits
 from app.actions.saved_views import view_menu
-from app.export.view_downloads import here
+from app.export.view_report import here
 from app.runs import page_table, query
 from app.runs.import_dialog import import_button
-from app.runs.queue_table import show_queue
+from app.runs.page_table import show_queue
 from app.ui import components, current_user, widgets
 from app.ui.store_access import reading
 

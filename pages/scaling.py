@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from app.export.view_downloads import here, view_downloads
+from app.export.view_report import here, view_downloads
 from app.links import address
+from app.links.addresses import read_run_ids
 from app.links.compare import ids_text
-from app.links.run_ids import read_run_ids
 from app.report import page_capture
 from app.scaling.breakdown import where_time_went
 from app.scaling.staleness import staleness
-from app.scaling.study import MOST_RUNS, of_runs
+from app.scaling.tables import MOST_RUNS, of_runs
 from app.scaling.target import to_a_target
 from app.scaling.view import scaling
 from app.sweep.header import to_scaling

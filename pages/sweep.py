@@ -7,17 +7,15 @@ from app.links import address
 from app.report import page_capture
 from app.scaling.breakdown import where_time_went
 from app.scaling.staleness import staleness
-from app.scaling.study import of_sweep
+from app.scaling.tables import of_sweep
 from app.scaling.target import to_a_target, usual_goal
 from app.scaling.view import scaling
-from app.sweep.chart import results
+from app.sweep.chart import matrix, results
 from app.sweep.export import download_button, sweep_facts
 from app.sweep.header import entry, heading
-from app.sweep.matrix import matrix
 from app.ui import components, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link
-from app.ui.not_found_notice import invalid_link
-from app.ui.store_access import reading
+from app.ui.store_access import invalid_link, reading
 from app.ui.time_difference import complete, disturbed_choice, show_not_learned, show_unequal_work, time_difference
 from engine.analysis.result import reached_most
 from engine.analysis.run_values import measured

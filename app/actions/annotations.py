@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from app.ui import current_user, permissions
+from app.ui import current_user
 from app.ui.html import as_text
 from app.ui.store_access import command
 from engine.store import Reader, RunRow, Store
@@ -35,10 +35,10 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             key="mark.star",
             on_click=_order,
             args=(lambda store, who: store.annotations.star(ids, by=who), "starred"),
-            **permissions.control("star", owners, what=named, help="The gc command keeps starred runs."),
+            **current_user.control("star", owners, what=named, help="The gc command keeps starred runs."),
         )
     if any(run.starred_by for run in runs):
-        take_off = permissions.control("unstar", owners, what=named)
+        take_off = current_user.control("unstar", owners, what=named)
         st.button(
             "Unstar",
             key="mark.unstar",
@@ -46,7 +46,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             args=(lambda store, who: store.annotations.unstar(ids, by=who), "unstarred"),
             **take_off,
         )
-    with st.popover("Tag", key="mark.tags", **permissions.control("tag", owners, what=named)):
+    with st.popover("Tag", key="mark.tags", **current_user.control("tag", owners, what=named)):
         st.text_input("Tag", key="mark.tag", max_chars=40, placeholder="one word, e.g. thesis")
         with st.container(horizontal=True):
             st.button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
@@ -60,7 +60,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             **_pinning(runs[0], baseline),
         )
     if len(runs) == 1 and runs[0].pinned_by:
-        let_go = permissions.control("unpin", owners, what=named)
+        let_go = current_user.control("unpin", owners, what=named)
         st.button(
             "Unpin",
             key="mark.unpin",
@@ -72,7 +72,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
     ended = tuple(run.id for run in over)
     if over:
         words = "Hides the runs from the tables without deleting anything. Show archived runs to see them."
-        put_away = permissions.control("archive", _owners(over), what=_named(over), help=words)
+        put_away = current_user.control("archive", _owners(over), what=_named(over), help=words)
         st.button(
             "Archive",
             key="mark.archive",
@@ -81,7 +81,7 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
             **put_away,
         )
     if any(run.archived_by for run in runs):
-        take_out = permissions.control("unarchive", owners, what=named)
+        take_out = current_user.control("unarchive", owners, what=named)
         st.button(
             "Unarchive",
             key="mark.restore",
@@ -97,7 +97,7 @@ def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
     """
     ids = [run.id]
     words = "Star, baseline and archive. Edit name, tags and note under Notes."
-    with st.popover("Marks", **permissions.control("star", [run.owner], what=f"Run {run.id}", help=words)):
+    with st.popover("Marks", **current_user.control("star", [run.owner], what=f"Run {run.id}", help=words)):
         if run.starred_by:
             _button(run, "Unstar", lambda store, who: store.annotations.unstar(ids, by=who))
         else:
@@ -124,12 +124,12 @@ def baseline_beside(reader: Reader, experiment: str) -> RunRow | None:
     return None if current_user.may("pin", [""]) else reader.runs.pinned().get(experiment)
 
 
-def _pinning(run: Run | RunRow, baseline: Run | RunRow | None) -> permissions.Control:
+def _pinning(run: Run | RunRow, baseline: Run | RunRow | None) -> current_user.Control:
     """Return the state of the button that pins a run as baseline: it unpins another run, which the person must be
     allowed to change too.
     """
     others = [baseline] if baseline and baseline.id != run.id else []
-    return permissions.control(
+    return current_user.control(
         "pin",
         [run.owner, *(each.owner for each in others)],
         what="The run, or the baseline that it would replace,",
@@ -145,15 +145,15 @@ def _named(runs: Sequence[RunRow]) -> str:
 
 
 def _button(
-    run: Run, label: str, order: Callable[[Store, str], object], stands: permissions.Control | None = None
+    run: Run, label: str, order: Callable[[Store, str], object], stands: current_user.Control | None = None
 ) -> None:
     def give(store: Store) -> bool:
         order(store, current_user.whoever())
         return True
 
-    if st.button(label, key=f"mark-{label}-{run.id}", width="stretch", **(stands or permissions.off(None))) and command(
-        give
-    ):
+    if st.button(
+        label, key=f"mark-{label}-{run.id}", width="stretch", **(stands or current_user.off(None))
+    ) and command(give):
         st.rerun()
 
 

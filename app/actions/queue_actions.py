@@ -1,23 +1,26 @@
 """The queue in words and buttons: the estimates before a launch, the reason why a run waits, and queue actions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
 
-from app.core.current_load import slowed_by_others
 from app.core.formatting import duration
-from app.ui import current_user, permissions
+from app.core.machine_state import slowed_by_others
+from app.ui import current_user, dialogs
 from app.ui.html import as_text
 from app.ui.store_access import command, reading
-from app.ui.widgets import show_facts
+from app.ui.widgets import close_dialog, keep_label, show_facts
+from engine.errors import WrongStatus
 from engine.home import Home
 from engine.launch_options import PRIORITIES, LaunchOptions, Priority
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import NEXT, Wait, outlook, prospect, start_in_words
 from engine.store import Reader, Store
-from engine.store.records import Demand, Run, RunRow
+from engine.store.access.authorization import what
+from engine.store.records import ENDED, Demand, Run, RunRow
 
 NAMED = 3
 """Number of different counts that an estimate names."""
@@ -110,9 +113,9 @@ def queue_actions(run: Run) -> None:
     if run.status != "queued":
         return
     named, owners = f"Run {run.id}", [run.owner]
-    prefers = permissions.control("prefer", owners, what=named)
+    prefers = current_user.control("prefer", owners, what=named)
     with st.popover(
-        "Queue", **permissions.control("hold", owners, what=named, help="Hold the run or change its position.")
+        "Queue", **current_user.control("hold", owners, what=named, help="Hold the run or change its position.")
     ):
         if run.held_by:
             _button("Release", run, lambda store, who: store.queue.release(run.id, by=who))
@@ -132,7 +135,7 @@ def _setting(run_id: int, priority: Priority) -> Callable[[Store, str], None]:
 
 
 def _button(
-    label: str, run: Run, order: Callable[[Store, str], None], stands: permissions.Control | None = None
+    label: str, run: Run, order: Callable[[Store, str], None], stands: current_user.Control | None = None
 ) -> None:
     """Show one button; if the store refuses the action, its error is shown below."""
 
@@ -141,7 +144,7 @@ def _button(
         return True
 
     if st.button(
-        label, key=f"queue-{run.id}-{label}", width="stretch", **(stands or permissions.off(None))
+        label, key=f"queue-{run.id}-{label}", width="stretch", **(stands or current_user.off(None))
     ) and command(done):
         st.rerun()
 
@@ -155,3 +158,41 @@ def _sentence(words: str) -> str:
     """Return words as a sentence; a name at the start keeps its case."""
     starts_low = words.startswith(("waits", "held", "starts", "to be", "next", "position"))
     return f"{words[:1].upper() if starts_low else words[:1]}{words[1:]}."
+
+
+# ---- The cancellation of several runs that are selected in a table -------------------------------------------------
+
+
+def cancel_selected(runs: Sequence[RunRow]) -> None:
+    """Show the button that cancels the selected runs which have not ended, after a confirmation."""
+    active = [run for run in runs if run.status not in ENDED and run.status != "stopping"]
+    if not active:
+        return
+    owners = list(dict.fromkeys(run.owner for run in active))
+    named = what("run", [run.id for run in active])
+    if st.button("Cancel", key="runs.cancel", **current_user.control("cancel", owners, what=named)):
+        dialogs.open_soon(ask_cancel_all, [run.id for run in active])
+
+
+@st.dialog("Cancel the selected runs?")
+def ask_cancel_all(run_ids: Sequence[int]) -> None:
+    """Ask for confirmation, then cancel; runs that ended meanwhile stay as they are."""
+
+    def cancel(store: Store) -> int:
+        for run_id in run_ids:
+            with suppress(WrongStatus):
+                store.runs.cancel(run_id, by=current_user.whoever())
+        return len(run_ids)
+
+    with reading() as reader:
+        statuses = [run.status for run in reader.runs.some(run_ids) if run.status not in ENDED]
+    left = len(statuses)
+    if not left:
+        close_dialog("The selected runs have ended. There is nothing to cancel.")
+        return
+    count = "1 run" if left == 1 else f"{left:,} runs"
+    st.write(f"{count} will be removed from the queue or stopped. Recorded data is kept.")
+    with st.container(horizontal=True):
+        done = command(cancel) if st.button(f"Cancel {count}", type="primary", key="runs.cancel-all") else None
+        if done is not None or st.button(keep_label(statuses, "it" if left == 1 else "them")):
+            st.rerun()

@@ -8,7 +8,7 @@ import streamlit as st
 from markupsafe import Markup
 
 from app.core.base_path import at
-from app.ui import current_user, permissions
+from app.ui import current_user
 from app.ui.html import as_text, block, joined, link, quiet, when
 from app.ui.store_access import command
 from engine.store import Reader, SavedView, Store
@@ -30,7 +30,7 @@ def view_menu(reader: Reader, page: str, query: str, *earlier: str) -> None:
     if ordered := st.session_state.pop(f"{page}.ordered", None):
         _save(page, *ordered)
     with (
-        st.popover("Save view", key=f"{page}.saving.open", on_change="rerun", **permissions.control("save view")),
+        st.popover("Save view", key=f"{page}.saving.open", on_change="rerun", **current_user.control("save view")),
         st.form(f"{page}.saving", border=False),
     ):
         st.text_input("View name", key=f"{page}.name", max_chars=NAME_LENGTH, placeholder="e.g. Speed by trainers")

@@ -10,10 +10,9 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import Field
 from starlette.responses import StreamingResponse
 
-from app.api.curve_shapes import Curve, Curves
 from app.api.errors import described
 from app.api.run_routes import RunId
-from app.api.shapes import Asked, left_out
+from app.api.shapes import Asked, Curve, Curves, left_out
 from app.core.caches import NEVER_STORE
 from app.links.compare import read_names
 from app.run.live_series import live_metrics

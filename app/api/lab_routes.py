@@ -6,7 +6,6 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.requests import Request
 
-from app.api.identity import visitor
 from app.api.lab_shapes import (
     EstimateTold,
     GpuTold,
@@ -19,11 +18,15 @@ from app.api.lab_shapes import (
     WaitTold,
 )
 from app.api.shapes import Asked
+from app.auth.middleware import VISITOR
+from app.core.visitor import Visitor
 from engine.access.quotas import limits
 from engine.access.rules import COMMANDS, PersonStanding
+from engine.errors import ConfigError, Problem
 from engine.home import Home
 from engine.queue.forecast import MOST, Wait, outlook
 from engine.store import Reader, RunnerRow
+from engine.store.access.people import checked_name
 from engine.system.machine import machine, storage
 from engine.system.runner_process import lives
 
@@ -116,3 +119,29 @@ def _runner(home: Home, row: RunnerRow) -> RunnerTold:
         cores=row.cores,
         gpus=row.gpus,
     )
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# The name that a change is made under: the token's person, or in a lab without accounts the name in the request.
+
+
+def visitor(request: Request) -> Visitor:
+    """Return the visitor of a request, as authenticated by the middleware."""
+    found: Visitor = request.scope[VISITOR]
+    return found
+
+
+def acting(request: Request, owner: str | None) -> str:
+    """Return the name that a change is made under; raises ConfigError for a missing name, or one other than the token's
+    person.
+    """
+    who = visitor(request).who
+    if who is None:
+        if owner is None:
+            raise ConfigError(
+                [Problem("owner", "owner is required for changes in a lab without accounts. Set it to your name.")]
+            )
+        return checked_name(owner)
+    if owner is not None and owner != who.name:
+        raise ConfigError([Problem("owner", f"owner must be the token's person ({who.name}); got '{owner}'. Omit it.")])
+    return who.name

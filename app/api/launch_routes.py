@@ -6,7 +6,7 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, JsonValue
 
 from app.api.errors import described
-from app.api.identity import acting
+from app.api.lab_routes import acting
 from app.api.run_routes import RunId
 from app.api.run_shapes import RunEntry, TermsTold
 from app.api.shapes import Body, Id, Shape, left_out

@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import Field
 
-from app.api.curve_shapes import LogTail
 from app.api.errors import described as told
 from app.api.run_shapes import (
     Demanded,
@@ -21,7 +20,7 @@ from app.api.run_shapes import (
     TermsTold,
     said_of,
 )
-from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
+from app.api.shapes import DIGITS, MOST_ID, Asked, Id, LogTail, left_out
 from app.run import log_tail
 from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST

@@ -4,16 +4,17 @@ import re
 from functools import cache
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, HTTPException
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import FileResponse
 from starlette.routing import BaseRoute, Mount
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import catalogue_routes, curve_routes, lab_routes, launch_routes, run_routes
-from app.api.body_limit import ShortBodies
-from app.api.errors import add_refusals, described
+from app.api.errors import add_refusals, described, refusal
 from app.api.launch_routes import LONGEST_BODY
 from app.auth.bearer import API
 from app.core.base_path import at
@@ -79,3 +80,39 @@ def api_routes() -> list[BaseRoute]:
 def client() -> FileResponse:
     """Return the Python client, a single file."""
     return FileResponse(CLIENT, media_type="text/x-python; charset=utf-8", filename=CLIENT.name)
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Limit the size of request bodies: refuse a declared size above the limit unread, and stop reading at the limit
+# otherwise.
+
+TOO_LONG = 413
+
+
+class ShortBodies:
+    """ASGI middleware that refuses bodies of more than `most` bytes."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self.app = app
+        self.most = most
+        self.sentence = f"The request body must be at most {most // 1024} KB."
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        declared = Headers(scope=scope).get("content-length", "")
+        if declared.isdecimal() and int(declared[:18]) > self.most:
+            await refusal(TOO_LONG, self.sentence)(scope, receive, send)
+            return
+        heard = 0
+
+        async def counted() -> Message:
+            nonlocal heard
+            message = await receive()
+            heard += len(message.get("body", b""))
+            if heard > self.most:
+                raise HTTPException(TOO_LONG, self.sentence)
+            return message
+
+        await self.app(scope, counted, send)

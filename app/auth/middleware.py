@@ -3,7 +3,9 @@
 import asyncio
 import ipaddress
 import logging
+from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -13,16 +15,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth import bearer
 from app.auth.host_guard import POLICY_VIOLATION
-from app.auth.last_seen import Uses
+from app.core.assets import render
 from app.core.base_path import at, inside
-from app.core.caches import NEVER_STORE
-from app.core.shared_reader import SharedReader
-from app.core.templates import render
+from app.core.caches import NEVER_STORE, SharedReader
 from app.core.visitor import Visitor, visitor
 from engine.access.providers import CALLBACK
 from engine.access.rules import LOST
 from engine.errors import EngineError, StoreError
 from engine.home import Home
+from engine.store import Store
+from engine.store.access.sign_ins import SEEN_EVERY_S
 
 log = logging.getLogger(__name__)
 HEALTH = "/healthz"
@@ -186,3 +188,36 @@ def refusal(scope: Scope, status: int, sentence: str) -> Response:
     if _wants_page(scope):
         return HTMLResponse(render("sign_in/refused.html", said=sentence), status, headers)
     return JSONResponse({"error": sentence}, status, headers)
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Record the use of sign-ins, at most once per interval and off the event loop, so that only idle ones expire.
+
+MOST = 5_000
+"""Maximum number of sign-ins tracked in memory; the store also ignores updates that are too frequent."""
+
+
+class Uses:
+    """Recently recorded uses. Not thread-safe: for the server's event loop."""
+
+    def __init__(self) -> None:
+        self._noted: dict[str, float] = {}
+
+    def note(self, home: Home, key: str) -> None:
+        """Record the use of a sign-in in the store, unless recorded recently."""
+        moment = monotonic()
+        if moment - self._noted.get(key, -SEEN_EVERY_S) < SEEN_EVERY_S:
+            return
+        self._noted.pop(key, None)
+        self._noted[key] = moment
+        for old in list(self._noted)[:-MOST]:
+            del self._noted[old]
+        asyncio.get_running_loop().run_in_executor(None, _note, home, key)
+
+
+def _note(home: Home, key: str) -> None:
+    with (
+        suppress(EngineError),
+        Store.open(home, timeout_s=5.0) as store,
+    ):  # a locked store is updated next time
+        store.sign_ins.note_use(key)

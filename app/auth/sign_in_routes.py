@@ -3,28 +3,31 @@ sign-in.
 """
 
 import asyncio
+import hashlib
+import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
+from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from app.auth import trusted_browser
-from app.auth.form_fields import UNREAD, form_fields
 from app.auth.middleware import VISITOR
+from app.core import visitor
+from app.core.assets import render
 from app.core.base_path import at, cookie_path
 from app.core.caches import NEVER_STORE
-from app.core.client_address import place
-from app.core.templates import render
-from app.core.visitor import Visitor, cookie_name, is_secure, safe_way
+from app.core.visitor import Visitor, cookie_name, is_secure, place, safe_way
+from engine.access.confusables import plain
+from engine.access.passwords import LEAST, MOST
 from engine.access.providers import configured
-from engine.commands.accounts import AT_ONCE, sign_in
-from engine.errors import EngineError, SignInRefused
+from engine.commands.accounts import AT_ONCE, change_password, sign_in
+from engine.errors import ConfigError, EngineError, SignInRefused
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import LASTS_S, Way
@@ -82,7 +85,7 @@ async def come_in(request: Request) -> Response:
     if secret is None:
         return page(wanted, name, BUSY, 503)
     await run_in_threadpool(end, request)
-    return welcome(request, secret, wanted, trusted_browser.mark(Home.find(), name))
+    return welcome(request, secret, wanted, mark(Home.find(), name))
 
 
 async def stay(request: Request) -> Response:
@@ -109,9 +112,7 @@ async def leave(request: Request) -> Response:
 def welcome(request: Request, secret: str, wanted: str, mark: str = "") -> Response:
     """Return the redirect after a sign-in, with its cookie and, if given, the trusted-browser cookie."""
     answer, scheme = RedirectResponse(wanted, 303, NEVER_STORE), request.url.scheme
-    kept = {cookie_name(scheme): (secret, int(LASTS_S))} | (
-        {trusted_browser.COOKIE: (mark, trusted_browser.AGE_S)} if mark else {}
-    )
+    kept = {cookie_name(scheme): (secret, int(LASTS_S))} | ({COOKIE: (mark, AGE_S)} if mark else {})
     for name, (value, age_s) in kept.items():
         answer.set_cookie(
             name, value, age_s, path=cookie_path(), httponly=True, samesite="lax", secure=is_secure(scheme)
@@ -163,7 +164,7 @@ async def _checked(request: Request, name: str, password: str) -> str | None:
     if len(_waiting) >= MOST_WAITING:
         return None
     home, mine = Home.find(), object()
-    known = trusted_browser.known_browser(home, request.cookies.get(trusted_browser.COOKIE), name)
+    known = known_browser(home, request.cookies.get(COOKIE), name)
     check = partial(
         sign_in,
         home,
@@ -178,3 +179,131 @@ async def _checked(request: Request, name: str, password: str) -> str | None:
         return await asyncio.get_running_loop().run_in_executor(_checks, check)
     finally:
         _waiting.discard(mine)
+
+
+# ---- The page that changes one's own password ----------------------------------------------------------------------
+# Plain HTML, like the sign-in page: no password enters a script run or its state.
+
+ACCOUNT = "/account"
+
+
+def password_routes() -> list[BaseRoute]:
+    """Return the routes that change one's own password."""
+    return [Route(at("/password"), password_form), Route(at("/password"), change, methods=["POST"])]
+
+
+async def password_form(request: Request) -> Response:
+    """Show the form to a person who has a password here."""
+    try:
+        who = await run_in_threadpool(_who, request)
+    except EngineError as error:
+        return password_page("you", str(error), 503)
+    return password_page(who) if who else RedirectResponse(at(ACCOUNT), 303, NEVER_STORE)
+
+
+async def change(request: Request) -> Response:
+    """Change the password; all other browsers are signed out, and this one gets a new cookie."""
+    found: Visitor = request.scope[VISITOR]
+    if found.who is None:
+        return RedirectResponse(at(ACCOUNT), 303, NEVER_STORE)
+    who, fields, browser = found.who.name, await form_fields(request), request.headers.get("user-agent", "")
+    if fields is None:
+        return password_page(who, UNREAD, 413)
+    present, new = fields.get("present", ""), fields.get("new", "")
+    if new != fields.get("again", ""):
+        return password_page(who, "The new passwords do not match. Enter the new password twice.", 422)
+    try:
+        secret = await run_in_threadpool(change_password, Home.find(), who, present, new, browser=browser)
+    except SignInRefused as error:
+        return password_page(who, str(error), 401)
+    except ConfigError as error:
+        return password_page(who, str(error), 422)
+    except EngineError as error:
+        return password_page(who, str(error), 503)
+    return welcome(request, secret, at(f"{ACCOUNT}?changed=password"))
+
+
+def password_page(name: str, said: str = "", status: int = 200) -> Response:
+    """Return the page with the form; typed passwords are never sent back."""
+    body = render("sign_in/password.html", name=name, said=said, least=LEAST, most=MOST)
+    return HTMLResponse(body, status, NEVER_STORE)
+
+
+def _who(request: Request) -> str | None:
+    """Return the name of the signed-in person if they have a password here, else None."""
+    found: Visitor = request.scope[VISITOR]
+    if found.who is None:
+        return None
+    with Reader.open(Home.find()) as reader:
+        return found.who.name if reader.people.one(found.who.name).has_password else None
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# A cookie for browsers with an earlier sign-in, so that others' failed attempts don't lock the person out. It
+# grants nothing else: a copy only allows a few more password attempts. Source: OWASP device cookies.
+
+COOKIE = "parallab_browser"
+AGE_S = 365 * 24 * 3600
+
+
+def mark(home: Home, name: str) -> str:
+    """Return the cookie for a browser after a sign-in."""
+    return _signer(home).dumps([_folded(name), secrets.token_urlsafe(12)])
+
+
+def known_browser(home: Home, cookie: str | None, name: str) -> str:
+    """Return the key for counting a browser's failures if the person has signed in on it before; else empty."""
+    try:
+        found = _signer(home).loads(cookie) if cookie else None
+    except BadSignature:
+        return ""
+    if not isinstance(found, list) or len(found) != 2 or found[0] != _folded(name):
+        return ""
+    return hashlib.sha256(str(found[1]).encode()).hexdigest()
+
+
+def _folded(name: str) -> str:
+    return plain(name).casefold()
+
+
+def _signer(home: Home) -> URLSafeSerializer:
+    return URLSafeSerializer(visitor.key(home), salt="browser")
+
+
+# ---- Read the fields of a plain HTML form, with limits on number, length and time ----------------------------------
+
+LONGEST_FORM = 8_000
+UNREAD = "The form was too large or timed out. Try again."
+
+
+async def form_fields(request: Request) -> dict[str, str] | None:
+    """Return the first value of each field; empty for another content type, None for a form too large or too slow."""
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return {}
+    if (sent := await body(request, LONGEST_FORM)) is None:
+        return None
+    try:
+        found = parse_qs(sent.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=10)
+    except ValueError:  # too many fields
+        return {}
+    return {name: values[0] for name, values in found.items()}
+
+
+# ---- Read a request's body, with limits on length and time ---------------------------------------------------------
+
+PATIENCE_S = 10.0
+"""A form arrives in one piece; slower clients only hold a connection."""
+
+
+async def body(request: Request, most: int) -> bytes | None:
+    """Return a body of at most `most` bytes; None for a longer or late one."""
+    found = bytearray()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            async for part in request.stream():
+                found += part
+                if len(found) > most:
+                    return None
+    except TimeoutError:
+        return None
+    return bytes(found)

@@ -8,13 +8,12 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from app.charts.curve_data import DrawnCurve
-from app.charts.line_styles import Look
-from app.charts.plotly_figures import PlainFigure, as_label, axis_title, range_mode
-from app.charts.smoothing import is_monotone, smoothed
-from app.charts.x_axes import metric_of
+from app.charts.curve_points import is_monotone, metric_of, smoothed
+from app.charts.plotly_figures import Look, PlainFigure, as_label, axis_title, range_mode
 from engine.analysis.statistics.groups import BandLine, counted
 from engine.analysis.statistics.resample import Aligned, Floats
 from engine.metrics import metric
@@ -309,3 +308,42 @@ def _add_members(picture: Picture, group: GroupLine, look: Look) -> None:
         meta={"as": "single runs", "members": list(group.members)},
         showlegend=False,
     )
+
+
+# ---- The data behind a chart of curves, as data frames -------------------------------------------------------------
+
+
+def curves_frame(curves: Sequence[DrawnCurve], names: Mapping[int, str], axis: str) -> pd.DataFrame:
+    """Return the drawn points of single runs, one per row."""
+    parts = [
+        pd.DataFrame(
+            {
+                "run": curve.run_id,
+                "name": names[curve.run_id],
+                "rank": "" if curve.rank is None else str(curve.rank),
+                axis: curve.x,
+                "value": curve.y,
+            }
+        )
+        for curve in curves
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def groups_frame(groups: Sequence[GroupLine], axis: str) -> pd.DataFrame:
+    """Return the lines of groups, one position per row."""
+    parts = [
+        pd.DataFrame(
+            {
+                "group": group.name,
+                axis: group.values.x,
+                "value": group.line.centre,
+                "low": group.line.low,
+                "high": group.line.high,
+                "band": group.line.method,
+                "n": group.line.count,
+            }
+        )[group.line.count > 0]
+        for group in groups
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()

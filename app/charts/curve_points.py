@@ -6,18 +6,63 @@ The cache key includes a run's change token: a changed run is read again, an end
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from app.charts.x_axes import BYTES, metric_of
 from engine.analysis.statistics.resample import Floats
 from engine.analysis.update_clock import EXCHANGED, growing, updates_at
+from engine.filter.tree import metric_quoted, metric_written
+from engine.metrics import metric
 from engine.registry import known_experiment
 from engine.store import Column, Reader, RecordedMetric
 from engine.store.curves.series import Axis
-from engine.store.records import RunRow
+from engine.store.records import ENDED, Run, RunRow
+
+# ---- The x-axes of curves: their names, and the one on which given runs compare ------------------------------------
+
+AXES = {"step": "Step", "passes": "Passes", "updates": "Updates", "time": "Time"}
+
+BYTES = "bytes"
+OWN_COLUMNS = {"run", "name", "rank", "group", "value", "low", "high", "band", "n"}
+"""Columns of a chart's data besides its axis or values."""
+TAKEN = {*AXES, BYTES, *OWN_COLUMNS}
+
+
+def axis_of(metric: str) -> str:
+    """Return the name of a metric as an x-axis, as in addresses; one that means something else as in filters:
+    `metric["time"]`.
+    """
+    return metric_written(metric) if metric in TAKEN or metric_quoted(metric) else metric
+
+
+def metric_of(axis: str) -> str:
+    """Return the name of the metric that is an x-axis."""
+    name, of = metric_quoted(axis) or (axis, "")
+    return axis if of else name
+
+
+def usual_axis(reader: Reader, runs: Iterable[Run | RunRow]) -> str:
+    """Return the x-axis on which the runs compare: passes where all train on a data set; within one experiment else its
+    updates, or steps (of which each rank counts its own) if nothing counts them; else time.
+    """
+    runs = list(runs)
+    known = {run.experiment: known_experiment(run.experiment) for run in runs}
+    if all(each and each.duel for each in known.values()) and all(has_passes(reader, run) for run in runs):
+        return "passes"
+    if len(known) > 1:
+        return "time"
+    return "updates" if all(each and each.update_clock for each in known.values()) else "step"
+
+
+def has_passes(reader: Reader, run: Run | RunRow) -> bool:
+    """Return whether the points of a run have passes; one that is still active and trains on a data set soon has."""
+    known = known_experiment(run.experiment)
+    return reader.details.counts_passes(run.id) or bool(run.status not in ENDED and known and known.duel)
+
+
+# ---- Curve points --------------------------------------------------------------------------------------------------
 
 KEPT_BYTES = 96_000_000
 CLOCK_POINTS = 1_000
@@ -128,3 +173,41 @@ def _read(reader: Reader, run: RunRow, metric: str, rank: int | None, names: Seq
             while sum(column.nbytes for column in _columns.values()) > KEPT_BYTES:
                 _columns.popitem(last=False)
     return [found[name] for name in names]
+
+
+# ---- Smoothing of long, noisy curves; as in chart/smooth.js --------------------------------------------------------
+# Pure.
+
+
+def weight(name: str, asked: float) -> float:
+    """Return the effective smoothing (0 to 1) of a metric's curves for a requested smoothing."""
+    return asked if metric(name).smooth else 0.0
+
+
+FULL = 200
+"""Points from which a requested smoothing counts in full; a shorter curve is smoothed less, or it would lag visibly."""
+
+
+def smoothed(values: Floats, weight: float) -> Floats:
+    """Return the bias-corrected exponential moving average, as in smooth.js: within the range of the values so far;
+    gaps are kept.
+    """
+    weight **= max(1.0, FULL / max(1, (~np.isnan(values)).sum()))
+    found = np.empty(values.shape)
+    mean, norm = 0.0, 0.0
+    for place, value in enumerate(values.tolist()):
+        if value != value:
+            found[place] = np.nan
+            continue
+        norm = norm * weight + (1 - weight)
+        share = (1 - weight) / norm
+        # From the nearer end, so that rounding leaves it between the two
+        mean = mean + (value - mean) * share if share < 0.5 else value - (value - mean) * (1 - share)
+        found[place] = mean
+    return found
+
+
+def is_monotone(values: Floats) -> bool:
+    """Return whether a curve is monotone or constant: it has no noise, and an average would lag behind it."""
+    steps = np.diff(values[np.isfinite(values)])
+    return bool((steps >= 0).all() or (steps <= 0).all())

@@ -1,14 +1,14 @@
 """Plotly figures from store data; pure functions, without colours of their own (the theme sets them)."""
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from app.charts.line_styles import look
 from app.core.formatting import moment
 from engine.metrics import PHASES, metric
 from engine.store.curve_records import MachineSample
@@ -193,3 +193,42 @@ def machine_names(samples: Sequence[MachineSample]) -> list[str]:
 def machine_label(name: str) -> str:
     """Return the title of a machine quantity."""
     return QUANTITIES[name][0] if name in QUANTITIES else name.replace("_", " ")
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# The style of each run in all charts of a page: a colour; where colours repeat, also a dash and a marker.
+
+COLOURS = 8
+"""Colours of the theme's palette (.streamlit/config.toml)."""
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
+"""In the order of a run's live curves."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A palette index, a dash and a marker; unique for up to 48 styles per page."""
+
+    colour: int
+    dash: str
+    symbol: str
+
+
+def look(place: int) -> Look:
+    """Return the style for an index: colours repeat every eight indices, with the next dash and marker."""
+    turn = place // COLOURS % len(DASHES)
+    return Look(place % COLOURS, DASHES[turn], SYMBOLS[turn])
+
+
+def looks(run_ids: Iterable[int]) -> dict[int, Look]:
+    """Return the style of each run. The run id selects the colour, so that it is the same on most pages; if it is
+    taken, the next free one is used.
+    """
+    taken: set[int] = set()
+    found = {}
+    for run_id in sorted(run_ids):
+        turn = len(taken) // COLOURS * COLOURS
+        place = next(place for step in range(COLOURS) if (place := turn + (run_id + step) % COLOURS) not in taken)
+        taken.add(place)
+        found[run_id] = look(place)
+    return found

@@ -8,8 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from app.charts.line_styles import look
-from app.charts.plotly_figures import axis_title, range_mode
+from app.charts.plotly_figures import axis_title, look, range_mode
 from app.charts.sweep_data import DisturbedPoint, Lines, axis, is_by_median, is_numeric, line_name
 from engine.analysis.comparability import in_words
 from engine.analysis.statistics.groups import Group

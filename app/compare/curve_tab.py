@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from app.charts import curve_charts, curve_data, curve_points, smoothing
-from app.charts.curve_charts import GroupLine, extents
-from app.charts.curve_tables import curves_frame, groups_frame
-from app.charts.x_axes import AXES, BYTES, axis_of, metric_of, usual_axis
+from app.charts import curve_charts, curve_data, curve_points
+from app.charts.curve_charts import GroupLine, curves_frame, extents, groups_frame
+from app.charts.curve_points import AXES, BYTES, axis_of, metric_of, usual_axis
 from app.compare import zoom as compare_zoom
 from app.compare.groups import binned, explained, lines_of, missing_bands
 from app.compare.session_state import key_of, one_of, several_of
@@ -172,7 +171,7 @@ def _single(reader: Reader, found: Compared, view: CompareView, name: str) -> _C
     drawn = [curve for curve in read if curve.x.size]
     shown, total = sum(curve.y.size for curve in read), sum(curve.total for curve in read)
     thinned = f"Showing {shown:,} of {total:,} points." if total > shown else ""
-    picture = curve_charts.of_runs(drawn, found.names, found.looks, smoothing.weight(name, view.smooth))
+    picture = curve_charts.of_runs(drawn, found.names, found.looks, curve_points.weight(name, view.smooth))
     return _Chart(
         picture,
         {curve.run_id for curve in drawn},

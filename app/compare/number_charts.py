@@ -9,8 +9,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.curve_charts import NUMBER, possible
-from app.charts.line_styles import Look
-from app.charts.plotly_figures import FROM_ZERO, as_label, axis_title
+from app.charts.plotly_figures import FROM_ZERO, Look, as_label, axis_title
 from engine.analysis.run_values import Value, label, split
 from engine.analysis.statistics.groups import BandLine, Spread, line
 from engine.analysis.statistics.intervals import Statistic

@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from app.charts.curve_charts import AXES, MOST_NAMED
-from app.charts.line_styles import Look, look, looks
-from app.charts.x_axes import OWN_COLUMNS, metric_of
+from app.charts.curve_points import OWN_COLUMNS, metric_of
+from app.charts.plotly_figures import Look, look, looks
 from app.compare.groups import BANDS, STATISTICS, ComparedGroup, band_named, groups_of, usual_grouping
 from app.compare.selection import names_of as names
 from app.compare.session_state import key_of, one_of, several_of

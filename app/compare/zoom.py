@@ -7,11 +7,10 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from app.charts import curve_charts, curve_data, plotly_figures, smoothing
+from app.charts import curve_charts, curve_data, curve_points, plotly_figures
 from app.charts.curve_charts import GroupLine, Picture
 from app.charts.curve_data import DrawnCurve
-from app.charts.curve_points import CLOCKED, PLAIN
-from app.charts.x_axes import usual_axis
+from app.charts.curve_points import CLOCKED, PLAIN, usual_axis
 from app.compare.groups import lines_of
 from app.compare.selection import chosen
 from app.compare.tab_widgets import Compared, compared
@@ -58,7 +57,7 @@ def _runs(reader: Reader, found: Compared, view: CompareView, metric: str, withi
         (curve.run_id, curve.rank): curve for curve in curve_data.curves(reader, found.runs, metric, view.x, within)
     }
     drawn = [spliced(curve, fine.get((curve.run_id, curve.rank))) for curve in whole]
-    return curve_charts.of_runs(drawn, found.names, found.looks, smoothing.weight(metric, view.smooth))
+    return curve_charts.of_runs(drawn, found.names, found.looks, curve_points.weight(metric, view.smooth))
 
 
 def spliced(whole: DrawnCurve, fine: DrawnCurve | None) -> DrawnCurve:

@@ -1,16 +1,78 @@
-"""The visitor of a request: the person that its cookies prove, and whether a sign-in is required. Nothing here imports
-Streamlit.
-"""
+"""The visitor of a request: the person that its cookies prove, the name that its browser gives, its address."""
 
 import os
+import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+
+from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
+from starlette.requests import HTTPConnection
 
 from app.core.base_path import at, base, inside
 from engine.access.providers import CALLBACK, configured
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Reader, SignedIn
+from engine.store.access.people import checked_name
 from engine.store.access.sign_ins import key_of
+
+# ---- The name that a browser gives: requested once and kept in a signed cookie -------------------------------------
+# A name proves nothing; it only tells people's runs apart. Nothing here imports Streamlit.
+
+NAME_COOKIE = "parallab_name"
+COOKIE_AGE_S = 365 * 24 * 3600
+HANDOVER_AGE_S = 60
+
+
+def sign(home: Home, name: str) -> str:
+    """Return the cookie that carries `name`."""
+    return URLSafeSerializer(key(home), salt="name").dumps(name)
+
+
+def read(home: Home, cookie: str | None) -> str | None:
+    """Return the name in a cookie, or None without one or with an invalid signature."""
+    if not cookie:
+        return None
+    try:
+        return checked_name(URLSafeSerializer(key(home), salt="name").loads(cookie))
+    except (BadSignature, ConfigError):
+        return None
+
+
+def hand_over(home: Home, name: str) -> str:
+    """Return a proof, valid for a minute, that a cookie was just set.
+
+    A page's WebSocket has the cookies of the time when it was opened, so the page needs the proof to see a new one.
+    """
+    return URLSafeTimedSerializer(key(home), salt="handover").dumps(name)
+
+
+def take_over(home: Home, proof: object) -> str | None:
+    """Return the name in a proof of `hand_over`, or None if it is forged or expired."""
+    if not isinstance(proof, str):
+        return None
+    try:
+        return checked_name(URLSafeTimedSerializer(key(home), salt="handover").loads(proof, max_age=HANDOVER_AGE_S))
+    except (BadSignature, ConfigError):
+        return None
+
+
+def key(home: Home) -> str:
+    """Return the key that signs cookies; created on first use, readable only by its owner."""
+    path = home.create().cookie_key
+    if not path.exists():
+        aside = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        aside.touch(mode=0o600)
+        aside.write_text(secrets.token_hex(32))
+        with suppress(FileExistsError):  # another process made it first: its key counts
+            os.link(aside, path)
+        aside.unlink()
+    return path.read_text()
+
+
+# ---- The visitor of a request: the person that its cookies prove, and whether a sign-in is required ----------------
+# Nothing here imports Streamlit.
 
 COOKIE = "parallab_session"
 DOORS = ("/signin", "/signout", "/auth/", CALLBACK, "/api/")
@@ -80,3 +142,21 @@ def safe_way(wanted: str) -> str:
     )
     ours = wanted.startswith(f"{base()}/") and not inside(wanted).startswith(DOORS)
     return wanted if plain and ours else at("/")
+
+
+# ---- The client address of a request: of the peer, or as forwarded by a proxy in front of the console --------------
+# uvicorn trusts `X-Forwarded-For` from loopback (or `FORWARDED_ALLOW_IPS`), whether a proxy or a local user
+# connects. So a console without a proxy trusts no header.
+
+PEER = "parallab.peer"
+"""Key of the peer's address in the state of a request."""
+OF_A_PROXY = ("FORWARDED_ALLOW_IPS", "PARALLAB_HTTPS", "PARALLAB_HOSTS")
+"""Settings of a console behind a proxy; without any of them it answers only to loopback names."""
+
+
+def place(request: HTTPConnection, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the client address of a request; empty for a Unix socket."""
+    peer = request.scope.get("state", {}).get(PEER)
+    if peer and not any(environment.get(name) for name in OF_A_PROXY):
+        return str(peer)
+    return request.client.host if request.client else ""

@@ -8,8 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.charts.curve_charts import GroupLine, Picture, group_line, of_groups, possible
-from app.charts.line_styles import look
-from app.charts.plotly_figures import as_label
+from app.charts.plotly_figures import as_label, look
 from engine.analysis.duel import Spent
 from engine.analysis.statistics.groups import counted, line
 from engine.analysis.statistics.resample import RunPoints, aligned, member

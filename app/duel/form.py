@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions import submit
-from app.actions.run_target import run_on, start_on_cluster
+from app.actions.submit import run_on, start_on_cluster
 from app.core.formatting import duration
 from app.duel import tables
 from app.ui.config_form import help_of

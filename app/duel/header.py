@@ -1,19 +1,27 @@
 """The header of a duel's page: title, progress, settings and actions; and a duel's entry in a list."""
 
+import shlex
+from collections.abc import Iterator
 from functools import partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.core.base_path import at
-from app.ui import current_user, dialogs, permissions, widgets
+from app.core.formatting import absolute
+from app.duel import tables
+from app.export.rerun_commands import checkout, written
+from app.export.view_report import Environments, view_downloads
+from app.report import page_capture
+from app.report.page_capture import Noted
+from app.ui import current_user, dialogs, widgets
 from app.ui.html import as_text, bar, breadcrumb, duel_link, fact_row, link, when
 from app.ui.store_access import message_of, reading
 from engine.analysis.run_values import lower_title
-from engine.duel.evidence import DuelEvidence, is_missing
+from engine.duel.evidence import DuelEvidence, about_runs, is_missing
 from engine.duel.launch import cancel_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words
-from engine.duel.spec import Duel, from_json
+from engine.duel.spec import Duel, Strategy, from_json, ready
 from engine.errors import EngineError
 from engine.home import Home
 from engine.metrics import metric
@@ -49,7 +57,7 @@ def heading(found: DuelOutcome) -> DeltaGenerator:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         word, colour = _state(found)
         st.badge(word, color=colour)
-    permissions.say_whose(f"Duel {stored.id}", stored.owner)
+    current_user.say_whose(f"Duel {stored.id}", stored.owner)
     done, planned = (
         sum(each.done for each in evidence.cells),
         len(duel.strategies) * (len(duel.rates) * duel.tuning_seeds + duel.seeds),
@@ -100,13 +108,13 @@ def _actions(found: DuelOutcome) -> None:
     evidence = found.evidence
     again = [each for each in evidence.cells if is_missing(each) and each.run]
     owners, named = [evidence.stored.owner], f"Duel {evidence.stored.id}"
-    tries = permissions.control(
+    tries = current_user.control(
         "retry", owners, what=named, help="Retry runs that were lost or cancelled before they spent the budget."
     )
     if again and st.button(f"Retry {len(again)} {'run' if len(again) == 1 else 'runs'}", key="duel-retry", **tries):
         _retry(evidence)
     if evidence.active and st.button(
-        "Cancel", key="duel-cancel", **permissions.control("cancel sweep", owners, what=named)
+        "Cancel", key="duel-cancel", **current_user.control("cancel sweep", owners, what=named)
     ):
         dialogs.open_soon(ask_cancel, evidence.stored.id)
 
@@ -168,3 +176,86 @@ def entry(stored: StoredDuel) -> None:
     )
     with st.container(border=True, gap="xsmall"):
         st.html(duel_link(f"{stored.id}: {name_of(stored, duel)}", stored.id) + fact_row(facts))
+
+
+# ---- Downloads of a duel's page: verdict, charts, tables, runs, and the command that launches it again -------------
+
+
+def note(found: DuelOutcome) -> None:
+    """Record the header of a duel's page, its verdict and its cautions for the report."""
+    stored, duel = found.evidence.stored, found.evidence.duel
+    shared = ", ".join(f"{lower_title(name)} {value}" for name, value in duel.shared.items() if value is not None)
+    header = [
+        ("Verdict", found.verdict or "none yet"),
+        ("Strategies", ", ".join(one.name for one in duel.strategies)),
+        ("Budget per run", amount_in_words(duel.budget.kind, duel.budget.amount)),
+        ("Metric", f"{metric(duel.metric).label}, last test within the budget"),
+        ("Shared settings", shared or "method defaults"),
+        ("Learning rates", ", ".join(f"{rate:g}" for rate in duel.rates)),
+        ("Seeds", f"{duel.seeds} for evaluation, {duel.tuning_seeds} for tuning"),
+        ("Owner", stored.owner),
+        ("Launched", absolute(stored.created_at)),
+    ]
+    page_capture.facts("Duel", header)
+    page_capture.words([*found.tuned.obstacles, *found.cautions])
+
+
+def leave(found: DuelOutcome, title: str, shown: Noted) -> None:
+    """Show the download button."""
+    stored = found.evidence.stored
+    runs = [each.run for each in found.evidence.cells if each.run]
+
+    def again(environments: Environments) -> Iterator[str]:
+        if runs:
+            yield from checkout(environments.get(runs[-1].id, {}))
+        yield duel_again(found.evidence.duel, stored.name)
+
+    view_downloads(
+        f"duel-{stored.id}",
+        title,
+        f"/duel?duel={stored.id}",
+        shown,
+        runs,
+        key="duel",
+        again=again,
+        about=about_runs(found.evidence),
+    )
+
+
+def note_tables(found: DuelOutcome) -> None:
+    """Record the paired differences, as plain values; the runs are in every download."""
+    if found.found:
+        page_capture.table("Paired differences", lambda: tables.pairs_to_save(found))
+
+
+def duel_again(duel: Duel, name: str) -> str:
+    """Return the shell command that launches a duel again."""
+    words = [
+        *(_written(one) for one in duel.strategies),
+        f"--budget {duel.budget.kind}={duel.budget.amount:g}",
+        *(f"--set {shlex.quote(written(key, value))}" for key, value in duel.shared.items() if value is not None),
+        f"--rates {','.join(f'{rate:g}' for rate in duel.rates)}",
+        f"--tuning-seeds {duel.tuning_seeds}",
+        f"--seeds {duel.seeds}",
+        f"--metric {duel.metric}",
+        *([f"--target {duel.target:g}"] if duel.target is not None else []),
+        *([] if duel.alone else ["--beside-others"]),
+        *([f"--name {shlex.quote(name)}"] if name else []),
+    ]
+    return " ".join(["python -m engine duel launch", *words])
+
+
+def _written(one: Strategy) -> str:
+    """Return a strategy in the command's syntax: the preset that shares most settings with it, and the remaining
+    settings.
+    """
+    alike = {
+        name: each
+        for name, each in ready().items()
+        if each.experiment == one.experiment
+        and all(one.settings.get(key) == value for key, value in each.settings.items())
+    }
+    name = max(alike, key=lambda each: len(alike[each].settings))
+    own = "; ".join(written(key, value) for key, value in one.settings.items() if key not in alike[name].settings)
+    text = f"{name}:{own}" if own else name
+    return shlex.quote(text if one.name == alike[name].name or set(one.name) & set(":=") else f"{one.name}={text}")

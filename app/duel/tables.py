@@ -8,8 +8,8 @@ from statistics import fmean, stdev
 
 from app.core.formatting import size
 from app.ui.html import cell_link, joined, nowrap, number, run_link, strong, table
-from app.ui.interval_text import ends_in_words
 from app.ui.run_state import STATUS_SIGNS
+from app.ui.time_difference import ends_in_words
 from engine.analysis.duel import Difference
 from engine.duel.evidence import Tried
 from engine.duel.launch import StrategyFacts

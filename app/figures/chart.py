@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import plotly.graph_objects as go
 
-from app.charts.line_styles import look
-from app.charts.plotly_figures import FROM_ZERO
+from app.charts.plotly_figures import FROM_ZERO, look
 from app.charts.sweep_charts import measured, scale
 from app.ui.config_form import label_of
 from app.ui.html import nowrap, number, table, wide

@@ -10,10 +10,10 @@ from app.actions import submit
 from app.actions.sweep_forecast import in_a_line
 from app.core.formatting import absolute
 from app.export.rerun_commands import figure_again
-from app.export.view_downloads import here, view_downloads
+from app.export.view_report import here, view_downloads
 from app.figures.chart import CARD_PX, HEIGHT_PX, as_table, picture, points
 from app.report import page_capture
-from app.ui import components, permissions, widgets
+from app.ui import components, current_user, widgets
 from app.ui.html import as_text, joined, labelled, sweep_link
 from app.ui.run_state import NO_RUN
 from app.ui.store_access import reading
@@ -194,7 +194,7 @@ def _launch_button(found: Figure, size: Size, *, primary: bool = False, reductio
             f"Launch {size}: {len(planned.cells)} runs",
             key=f"launch-{found.key(size)}",
             type="primary" if primary else "secondary",
-            **permissions.control("launch sweep"),
+            **current_user.control("launch sweep"),
         ):
             submit.submit(order)
         st.caption(as_text(" ".join([cost, *(found.versions[size].reduced if reductions else ())])))

@@ -3,19 +3,23 @@
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
+import streamlit as st
 from markupsafe import Markup
 
 from app.core.base_path import at
 from app.core.formatting import absolute, duration
 from app.core.formatting import since as seconds_since
-from app.links.old_addresses import GROUP_OF
+from app.links.addresses import GROUP_OF
+from app.ui import current_user, dialogs
 from app.ui.html import as_cell, duel_link, entry, joined, link, moment, paragraph, run_link, sweep_link, when
 from app.ui.run_state import BUDGET_REACHED, cause_of, outcome, status_counts
+from app.ui.store_access import COMMAND_TIMEOUT_S, command
 from app.ui.widgets import title_of
 from engine.analysis.result import ranked
 from engine.errors import EngineError
+from engine.home import Home
 from engine.registry import experiment
-from engine.store import Reader, RunRow, Status
+from engine.store import Reader, RunRow, Status, Store
 from engine.store.access.last_visit import Ended
 from engine.store.records import ENDED
 
@@ -109,3 +113,50 @@ def _runs(since: str, **asked: str) -> str:
     ago = " ".join(f"{count} {unit}" for count, unit in parts if count)
     filtered = f'ended > "{ago} ago"'
     return at(f"/runs?{urlencode(asked | {'filter': filtered})}")
+
+
+# ---- The last visit of the person at this browser: runs that ended later are new to them ---------------------------
+
+_SINCE, _IS_FIRST = "home.since", "home.first"
+WHY = (
+    "This page will show what has ended since your last visit, and the runs that you launch will carry your name. "
+    "You are asked only once."
+)
+
+
+def record(reader: Reader) -> None:
+    """Record the visit to the Home page; what is new stays the same until the next visit."""
+    who = current_user.name()
+    st.session_state[_IS_FIRST] = who is None or reader.visits.is_first(who)
+    if who is None:
+        st.session_state[_SINCE] = reader.visits.new_since()
+        return
+    try:
+        with Store.open(Home.find(), timeout_s=COMMAND_TIMEOUT_S / 4) as store:
+            st.session_state[_SINCE] = store.visits.note(who)
+    except EngineError:  # a busy store or a full disk must not block reading
+        st.session_state[_SINCE] = reader.visits.new_since(who)
+
+
+def since() -> str:
+    """Return the moment after which ends are new to the person."""
+    return str(st.session_state[_SINCE])
+
+
+def is_first() -> bool:
+    """Return whether this is the person's first visit, or the person is unknown."""
+    return bool(st.session_state[_IS_FIRST])
+
+
+def news_actions() -> None:
+    """Show the button that marks all as read or, without a name, the one that asks for it."""
+    if current_user.name() is not None:
+        st.button("Mark as read", key="home.seen", type="tertiary", on_click=_mark_read)
+    elif st.button("Since my last visit", key="home.name", type="tertiary"):
+        dialogs.open_soon(current_user.ask_name, WHY, "Save")
+
+
+def _mark_read() -> None:
+    who = current_user.whoever()
+    if (at := command(lambda store: store.visits.mark_seen(who))) is not None:
+        st.session_state[_SINCE] = at

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.actions.run_target import NODES, TARGET
+from app.actions.submit import NODES, TARGET
 from app.core.base_path import at
 from app.launch import sweep_form
 from app.launch.message_flow import scene

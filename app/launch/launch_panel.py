@@ -1,20 +1,21 @@
 """The box beside the form: the resources of the run, its name, a link to the form, and the launch button."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
 
 from app.actions import queue_actions, sweep_forecast
-from app.actions.run_target import run_on, start_on_cluster
-from app.actions.submit import PendingLaunch, submit
-from app.launch import quota_summary, sweep_form
+from app.actions.submit import PendingLaunch, run_on, start_on_cluster, submit
+from app.core.formatting import duration
+from app.launch import resource_summary, sweep_form
 from app.launch.experiment_picker import FIRST, reaches
 from app.launch.resource_summary import caveats, resources
-from app.launch.run_options import launch_options
 from app.links.launch import LAUNCH, as_path, changes_of, launch_query, target_query
-from app.ui import current_user, dialogs, permissions
+from app.ui import current_user, dialogs
 from app.ui.html import as_text
+from app.ui.run_state import place_in_words
 from app.ui.store_access import message_of
 from app.ui.widgets import PAGES, page_address, show_facts
 from engine.analysis.total_work import unreached, unreached_in
@@ -23,7 +24,7 @@ from engine.config import Config
 from engine.errors import ConfigError, DeviceError
 from engine.experiment.definition import Experiment
 from engine.home import Home
-from engine.launch_options import USUAL, LaunchOptions
+from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, LaunchOptions
 from engine.registry import experiment
 from engine.store.records import Demand
 from engine.sweep.launch import SweepOrder
@@ -64,7 +65,7 @@ def newcomer() -> None:
 
 
 def _first_run(found: Experiment) -> None:
-    if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit", **permissions.control("launch")):
+    if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit", **current_user.control("launch")):
         submit(PendingLaunch(found.name, FIRST[1], found.configure(FIRST[1])))
 
 
@@ -92,7 +93,7 @@ def launchpad(
                 else []
             )
             demands = _shown_demands(configs, asked)
-            ready = bool(demands) and quota_summary.allows(demands, asked)
+            ready = bool(demands) and resource_summary.allows(demands, asked)
             if ready:
                 _show_cautions(
                     cautions(found.name, draft.plan, asked.max_run_time_s)
@@ -199,3 +200,95 @@ def _footer(found: Experiment, preset: str | None, values: Mapping[str, Any], te
             if not current_user.has_account() and st.button("Change name", type="tertiary"):
                 dialogs.open_soon(current_user.ask_name, "New runs will use the new name.", "Save")
             st.caption(f"Launching as {as_text(who)}.")
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# The section of the launch form with the options of a run, or of each run of a sweep: priority, sharing, limits.
+
+OVERSUBSCRIBE = (
+    "Starts without waiting for free cores, on cores that other runs hold, and is pinned to none; GPUs are never "
+    "shared. Timings of all these runs are not valid for speed comparisons."
+)
+HUNG = (
+    "Ends the run as failed, with the cause, when none of its ranks has continued for 10 s or for 20 of its steps, "
+    "whichever is longer. Otherwise a hung run is only reported, on its page and as a notification."
+)
+
+_PRIORITY = "launch.priority"
+
+
+def launch_options(of_sweep: bool = False, at: LaunchOptions = USUAL) -> LaunchOptions:
+    """Show the section, and below it the options that differ from the defaults; return the options, with where to run
+    as in `at`.
+    """
+    with st.expander("Priority, sharing and limits"):
+        offered = PRIORITIES if current_user.may("prefer") else PRIORITIES[:-1]
+        if st.session_state.get(_PRIORITY, offered[0]) not in offered:
+            del st.session_state[_PRIORITY]
+        if of_sweep:
+            st.caption("Applies to each run of the sweep.")
+        words = "Higher priority starts first, regardless of launch time." + (
+            "" if offered == PRIORITIES else " Only admins can set high priority."
+        )
+        priority = st.segmented_control("Priority", offered, default="normal", key=_PRIORITY, required=True, help=words)
+        shares = (
+            False
+            if at.target
+            else st.toggle("Share cores with other runs", key="launch.oversubscribe", help=OVERSUBSCRIBE)
+        )
+        longest = st.number_input(
+            "Time limit (s)",
+            min_value=1.0,
+            max_value=LONGEST_S,
+            value=None,
+            step=60.0,
+            format="%g",
+            placeholder="none",
+            key="launch.max_run_time_s",
+            help=(
+                "Maximum run time, including start-up; then the run is cancelled and its recorded data kept. "
+                "Empty: no limit."
+            ),
+            persist_state="session",
+        )
+        retries = st.number_input(
+            "Retries if lost",
+            min_value=0,
+            max_value=MOST_RETRIES,
+            value=0,
+            step=1,
+            key="launch.max_retries",
+            help="How many times a lost run (worker killed or machine down) is requeued automatically. "
+            "It resumes from its last checkpoint, if any.",
+            persist_state="session",
+        )
+        ends = st.toggle("End if it hangs", key="launch.end_when_hung", help=HUNG)
+    found = replace(
+        at,
+        priority=priority,
+        oversubscribe=shares,
+        max_run_time_s=longest,
+        max_retries=int(retries),
+        end_when_hung=ends,
+    )
+    if text := in_words(found):
+        st.caption(f"Options: {text}.")
+    return found
+
+
+def in_words(terms: LaunchOptions) -> str:
+    """Return the options that differ from the defaults, in words."""
+    retries = (
+        f"{terms.max_retries} {'retry' if terms.max_retries == 1 else 'retries'} if lost" if terms.max_retries else ""
+    )
+    limit = f"time limit {duration(terms.max_run_time_s)}" if terms.max_run_time_s else ""
+    ends = "ended if it hangs" if terms.end_when_hung else ""
+    texts = [
+        f"on {place_in_words(terms)}" if terms.target else "",
+        f"{terms.priority} priority" if terms.priority != "normal" else "",
+        "shared cores" if terms.oversubscribe else "",
+        limit,
+        retries,
+        ends,
+    ]
+    return ", ".join(filter(None, texts))

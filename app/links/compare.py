@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import urlencode
 
-from app.links.run_ids import is_run_id
+from app.links.addresses import is_run_id
 from engine.analysis.statistics.groups import SPREADS
 from engine.analysis.statistics.intervals import STATISTICS
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.links.run_ids import is_run_id
+from app.links.addresses import is_run_id
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
 from engine.experiment.definition import Experiment

@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 
 from app.core.formatting import size
-from app.ui import current_user, dialogs, permissions
+from app.ui import current_user, dialogs
 from app.ui.html import as_text, nowrap, run_link, table, wide
 from engine.errors import EngineError
 from engine.home import Home
@@ -43,7 +43,7 @@ def section(found: Sequence[Leftover]) -> None:
         if ours and st.button(
             "Clean up",
             key="clean-up",
-            **permissions.control("clean up", help="Lists what will be done and asks for confirmation."),
+            **current_user.control("clean up", help="Lists what will be done and asks for confirmation."),
         ):
             dialogs.open_soon(ask_clean, ours)
     _say_cleaned()

@@ -1,21 +1,32 @@
 """The parts of the Machine page: slots and their allocation, the last hour, the runner, storage."""
 
-from collections.abc import Mapping, Sequence
+import os
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from heapq import nlargest
+from itertools import groupby
+from threading import Lock
 
+import plotly.graph_objects as go
+import psutil
 import streamlit as st
 
-from app.core.formatting import now, size
-from app.core.machine_token import is_silent
-from app.machine.charts import HEIGHT_PX, SHOWN, hour, kinds
-from app.machine.other_programs import others
+from app.charts.plotly_figures import look
+from app.core.formatting import moment, now, size
+from app.core.machine_state import is_silent
 from app.ui import components, widgets
 from app.ui.html import as_text, bar, run_link, stacked, table, when
 from app.ui.run_state import waiting
 from engine.home import Home
 from engine.store import Reader
 from engine.store.curve_records import MachineSample
-from engine.store.records import Run
+from engine.store.records import ProcessIdentity, Run
+from engine.system import cpu_use
 from engine.system.machine import Machine, storage
+from engine.system.processes import is_alive, session_members
 from engine.system.runner_process import lives
 
 IN_USE_MB, IN_USE_PERCENT = 1_024.0, 10.0
@@ -167,3 +178,129 @@ def _load(load: Mapping[str, float | None], memory_mb: int) -> str:
 def _free(load: Mapping[str, float | None]) -> str:
     in_use = (load["gpu_percent"] or 0.0) >= IN_USE_PERCENT or (load["memory_mb"] or 0.0) >= IN_USE_MB
     return "used by another program" if in_use else "free"
+
+
+# ---- The load of the machine over the last hour, as figures --------------------------------------------------------
+# Pure functions; the theme sets the colours.
+
+HEIGHT_PX = 200
+HOUR_MIN = 60
+GAP_MIN = 0.5
+"""Lines break where samples are further apart: no runner was running."""
+SHOWN = {
+    "cpu_percent": "CPU (%)",
+    "host memory_mb": "Memory (GB)",
+    "gpu_percent": "GPU (%)",
+    "gpu memory_mb": "GPU memory (GB)",
+}
+"""The charts by metric; memory of host and GPUs is separate, since the scales differ."""
+
+
+def kind_of(sample: MachineSample) -> str:
+    """Return the chart that a sample belongs to."""
+    if sample.name != "memory_mb":
+        return sample.name
+    return f"{'host' if sample.source == 'host' else 'gpu'} memory_mb"
+
+
+def kinds(samples: Sequence[MachineSample]) -> list[str]:
+    """Return the charts that there are samples for."""
+    found = {kind_of(sample) for sample in samples}
+    return [kind for kind in SHOWN if kind in found]
+
+
+def hour(samples: Sequence[MachineSample], kind: str, now: datetime, most: float | None = None) -> go.Figure:
+    """Return one line per source over the last hour; the y axis ends at `most`, if given."""
+    figure = go.Figure()
+    chosen = sorted(
+        (sample for sample in samples if kind_of(sample) == kind), key=lambda sample: (sample.source, sample.at)
+    )
+    scale = 1 / 1024 if kind.endswith("memory_mb") else 1.0
+    for place, (source, group) in enumerate(groupby(chosen, key=lambda sample: sample.source)):
+        xs: list[float | None] = []
+        ys: list[float | None] = []
+        for sample in group:
+            minutes = (moment(sample.at) - now).total_seconds() / 60
+            if xs and xs[-1] is not None and minutes - xs[-1] > GAP_MIN:
+                xs, ys = [*xs, None], [*ys, None]
+            xs.append(minutes)
+            ys.append(sample.value * scale)
+        figure.add_scatter(
+            x=xs,
+            y=ys,
+            name=source,
+            mode="lines" if len(xs) > 1 else "markers",
+            line={"dash": look(place).dash},
+            hovertemplate="%{y:.1f}<extra>%{fullData.name}</extra>",
+        )
+    ticks = list(range(-HOUR_MIN, 1, 15))
+    figure.update_layout(
+        height=HEIGHT_PX,
+        xaxis={
+            "range": [-HOUR_MIN, 0],
+            "tickvals": ticks,
+            "ticktext": [f"{-tick} min ago" if tick else "now" for tick in ticks],
+        },
+        yaxis={"range": [0, most]} if most else {"rangemode": "tozero"},
+        showlegend=len(figure.data) > 1,
+    )
+    return figure
+
+
+# ---- Programs outside of all runs and of this lab that use this machine's CPU now ----------------------------------
+
+AT_LEAST_S, AT_MOST_S = 2.0, 120.0
+"""Limits of the interval between two samples; after a longer one nothing is shown until the next."""
+NAMED, LEAST_CORES = 3, 0.1
+"""Most programs that are named, and the fewest cores that one must use."""
+
+
+@dataclass
+class OtherPrograms:
+    """CPU use of other programs between the last two samples, shared by all viewers of this console."""
+
+    _seen: Mapping[int, tuple[str, float]] = field(default_factory=dict)
+    _seen_at: float = float("-inf")
+    _busiest: Sequence[tuple[str, float]] = ()
+    _lock: Lock = field(default_factory=Lock)
+
+    def busiest(self, holders: Sequence[Run], runner: ProcessIdentity | None) -> Sequence[tuple[str, float]]:
+        """Return the names of the busiest programs outside of these runs, the lab's runner and this console, and how
+        many cores each uses.
+        """
+        with self._lock:
+            passed = time.monotonic() - self._seen_at
+            if passed >= AT_LEAST_S:
+                now = cpu_use.programs({*_pids(holders), *_of_lab(runner)})
+                self._busiest = _difference(self._seen, now, passed) if passed <= AT_MOST_S else ()
+                self._seen, self._seen_at = now, time.monotonic()
+            return self._busiest
+
+
+def _pids(holders: Sequence[Run]) -> Collection[int]:
+    return {pid for run in holders if run.worker for pid in session_members(run.worker)}
+
+
+def _of_lab(runner: ProcessIdentity | None) -> Collection[int]:
+    """Return the pids of the runner and of this console, with all that they started, such as the spare worker."""
+    found: set[int] = set()
+    for pid in (os.getpid(), *([runner.pid] if runner and is_alive(runner) else [])):
+        try:
+            found |= {pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))}
+        except psutil.Error:
+            continue
+    return found
+
+
+def _difference(
+    before: Mapping[int, tuple[str, float]], now: Mapping[int, tuple[str, float]], seconds: float
+) -> Sequence[tuple[str, float]]:
+    used: dict[str, float] = defaultdict(float)
+    for pid, (name, cpu_s) in now.items():
+        if pid in before:
+            used[name] += max(0.0, cpu_s - before[pid][1]) / seconds
+    found = [(name, cores) for name, cores in used.items() if cores >= LEAST_CORES]
+    return nlargest(NAMED, found, key=lambda each: each[1])
+
+
+others = OtherPrograms()

@@ -9,7 +9,7 @@ from app.actions.submit import PendingLaunch, submit
 from app.core.base_path import at
 from app.links.launch import LAUNCH
 from app.museum.chart import COLOURS, HEIGHT_PX, numbers, picture, points
-from app.ui import components, permissions
+from app.ui import components, current_user
 from app.ui.documentation import guide
 from app.ui.html import (
     as_text,
@@ -138,7 +138,7 @@ def _badges(visit: Visit | None, coming: RunRow | None) -> None:
 
 def _launch_button(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:
     """Show the button that runs an exhibit, disabled while a run of it is active."""
-    control = permissions.control("launch", disabled=coming is not None)
+    control = current_user.control("launch", disabled=coming is not None)
     if st.button("Run again" if visit else "Run exhibit", key=f"museum.run.{sign.name}", **control):
         launch(sign.name)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app.export.downloads import download
+from app.export.view_report import download
 from app.ui.html import joined, nowrap, run_link, strong, sweep_link, table, when, wide
 from app.ui.store_access import reading
 from engine.access.rules import COMMANDS

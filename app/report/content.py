@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pandas as pd
 import plotly.graph_objects as go
 
 from app.charts.plotly_figures import PlainFigure
@@ -76,3 +77,22 @@ class CommandLines:
 
 
 Part = Heading | Paragraph | Chart | Grid | FactList | Legend | ReportLink | CommandLines
+
+
+# ---- Data frames as plain tables -----------------------------------------------------------------------------------
+
+
+def of_frame(frame: pd.DataFrame) -> Table:
+    """Return a data frame as a table; missing values become empty cells."""
+    cells = [[_cell(value) for value in frame[column]] for column in frame.columns]
+    return Table.of(map(str, frame.columns), list(zip(*cells, strict=True)))
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, list | tuple | dict):
+        return value
+    if value is None or value is pd.NaT or value is pd.NA or (isinstance(value, float) and value != value):
+        return None
+    if isinstance(value, pd.Timestamp):
+        return value.to_pydatetime()
+    return value.item() if hasattr(value, "item") else value

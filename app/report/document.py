@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 from plotly.io import to_json
 
+from app.core.assets import PLOT_SCRIPTS, PLOTLY, macro, render, static_text
 from app.core.formatting import absolute
-from app.core.plotly_asset import PLOT_SCRIPTS, PLOTLY
-from app.core.static_files import static_text
-from app.core.templates import macro, render
 from app.report.content import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink
 from engine import __version__
 from engine.home import ROOT

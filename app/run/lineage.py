@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.actions.submit import Repetition, Resumption, submit
 from app.core.formatting import duration
-from app.ui import current_user, permissions
+from app.ui import current_user
 from app.ui.html import as_text, fact_row, run_link
 from engine.home import Home
 from engine.launch import why_not_resumable, why_not_retriable
@@ -64,7 +64,7 @@ def resume_button(run: Run) -> None:
     if st.button(
         "Resume",
         key=f"resume-{run.id}",
-        **permissions.off(why_not, help=None if why_not else as_text(_resume_help(run))),
+        **current_user.off(why_not, help=None if why_not else as_text(_resume_help(run))),
     ):
         submit(Resumption(run.id))
 
@@ -74,7 +74,7 @@ def retry_button(run: Run) -> None:
     if why_not_retriable(run) is not None:
         return
     words = f"Queues a new run with the same settings at once, from the start, and opens it. Run {run.id} is kept."
-    if st.button("Retry", key=f"retry-{run.id}", **permissions.off(why_not_again(run), help=words)):
+    if st.button("Retry", key=f"retry-{run.id}", **current_user.off(why_not_again(run), help=words)):
         submit(Repetition(run.id))
 
 

@@ -15,7 +15,7 @@ from app.run.histograms import histograms
 from app.run.lineage import lineage
 from app.run.overview import overview
 from app.run.pipeline_section import pipeline
-from app.ui import components, current_user, permissions
+from app.ui import components, current_user
 from app.ui.config_form import label_of
 from app.ui.html import as_text, caption, slot, stacked, strong, table, when
 from app.ui.store_access import command
@@ -84,7 +84,7 @@ def timeline(run: Run, reader: Reader) -> None:
     if run.status == "running" and st.button(
         f"Store the next {RECORDED_S:g} s",
         key=f"trace-{run.id}",
-        **permissions.control("trace", [run.owner], what=f"Run {run.id}"),
+        **current_user.control("trace", [run.owner], what=f"Run {run.id}"),
     ):
         command(lambda store: store.runs.trace(run.id, RECORDED_S, by=current_user.whoever()))
     st.caption(

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from markupsafe import Markup, escape
 
 from app.core.formatting import absolute, ago, duration, scaled
-from app.run.summary_sentence import summary_sentence
-from app.run.why import why
+from app.run.why import summary_sentence, why
 from app.ui.documentation import guide
 from app.ui.html import (
     bar,

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
+from app.core.formatting import moment
 from app.runs.columns import Column
 from app.runs.rows import Numbers, TableRow, differing
-from app.runs.text_columns import value_of
 from engine.store.records import is_complete
 from engine.store.runs.details import Text
 from engine.transfer.tables import headed
@@ -146,3 +147,24 @@ def _with_differences(cells: Mapping[str, Any], words: str) -> dict[str, Any]:
     for name, value in cells.items():
         found |= {name: value, "differs": words} if name == "title" else {name: value}
     return found
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# Text columns of the table of runs: text, tags, times, flags and ids, of one run or of all runs behind a row.
+
+MOST = 3
+"""Maximum number of different texts in one cell."""
+
+
+def value_of(column: Column, said: Sequence[Text], *, of_several: bool) -> datetime | bool | int | str | None:
+    """Return the cell value: the latest time, a flag if all agree, else each text once; None if no run has a value."""
+    if not said:
+        return None
+    if column.field.kind == "time":
+        return moment(str(max(said)))
+    if column.field.kind == "flag":
+        return bool(said[0]) if len(set(said)) == 1 else None
+    if column.field.kind == "number" and not of_several:
+        return int(said[0])
+    found = list(dict.fromkeys(map(str, said)))
+    return ", ".join(found[:MOST]) + (", …" if len(found) > MOST else "")

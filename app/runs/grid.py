@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import streamlit as st
 
+from app.core.assets import static_text
 from app.core.base_path import at
 from app.core.formatting import duration
-from app.core.static_files import static_text
 from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD
 from app.runs.rows import TableRow

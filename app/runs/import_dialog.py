@@ -8,7 +8,7 @@ from typing import IO
 
 import streamlit as st
 
-from app.ui import current_user, dialogs, permissions
+from app.ui import current_user, dialogs
 from app.ui.html import as_text, joined, run_link, sweep_link
 from app.ui.widgets import PAGES
 from engine.errors import EngineError
@@ -27,7 +27,7 @@ def import_button() -> None:
     if st.button(
         "Import",
         key="import",
-        **permissions.control("import", help="Import runs from another lab, TensorBoard or MLflow."),
+        **current_user.control("import", help="Import runs from another lab, TensorBoard or MLflow."),
     ):
         _open()
 

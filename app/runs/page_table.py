@@ -1,6 +1,6 @@
 """The table of the Runs page: its rows, its downloads, and the actions on selected rows."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,22 +8,23 @@ from typing import Any
 import streamlit as st
 
 from app.actions.annotations import baseline_beside, mark_selected
-from app.actions.cancel_runs import cancel_selected
-from app.actions.queue_actions import in_short
-from app.export.downloads import RUNS, download
-from app.export.view_downloads import here
-from app.export.view_report import rows_of
+from app.actions.queue_actions import cancel_selected, in_short
+from app.core.formatting import duration
+from app.export.view_report import RUNS, Seen, download, here, rows_of, view_report
 from app.links import compare
 from app.links.compare import query_of
 from app.links.launch import clone_query
-from app.report.frames import of_frame
+from app.report import page_capture
+from app.report.content import of_frame
 from app.runs import frame, grid, query, rows
 from app.runs.columns import disturbed, measured, texts
 from app.runs.import_dialog import import_button
 from app.runs.query import RunsView
-from app.runs.report import report_of
 from app.runs.rows import TableRow
 from app.ui import current_user, widgets
+from app.ui.html import nowrap, run_link, table, wide
+from app.ui.run_state import waiting
+from app.ui.widgets import title_of
 from engine.analysis.result import Ranked, ranked
 from engine.errors import EngineError
 from engine.home import Home
@@ -265,3 +266,75 @@ def _counted(view: RunsView, found: Found, tops: Mapping[str, TableRow], disturb
     if view.grouped and disturbed:
         difference += " Means of times leave out disturbed runs."
     return f"{counted}. Select rows to open, compare or mark them.{difference}"
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# The queue on the Runs page: waiting runs in start order, with the reason and the estimated start of each.
+
+
+def show_queue(waits: Mapping[int, Wait], total: int, held: int) -> None:
+    """Show the queue, collapsed; nothing if no run is waiting. `held` of its `total` runs are on hold."""
+    if not waits:
+        return
+    with st.expander(f"Queue: {waiting(total, held)}"):
+        rows = [_row(wait) for wait in waits.values()]
+        headers = ("Position", "Run", "Owner", "Priority", "Duration", "Estimated start", "Reason")
+        st.html(table(headers, rows, caption="Queue in start order"))
+        if total > len(waits):
+            st.caption(f"First {len(waits)} of {total:,}")
+
+
+def _row(wait: Wait) -> list[str]:
+    run = wait.run
+    place = "–" if wait.position is None else f"{wait.position:,}"
+    limited = " (limit)" if wait.takes and wait.takes.whole_s is not None else ""
+    takes = f"{duration(wait.takes.median)}{limited}" if wait.takes else "–"
+    starts = wait.start or "–"
+    return [
+        place,
+        wide(run_link(f"{run.id}: {title_of(run)}", run.id)),
+        run.owner,
+        run.priority,
+        *map(nowrap, (takes, starts)),
+        wide(wait.reason),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------------
+# The table of runs as a report: the query, the table as shown, and settings, environments and commands of its runs.
+
+
+def report_of(view: RunsView, whole: Callable[[], Table], run_ids: Sequence[int]) -> Callable[[], bytes]:
+    """Return the function that makes the report of the rows shown, for these run ids; data is read only when it is
+    called.
+    """
+    title = "Runs, grouped by seed" if view.grouped else "Runs"
+    address, by, ids = widgets.page_address(here("/runs")), current_user.whoever(), list(run_ids)
+    with page_capture.keeping() as shown:
+        page_capture.facts("Query", query_facts(view))
+        page_capture.table("The table as shown", whole)
+
+    def made() -> bytes:
+        with Reader.open(Home.find()) as reader:
+            runs = tuple(reader.runs.some(ids))
+        return view_report(Seen(title, address, shown, runs), by)
+
+    return made
+
+
+def query_facts(view: RunsView) -> list[tuple[str, str]]:
+    """Return the query of a view in words: its conditions and order."""
+    return [
+        ("Filter", view.matching.text if view.matching else ""),
+        ("Search", view.search),
+        ("Experiments", ", ".join(view.experiments)),
+        ("Owners", ", ".join(view.owners)),
+        ("Status", ", ".join(view.statuses or ())),
+        ("Archived runs", "included" if view.archived is None else ""),
+        (
+            "Sorted by",
+            f"{view.order.field.written}, {'descending' if view.order.descending else 'ascending'}"
+            if view.order
+            else "newest first",
+        ),
+    ]

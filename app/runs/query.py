@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.links import address
-from app.links.run_ids import is_run_id
+from app.links.addresses import is_run_id
 from app.runs import columns, grid
 from app.runs.columns import Column
 from app.ui import current_user

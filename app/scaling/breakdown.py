@@ -7,8 +7,7 @@ import streamlit as st
 
 from app.charts.plotly_figures import PATTERNS, phase_colours
 from app.report import page_capture
-from app.scaling.study import line_title
-from app.scaling.tables import time_table
+from app.scaling.tables import line_title, time_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, table
 from engine.analysis.scaling.scaling_data import (

@@ -6,10 +6,10 @@ import streamlit as st
 
 from app.report import page_capture
 from app.scaling.staleness_charts import HEIGHT_PX, against_expected, result_along, spread
-from app.scaling.staleness_tables import runs_frame, sizes_frame
+from app.scaling.tables import LINE, intervals, named, of_lines
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, run_link, table
-from app.ui.interval_text import EXPLAINED, with_interval
+from app.ui.time_difference import EXPLAINED, with_interval
 from engine.analysis.run_values import field_in_words
 from engine.analysis.scaling.staleness import (
     HISTOGRAM,
@@ -31,6 +31,7 @@ from engine.metrics import metric
 from engine.registry import experiments
 from engine.store import Reader
 from engine.store.records import RunRow
+from engine.transfer.tables import Table
 
 MOST_COLUMNS, MOST_ROWS = 16, 200
 Lines = dict[str, list[Stale]]
@@ -248,3 +249,65 @@ def _runs_table(lines: Lines, counts: Mapping[int, Mapping[str, Counts]], result
 def _headed(name: str) -> str:
     known = metric(name)
     return f"{known.label} ({known.unit})" if known.unit else known.label
+
+
+# ---- Staleness tables as plain values, for files and reports -------------------------------------------------------
+
+
+def sizes_frame(by_line: Mapping[str, Sequence[StalenessPoint]], result: str) -> Table:
+    """Return a row for each line and number of trainers; low and high are the bounds of the 95 % interval, `result` is
+    a metric.
+    """
+    columns = (
+        LINE,
+        "trainers",
+        "runs",
+        "expected",
+        *named("mean_staleness"),
+        "p99",
+        "highest",
+        *(named(result) if result else ()),
+    )
+    rows = [
+        (
+            *(name, size.trainers, size.runs, size.expected),
+            *(*intervals(size.mean), size.p99, size.highest),
+            *(intervals(size.result) if result else ()),
+        )
+        for name, own in by_line.items()
+        for size in own
+    ]
+    return of_lines(columns, rows)
+
+
+def runs_frame(lines: Mapping[str, Sequence[Stale]], counts: Mapping[int, Mapping[str, Counts]], result: str) -> Table:
+    """Return a row for each run and trainer, by the trainer's `counts`."""
+    columns = (
+        LINE,
+        "run",
+        "trainers",
+        "trainer",
+        "gradients",
+        "mean_staleness",
+        "p99",
+        "highest",
+        *([result] if result else []),
+    )
+    rows = [
+        (
+            name,
+            run.run_id,
+            run.trainers,
+            role,
+            sum(own.values()),
+            mean(own),
+            percentile(own, 99),
+            max(own),
+            *([run.result] if result else []),
+        )
+        for name, runs in lines.items()
+        for run in runs
+        for role, own in counts[run.run_id].items()
+        if own
+    ]
+    return of_lines(columns, rows)

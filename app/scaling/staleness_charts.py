@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import plotly.graph_objects as go
 
-from app.charts.line_styles import look
+from app.charts.plotly_figures import look
 from app.charts.sweep_charts import error_bars
 from engine.analysis.scaling.staleness import Price, Stale, StalenessPoint
 from engine.analysis.statistics.groups import Counts, percentile

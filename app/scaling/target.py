@@ -1,20 +1,21 @@
 """Time to a target: the number of updates needed times the seconds per update, by count; charts, summary and table."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 
 import numpy as np
+import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts.curve_points import UPDATES, clocks
+from app.charts.plotly_figures import look
+from app.charts.sweep_charts import error_bars, scale
 from app.report import page_capture
-from app.scaling.study import line_title
-from app.scaling.tables import targets_table
-from app.scaling.target_charts import HEIGHT_PX, PARTS, part
+from app.scaling.tables import line_title, targets_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, table
-from app.ui.interval_text import EXPLAINED, with_interval
+from app.ui.time_difference import EXPLAINED, with_interval
 from engine.analysis.scaling.scaling_data import Study, count_in_words, words_of
 from engine.analysis.scaling.speedup import sizes
 from engine.analysis.scaling.targets import (
@@ -28,7 +29,7 @@ from engine.analysis.scaling.targets import (
     way,
     words_of_target,
 )
-from engine.analysis.statistics.intervals import Statistic
+from engine.analysis.statistics.intervals import Interval, Statistic
 from engine.analysis.update_clock import updates_at
 from engine.metrics import metric
 from engine.store import Reader
@@ -193,3 +194,51 @@ def _table(found: Study, reached: Sequence[TargetReached], unit: str) -> str:
         for each in reached
     ]
     return table(headers, rows, caption="Time to the target")
+
+
+# ---- Charts of time to a target: its two factors and their product, each by count ----------------------------------
+# Pure; the theme sets colours.
+
+HEIGHT_PX = 300
+PARTS: Mapping[str, Callable[[TargetReached], Interval | None]] = {
+    "updates": lambda each: each.updates,
+    "seconds": lambda each: each.update_s,
+    "time": lambda each: each.time_s,
+}
+
+
+def part(
+    name: str, lines: Mapping[str, Sequence[TargetReached]], x_title: str, unit: str
+) -> tuple[go.Figure, list[int], str]:
+    """Return the figure of one part, the palette index of each trace, and its title; `unit` is update or step."""
+    figure, colours = go.Figure(), list[int]()
+    for colour, (line, points_of_line) in enumerate(lines.items()):
+        points = [(each, found) for each in points_of_line if (found := PARTS[name](each))]
+        figure.add_scatter(
+            x=[each.count for each, _ in points],
+            y=[found.mean for _, found in points],
+            error_y=error_bars([found for _, found in points]),
+            customdata=[[each.reached, each.runs] for each, _ in points],
+            name=line or "measured",
+            mode="lines+markers",
+            marker={"symbol": look(colour).symbol, "size": 8},
+            hovertemplate=(
+                f"%{{y:,.4~r}} {{y unit}}, %{{customdata[0]}} of %{{customdata[1]}} runs<extra>{line}</extra>"
+            ),
+        )
+        colours.append(colour)
+    counts = sorted({float(each.count) for sizes in lines.values() for each in sizes})
+    layout = {"hovermode": "closest", "showlegend": len(lines) > 1, "yaxis": {"rangemode": "tozero", "nticks": 6}}
+    unit_of_y = "" if name == "updates" else "s"
+    figure.update_layout(
+        height=HEIGHT_PX,
+        xaxis={"title": {"text": x_title, "standoff": 6}, **scale(counts)},
+        meta={"units": {"y": unit_of_y}},
+        **layout,
+    )
+    titles = {
+        "updates": f"{unit.capitalize()}s needed",
+        "seconds": f"× time per {unit}",
+        "time": "= time",
+    }
+    return figure, colours, titles[name]

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.charts.sweep_data import experiment_of
-from app.ui import current_user, dialogs, permissions
+from app.ui import current_user, dialogs
 from app.ui.config_form import label_of
 from app.ui.html import as_text
 from app.ui.store_access import command, message_of, reading
@@ -25,8 +25,8 @@ from engine.sweep.plan import cautions
 def actions(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Show a button for each action that the sweep allows now."""
 
-    def control(command: str, help: str | None = None) -> permissions.Control:
-        return permissions.control(command, [sweep.owner], what=f"Sweep {sweep.id}", help=help)
+    def control(command: str, help: str | None = None) -> current_user.Control:
+        return current_user.control(command, [sweep.owner], what=f"Sweep {sweep.id}", help=help)
 
     if sweep.paused:
         words = "Resume starting the queued runs, in order."

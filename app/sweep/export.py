@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from app.charts.sweep_data import experiment_of
 from app.core.formatting import absolute
 from app.export.rerun_commands import sweep_again
-from app.export.view_downloads import here, view_downloads
-from app.export.view_report import Environments
+from app.export.view_report import Environments, here, view_downloads
 from app.report.page_capture import Noted
 from app.sweep.header import equal_work, name_of
 from app.ui.run_state import status_counts

@@ -8,7 +8,7 @@ from app.actions import sweep_forecast
 from app.charts.sweep_data import experiment_of
 from app.core.base_path import at
 from app.sweep.actions import actions
-from app.ui import permissions, widgets
+from app.ui import current_user, widgets
 from app.ui.html import as_text, bar, breadcrumb, fact_row, figure_link, link, run_link, sweep_link, table, when
 from app.ui.run_state import place_in_words, status_counts
 from engine.analysis.comparability import mixture
@@ -35,7 +35,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
         if sweep.paused:
             st.badge("paused", color="orange")
             st.text("Queued runs wait until someone resumes the sweep.")
-    permissions.say_whose(f"Sweep {sweep.id}", sweep.owner)
+    current_user.say_whose(f"Sweep {sweep.id}", sweep.owner)
     if mixed := mixture(runs):
         st.warning(as_text(f"{mixed} Means over seeds mix these rules."))
     if said := _unknown_medians(sweep, runs):

@@ -12,9 +12,8 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts import plotly_figures
+from app.core.assets import CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS, PLOTLY_URL, static_text
 from app.core.base_path import at
-from app.core.plotly_asset import CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS, PLOTLY_URL
-from app.core.static_files import static_text
 from app.report import page_capture
 
 TITLE_PX = 48

@@ -4,10 +4,11 @@ first needed.
 
 from collections.abc import Callable, Collection, Mapping
 from time import monotonic
+from typing import TypedDict
 
 import streamlit as st
 
-from app.core import name_cookie
+from app.core import visitor
 from app.core.base_path import at
 from app.core.visitor import Visitor, key_in, visitor_now
 from app.ui import components, dialogs
@@ -66,7 +67,7 @@ def why_not(command: str, owners: Collection[str] = (), what: str = "") -> str |
 def ask_name(why: str, button: str, then: Callable[[], object] | None = None) -> None:
     """Show the dialog for the name; once it is given, the page reruns and begins with `then`."""
     st.write(why)
-    if given := name_cookie.take_over(Home.find(), components.name_form(name() or "", button)):
+    if given := visitor.take_over(Home.find(), components.name_form(name() or "", button)):
         st.session_state[_HERE], st.session_state[_WAITING] = given, then
         st.rerun()
 
@@ -128,5 +129,50 @@ def _given() -> str | None:
     """Return the name in the signed cookie, or the one just given."""
     here = st.session_state.get(_HERE)
     if here is None:
-        here = st.session_state[_HERE] = name_cookie.read(Home.find(), st.context.cookies.get(name_cookie.NAME_COOKIE))
+        here = st.session_state[_HERE] = visitor.read(Home.find(), st.context.cookies.get(visitor.NAME_COOKIE))
     return here if isinstance(here, str) else None
+
+
+# ---- The permissions of the current user as controls: enabled, or disabled with the reason as help -----------------
+# Display only: the store enforces them.
+
+
+class Control(TypedDict):
+    """Whether a control is disabled, and its help."""
+
+    disabled: bool
+    help: str | None
+
+
+def control(
+    command: str, owners: Collection[str] = (), *, what: str = "", help: str | None = None, disabled: bool = False
+) -> Control:
+    """Return the state of a control for a command on objects of `owners`; `help` and `disabled` apply to persons with
+    the permission.
+    """
+    return off(why_not(command, owners, what), help=help, disabled=disabled)
+
+
+def off(refusal: str | None, *, help: str | None = None, disabled: bool = False) -> Control:
+    """Return the state of a control: disabled by a refusal, which is then its help."""
+    return Control(disabled=disabled or refusal is not None, help=as_text(refusal) if refusal else help)
+
+
+def say_whose(what: str, owner: str) -> None:
+    """Show the owner of a run, sweep or duel whose controls are disabled, for people who can't hover over them."""
+    here = standing()
+    if here.may("cancel", [owner]):
+        return
+    allowed = "an admin" if owner == here.name else f"{owner} or an admin"
+    if here.may("launch"):
+        text = (
+            f"{what} belongs to {owner}: you can view it, compare it and launch a similar one. Only {allowed} can "
+            "stop, retry or edit it."
+        )
+    else:
+        named = f"{what[:1].lower()}{what[1:]}"
+        text = (
+            f"You have the viewer role: you can view, compare and export {named}. Only {allowed} can stop, retry or "
+            "edit it."
+        )
+    st.caption(as_text(text))

@@ -2,16 +2,42 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import streamlit as st
 
+from app.core.base_path import at
 from app.ui import current_user
-from app.ui.html import as_text
-from app.ui.not_found_notice import Kind, show_missing
+from app.ui.html import as_text, link
 from engine.errors import EngineError, NoSuchDuel, NoSuchRun, NoSuchSweep
 from engine.home import Home
 from engine.store import Reader, Store
+
+# ---- The page of a run, a sweep or a duel that doesn't exist: a title, the reason, and a link to the list ----------
+
+Kind = Literal["run", "sweep", "duel"]
+LISTS: dict[Kind, str] = {"run": "/runs", "sweep": "/sweep", "duel": "/duel"}
+
+
+def show_missing(kind: Kind, title: str, reason: str) -> None:
+    """Show that something doesn't exist, as page and tab title, with a link to all of its kind."""
+    st.set_page_config(page_title=f"{title} · Parallab")
+    st.title(as_text(title), anchor=False)
+    st.text(reason)
+    st.html(link(f"See all {kind}s", at(LISTS[kind])))
+
+
+def invalid_link(kind: Kind, wanted: str) -> None:
+    """Show the page of a link whose id is no number, and stop the script."""
+    show_missing(
+        kind,
+        f"{kind.capitalize()} {wanted[:40]} doesn't exist",
+        f"The id of a {kind} is a number, as in /{kind}?{kind}=12.",
+    )
+    st.stop()
+
+
+# ---- Store access --------------------------------------------------------------------------------------------------
 
 COMMAND_TIMEOUT_S = 2.0
 Answer = TypeVar("Answer")

@@ -10,12 +10,13 @@ from app.core.base_path import at
 from app.links.launch import LAUNCH, as_path, clone_query
 from app.report import page_capture
 from app.ui import widgets
-from app.ui.html import as_text, joined, link, paragraph
+from app.ui.html import as_text, joined, link, number, paragraph
 from engine.analysis.comparability import MOST_NAMED, in_words
 from engine.analysis.result import not_learned_of
 from engine.analysis.run_values import to_measure_again
 from engine.analysis.scaling.targets import Goal
 from engine.analysis.scaling.time_difference import Compares, is_work_unequal, not_comparable, time_spent, why_faster
+from engine.analysis.statistics.intervals import FEWEST, LIMIT, Interval
 from engine.analysis.total_work import unequal_work_of
 from engine.registry import known_experiment
 from engine.store import Reader
@@ -154,3 +155,35 @@ def time_difference(
         st.markdown(f"**{as_text(verdict)}**  \n{as_text(reasons)}")
         page_capture.words([said])
     return "neither" if obstacle else "rate" if is_work_unequal(spent) else "time"
+
+
+# ---- A mean with its interval in words, wherever a page or a report shows one --------------------------------------
+
+EXPLAINED = {
+    name: f"Brackets and error bars show the 95 % confidence interval of the {name}. With fewer than {FEWEST[name]} "
+    f"values they show the minimum and maximum.{limit}"
+    for name, limit in (("mean", f" {LIMIT}"), ("median", ""))
+}
+
+
+def with_interval(found: Interval | None, unit: str = "") -> str:
+    """Return a mean with its interval, or with minimum and maximum if there is none (`EXPLAINED`); a dash without a
+    mean.
+    """
+    if found is None:
+        return "–"
+    mean = number(found.mean, unit=unit)
+    if found.count == 1:
+        return mean
+    if found.is_constant:
+        return f"{mean} (all {found.count} equal)"
+    low, high = number(found.low, unit=unit), number(found.high, unit=unit)
+    return f"{mean} ({low} – {high})"
+
+
+def ends_in_words(found: Interval | None, form: str = "+.3g") -> str:
+    """Return the ends of an interval, or minimum and maximum if there is none; a dash without two values."""
+    if found is None or found.count == 1:
+        return "–"
+    low, high = f"{found.low:{form}}", f"{found.high:{form}}"
+    return f"{low} – {high}" if found.is_known else f"min {low}, max {high}"

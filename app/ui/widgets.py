@@ -9,9 +9,9 @@ import streamlit as st
 
 from app.core.base_path import at
 from app.core.formatting import absolute, ago
-from app.core.machine_token import is_silent
+from app.core.machine_state import is_silent
 from app.links.launch import clone_query
-from app.ui import components, current_user, dialogs, permissions
+from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, facts
 from app.ui.run_state import outcome
 from app.ui.store_access import command, reading
@@ -80,7 +80,7 @@ def runner_banner(reader: Reader) -> None:
         is_stopped = reader.runner.current() is None and not is_running(reader.db.home)
         st.warning(f"{trouble} {_how_to_start()}" if is_stopped else trouble)
         if is_stopped and not is_separate():
-            allowed = permissions.control("start runner", help="Runs that are queued then start.")
+            allowed = current_user.control("start runner", help="Runs that are queued then start.")
             if st.button("Start the runner", key="start-runner", **allowed) and command(_start_runner):
                 st.rerun()
 
@@ -222,7 +222,7 @@ def cancel_button(run: Run | RunRow) -> None:
     if run.status in ENDED:
         return
     label = "Kill" if run.status == "stopping" else "Cancel"
-    if st.button(label, key=f"cancel-{run.id}", **permissions.control("cancel", [run.owner], what=f"Run {run.id}")):
+    if st.button(label, key=f"cancel-{run.id}", **current_user.control("cancel", [run.owner], what=f"Run {run.id}")):
         dialogs.open_soon(ask_cancel, run)
 
 
@@ -233,7 +233,7 @@ def clone_button(run: Run | RunRow) -> None:
     if st.button(
         "Clone",
         key=f"clone-{run.id}",
-        **permissions.control("launch", help="Fill the launch form with this run's settings."),
+        **current_user.control("launch", help="Fill the launch form with this run's settings."),
     ):
         try:
             clone(run)

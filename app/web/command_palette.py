@@ -15,7 +15,7 @@ from app.core.formatting import ago
 from app.core.visitor import Visitor
 from app.sweep.header import name_of as sweep_name
 from app.ui.documentation import beginning, search
-from app.ui.glossary import TERMS
+from app.ui.html import TERMS
 from app.ui.navigation import TITLES, offered
 from app.ui.run_state import outcome
 from app.ui.widgets import title_of

@@ -14,14 +14,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from app.auth.middleware import VISITOR
+from app.core.assets import render, static_text
 from app.core.base_path import at, base, inside
 from app.core.caches import NEVER_STORE
-from app.core.static_files import static_text
-from app.core.templates import render
 from app.core.visitor import Visitor
-from app.links.old_addresses import RESULTS, current
+from app.links.addresses import RESULTS, current
 from app.ui.documentation import PAGE_GUIDES
-from app.ui.glossary import TERMS
+from app.ui.html import TERMS
 from engine.home import ROOT
 
 THEMES = (("system", "System"), ("light", "Light"), ("dark", "Dark"))

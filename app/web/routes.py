@@ -4,8 +4,10 @@ API and metrics.
 Each opens the store, reads little, and returns an engine error as a message with a status.
 """
 
+import json
 import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -15,14 +17,12 @@ from starlette.routing import BaseRoute, Route
 
 from app.api.service import api_routes
 from app.auth.middleware import HEALTH, VISITOR
-from app.auth.password_page import password_routes
-from app.auth.sign_in_routes import sign_in_routes
-from app.core import name_cookie
+from app.auth.sign_in_routes import body, password_routes, sign_in_routes
+from app.core import visitor
+from app.core.assets import PLOTLY, PLOTLY_URL
 from app.core.base_path import at, base, cookie_path
-from app.core.caches import NEVER_STORE, ResponseCache
-from app.core.machine_token import machine_token
-from app.core.plotly_asset import PLOTLY, PLOTLY_URL
-from app.core.shared_reader import SharedReader
+from app.core.caches import NEVER_STORE, ResponseCache, SharedReader
+from app.core.machine_state import machine_token
 from app.core.visitor import is_secure
 from app.home import summary
 from app.run import live_series, live_update, log_tail
@@ -30,11 +30,11 @@ from app.web.command_palette import palette
 from app.web.health import health
 from app.web.page_html import page_routes
 from app.web.prometheus import prometheus_routes
-from app.web.request_fields import name_of_body, number_field, stretch_field, time_field, whole_field
-from engine.errors import ConfigError, EngineError, NoSuchRun, StoreBusy, StoreTooNew
+from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
 from engine.home import Home
-from engine.store import Reader
+from engine.store import Reader, Stretch
 from engine.store.access.people import checked_name
+from engine.store.curves.series import Axis
 from engine.system import log_files
 
 _reader = SharedReader()
@@ -203,13 +203,13 @@ async def name(request: Request) -> Response:
     except ConfigError as error:
         return JSONResponse({"error": str(error)}, 422, NEVER_STORE)
     home = Home.find()
-    answer = JSONResponse({"name": given, "proof": name_cookie.hand_over(home, given)}, headers=NEVER_STORE)
-    kept = name_cookie.sign(home, given)
+    answer = JSONResponse({"name": given, "proof": visitor.hand_over(home, given)}, headers=NEVER_STORE)
+    kept = visitor.sign(home, given)
     secure = is_secure(request.url.scheme)
     answer.set_cookie(
-        name_cookie.NAME_COOKIE,
+        visitor.NAME_COOKIE,
         kept,
-        name_cookie.COOKIE_AGE_S,
+        visitor.COOKIE_AGE_S,
         path=cookie_path(),
         httponly=True,
         samesite="lax",
@@ -263,3 +263,67 @@ def _status_of(error: EngineError) -> int:
     if isinstance(error, ConfigError):
         return 400
     return 503 if isinstance(error, StoreBusy | StoreTooNew) else 404
+
+
+# ---- The fields of a request: numbers, times and ranges in its query, the name in its body -------------------------
+
+LONGEST_BODY = 2_000
+AXES: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
+"""The live chart's names of a curve's axes, and the store's."""
+
+
+async def name_of_body(request: Request) -> object:
+    """Return the `name` of a JSON body; other content types are refused, since a foreign form could send them."""
+    wrong = ConfigError([Problem("name", 'The body must be JSON such as {"name": "Ada"}, at most 2,000 bytes.')])
+    if (
+        request.headers.get("content-type", "").partition(";")[0] != "application/json"
+        or (sent := await body(request, LONGEST_BODY)) is None
+    ):
+        raise wrong
+    try:
+        return json.loads(sent)["name"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise wrong from None
+
+
+def stretch_field(request: Request) -> Stretch | None:
+    """Return the range that a zoomed chart requests, None for all."""
+    query = request.query_params
+    if not {"from", "to", "axis"} & set(query):
+        return None
+    if (axis := AXES.get(query.get("axis", "step"))) is None:
+        raise ConfigError([Problem("axis", f"axis must be one of {', '.join(AXES)}, got '{query['axis']}'.")])
+    return Stretch(axis, number_field(request, "from", -math.inf), number_field(request, "to", math.inf))
+
+
+def number_field(request: Request, field: str, default: float) -> float:
+    """Return a number in the query, or the default if it is missing."""
+    text = request.query_params.get(field)
+    try:
+        found = default if text is None else float(text)
+    except ValueError:
+        found = math.nan
+    if math.isnan(found):
+        raise ConfigError([Problem(field, f"{field} must be a number, got '{text}'.")])
+    return found
+
+
+def time_field(request: Request, field: str) -> str:
+    """Return a time in the query in the store's format."""
+    text = request.query_params.get(field, "")
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        raise ConfigError(
+            [Problem(field, f"{field} must be a time such as 2026-11-01T14:30:00.000Z, got '{text[:40]}'.")]
+        ) from None
+
+
+def whole_field(request: Request, field: str, default: int | None = None) -> int:
+    """Return a whole number in the query, or the default, if any, if it is missing."""
+    text = request.query_params.get(field)
+    if text is None and default is not None:
+        return default
+    if text is None or not text.isdecimal() or len(text) > 18:
+        raise ConfigError([Problem(field, f"{field} must be a whole number, got '{text or ''}'.")])
+    return int(text)

@@ -5,6 +5,7 @@ If a system service manages the runner (`PARALLAB_RUNNER=separate`), the console
 """
 
 import asyncio
+import ctypes
 import logging
 import socket
 import sys
@@ -15,9 +16,7 @@ from dataclasses import replace
 import psutil
 from starlette.concurrency import run_in_threadpool
 
-from app.web.connections import bounded_connections
-from app.web.malloc import keep_small
-from app.web.polling import backpressure
+from app.web.polling import backpressure, bounded_connections
 from app.web.server_config import REFUSED, ConsoleAddress, refusal
 from engine.errors import EngineError
 from engine.home import Home, set_private
@@ -115,3 +114,33 @@ def _listening() -> Iterator[tuple[int, int, str]]:
     for one in psutil.Process().net_connections("tcp"):
         if one.status == psutil.CONN_LISTEN and one.fd >= 0:
             yield one.family, one.fd, one.laddr.ip
+
+
+# ---- glibc malloc settings that limit the console's memory ---------------------------------------------------------
+# Each page script runs in a new thread, and glibc gives threads up to eight heaps per core; free memory of one heap
+# is not available to another. Python runs one thread at a time, so few heaps are as fast. Free memory within a heap
+# is fragmented, and glibc returns only its end to the system automatically.
+
+M_ARENA_MAX = -8
+"""The mallopt parameter, from malloc.h."""
+HEAPS = 2
+GIVE_BACK_S = 60.0
+
+
+def share_heaps() -> None:
+    """Make all threads that start from now on share `HEAPS` heaps; no effect on other C libraries."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, HEAPS)
+
+
+def give_back() -> None:
+    """Return all free whole pages of the heaps to the system; no effect on other C libraries."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
+
+
+async def keep_small() -> None:
+    """Return free memory every `GIVE_BACK_S`, until cancelled."""
+    while True:
+        await asyncio.sleep(GIVE_BACK_S)
+        await run_in_threadpool(give_back)

@@ -3,7 +3,7 @@
 import pytest
 from starlette.requests import Request
 
-from app.core.client_address import OF_A_PROXY, PEER, place
+from app.core.visitor import OF_A_PROXY, PEER, place
 
 DIRECT = {"type": "http", "client": ("198.51.100.7", 0), "headers": [], "state": {PEER: "127.0.0.1"}}
 """As uvicorn hands on what a client of loopback said of itself."""

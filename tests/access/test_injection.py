@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from app.run.report import run_report, settings_of
+from app.run.header import run_report, settings_of
 from engine.errors import EngineError
 from engine.home import ROOT, Home
 from engine.recorder import Point

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 
-from app.auth import form_fields, request_body, sign_in_routes, trusted_browser
+from app.auth import sign_in_routes
 from app.auth.host_guard import Guard
 from app.auth.middleware import Gate
 from app.core.visitor import COOKIE, HTTPS, STRICT_COOKIE, safe_way
@@ -147,7 +147,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(
 ) -> None:
     monkeypatch.setenv(HTTPS, https)
     set_ = cookies_of(come_in(client))
-    assert set(set_) == {name, trusted_browser.COOKIE}
+    assert set(set_) == {name, sign_in_routes.COOKIE}
     for cookie in set_.values():
         assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["domain"]) == (True, "lax", "/", "")
         assert bool(cookie["secure"]) == bool(https)
@@ -265,15 +265,15 @@ def test_the_right_password_of_a_disabled_account_is_answered_with_whom_to_ask(
 
 
 def test_ten_failures_wait_and_keep_out_neither_other_places_nor_known_browsers(client: Client) -> None:
-    seen = cookies_of(come_in(client))[trusted_browser.COOKIE].value
+    seen = cookies_of(come_in(client))[sign_in_routes.COOKIE].value
     for name in ("ada", "who nobody is"):
         answers = [come_in(client, name, "wrong") for _ in range(OF_A_NAME_FROM_ONE_PLACE + 1)]
         assert [("Too many" in answer.text, NOBODY in answer.text) for answer in answers] == [(False, True)] * 10 + [
             (True, False)
         ]
     assert "Too many" in come_in(client).text, "the right password has to wait as well"
-    assert come_in(client, cookie=f"{trusted_browser.COOKIE}={seen}").status_code == 303
-    assert "Too many" in come_in(client, cookie=f"{trusted_browser.COOKIE}={seen}x").text, "a forged one is not known"
+    assert come_in(client, cookie=f"{sign_in_routes.COOKIE}={seen}").status_code == 303
+    assert "Too many" in come_in(client, cookie=f"{sign_in_routes.COOKIE}={seen}x").text, "a forged one is not known"
     assert come_in(client, "mo").status_code == 303, "another name is nobody's fault"
 
 
@@ -346,9 +346,11 @@ def test_checks_are_bounded_at_once_and_a_flood_of_them_holds_up_nobody_else(cli
 
 def test_a_body_is_bounded_in_length_and_time(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     form = {"origin": BASE, "content-type": "application/x-www-form-urlencoded"}
-    assert client.post("/signin", content=b"name=" + b"x" * form_fields.LONGEST_FORM, headers=form).status_code == 413
+    assert (
+        client.post("/signin", content=b"name=" + b"x" * sign_in_routes.LONGEST_FORM, headers=form).status_code == 413
+    )
     assert client.post("/signin", content="&".join(f"a{n}=1" for n in range(50)), headers=form).status_code == 401
-    monkeypatch.setattr(request_body, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(sign_in_routes, "PATIENCE_S", 0.2)
 
     async def slowly() -> AsyncIterator[bytes]:
         yield b"name=ada&"

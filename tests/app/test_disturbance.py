@@ -12,7 +12,7 @@ from app.links.compare import TABS
 from app.runs import grid
 from app.runs.columns import disturbed
 from app.runs.rows import run_rows
-from app.scaling.charts import picture
+from app.scaling.view import picture
 from app.sweep.chart import chart
 from engine.analysis.run_values import measured
 from engine.analysis.scaling.laws import SCALABILITY, Fit, fit

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from streamlit.testing.v1 import AppTest
 
 from app.duel import charts, tables
-from app.duel.export import duel_again
+from app.duel.header import duel_again
 from engine.analysis.duel import Spent
 from engine.analysis.statistics.intervals import LIMIT
 from engine.cli import main
@@ -215,7 +215,7 @@ def test_a_duel_leaves_as_a_report_with_its_verdict_charts_numbers_and_the_line_
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports: list[bytes] = []
-    monkeypatch.setattr("app.export.view_downloads.download", lambda *_, report, **__: reports.append(report()))
+    monkeypatch.setattr("app.export.view_report.download", lambda *_, report, **__: reports.append(report()))
     found = labs.whole(home, "hogwild", "parameter_server", amount=8)
     page(1)
     text = reports[0].decode()

@@ -7,8 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from app.charts import plotly_figures
-from app.run.distributions import HEAT_PX, MOST_BARS, grouped, heat_map, strips, strips_height
-from app.run.histograms import words
+from app.run.histograms import HEAT_PX, MOST_BARS, grouped, heat_map, strips, strips_height, words
 from engine.analysis.statistics.groups import mean, percentile
 from engine.histograms import histogram
 from engine.home import Home

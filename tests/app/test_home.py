@@ -10,12 +10,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.core.caches import VersionedCache
-from app.home import figures, summary
-from app.home.machine_load import _cpu
-from app.home.running import main_curve
-from app.home.summary import standing
+from app.home import best as figures
+from app.home import summary
+from app.home.summary import _cpu, main_curve, sparkline, standing
 from app.ui.html import Slot
-from app.ui.sparkline import sparkline
 from engine.home import ROOT, Home
 from engine.recorder import Point
 from engine.registry import experiment, experiments
@@ -263,7 +261,7 @@ def test_the_route_gives_what_the_page_shows_and_then_only_that_nothing_changed(
 ) -> None:
     monkeypatch.setattr(summary, "EVERY_S", 1e-9)
     found = storage(home)
-    monkeypatch.setattr("app.home.machine_load.storage", lambda _: found)  # other programs write to the disk meanwhile
+    monkeypatch.setattr("app.home.summary.storage", lambda _: found)  # other programs write to the disk meanwhile
     with Store.open(home) as store:
         basic.drive(store, home, basic.add(store, "Ada"), "finished")
         waits = basic.add(store, "Ada")

@@ -12,8 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.core.formatting import now, size
-from app.machine.charts import hour, kinds
-from app.machine.other_programs import OtherPrograms
+from app.machine.panels import OtherPrograms, hour, kinds
 from engine.home import Home
 from engine.store import Demand, MachineSample, NewRun, ProcessIdentity, Reader, Store
 from engine.store.records import Status
@@ -138,7 +137,7 @@ def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_si
         seen.append(token())
         store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
         seen.append(token())
-    monkeypatch.setattr("app.core.machine_token.SILENT_S", -1.0)
+    monkeypatch.setattr("app.core.machine_state.SILENT_S", -1.0)
     seen.append(token())
     assert len(set(seen)) == 4
     assert token() == seen[-1]
@@ -269,8 +268,8 @@ def test_the_busiest_programs_outside_of_runs_are_named(
     ]
     at = iter((100.0, 100.0, 102.0, 102.0, 103.0))
     made = OtherPrograms()
-    monkeypatch.setattr("app.machine.other_programs.cpu_use.programs", lambda but: looks.pop(0))
-    monkeypatch.setattr("app.machine.other_programs.time.monotonic", lambda: next(at))
+    monkeypatch.setattr("app.machine.panels.cpu_use.programs", lambda but: looks.pop(0))
+    monkeypatch.setattr("app.machine.panels.time.monotonic", lambda: next(at))
     assert not made.busiest([], None), "the first look only counts"
     assert made.busiest([], None) == [("make <b>", 1.5), ("chromium", 0.5)]
     assert made.busiest([], None) == [("make <b>", 1.5), ("chromium", 0.5)], (
@@ -292,7 +291,7 @@ def test_slots_and_leftovers_are_explained(home: Home, store: Store) -> None:
 def test_what_the_runner_and_the_console_started_is_not_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shell stands for the runner: its child is the lab's; a process in neither tree is another program."""
     excluded: list[Collection[int]] = []
-    monkeypatch.setattr("app.machine.other_programs.cpu_use.programs", lambda but: excluded.append(but) or {})
+    monkeypatch.setattr("app.machine.panels.cpu_use.programs", lambda but: excluded.append(but) or {})
     command = ["sh", "-c", "sleep 100 & echo $!; wait"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as shell:
         assert shell.stdout

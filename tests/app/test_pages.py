@@ -12,11 +12,10 @@ import pytest
 from streamlit.runtime.context import ContextProxy
 from streamlit.testing.v1 import AppTest
 
-from app.core import name_cookie
+from app.core import visitor
 from app.run import live_update, sections
 from app.ui import components, current_user
-from app.ui.glossary import TERMS
-from app.ui.html import term, term_within
+from app.ui.html import TERMS, term, term_within
 from app.ui.navigation import SECTIONS as NAVIGATION
 from app.ui.navigation import TITLES
 from app.ui.widgets import PAGES
@@ -49,7 +48,7 @@ def opened(page: str, query: Mapping[str, Any] | None = None) -> AppTest:
 
 def give_name(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Answer the dialog that asks for the name."""
-    monkeypatch.setattr(components, "name_form", lambda *_: name_cookie.hand_over(Home.find(), name))
+    monkeypatch.setattr(components, "name_form", lambda *_: visitor.hand_over(Home.find(), name))
 
 
 def popovers(test: AppTest) -> list[str]:
@@ -356,7 +355,7 @@ def test_a_cancel_asks_first_and_a_second_click_offers_a_kill(
 
 def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, store: Store) -> None:
     def script(run_id: int) -> None:
-        from app.actions.cancel_runs import ask_cancel_all
+        from app.actions.queue_actions import ask_cancel_all
         from app.ui import widgets
         from engine.home import Home
         from engine.store import Reader

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.run import pipeline_section
-from app.run.gantt import KINDS, ROW_PX, gantt, gantt_colours, gantt_height, kinds
+from app.run.pipeline_section import KINDS, ROW_PX, gantt, gantt_colours, gantt_height, kinds
 from engine.analysis.pipeline import BatchSpans, batches, measure, unhindered
 from engine.home import Home
 from engine.recorder import Span

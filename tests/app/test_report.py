@@ -18,10 +18,10 @@ from hypothesis import strategies as some
 from streamlit.testing.v1 import AppTest
 
 from app.compare.zoom import answer
-from app.core.plotly_asset import PLOTLY
+from app.core.assets import PLOTLY
 from app.export.rerun_commands import repeating
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Legend, Paragraph, Part, ReportLink, report
-from app.run.report import run_report
+from app.run.header import run_report
 from app.ui.html import number
 from engine.analysis.statistics.intervals import LIMIT
 from engine.cli import main

@@ -176,7 +176,7 @@ def test_what_slips_through_is_a_sentence_and_a_sign_out_ends_the_next_script_ru
     sign_in(home, monkeypatch, "mo")
     test = opened("run", {"run": str(roles.queued["mo"])})
     store.people.set_role("mo", "viewer", by=SETUP)
-    monkeypatch.setattr("app.ui.permissions.current_user.why_not", lambda *_: None)
+    monkeypatch.setattr("app.ui.current_user.why_not", lambda *_: None)
     next(button for button in test.button if button.label == "Hold").click().run()
     assert not test.exception
     assert "mo is a viewer and may not put a run on hold: that requires the role member." in words(test)

@@ -9,13 +9,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.charts.sweep_charts import error_bars
-from app.links.run_ids import read_run_ids
+from app.links.addresses import read_run_ids
 from app.scaling.breakdown import stacked
-from app.scaling.charts import MEASURES, picture
 from app.scaling.staleness_charts import MOST_ROWS, against_expected, result_along, spread
-from app.scaling.study import of_sweep
-from app.scaling.tables import intervals, named
-from app.scaling.view import with_interval
+from app.scaling.tables import intervals, named, of_sweep
+from app.scaling.view import MEASURES, picture, with_interval
 from engine.analysis.scaling.laws import SCALABILITY
 from engine.analysis.scaling.scaling_data import TimedRun, bars
 from engine.analysis.scaling.speedup import sizes

@@ -14,8 +14,7 @@ from app.actions import sweep_forecast
 from app.actions.sweep_forecast import left
 from app.charts.sweep_charts import chart
 from app.charts.sweep_data import EXECUTION, default_metric, groups_of, metric_choices, rank_groups_of, references
-from app.sweep.chart import what_is_drawn
-from app.sweep.matrix import matrix
+from app.sweep.chart import matrix, what_is_drawn
 from app.ui.run_state import STATUS_SIGNS
 from engine.analysis.statistics.groups import Group
 from engine.home import Home

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.ui.glossary import TERMS
+from app.ui.html import TERMS
 from engine.home import ROOT
 from tests.browser.axe import findings, grave
 from tests.browser.consoles import Console, Lab

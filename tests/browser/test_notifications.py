@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from app.core import name_cookie
+from app.core import visitor
 from engine.store import Store
 from tests.browser.conftest import Console
 from tests.notices.receivers import Receiver
@@ -17,7 +17,7 @@ def test_a_channel_is_added_and_a_test_message_arrives_without_its_address_being
     with Receiver(503).serving() as receiver, Store.open(real.home) as store:
         store.channels.allow_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
         page.context.add_cookies(
-            [{"name": name_cookie.NAME_COOKIE, "value": name_cookie.sign(real.home, "Ada"), "url": real.address}]
+            [{"name": visitor.NAME_COOKIE, "value": visitor.sign(real.home, "Ada"), "url": real.address}]
         )
         page.goto(f"{real.address}/notifications")
         page.get_by_role("radio", name="Webhook (JSON)").click()

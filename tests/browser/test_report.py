@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from app.run.report import run_report
+from app.run.header import run_report
 from engine.store import Reader, Store
 from tests.browser.conftest import Lab, Members, sign_in
 from tests.browser.places import settle

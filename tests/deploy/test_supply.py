@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from plotly.offline import get_plotlyjs_version
 
-from app.core.plotly_asset import PLOTLY
+from app.core.assets import PLOTLY
 from deploy.audit import weaknesses
 from deploy.install import LOCKS, lock_of, pinned, without_gpus
 from deploy.licences import PAGE, Licence

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.charts import binned_sums, curve_data, curve_points
-from app.charts.binned_sums import in_cells
-from app.charts.curve_charts import GroupLine, of_groups
-from app.charts.curve_data import curves, group_line
-from app.charts.curve_tables import groups_frame
-from app.charts.line_styles import look
+from app.charts import curve_data, curve_points
+from app.charts.curve_charts import GroupLine, groups_frame, of_groups
+from app.charts.curve_data import curves, group_line, in_cells
+from app.charts.plotly_figures import look
 from app.compare.groups import groups_of, lines_of
 from app.compare.zoom import joined, spliced
 from engine.analysis.statistics.groups import Spread, Statistic
@@ -319,7 +317,7 @@ def odd_ids(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     recorded nothing.
     """
     curve_data.forget()
-    monkeypatch.setattr(binned_sums, "LONG", 1_000)
+    monkeypatch.setattr(curve_data, "LONG", 1_000)
     with Store.open(home) as store:
         first, second, bare = (compare.add(store, trainers=2, seed=seed, steps=0) for seed in range(3))
         for rank in (0, 1):
@@ -340,11 +338,11 @@ def both(home: Home, odd_ids: list[int], axis: str, *, log: bool = False) -> tup
         runs = reader.runs.some(odd_ids)
         who = curve_points.recorded(reader, runs, LOSS)
         added = in_cells(reader, runs, who, curve_points.PLAIN[axis], log=log)
-        long, binned_sums.LONG = binned_sums.LONG, 10**9
+        long, curve_data.LONG = curve_data.LONG, 10**9
         try:
             return added, curve_data.group(reader, runs, LOSS, axis, log=log)
         finally:
-            binned_sums.LONG = long
+            curve_data.LONG = long
             curve_data.forget()
 
 

@@ -15,8 +15,8 @@ import pytest
 from app.charts import curve_charts, plotly_figures
 from app.charts.curve_charts import GroupLine, compact, outline
 from app.charts.curve_data import DrawnCurve
-from app.charts.line_styles import look, looks
-from app.charts.smoothing import smoothed, weight
+from app.charts.curve_points import smoothed, weight
+from app.charts.plotly_figures import look, looks
 from app.compare import number_charts
 from app.compare.session_state import short_labels
 from engine.analysis.statistics.groups import line

@@ -10,16 +10,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.run import live_update
-from app.run.next_steps import steps
-from app.run.overview import axes
-from app.run.report import run_report
+from app.run.header import run_report
+from app.run.overview import axes, steps
 from app.run.summary_html import rank_strip
-from app.run.summary_sentence import summary_sentence
-from app.run.why import why, why_of
+from app.run.why import summary_sentence, why, why_of
 from app.ui import current_user
 from app.ui.documentation import groups, guide
 from app.ui.html import number
-from app.ui.interval_text import with_interval
+from app.ui.time_difference import with_interval
 from engine.analysis.statistics.intervals import Interval
 from engine.home import Home
 from engine.recorder import Point

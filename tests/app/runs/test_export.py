@@ -11,8 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.compare import session_state
-from app.report.frames import of_frame
-from app.run.report import run_report
+from app.report.content import of_frame
+from app.run.header import run_report
 from app.runs.import_dialog import _import
 from engine.analysis.run_values import field_in_words
 from engine.filter import Names, read_filter

@@ -475,7 +475,7 @@ def test_several_selected_runs_are_cancelled_after_a_question(
 
 
 def _ask(run_ids: list[int]) -> None:
-    from app.actions.cancel_runs import ask_cancel_all
+    from app.actions.queue_actions import ask_cancel_all
 
     ask_cancel_all(run_ids)
 

@@ -17,8 +17,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
-from app.web import connections
-from app.web.connections import bounded_connections
+from app.web import polling
+from app.web.polling import bounded_connections
 from tests.waiting import PATIENCE_S, wait_until
 
 BOUND_S, TICK_S, LEAST_RATE = 0.3, 0.02, 1_000
@@ -58,14 +58,14 @@ async def _bounded(app: object) -> AsyncIterator[None]:
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
     """Serve a small app with at most so many connections; return its port."""
-    monkeypatch.setattr(connections, "HEADERS_S", BOUND_S)
-    monkeypatch.setattr(connections, "GRACE_S", BOUND_S)
-    monkeypatch.setattr(connections, "TICK_S", TICK_S)
-    monkeypatch.setattr(connections, "LEAST_RATE", LEAST_RATE)
+    monkeypatch.setattr(polling, "HEADERS_S", BOUND_S)
+    monkeypatch.setattr(polling, "GRACE_S", BOUND_S)
+    monkeypatch.setattr(polling, "TICK_S", TICK_S)
+    monkeypatch.setattr(polling, "LEAST_RATE", LEAST_RATE)
     with ExitStack() as stack:
 
         def start(most: int = 100) -> int:
-            monkeypatch.setattr(connections, "MOST", most)
+            monkeypatch.setattr(polling, "MOST_CONNECTIONS", most)
             return stack.enter_context(_served())
 
         yield start
@@ -204,7 +204,7 @@ def test_long_answers_and_quiet_sockets_are_not_bounded(serve: Callable[..., int
 def test_at_the_most_connections_the_one_that_waited_longest_for_its_request_makes_room(
     serve: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "HEADERS_S", 10 * PATIENCE_S)
+    monkeypatch.setattr(polling, "HEADERS_S", 10 * PATIENCE_S)
     port = serve(most=4)
     with ExitStack() as stack:
         silent = [stack.enter_context(opened(port)) for _ in range(4)]

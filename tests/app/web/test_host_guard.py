@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from app.auth.host_guard import Guard
-from app.core import name_cookie
+from app.core import visitor
 from engine import __version__
 from engine.access.rules import Program
 from engine.commands.accounts import sign_in
@@ -120,24 +120,24 @@ def test_a_foreign_page_gets_nothing_but_links(client: Client, headers: dict[str
 def test_a_signed_name_is_read_back_and_a_proof_is_no_cookie(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert name_cookie.read(home, name_cookie.sign(home, "Ada Lovelace")) == "Ada Lovelace"
-    assert name_cookie.read(home, name_cookie.sign(Home(tmp_path / "other"), "Ada")) is None
-    first = name_cookie.sign(home, "Ada")
+    assert visitor.read(home, visitor.sign(home, "Ada Lovelace")) == "Ada Lovelace"
+    assert visitor.read(home, visitor.sign(Home(tmp_path / "other"), "Ada")) is None
+    first = visitor.sign(home, "Ada")
     assert stat.S_IMODE(home.cookie_key.stat().st_mode) == 0o600
-    assert name_cookie.sign(home, "Ada") == first
+    assert visitor.sign(home, "Ada") == first
     assert list(home.path.glob("cookie.key.*")) == []
-    assert name_cookie.take_over(home, name_cookie.hand_over(home, "Ada")) == "Ada"
-    assert name_cookie.read(home, name_cookie.hand_over(home, "Ada")) is None
-    assert name_cookie.take_over(home, name_cookie.sign(home, "Ada")) is None
-    proof = name_cookie.hand_over(home, "Ada")
-    monkeypatch.setattr(name_cookie, "HANDOVER_AGE_S", -1)
-    assert name_cookie.take_over(home, proof) is None
+    assert visitor.take_over(home, visitor.hand_over(home, "Ada")) == "Ada"
+    assert visitor.read(home, visitor.hand_over(home, "Ada")) is None
+    assert visitor.take_over(home, visitor.sign(home, "Ada")) is None
+    proof = visitor.hand_over(home, "Ada")
+    monkeypatch.setattr(visitor, "HANDOVER_AGE_S", -1)
+    assert visitor.take_over(home, proof) is None
     assert checked_name("  Ada \n Lovelace ") == "Ada Lovelace"
 
 
 @pytest.mark.parametrize("cookie", [None, "", "Ada", "IkFkYSI.forged", "💥"])
 def test_a_cookie_without_our_signature_names_nobody(home: Home, cookie: str | None) -> None:
-    assert name_cookie.read(home, cookie) is None
+    assert visitor.read(home, cookie) is None
 
 
 BAD = [

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.links.old_addresses import current
+from app.links.addresses import current
 from app.ui.widgets import PAGES
 from engine.home import Home
 from engine.store.records import Status

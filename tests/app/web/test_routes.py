@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.core import name_cookie
-from app.core.plotly_asset import PLOTLY_URL
-from app.core.shared_reader import SharedReader
+from app.core import visitor
+from app.core.assets import PLOTLY_URL
+from app.core.caches import SharedReader
 from app.run.live_series import FIRST_POINTS
 from app.run.live_update import LIVE, STATIC, frame, has_picture, standing
 from engine.home import Home
@@ -160,8 +160,8 @@ def test_nonsense_is_answered_by_a_sentence(
 
 def test_a_name_is_kept_in_a_cookie_that_scripts_can_t_read_and_plotly_for_ever(client: Client, home: Home) -> None:
     answer = client.post("/api/name", json={"name": " Ada "}, headers={"origin": BASE})
-    assert name_cookie.read(home, answer.cookies[name_cookie.NAME_COOKIE]) == "Ada"
-    assert name_cookie.take_over(home, answer.json()["proof"]) == "Ada"
+    assert visitor.read(home, answer.cookies[visitor.NAME_COOKIE]) == "Ada"
+    assert visitor.take_over(home, answer.json()["proof"]) == "Ada"
     set_cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in set_cookie
     assert "samesite=lax" in set_cookie

@@ -14,9 +14,8 @@ from dataclasses import replace
 import pytest
 from filelock import FileLock
 
-from app.web.malloc import HEAPS
 from app.web.port_check import complaint
-from app.web.supervision import look, send_at_once, start
+from app.web.supervision import HEAPS, look, send_at_once, start
 from engine.errors import StoreError
 from engine.home import ROOT, Home
 from engine.store import Store
@@ -123,7 +122,7 @@ def test_a_free_port_is_no_complaint_and_a_taken_one_is_told_with_the_cure(
 
 HEAPS_OF_32_THREADS = """
 import ctypes, sys, threading
-from app.web.malloc import share_heaps
+from app.web.supervision import share_heaps
 if sys.argv[1] == "shared":
     share_heaps()
 here = threading.Barrier(33)
@@ -144,7 +143,7 @@ here.wait()
 
 HOLES = """
 import psutil
-from app.web.malloc import give_back
+from app.web.supervision import give_back
 def resident_mb():
     return psutil.Process().memory_info().rss / 1e6
 parts = [bytes(2_000) for _ in range(50_000)]

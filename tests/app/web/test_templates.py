@@ -8,9 +8,7 @@ import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from app.core.plotly_asset import CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS
-from app.core.static_files import static_text
-from app.core.templates import render
+from app.core.assets import CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS, render, static_text
 from app.report.document import SCRIPTS
 from app.ui import html
 from app.web.page_html import HEADER_SCRIPTS

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from playwright.sync_api import Page
 
-from app.charts.smoothing import is_monotone, smoothed
+from app.charts.curve_points import is_monotone, smoothed
 from engine.home import ROOT
 
 pytestmark = pytest.mark.browser

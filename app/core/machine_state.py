@@ -1,11 +1,12 @@
-"""The load of the machine as the runner last sampled it, and the part of other programs."""
+"""The machine as the runner last sampled it: its load, and the change token of the Machine page."""
 
 from collections.abc import Mapping, Sequence
 
-from app.core.formatting import since
-from app.core.machine_token import SILENT_S
-from engine.store import MachineSample, Reader
+from app.core.formatting import moment, since
+from engine.store import MachineSample, Reader, RunnerRow
 from engine.system.machine import machine
+
+# ---- The load of the machine as the runner last sampled it, and the part of other programs -------------------------
 
 OTHERS = 0.2
 """Share of the CPU beyond the allocated cores from which other programs are named."""
@@ -31,3 +32,24 @@ def slowed_by_others(reader: Reader) -> str:
         return ""
     least = "at least " if held else ""
     return f"Other programs use {least}{share * cores:.1f} of {cores} cores: it may take longer."
+
+
+# ---- The change token of the Machine page, for the page and its route ----------------------------------------------
+# Nothing here imports Streamlit.
+
+SILENT_S = 10.0
+
+
+def machine_token(reader: Reader) -> int:
+    """Return a number that changes with each sample, each change of a run, and when the runner becomes silent."""
+    newest = reader.machine.newest()
+    return (
+        reader.runs.token()
+        + (round(moment(newest).timestamp() * 1000) if newest else 0)
+        + is_silent(reader.runner.current())
+    )
+
+
+def is_silent(row: RunnerRow | None, after_s: float | None = None) -> bool:
+    """Return whether the runner's last heartbeat is so old (default: `SILENT_S`) that it has died or hangs."""
+    return row is None or (since(row.heartbeat_at) or 0.0) > (SILENT_S if after_s is None else after_s)
