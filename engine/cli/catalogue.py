@@ -198,7 +198,7 @@ def add_environment_command(name: str = argument("ID"), owner: str = OWNER) -> N
     """Add an environment of Gymnasium, or of a package by MODULE:ID, which imports the module: it runs with the
     permissions of the console and the runner. It is created once to check its spaces.
     """
-    from engine.commands.lab_settings import add_environment
+    from engine.commands.catalogue import add_environment
 
     found = add_environment(Home.find(), name, by=owner)
     acts = f"{found.choices} actions" if found.choices else f"{found.action} numbers per action"
@@ -215,7 +215,7 @@ def add_dataset_command(
     """Add a data set: four files in MNIST's format (28x28 pixels, up to ten classes) in a folder below the data folder,
     which are validated.
     """
-    from engine.commands.lab_settings import add_dataset
+    from engine.commands.catalogue import add_dataset
 
     listed = add_dataset(Home.find(), name, folder, by=owner, title=title).datasets[name]
     said = f"Added {name}: {listed.train:,} training images, {listed.test:,} test images."
@@ -225,7 +225,7 @@ def add_dataset_command(
 @command("remove", within=catalogue_command, short_help="Remove an environment or a data set from the catalogue.")
 def remove_command(name: str = argument(), owner: str = OWNER) -> None:
     """Remove an added environment or data set from the catalogue; its files and the runs that used it are kept."""
-    from engine.commands.lab_settings import remove
+    from engine.commands.catalogue import remove
 
     remove(Home.find(), name, by=owner)
     answer({"removed": name}, f"Removed {name}.")

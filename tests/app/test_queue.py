@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from app.core.formatting import size
 from app.ui import config_form
 from engine.access.quotas import Limits, set_limits
-from engine.commands.lab_settings import add_environment, remove
+from engine.commands.catalogue import add_environment, remove
 from engine.home import Home
 from engine.queue.estimates import Estimate, History
 from engine.store import Demand, MachineSample, ProcessIdentity, Reader, Store

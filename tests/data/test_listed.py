@@ -12,7 +12,7 @@ import pytest
 
 from app.links.launch import read_link
 from engine.catalogue import FILES, catalogue, choices
-from engine.commands.lab_settings import add_dataset, add_environment, remove
+from engine.commands.catalogue import add_dataset, add_environment, remove
 from engine.config import choices_of
 from engine.data.added_files import checksum, files_used
 from engine.data.sets.registry import read

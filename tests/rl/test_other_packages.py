@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.commands.lab_settings import add_environment
+from engine.commands.catalogue import add_environment
 from engine.errors import ConfigError, Forbidden
 from engine.home import Home
 from engine.registry import experiment, method

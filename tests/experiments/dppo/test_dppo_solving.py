@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from engine.commands.lab_settings import add_environment
+from engine.commands.catalogue import add_environment
 from engine.experiments.dppo import evaluation
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.evaluation import watch
