@@ -13,7 +13,7 @@ from app.web.server_config import ADDRESS, PORT, REFUSED, ConsoleAddress, refusa
 from engine.cli.frame import code_of, complete_process
 from engine.errors import EngineError
 from engine.home import ROOT, Home
-from engine.system.console_presence import is_served
+from engine.system.console_presence import has_console
 from engine.system.runner_process import ensure_running
 
 CONFIG = ".streamlit/config.toml"
@@ -44,7 +44,7 @@ def serve(port: int | None, address: str | None) -> None:
         _end(reason, REFUSED)
     if taken := complaint(serving.port, serving.address):
         home = Home.find()
-        if is_console(serving.port, serving.address) and is_served(home):
+        if is_console(serving.port, serving.address) and has_console(home):
             _end(*_with_runner(home, taken))
         _end(taken, 1)
     options = [

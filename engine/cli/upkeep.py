@@ -60,11 +60,11 @@ def restore_command(
     that were running when FILE was made are marked as lost by the next runner.
     """
     from engine.commands.lab_settings import operator
-    from engine.system.console_presence import is_served
+    from engine.system.console_presence import has_console
     from engine.upkeep.restore import restore
 
     home = Home.find()
-    if is_served(home):
+    if has_console(home):
         raise RunnerError(
             f"The store can't be replaced while a console serves {home.path}. Stop the console first: Ctrl-C in its "
             "terminal, or systemctl stop parallab-console. Start it again after the restore."

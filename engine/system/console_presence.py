@@ -15,7 +15,7 @@ def console_presence(home: Home) -> Iterator[None]:
         yield
 
 
-def is_served(home: Home) -> bool:
+def has_console(home: Home) -> bool:
     """Return whether a console serves the home."""
     if not home.console_lock.exists():
         return False
