@@ -24,7 +24,7 @@ PULSE = "parallab_pulse"
 
 
 class Line:
-    """A kept-open connection that asks our routes as Chromium does, opened anew where the server closed it."""
+    """A kept-open connection that asks our routes as Chromium does, reopened where the server closed it."""
 
     def __init__(self, address: str) -> None:
         self.where = urlsplit(address)

@@ -88,7 +88,7 @@ def may_explain(groups: Mapping[str, Sequence[RunRow]], varied: Collection[str])
 
 
 def _values(held: Mapping[str, Collection[str]], values: Sequence[Any]) -> str:
-    """Return the values of a setting: two with the groups that have them, numbers as a range, others by themselves."""
+    """Return the values of a setting: two with the groups that have them, numbers as a range, others individually."""
     if len(held) == 2:
         return " and ".join(f"{value} ({_few([*groups], ', ')})" for value, groups in held.items())
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):

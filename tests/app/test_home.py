@@ -204,7 +204,7 @@ def test_the_best_of_each_experiment_stands_with_its_seeds_and_links(home: Home,
     assert ids_of(opened("runs", asked))[0] == f"run-{best.id}"
 
 
-def test_a_figure_has_its_results_and_is_compared_anew_only_when_a_run_has_ended(
+def test_a_figure_has_its_results_and_is_compared_again_only_when_a_run_has_ended(
     home: Home, still: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[str] = []
