@@ -394,6 +394,19 @@ def texts() -> Iterator[tuple[Path, str]]:
 
 
 @pytest.mark.processes
+def test_every_file_of_ours_that_a_text_names_exists() -> None:
+    named = re.compile(r"(?<![\w/.])(?:engine|app|pages|tests|bench|deploy|docs)/[\w/]+\.(?:py|js|md|html)(?!\w)")
+    found = [
+        f"{path}: {name}"
+        for path, text in texts()
+        if path.suffix in (".md", ".py", ".js", ".toml") and path.name != "CHANGELOG.md"
+        for name in named.findall(text)
+        if not (ROOT / name).exists()
+    ]
+    assert not found
+
+
+@pytest.mark.processes
 def test_no_file_names_one_machine_and_the_layout_lists_every_package() -> None:
     pattern = re.compile(r"(?<![\w.}])/(?:" + "|".join(("root", "work", "home", "Users")) + r")/\w")
     assert not [f"{path}: {found.group()}" for path, text in texts() if (found := pattern.search(text))]

@@ -1,4 +1,4 @@
-// Draws the picture of a stretch (app/run/timeline_data.py) as SVG.
+// Draws the picture of a stretch (app/charts/timeline_picture.py) as SVG.
 
 const SVG = "http://www.w3.org/2000/svg";
 const AXIS_PX = 24, ROW_PX = 30, BAR_PX = 22, WORD_PX = 7;
