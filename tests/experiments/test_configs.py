@@ -1,5 +1,8 @@
-"""The rules between settings, as sentences beside the right field."""
+"""The settings of every experiment, and the rules between them as sentences beside the right field."""
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,117 +11,35 @@ from engine.data.catalogue import DATA_SETS
 from engine.errors import ConfigError
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.registry import experiment
+from engine.registry import EXPERIMENTS, UNLISTED, experiment
 
-TUTORIAL = {"variant": "tutorial", "start_method": "spawn"}
-DIGITS = {"dataset": "digits", "batch_size": 1438}
-TOO_LARGE = "batch_size must be at most the 1,437 training samples of digits, got 1438."
-SPARSE = {"model": "sparse_logistic", "momentum": 0.0}
-RULES: list[tuple[str, dict[str, Any], str, str]] = [
-    ("hogwild", DIGITS, "batch_size", TOO_LARGE),
-    ("reference", DIGITS, "batch_size", TOO_LARGE),
-    ("hogwild", {"device": "mps"}, "device", "device must be auto, cpu or cuda for hogwild, got 'mps'"),
-    ("hogwild", {"variant": "tutorial"}, "start_method", "start_method must be spawn for variant tutorial"),
-    ("hogwild", TUTORIAL | {"device": "cuda"}, "device", "device must be auto or cpu for variant tutorial"),
-    ("hogwild", {"trainers": 65}, "trainers", "trainers must be at most 64 (allowed: 1 to 64), got 65."),
-    ("hogwild", {"momentum": 1}, "momentum", "momentum must be less than 1"),
-    (
-        "hogwild",
-        {"trainers": "9" * 5_000},
-        "trainers",
-        "trainers can't be '999… Unable to parse input string as an integer, exceeded maximum size.",
-    ),
-    ("hogwild", {"learning_rate": 0}, "learning_rate", "learning_rate must be greater than 0"),
-    ("hogwild", {"epochs": 1.5}, "epochs", "epochs must be a whole number (allowed: 1 to 1000), got 1.5."),
-    (
-        "hogwild",
-        {"dataset": "cifar"},
-        "dataset",
-        "dataset must be one of 'mnist', 'fashion_mnist', 'digits' or 'synthetic', got 'cifar'.",
-    ),
-    ("hogwild", SPARSE | {"momentum": 0.5}, "momentum", "momentum must be 0 for model sparse_logistic"),
-    ("hogwild", SPARSE | {"device": "cuda"}, "device", "device must be auto or cpu for model sparse_logistic"),
-    ("hogwild", SPARSE | TUTORIAL, "variant", "variant must be engine for model sparse_logistic"),
-    (
-        *("hogwild", SPARSE | {"sparse_features": 10, "sparse_nonzeros": 11}, "sparse_nonzeros"),
-        "sparse_nonzeros must be at most sparse_features (10), got 11.",
-    ),
-    (
-        *("hogwild", SPARSE | {"sparse_samples": 50_000, "sparse_nonzeros": 81}, "sparse_samples"),
-        "sparse_samples x sparse_nonzeros must be at most 4,000,000",
-    ),
-    (
-        *("hogwild", SPARSE | {"sparse_samples": 100, "batch_size": 101}, "batch_size"),
-        "batch_size must be at most the 100 training samples of sparse_logistic, got 101.",
-    ),
-    ("hogwild", SPARSE | {"sparse_samples": 99}, "sparse_samples", "sparse_samples must be at least 100"),
-    (
-        "parameter_server",
-        {"batch_update_size": 5},
-        "batch_update_size",
-        "batch_update_size must be at most trainers (4), got 5",
-    ),
-    (
-        "parameter_server",
-        TUTORIAL | {"transport": "shared_memory"},
-        "transport",
-        "transport must be rpc for variant tutorial, got 'shared_memory'",
-    ),
-    ("parameter_server", {"variant": "tutorial"}, "start_method", "start_method must be spawn for variant tutorial"),
-    ("parameter_server", {"slow_trainer": 5}, "slow_trainer", "slow_trainer must be at most trainers (4), got 5."),
-    ("parameter_server", DIGITS, "batch_size", TOO_LARGE),
-    (
-        *("sync_sgd", {"sync": "ddp", "transport": "rpc"}, "transport"),
-        "transport must be gloo for sync ddp, which uses its own communication, got 'rpc'.",
-    ),
-    ("sync_sgd", TUTORIAL | {"sync": "elastic"}, "sync", "sync must be weights for variant tutorial"),
-    ("sync_sgd", TUTORIAL | {"average_every": 3}, "average_every", "average_every must be 0 for variant tutorial"),
-    (
-        "sync_sgd",
-        TUTORIAL | {"keep_optimizer": True},
-        "keep_optimizer",
-        "keep_optimizer must be off for variant tutorial",
-    ),
-    ("sync_sgd", {"variant": "tutorial"}, "start_method", "start_method must be spawn for variant tutorial"),
-    ("sync_sgd", DIGITS, "batch_size", TOO_LARGE),
-    ("sync_sgd", {"elastic_rate": 1.5}, "elastic_rate", "elastic_rate must be at most 1"),
-    ("dppo", {"environment": "Pendulm-v1"}, "environment", "… Did you mean"),
-    ("dppo", {"environment": "Blackjack-v1"}, "environment", "environment must be one of 'CartPole-v1'"),
-    (
-        "dppo",
-        {"batch_steps": 16, "envs_per_collector": 2, "minibatches": 33},
-        "minibatches",
-        "… at most the 32 steps of a batch … got 33",
-    ),
-    ("dppo", {"device": "cuda"}, "device", "… too small to benefit from a GPU"),
-    ("dppo", {"collectors": 0}, "collectors", "… at least 1"),
-    ("batched_reinforce", {"environment": "Cartpole-v1"}, "environment", "… Did you mean 'CartPole-v1'?"),
-    ("batched_reinforce", {"environment": "Pendulum-v1"}, "environment", "… Choose dppo"),
-    ("batched_reinforce", {"observers": 17}, "observers", "observers must be at most 16 … got 17"),
-    (
-        "batched_reinforce",
-        {"variant": "tutorial", "transport": "shared_memory"},
-        "transport",
-        "transport must be rpc for variant tutorial",
-    ),
-    (
-        "batched_reinforce",
-        TUTORIAL | {"envs_per_observer": 2},
-        "envs_per_observer",
-        "envs_per_observer must be 1 for variant tutorial",
-    ),
-]
+SAID = Path(__file__).parent / "configs.jsonl"
+"""A line for each experiment, each of its fields in the form's order, and each bad config with its problems.
+
+`PARALLAB_WRITE_DOCS=1 pytest tests/experiments/test_configs.py` writes it anew. Add a bad config with an empty list.
+"""
 
 
-@pytest.mark.parametrize(("name", "values", "field", "sentence"), RULES)
-def test_a_broken_rule_is_told_beside_its_field(name: str, values: dict[str, Any], field: str, sentence: str) -> None:
+def problems_of(name: str, values: dict[str, Any]) -> list[list[str]]:
     with pytest.raises(ConfigError) as caught:
         experiment(name).config.check(values)
-    (problem,) = caught.value.problems
-    assert problem.field == field
-    start, *further = sentence.split("… ")
-    assert problem.sentence.startswith(start.strip())
-    assert all(part.strip() in str(caught.value) for part in further)
+    return [[problem.field, problem.sentence] for problem in caught.value.problems]
+
+
+def said_by(name: str, known: list[list[Any]]) -> list[list[Any]]:
+    """Return the lines of an experiment; the bad configs are those of the known lines."""
+    schema = experiment(name).config.model_json_schema()
+    fields = [[name, field, said] for field, said in schema.pop("properties").items()]
+    bad = [line[1] for line in known if line[0] == name and isinstance(line[1], dict)]
+    return [[name, "", schema], *fields, *([name, values, problems_of(name, values)] for values in bad)]
+
+
+def test_a_config_accepts_what_it_says_and_says_what_it_refuses() -> None:
+    known = [json.loads(line) for line in SAID.read_text().splitlines()]
+    said = [line for name in (*EXPERIMENTS, *UNLISTED) for line in said_by(name, known)]
+    if os.environ.get("PARALLAB_WRITE_DOCS"):
+        SAID.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in said))
+    assert said == known
 
 
 SERVED = ("ps", "trainer1", "trainer2", "trainer3", "trainer4", "trainer5")
