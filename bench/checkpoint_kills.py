@@ -34,9 +34,8 @@ from engine.runtime.rank.rank import Rank, Saved
 from engine.runtime.usage import Disturbance
 from engine.runtime.worker.checkpoints import Checkpoints
 from engine.runtime.worker.rank_handle import RankHandle
-from engine.runtime.worker.ranks import LocalRanks
 from engine.runtime.worker.run_progress import RunProgress
-from engine.runtime.worker.sink import MemorySink, StoreSink
+from engine.runtime.worker.sink import StoreSink
 from engine.store import Demand, Reader, Store
 from engine.store.records import ENDED
 from engine.system.checkpoint_state import last_checkpoint, take_checkpoint
@@ -44,6 +43,7 @@ from engine.system.machine import machine
 from engine.system.network_isolation import ListenRule
 from engine.system.processes import identity, is_alive, me
 from engine.trace.ring import TraceMemory
+from tests.doubles import LocalRanks, MemorySink
 
 COMMON: dict[str, Any] = {
     "dataset": "digits",

@@ -8,8 +8,8 @@ from typing import Any
 from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
 from engine.runtime.worker.ranks import Ranks, StopRequested
-from engine.runtime.worker.sink import MemorySink
 from engine.trace.health import BAD, Verdict
+from tests.doubles import MemorySink
 
 ROLES = ("trainer1", "trainer2", "trainer3")
 

@@ -10,9 +10,9 @@ from engine.errors import RankFailed
 from engine.home import Home
 from engine.runtime.rank import fork_server
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
 from engine.system import network_isolation
 from tests import isolation_functions as functions
+from tests.doubles import MemorySink
 
 KINDS = ("rpc", "ring", "group")
 ROLES = ("ps", "trainer1")

@@ -13,12 +13,11 @@ import psutil
 from engine.home import Home
 from engine.notices.mail_server import PREFIX
 from engine.notices.public_url import VARIABLE as PUBLIC_URL
-from engine.runtime.worker.commit_log import VARIABLE as COMMITS
 from engine.system.processes import is_foreign
 from engine.system.runner_process import runner_process
 from engine.upkeep.backups import EVERY, KEEP
 
-SHOWN = ("CUDA_VISIBLE_DEVICES", EVERY, KEEP, COMMITS, PUBLIC_URL)
+SHOWN = ("CUDA_VISIBLE_DEVICES", EVERY, KEEP, PUBLIC_URL)
 """Read by the runner or its workers; shown with their values."""
 HIDDEN = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 """For downloads of data sets, in upper or lower case; their values, and those of the mail server, may contain a

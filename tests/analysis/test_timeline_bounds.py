@@ -17,10 +17,10 @@ import pytest
 from engine.analysis.timeline import PathShares, bounds
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Rank, Ranks, StopRequested
-from engine.runtime.worker.sink import MemorySink
 from engine.trace.chunk import TraceChunk
 from engine.trace.critical_path import HELD, MESSAGE, critical_path, own_work
 from engine.trace.timeline import RunTrace
+from tests.doubles import MemorySink
 
 STRETCH_S = (0.6, 1.8)
 """The stretch, in seconds after all ranks were ready; the trace of the first 2 s is stored."""

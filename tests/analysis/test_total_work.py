@@ -9,11 +9,11 @@ from engine.analysis.total_work import counted, declared, unequal_work, unreache
 from engine.config import unit_of, without_interval
 from engine.experiment.definition import Work
 from engine.registry import EXPERIMENTS, experiment, method
-from engine.runtime.worker.ranks import LocalRanks
 from engine.store import Surroundings
 from engine.store.records import RunRow, Status
 from engine.sweep.plan import cautions, plan
 from tests.analysis.test_speedup import run as finished
+from tests.doubles import LocalRanks
 
 DIGITS = 1_437
 

@@ -8,8 +8,8 @@ import torch
 from engine.data.tensors import shared_zeros
 from engine.runtime.rank import fork_server
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
 from tests import rank_functions as functions
+from tests.doubles import MemorySink
 
 
 @pytest.mark.processes

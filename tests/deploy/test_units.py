@@ -18,13 +18,13 @@ from app.web.port_check import trouble
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader
 from engine.store.records import ENDED
 from engine.system.runner_process import ensure_running, runner_process
 from engine.upkeep.fsck import examine
 from tests.browser.conftest import free_port
-from tests.deploy.units import FOLDER, Service, read
+from tests.faults.commit_log import committed, environment, lost, points
+from tests.faults.commit_log import committed, environment, lost, points
 from tests.waiting import wait_until
 
 UNITS = ("parallab-runner.service", "parallab-console.service")
@@ -75,7 +75,7 @@ def services(home: Home, folder: Path) -> Iterator[Lab]:
         "/var/lib/parallab": str(home.path),
         "/run/parallab": str(run),
     }
-    told = {"PARALLAB_PORT": str(port), VARIABLE: str(folder / "commits.jsonl")}
+    told = {"PARALLAB_PORT": str(port)} | environment(folder / "commits.jsonl")
     runner, console = (Service(name, places, told, folder / f"{name}.log") for name in UNITS)
     with runner, console:
         yield Lab(home, port, runner, console)

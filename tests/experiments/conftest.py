@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from engine.runtime.rank import fork_server
-from engine.runtime.rank.local_ranks import LocalRanks
 from tests.conftest import started
+from tests.doubles import LocalRanks
 
 
 @pytest.fixture(autouse=True)

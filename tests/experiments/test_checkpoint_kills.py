@@ -17,11 +17,11 @@ from engine.data.sets.registry import load
 from engine.experiments.sync_sgd import trainer as sync_trainer
 from engine.registry import experiment, experiments, method
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
-from engine.runtime.worker.ranks import LocalRanks
 from engine.store import RankBatch, Reader, Store
 from engine.system.checkpoint_state import last_checkpoint, take_checkpoint
 from engine.training.server_loop import exchange_with_server
 from engine.training.workload import Batch
+from tests.doubles import LocalRanks
 from tests.experiments.servers import server_functions
 from tests.experiments.sync_sgd import sync_functions
 from tests.store.conftest import add, reader, running, store

@@ -12,9 +12,9 @@ from engine.data.sets.registry import load
 from engine.duel.launch import config_of
 from engine.duel.spec import Budget, Duel, ready
 from engine.registry import method
-from engine.runtime.worker.ranks import LocalRanks
 from engine.seeding import WEIGHTS, seed_of
 from engine.training.flat_net import FlatNet
+from tests.doubles import LocalRanks
 
 NOTHING = 1e-30
 """A learning rate whose steps are lost in every float32 weight, so that weights end as they began."""

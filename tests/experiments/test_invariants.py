@@ -12,7 +12,7 @@ from engine.data.sets.registry import load
 from engine.errors import RunFailed
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
-from engine.runtime.worker.ranks import LocalRanks
+from tests.doubles import LocalRanks
 from tests.experiments import plain_sgd
 
 pytestmark = pytest.mark.ranks

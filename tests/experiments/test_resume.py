@@ -17,11 +17,11 @@ from engine.registry import experiment, method
 from engine.runtime.worker import checkpoints
 from engine.runtime.worker.rank_monitor import RankMonitor
 from engine.runtime.worker.ranks import Ranks, StopRequested
-from engine.runtime.worker.sink import MemorySink
 from engine.store.records import RankBatch
 from engine.system import checkpoint_state
 from engine.system.checkpoint_state import last_checkpoint
 from tests.checkpoints import lay_former, saver
+from tests.doubles import MemorySink
 from tests.experiments import resume_functions
 
 SETTINGS: dict[str, Any] = {

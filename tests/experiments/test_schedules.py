@@ -17,7 +17,7 @@ from engine.data.sets.registry import read
 from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import experiment, experiments, method
-from engine.runtime.worker.ranks import LocalRanks
+from tests.doubles import LocalRanks
 from tests.experiments.servers.test_servers import async_desk, batch_desk
 from tests.training.test_tutorial_server import ONES, served
 

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from engine.data.tensors import Batches
 from engine.registry import experiment, method
-from engine.runtime.worker.ranks import LocalRanks, Rank
+from engine.runtime.worker.ranks import Rank
 from engine.seeding import DROPOUT, ENVIRONMENT, EVALUATION, ORDER, PARTITION, WEIGHTS, place_of, seed_of
+from tests.doubles import LocalRanks
 
 SMALL: dict[str, Any] = {"dataset": "digits", "trainers": 4, "batch_size": 512, "threads_per_rank": 1, "device": "cpu"}
 TRAINING = {

@@ -15,9 +15,9 @@ from engine.experiments.hogwild.config import HogwildConfig
 from engine.metrics import PHASES
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
 from engine.seeding import WEIGHTS, seed_of
 from engine.training.step_log import StepLog
+from tests.doubles import MemorySink
 from tests.experiments import plain_sgd, trainer_functions
 
 pytestmark = pytest.mark.processes

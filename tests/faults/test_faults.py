@@ -17,11 +17,11 @@ import pytest
 from engine.errors import RunnerError
 from engine.home import Home
 from engine.runner.runner import serve
-from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader
 from engine.store.records import ENDED
 from engine.system.processes import identity, is_alive, session_members
 from engine.system.runner_process import ensure_running, is_running
+from tests.faults.commit_log import committed, environment, lost, points
 from tests.faults.lab import Lab, go_on
 from tests.faults.test_matrix import LATE
 from tests.waiting import wait_until
@@ -35,7 +35,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("faults")
     made = Lab(Home(folder / "home").create())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(folder / "commits.jsonl"))
+        for name, value in environment(folder / "commits.jsonl").items():
+            patch.setenv(name, value)
         made.serve()
         made.start(5)
         yield made

@@ -17,18 +17,19 @@ import pytest
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.runtime.worker.commit_log import VARIABLE, committed, lost, points
 from engine.store import Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run
 from engine.system.cleanup import SHARED, SHARED_PREFIXES, end_tree, tree
 from engine.system.processes import end_session, identity, is_alive
 from engine.system.runner_process import ensure_running, runner_process
+from tests.faults.commit_log import committed, environment, lost, points
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.long
 VICTIMS = ("runner", "worker", "rank")
 HEARTBEATS_S = 4.0
 """Two heartbeats of 2 s: so long after the end of its worker or rank a run may still be called running."""
+COMMITS = "commits.jsonl"
 SETTINGS: dict[str, Any] = {
     "dataset": "synthetic",
     "trainers": 2,
@@ -145,15 +146,14 @@ def lab(seed: int) -> Iterator[Lab]:
     """Yield a lab in a folder of its own, whose workers log what the store has taken; end it afterwards."""
     with tempfile.TemporaryDirectory(prefix="parallab-kills-") as folder:
         home = Home(Path(folder) / "home").create()
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = str(Path(folder) / "commits.jsonl")
         made = Lab(home, random.Random(seed))
         try:
-            ensure_running(home)
-            yield made
+            with pytest.MonkeyPatch.context() as patch:
+                for name, value in environment(Path(folder) / COMMITS).items():
+                    patch.setenv(name, value)
+                ensure_running(home)
+                yield made
         finally:
-            if before is None:
-                del os.environ[VARIABLE]
             if runner := runner_process(home):
                 end_session(runner, grace_s=0.0)
             for run in made.runs(*ALIVE):
@@ -182,7 +182,7 @@ def test_kills_at_random_moments_lose_nothing_hang_nothing_and_leave_nothing() -
         for _ in range(6):
             here.kill_one()
         here.close()
-        known = committed(Path(os.environ[VARIABLE]))
+        known = committed(here.home.path.parent / COMMITS)
         with Reader.open(here.home, timeout_s=30) as reader:
             missing = [words for run_id, curves in known.items() for words in lost(reader, run_id, curves)]
     assert sum(here.kills.values()) == 6

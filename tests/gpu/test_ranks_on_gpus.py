@@ -10,7 +10,7 @@ import torch
 from engine.errors import RankFailed
 from engine.registry import method
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
+from tests.doubles import MemorySink
 from tests.experiments.pipeline.test_pipeline import Keeping, config_of, in_one_piece, ranks_for
 from tests.gpu import gpu_functions as functions
 

@@ -12,8 +12,8 @@ from engine.hang.watch import HangLimits
 from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
 from engine.trace.layout import NOBODY
+from tests.doubles import MemorySink
 from tests.hang import hangs
 from tests.patient import ROLES
 

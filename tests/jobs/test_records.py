@@ -14,7 +14,6 @@ from engine.jobs.job_folder import JobFolder
 from engine.jobs.record_file import RecordFile, read_records
 from engine.jobs.records import EventRecord, WriteRecord, line_of, tail_of
 from engine.recorder import Point, Span
-from engine.runtime.worker.sink import MemorySink
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow
 from engine.store.timestamps import now
@@ -22,6 +21,7 @@ from engine.system.network_isolation import Network
 from engine.trace.health import Health, RankState, Verdict
 from engine.trace.layout import TraceWindow
 from engine.trace.packed import PackedChunk
+from tests.doubles import MemorySink
 
 AT = "2026-11-26T10:00:00.000Z"
 

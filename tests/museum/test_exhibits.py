@@ -13,7 +13,7 @@ from engine.metrics import metric
 from engine.museum.config import FaultMuseumConfig
 from engine.museum.exhibit import BROKEN, ERROR, HELD, SIGNS, WAYS, Outcome, Sign, Way, sign
 from engine.registry import EXPERIMENTS, experiment, method
-from engine.runtime.worker.ranks import LocalRanks
+from tests.doubles import LocalRanks
 from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.filterwarnings("ignore:`TorchScript` support for functional optimizers:DeprecationWarning")

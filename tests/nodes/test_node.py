@@ -26,7 +26,7 @@ from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
 from engine.runtime.transport.rendezvous import meeting_point
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
+from tests.doubles import MemorySink
 from tests.nodes import node_functions as functions
 from tests.waiting import wait_until
 

@@ -19,8 +19,9 @@ from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
 from engine.registry import experiments
 from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
 from engine.store.queue.queue import PastRun
-from engine.system.machine import FakeGpus, Gpu, Machine
+from engine.system.machine import Gpu, Machine
 from engine.system.processes import me
+from tests.fake_gpus import FakeGpus
 from tests.labs import small
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)

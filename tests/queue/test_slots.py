@@ -9,7 +9,8 @@ from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.queue.slots import Slots, foreign_gpus, free_cores, least_shared, place
 from engine.store import Demand, Run, Store
-from engine.system.machine import FREE_MB, FakeGpus, Gpu, Machine, NvmlGpus, machine
+from engine.system.machine import FREE_MB, Gpu, Machine, NvmlGpus, machine
+from tests.fake_gpus import FakeGpus
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0, (2, 3, 6, 7))
 

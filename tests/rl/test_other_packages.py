@@ -12,8 +12,8 @@ from engine.errors import ConfigError, Forbidden
 from engine.home import Home
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
 from engine.store import Store
+from tests.doubles import MemorySink
 from tests.rl import lab_environments
 
 SMALL: dict[str, dict[str, Any]] = {

@@ -11,8 +11,9 @@ from engine.runner.placement import IdleCheck
 from engine.runner.runner import Runner, Sampler
 from engine.store import Demand, NewRun, Reader, Run, Store
 from engine.sweep.plan import plan
-from engine.system.machine import FakeGpus, Gpu, Machine
+from engine.system.machine import Gpu, Machine
 from engine.system.processes import me
+from tests.fake_gpus import FakeGpus
 from tests.runner.test_runner import PaperLauncher
 
 MACHINE = Machine(8, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)

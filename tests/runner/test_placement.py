@@ -13,7 +13,8 @@ from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.runner.placement import Placement
 from engine.store import Demand, Run, Store
-from engine.system.machine import FakeGpus, Gpu, Machine
+from engine.system.machine import Gpu, Machine
+from tests.fake_gpus import FakeGpus
 from tests.runner.test_runner import PaperLauncher
 
 HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)

@@ -10,9 +10,10 @@ from engine.runner.run_supervisor import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_S
 from engine.runner.runner import Runner
 from engine.store import Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
-from engine.system.machine import FakeGpus, Gpu, Machine
+from engine.system.machine import Gpu, Machine
 from engine.system.processes import me
 from engine.upkeep.backups import Schedule, backups
+from tests.fake_gpus import FakeGpus
 
 
 @dataclass

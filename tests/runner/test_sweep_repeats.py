@@ -17,8 +17,9 @@ from engine.store.sweeps.sweeps import SEED, Timing
 from engine.sweep.extend import combinations, extend_sweep, missing
 from engine.sweep.launch import launch_sweep
 from engine.system.cpu_use import CoreUse
-from engine.system.machine import FakeGpus, Machine
+from engine.system.machine import Machine
 from engine.system.processes import me
+from tests.fake_gpus import FakeGpus
 from tests.runner.test_runner import PaperLauncher
 
 Times = Callable[[RunRow], float | None]

@@ -14,10 +14,10 @@ from engine.errors import RunFailed
 from engine.home import ROOT
 from engine.runtime.rank import fork_server
 from engine.runtime.worker.ranks import Ranks, StopRequested
-from engine.runtime.worker.sink import MemorySink
 from engine.system import network_isolation
 from engine.system.network_isolation import STAYED_OUTSIDE, ListenRule, Network, network_id, rule_of
 from tests import isolation_functions as functions
+from tests.doubles import MemorySink
 
 pytestmark = pytest.mark.processes
 KINDS = ("rpc", "ring", "group")

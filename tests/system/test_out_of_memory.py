@@ -13,7 +13,6 @@ from engine.errors import PeerLost, RankFailed, RunFailed
 from engine.runtime.rank import fork_server, process
 from engine.runtime.rank.process import RankPlan
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
 from engine.system.network_isolation import ListenRule
 from engine.system.out_of_memory import (
     gpu_of,
@@ -26,6 +25,7 @@ from engine.system.out_of_memory import (
 )
 from engine.trace.ring import TraceMemory
 from tests import rank_functions as functions
+from tests.doubles import MemorySink
 
 LIMITED = (
     r"Out of memory\. Each process is limited to [\d.]+ GB of address space \(ulimit -v\)\. Raise it before "

@@ -21,7 +21,6 @@ from engine.home import DATA
 from engine.registry import server_roles
 from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server
-from engine.runtime.rank.local_ranks import LocalRanks
 from engine.runtime.rank.process import PickledCall, RankPlan, call_inside, rank_main
 from engine.runtime.rank.rank import Rank
 from engine.runtime.usage import Disturbance
@@ -35,7 +34,7 @@ from engine.system.processes import end_processes
 from engine.system.run_files import remove_meeting_files
 from engine.trace.ring import TraceMemory
 
-__all__ = ["LocalRanks", "Rank", "Ranks", "StopRequested"]
+__all__ = ["Rank", "Ranks", "StopRequested"]
 
 GRACE_S = 2.0
 """Seconds that a rank has to exit after SIGTERM."""

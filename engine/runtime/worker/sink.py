@@ -3,7 +3,6 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from engine.errors import StoreBusy, StoreFull
@@ -115,81 +114,6 @@ class StoreSink:
 
     def sync(self) -> None:
         self._store.db.sync()
-
-
-@dataclass
-class MemorySink:
-    """A sink that keeps everything in lists, for tests."""
-
-    rows: dict[int, RankRow] = field(default_factory=dict)
-    batches: list[RankBatch] = field(default_factory=list)
-    run_points: list[Point] = field(default_factory=list)
-    progress: tuple[int, int, str] = (0, 0, "")
-    samples: list[MachineSample] = field(default_factory=list)
-    events: list[tuple[str, str]] = field(default_factory=list)
-    startup_time_s: float | None = None
-    level: str = ""
-    programs: list[tuple[str, float]] = field(default_factory=list)
-    windows: list[TraceWindow] = field(default_factory=list)
-    healths: list[Health] = field(default_factory=list)
-    requests: list[float] = field(default_factory=list)
-    syncs: int = 0
-
-    def ranks(self, rows: Sequence[RankRow]) -> None:
-        self.rows |= {row.rank: row for row in rows}
-
-    def network(self, network: Network) -> None:
-        self.level = network.level
-
-    def running(self, startup_time_s: float) -> None:
-        self.startup_time_s = startup_time_s
-
-    def write(
-        self,
-        batches: Sequence[RankBatch],
-        run_points: Sequence[Point],
-        progress: tuple[int, int, str],
-        samples: Sequence[MachineSample],
-        windows: Sequence[TraceWindow],
-    ) -> None:
-        self.batches += batches
-        self.run_points += run_points
-        self.progress = progress
-        self.samples += samples
-        self.windows += windows
-
-    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
-        self.programs += programs
-
-    def trace_requests(self) -> list[float]:
-        found, self.requests = self.requests, []
-        return found
-
-    def standstill(self, kind: str, sentence: str) -> None:
-        self.events.append((kind, sentence))
-
-    def health(self, health: Health) -> None:
-        self.healths.append(health)
-
-    def event(self, kind: str, detail: str) -> None:
-        self.events.append((kind, detail))
-
-    def values(self, metric: str, rank: int | None = None) -> list[float]:
-        """Return one metric's values in order, of one rank or of all."""
-        return [
-            point.value
-            for batch in self.batches
-            if rank in (None, batch.rank)
-            for point in batch.points
-            if point.name == metric
-        ]
-
-    def phases(self) -> dict[int, dict[str, float]]:
-        """Return the last phase totals of each rank."""
-        return {batch.rank: dict(batch.phases) for batch in self.batches}
-
-    def sync(self) -> None:
-        self.syncs += 1
 
 
 # ---- Retries for the last writes of a run, in case the store is busy or full only for a while ----------------------

@@ -22,10 +22,9 @@ from engine.runtime.rank import fork_server
 from engine.runtime.rank.affinity import bind_session
 from engine.runtime.rank.fork_server import run_is_waiting
 from engine.runtime.usage import Disturbance
-from engine.runtime.worker.commit_log import VARIABLE, CommitLog
 from engine.runtime.worker.environment import environment, is_replaced, told_of_replacement, version_on_disk
 from engine.runtime.worker.execution import Execution
-from engine.runtime.worker.sink import Sink, StoreSink, retry_while_busy
+from engine.runtime.worker.sink import StoreSink, retry_while_busy
 from engine.runtime.worker.stop_request import StopSwitch, stop_reason
 from engine.store import Store
 from engine.store.records import Run, Status
@@ -110,7 +109,7 @@ def carry_out(store: Store, home: Home, run_id: int, surroundings: dict[str, obj
         run.config,
         folder,
         store.db.home,
-        _sink(store, run.id),
+        StoreSink(store, run.id),
         switch,
         began,
         lambda name, value: store.worker.note_environment(run.id, name, value),
@@ -141,11 +140,6 @@ def _disturbance(run: Run) -> Disturbance:
     if run.cores and not run.terms.oversubscribe:
         return Disturbance(len(run.cores), run.cores)
     return Disturbance(max(1, run.demand.cores), machine().core_ids)
-
-
-def _sink(store: Store, run_id: int) -> Sink:
-    sink = StoreSink(store, run_id)
-    return CommitLog(sink, run_id, Path(path)) if (path := os.environ.get(VARIABLE)) else sink
 
 
 def _resumed(run: Run, folder: Path, store: Store) -> tuple[Path | None, float]:

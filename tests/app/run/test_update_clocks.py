@@ -13,10 +13,10 @@ from engine.analysis.update_clock import updates_at
 from engine.data.nets import FlatAdam, FlatSgd
 from engine.home import Home
 from engine.registry import experiment, experiments, method
-from engine.runtime.worker.ranks import LocalRanks
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
+from tests.doubles import LocalRanks
 from tests.experiments.test_schedules import DPPO, SERVER, SYNC
 from tests.stand_in import worker
 

@@ -19,8 +19,8 @@ from engine.experiments.batched_reinforce.reinforce import Agent, AgentService
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.transport.request_reply import Answer, Exchange, Request
-from engine.runtime.worker.ranks import LocalRanks, Rank, Ranks
-from engine.runtime.worker.sink import MemorySink
+from engine.runtime.worker.ranks import Rank, Ranks
+from tests.doubles import LocalRanks, MemorySink
 from tests.experiments.batched_reinforce import reinforce_functions as functions
 from tests.experiments.grids import grid
 from tests.rank_functions import in_each_case

@@ -7,7 +7,7 @@ from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.shared_state import SharedState
 from engine.rl.kinds import kind_of
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
+from tests.doubles import MemorySink
 
 SMALL: dict[str, Any] = {
     "collectors": 3,

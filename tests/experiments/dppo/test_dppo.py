@@ -23,9 +23,9 @@ from engine.recorder import MemoryRecorder
 from engine.registry import method
 from engine.rl.kinds import kind_of
 from engine.runtime.rank.rank import FileLock
-from engine.runtime.worker.ranks import LocalRanks, Ranks, StopRequested
-from engine.runtime.worker.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.system.processes import identity
+from tests.doubles import LocalRanks, MemorySink
 from tests.experiments.dppo import dppo_functions as functions
 from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
 from tests.experiments.grids import grid

@@ -17,7 +17,7 @@ from engine.home import Home
 from engine.registry import experiment, method
 from engine.rl.kinds import kind_of
 from engine.rl.pictures import PICTURE
-from engine.runtime.rank.local_ranks import LocalRanks
+from tests.doubles import LocalRanks
 from tests.experiments.dppo import dppo_functions as functions
 from tests.experiments.dppo.dppo_runs import board_of, config_of, ranks_of
 from tests.rl import lab_environments

@@ -14,8 +14,8 @@ from engine.data.nets import FlatSgd
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.optimizers import Change, OverwriteSampler, SampledSgd
 from engine.registry import method
-from engine.runtime.worker.ranks import LocalRanks, Ranks
-from engine.runtime.worker.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
+from tests.doubles import LocalRanks, MemorySink
 from tests.experiments import trainer_functions
 
 NET: dict[str, Any] = {"dataset": "digits", "epochs": 2, "batch_size": 100, "learning_rate": 0.05, "momentum": 0.9}

@@ -19,8 +19,8 @@ from engine.experiments.hogwild.optimizers import OverwriteSampler, SparseSgd
 from engine.experiments.hogwild.sparse import Indices, delta, omega, rho
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method
-from engine.runtime.worker.ranks import LocalRanks, Ranks
-from engine.runtime.worker.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
+from tests.doubles import LocalRanks, MemorySink
 from tests.experiments import plain_sgd
 from tests.rank_logs import rounds_of
 

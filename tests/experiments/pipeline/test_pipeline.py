@@ -23,7 +23,7 @@ from engine.experiments.pipeline.partition import boundaries, loss_of, whole_net
 from engine.recorder import Span
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
+from tests.doubles import MemorySink
 from tests.experiments.pipeline import pipeline_functions
 from tests.rank_functions import in_each_case
 from tests.rank_logs import rounds_of

@@ -13,8 +13,8 @@ from engine.errors import RankFailed
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.registry import experiment, method
 from engine.runtime.worker.ranks import Ranks, StopRequested
-from engine.runtime.worker.sink import MemorySink
 from engine.system.processes import identity
+from tests.doubles import MemorySink
 
 pytestmark = pytest.mark.processes
 MODES = ("gpipe", "1f1b", "rpc", "torch_pipelining")

@@ -15,7 +15,8 @@ from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.monitor import is_out_of_memory, named
 from engine.experiments.pipeline.partition import Stage, best_cut, boundaries, largest_boundary
 from engine.registry import experiment
-from engine.runtime.worker.ranks import LocalRanks, Rank
+from engine.runtime.worker.ranks import Rank
+from tests.doubles import LocalRanks
 
 CPU = torch.device("cpu")
 

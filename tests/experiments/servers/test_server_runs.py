@@ -19,14 +19,14 @@ from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.recorder import MemoryRecorder
 from engine.registry import method
-from engine.runtime.worker.ranks import LocalRanks, Ranks
-from engine.runtime.worker.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training import tutorial_server
 from engine.training.flat_net import FlatNet
 from engine.training.server_loop import exchange_with_server
 from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, RandomImages
+from tests.doubles import LocalRanks, MemorySink
 from tests.experiments import plain_sgd
 from tests.experiments.grids import grid
 from tests.experiments.servers import server_functions as functions

@@ -23,11 +23,11 @@ from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.trainer import PartBatches, SyncTrainer
 from engine.registry import experiment, method
 from engine.runtime.worker.checkpoints import load_checkpoint
-from engine.runtime.worker.ranks import LocalRanks, Ranks, StopRequested
-from engine.runtime.worker.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.system.checkpoint_state import last_checkpoint
 from engine.training.workload import partition
+from tests.doubles import LocalRanks, MemorySink
 from tests.experiments import plain_sgd
 from tests.experiments.sync_sgd import sync_functions
 from tests.experiments.test_trainers import times_of

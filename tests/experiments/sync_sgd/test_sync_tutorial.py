@@ -17,7 +17,7 @@ from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import method
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
+from tests.doubles import MemorySink
 
 SHORT: dict[str, Any] = {
     "dataset": "digits",

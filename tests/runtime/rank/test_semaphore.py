@@ -10,8 +10,8 @@ import torch
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.semaphore import Semaphore
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
 from tests import semaphore_functions as functions
+from tests.doubles import MemorySink
 from tests.waiting import PATIENCE_S, wait_until
 
 

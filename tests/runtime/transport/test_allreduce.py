@@ -10,9 +10,9 @@ import torch
 from engine.errors import RankFailed
 from engine.runtime.rank import fork_server
 from engine.runtime.transport.allreduce import Collective
-from engine.runtime.worker.ranks import LocalRanks, Ranks
-from engine.runtime.worker.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
 from tests import allreduce_functions as functions
+from tests.doubles import LocalRanks, MemorySink
 from tests.rank_functions import in_each_case
 
 pytestmark = pytest.mark.processes

@@ -13,9 +13,9 @@ from engine.recorder import MemoryRecorder
 from engine.runtime.rank import fork_server
 from engine.runtime.transport import rpc, rpc_group
 from engine.runtime.transport.request_reply import Exchange, Service
-from engine.runtime.worker.ranks import LocalRanks, Ranks
-from engine.runtime.worker.sink import MemorySink
+from engine.runtime.worker.ranks import Ranks
 from tests import request_reply_functions as functions
+from tests.doubles import LocalRanks, MemorySink
 from tests.rank_functions import in_each_case
 
 pytestmark = pytest.mark.processes

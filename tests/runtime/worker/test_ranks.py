@@ -21,12 +21,12 @@ from engine.runtime.rank import fork_server
 from engine.runtime.rank.rank import Saved
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.run_progress import RunProgress
-from engine.runtime.worker.sink import MemorySink
 from engine.system.checkpoint_state import CHECKPOINT, PARTS
 from engine.system.log_files import pieces
 from engine.system.network_isolation import network_id
 from engine.system.processes import identity
 from tests import rank_functions as functions
+from tests.doubles import MemorySink
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.processes
@@ -221,7 +221,7 @@ from pathlib import Path
 from engine.runtime.rank import fork_server
 from engine.runtime.rank.rank import Saved
 from engine.runtime.worker.ranks import Ranks
-from engine.runtime.worker.sink import MemorySink
+from tests.doubles import MemorySink
 from tests.rank_functions import sleep
 if __name__ == "__main__":
     fork_server.start()

@@ -1,7 +1,4 @@
-"""A log of committed writes, one line after each transaction, to test that a crash loses none.
-
-Off unless `PARALLAB_COMMITS` names a file.
-"""
+"""A log of committed writes, one line after each transaction of a worker: a crash must lose none of them."""
 
 import json
 import math
@@ -9,15 +6,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from engine.home import ROOT
 from engine.recorder import Point
-from engine.runtime.worker.sink import Sink
 from engine.store import Reader
-from engine.store.curve_records import MachineSample
-from engine.store.records import RankBatch, RankRow
-from engine.system.network_isolation import Network
-from engine.trace.health import Health
-from engine.trace.layout import TraceWindow
+from engine.store.records import RankBatch
+from engine.store.worker_writes import WorkerCommands
 
 VARIABLE = "PARALLAB_COMMITS"
 Curve = tuple[str, int | None]
@@ -34,62 +29,36 @@ class Committed:
     """The value as text, in which NaN equals NaN."""
 
 
-class CommitLog:
-    """A sink that forwards everything to another one and logs each write that returned."""
+def environment(path: Path) -> dict[str, str]:
+    """Return the environment of a runner whose workers log to a file."""
+    return {VARIABLE: str(path), "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent / "hooks"), str(ROOT)])}
 
-    def __init__(self, sink: Sink, run_id: int, path: Path) -> None:
-        self._sink = sink
-        self._run_id = run_id
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._counts: dict[Curve, int] = {}
 
-    def ranks(self, rows: Sequence[RankRow]) -> None:
-        self._sink.ranks(rows)
+def follow() -> None:
+    """Make this process log each write to a store that returned."""
+    write = WorkerCommands.write
+    file = os.open(os.environ[VARIABLE], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    counts: dict[Curve, int] = {}
 
-    def network(self, network: Network) -> None:
-        self._sink.network(network)
-
-    def running(self, startup_time_s: float) -> None:
-        self._sink.running(startup_time_s)
-
-    def other_programs(self, programs: Sequence[tuple[str, float]]) -> None:
-        self._sink.other_programs(programs)
-
-    def trace_requests(self) -> list[float]:
-        return self._sink.trace_requests()
-
-    def standstill(self, kind: str, sentence: str) -> None:
-        self._sink.standstill(kind, sentence)
-
-    def health(self, health: Health) -> None:
-        self._sink.health(health)
-
-    def event(self, kind: str, detail: str) -> None:
-        self._sink.event(kind, detail)
-
-    def sync(self) -> None:
-        self._sink.sync()
-
-    def write(
-        self,
+    def followed(
+        commands: WorkerCommands,
+        run_id: int,
         batches: Sequence[RankBatch],
-        run_points: Sequence[Point],
-        progress: tuple[int, int, str],
-        samples: Sequence[MachineSample],
-        windows: Sequence[TraceWindow],
+        *,
+        run_points: Sequence[Point] = (),
+        **more: Any,
     ) -> None:
-        self._sink.write(batches, run_points, progress, samples, windows)
+        write(commands, run_id, batches, run_points=run_points, **more)
         told: dict[Curve, tuple[int, float]] = {}
         for rank, points in [*((batch.rank, batch.points) for batch in batches), (None, run_points)]:
             for point in points:
                 curve = (point.name, rank)
-                self._counts[curve] = self._counts.get(curve, 0) + 1
+                counts[curve] = counts.get(curve, 0) + 1
                 told[curve] = (point.step, point.value)
-        lines = (
-            [self._run_id, *curve, self._counts[curve], step, repr(float(value))]
-            for curve, (step, value) in told.items()
-        )
-        os.write(self._file, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+        lines = ([run_id, *curve, counts[curve], step, repr(float(value))] for curve, (step, value) in told.items())
+        os.write(file, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+
+    WorkerCommands.write = followed  # type: ignore[method-assign]
 
 
 def committed(path: Path) -> dict[int, dict[Curve, Committed]]:
