@@ -23,7 +23,7 @@ from engine.store.records import ENDED
 from engine.system.runner_process import ensure_running, runner_process
 from engine.upkeep.fsck import examine
 from tests.browser.conftest import free_port
-from tests.faults.commit_log import committed, environment, lost, points
+from tests.deploy.units import FOLDER, Service, read
 from tests.faults.commit_log import committed, environment, lost, points
 from tests.waiting import wait_until
 
