@@ -36,7 +36,7 @@ from engine.runtime.worker.checkpoints import Checkpoints
 from engine.runtime.worker.rank_handle import RankHandle
 from engine.runtime.worker.run_progress import RunProgress
 from engine.runtime.worker.sink import StoreSink
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import ENDED
 from engine.system.checkpoint_state import last_checkpoint, take_checkpoint
 from engine.system.machine import machine
@@ -176,7 +176,7 @@ def train(home: Home, case: str, run_id: int, kill_at: int = 0, **more: Any) -> 
 def added(home: Home, case: str, parent: int | None = None) -> int:
     """Add a run that is on."""
     with Store.open(home) as store:
-        run_id = store.runs.add(case, CASES[case], owner="bench", demand=Demand(1, 0, 1, 1))
+        run_id = store.runs.add(Launch(case, CASES[case], "bench", demand=Demand(1, 0, 1, 1)))
         store.claims.claim(run_id, me(), [])
         store.worker.begin(run_id, me(), {})
         store.worker.mark_running(run_id, 1.0)
@@ -281,7 +281,9 @@ def begin(home: Home, name: str, parent: int | None = None) -> int:
     settings: Mapping[str, Any] = COMMON | {"checkpoint_every_s": 0.1} | REAL[name]
     if parent:
         return resume(home, parent, owner="bench", timeout_s=60)
-    return launch(home, name, experiment(name).configure(None, settings), owner="bench", timeout_s=60)
+    return launch(
+        home, Launch(name, experiment(name).configure(None, settings).model_dump(mode="json"), "bench"), timeout_s=60
+    )
 
 
 def kill_one(home: Home, name: str, draw: random.Random, seen: Seen) -> None:

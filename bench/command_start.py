@@ -19,6 +19,7 @@ from bench.measuring import alternate, ratio, save
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
+from engine.store import Launch
 
 RUNS = 60
 COMMANDS: dict[str, Sequence[str]] = {
@@ -57,7 +58,7 @@ def main() -> None:
         home = Home(Path(folder) / "home").create()
         config = experiment("hogwild").configure("quick")
         for _ in range(RUNS):  # no runner takes them
-            launch(home, "hogwild", config, owner="bench", preset="quick", timeout_s=30)
+            launch(home, Launch("hogwild", config.model_dump(mode="json"), "bench", "quick"), timeout_s=30)
         environment = os.environ | {
             "PARALLAB_HOME": str(home.path),
             "PYTHONDONTWRITEBYTECODE": "",

@@ -24,7 +24,7 @@ from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
 from engine.runtime.worker.environment import environment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import ENDED, Run
 from engine.system.processes import end_session, identity
 from engine.system.runner_process import ensure_running, runner_process
@@ -77,7 +77,7 @@ def finish(home: Home, name: str, preset: str | None, changes: Mapping[str, Any]
     """Launch a run on the warm runner and return it when it has ended; raises RuntimeError unless it finished."""
     wait_warm(home)
     config = experiment(name).configure(preset, changes)
-    run_id = launch(home, name, config, owner="bench", preset=preset, timeout_s=30)
+    run_id = launch(home, Launch(name, config.model_dump(mode="json"), "bench", preset), timeout_s=30)
 
     def ended() -> bool:
         with Reader.open(home) as reader:

@@ -18,7 +18,7 @@ from typing import Any
 from bench.measuring import save
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Demand, RankBatch, Reader, Store, Stretch
+from engine.store import Demand, Launch, RankBatch, Reader, Store, Stretch
 from engine.store.records import ProcessIdentity
 from engine.system.processes import me
 from engine.upkeep import fsck
@@ -63,12 +63,14 @@ def _run(store: Store, number: int, each: int, worker: ProcessIdentity) -> int:
     config = {"trainers": 2, "seed": number % 10, "learning_rate": 0.01, "batch_size": 64}
     name = f"run {number % 50}"
     run_id = store.runs.add(
-        "hogwild" if number % 2 else "sync_sgd",
-        config,
-        owner=f"person{number % 12}",
-        demand=Demand(2, 0, 2, 1),
-        preset="tuned",
-        name=name,
+        Launch(
+            "hogwild" if number % 2 else "sync_sgd",
+            config,
+            f"person{number % 12}",
+            "tuned",
+            name,
+            demand=Demand(2, 0, 2, 1),
+        )
     )
     store.claims.claim(run_id, worker, ())
     store.worker.begin(run_id, worker, {"host": "lab"})

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.measuring import save
 from engine.home import ROOT, Home
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.system.processes import me
 
 METRICS = 5
@@ -117,7 +117,7 @@ def measure(home: Home, *, writers: int, readers: int, seconds: int, points: int
 
 
 def _running(store: Store) -> int:
-    run_id = store.runs.add("hogwild", {}, owner="bench", demand=Demand(1, 0, RANKS, 1))
+    run_id = store.runs.add(Launch("hogwild", {}, "bench", demand=Demand(1, 0, RANKS, 1)))
     store.claims.claim(run_id, me(), ())
     store.worker.begin(run_id, me(), {})
     store.worker.mark_running(run_id, 0.1)

@@ -27,7 +27,7 @@ from bench.watching import Watcher
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 
 LOOK_S = 0.02
 SETTINGS = {"epochs": 1_000, "sleep_ms": 50, "evaluate_every": 25, "transport": "shared_memory"}
@@ -174,7 +174,11 @@ def live_run(home: Home) -> Iterator[int]:
     """Yield a run that records; it is cancelled, and has ended, after the block."""
     wait_warm(home)
     found = experiment("async_sgd")
-    run_id = launch(home, found.name, found.configure("quick", SETTINGS), owner="bench", preset="quick", timeout_s=30)
+    run_id = launch(
+        home,
+        Launch(found.name, found.configure("quick", SETTINGS).model_dump(mode="json"), "bench", "quick"),
+        timeout_s=30,
+    )
 
     def holds(true: Callable[[Reader], bool]) -> Callable[[], bool]:
         def asked() -> bool:

@@ -1,15 +1,18 @@
 """Launch, resume and retry runs, for pages and command line. Torch-free."""
 
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
 from engine import seeding
 from engine.access.confusables import visible
 from engine.cluster.targets import machine_for
-from engine.config import Config
-from engine.errors import ConfigError, EngineError, NoCheckpoint, Problem, UnknownName, WrongStatus
+from engine.errors import ConfigError, EngineError, NoCheckpoint, UnknownName, WrongStatus
 from engine.home import Home
-from engine.launch_options import USUAL, LaunchOptions
 from engine.registry import experiment
-from engine.store import Reader, Run, Store
-from engine.store.runs.commands import LaunchKey, checked_name
+from engine.store import Launch, Reader, Run, Store
+from engine.store.launches import LaunchKey
+from engine.store.runs.commands import checked_name
 from engine.system.checkpoint_state import last_checkpoint, why_not_own
 from engine.system.machine import demand
 
@@ -17,62 +20,45 @@ PAGE_TIMEOUT_S = 2.0
 OWNER_LENGTH = 60
 
 
-def launch(
-    home: Home,
-    name: str,
-    config: Config,
-    *,
-    owner: str,
-    preset: str | None = None,
-    title: str = "",
-    timeout_s: float = PAGE_TIMEOUT_S,
-    parent_id: int | None = None,
-    resumes: bool = True,
-    terms: LaunchOptions = USUAL,
-    once: LaunchKey | None = None,
-) -> int:
-    """Queue a run of experiment `name` and return its id; `parent_id` is the run to resume, or without `resumes`, to
-    repeat. A preset whose settings were changed is not recorded as the run's preset.
-
-    A repeated idempotency key `once` launches nothing and returns the existing run.
+def launch(home: Home, asked: Launch, *, timeout_s: float = PAGE_TIMEOUT_S, once: LaunchKey | None = None) -> int:
+    """Queue a run and return its id. A repeated idempotency key `once` launches nothing and returns the existing run.
 
     Raises UnknownName, ConfigError, DeviceError if it can't run on this machine, StoreBusy.
     """
-    found = experiment(name)
-    if preset and found.configure(preset) != config:
-        preset = None
-    owner = owner_of(owner)
-    asked = demand(config, machine_for(home, terms))
-    settings, title = config.model_dump(mode="json"), title if parent_id else checked_name(title)
+    config = experiment(asked.experiment).config.check(asked.config)
+    checked = replace(
+        asked,
+        config=config.model_dump(mode="json"),
+        owner=owner_of(asked.owner),
+        preset=kept_preset(asked, config.model_dump()),
+        demand=demand(config, machine_for(home, asked.terms)),
+        name=asked.name if asked.parent_id else checked_name(asked.name),
+        terms=asked.terms.checked(),
+    )
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.runs.add(
-            name,
-            settings,
-            owner=owner,
-            demand=asked,
-            preset=preset,
-            name=title,
-            parent_id=parent_id,
-            resumes=resumes,
-            terms=terms.checked(),
-            once=once,
-        )
+        return store.runs.add(checked, once)
+
+
+def kept_preset(asked: Launch, values: Mapping[str, Any], but: Collection[str] = ()) -> str | None:
+    """Return the preset that a launch began as, None if its settings, apart from those `but`, are no longer the
+    preset's. Raises UnknownName.
+    """
+    if not asked.preset:
+        return None
+    usual = experiment(asked.experiment).configure(asked.preset).model_dump(exclude={*but})
+    return asked.preset if all(values[name] == value for name, value in usual.items()) else None
 
 
 def owner_of(name: str) -> str:
     """Return the normalised owner; raises ConfigError for an invalid one."""
-    if not name.strip():
-        raise ConfigError([Problem("owner", f"owner is missing: give a name of 1 to {OWNER_LENGTH} characters.")])
-    if len(name.strip()) > OWNER_LENGTH:
-        raise ConfigError(
-            [
-                Problem(
-                    "owner",
-                    f"owner must have at most {OWNER_LENGTH} characters; got {len(name.strip()):,}. Shorten it.",
-                )
-            ]
+    name = name.strip()
+    if not name:
+        raise ConfigError.of("owner", f"owner is missing: give a name of 1 to {OWNER_LENGTH} characters.")
+    if len(name) > OWNER_LENGTH:
+        raise ConfigError.of(
+            "owner", f"owner must have at most {OWNER_LENGTH} characters; got {len(name):,}. Shorten it."
         )
-    return visible("owner", name.strip())
+    return visible("owner", name)
 
 
 def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
@@ -87,7 +73,7 @@ def resume(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEO
             raise refusal
         if found and (lacking := reader.runs.why_behind(run_id, found.steps)):
             raise NoCheckpoint(f"Run {run_id} can't be resumed: {lacking}")
-    return _launch_again(home, run, owner, timeout_s, resumes=True)
+    return launch(home, Launch.again(run, owner, resumes=True), timeout_s=timeout_s)
 
 
 def retry(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> int:
@@ -99,23 +85,7 @@ def retry(home: Home, run_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOU
         run = reader.runs.one(run_id)
     if refusal := why_not_retriable(run):
         raise refusal
-    return _launch_again(home, run, owner, timeout_s, resumes=False)
-
-
-def _launch_again(home: Home, run: Run, owner: str, timeout_s: float, *, resumes: bool) -> int:
-    config = experiment(run.experiment).config.check(run.config)
-    return launch(
-        home,
-        run.experiment,
-        config,
-        owner=owner,
-        preset=run.preset,
-        title=run.name,
-        timeout_s=timeout_s,
-        parent_id=run.id,
-        resumes=resumes,
-        terms=run.terms,
-    )
+    return launch(home, Launch.again(run, owner), timeout_s=timeout_s)
 
 
 def why_not_retriable(run: Run) -> EngineError | None:

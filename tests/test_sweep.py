@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 
 from engine.config_values import MOST_RUNS, read_values, usual_values
-from engine.duel.launch import launch_duel
+from engine.duel.launch import DuelLaunch, launch_duel
 from engine.errors import ConfigError, DeviceError, NoSuchSweep, UnknownName
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.home import Home
 from engine.launch import launch, retry
 from engine.registry import EXPERIMENTS, experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store, SweepLaunch
+from engine.store.launches import Draw
 from engine.sweep.extend import extend_sweep
 from engine.sweep.launch import launch_sweep
 from engine.sweep.plan import plan
-from engine.sweep.random_search import Draw, Range, read_range, usual_range
+from engine.sweep.random_search import Range, read_range, usual_range
 from tests.labs.duel import duel_of
 
 
@@ -75,13 +76,17 @@ def test_what_is_wrong_with_a_value_is_a_sentence_that_names_field_value_and_rul
 
 def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None:
     with pytest.raises(ConfigError) as error:
-        plan("pipeline", {"batch_size": 32}, {"splits": [1, 3, 64], "mode": ["gpipe", "torch_pipelining"]})
+        plan(
+            SweepLaunch(
+                Launch("pipeline", {"batch_size": 32}), {"splits": [1, 3, 64], "mode": ["gpipe", "torch_pipelining"]}
+            )
+        )
     first, second, third = error.value.problems
     assert first.sentence.startswith("With splits 3, mode torch_pipelining: splits must divide batch_size (32)")
     assert second.sentence.startswith("With splits 64, mode gpipe: splits must be at most batch_size (32), got 64")
     assert third.sentence.startswith("With splits 64, mode torch_pipelining: splits must be at most")
     with pytest.raises(ConfigError) as error:
-        plan("pipeline", {"batch_size": 4}, {"splits": range(1, 11)})
+        plan(SweepLaunch(Launch("pipeline", {"batch_size": 4}), {"splits": range(1, 11)}))
     assert [problem.sentence[:14] for problem in error.value.problems] == [
         "With splits 5:",
         "With splits 6:",
@@ -89,9 +94,9 @@ def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None
         "3 more of the ",
     ]
     with pytest.raises(ConfigError) as error:
-        plan("hogwild", {"learning_rate": 99}, {"trainers": [1, 2]})
+        plan(SweepLaunch(Launch("hogwild", {"learning_rate": 99}), {"trainers": [1, 2]}))
     assert str(error.value) == "learning_rate must be at most 10.0, got 99."
-    planned = plan("pipeline", {"splits": 9999}, {"splits": [1, 2]})
+    planned = plan(SweepLaunch(Launch("pipeline", {"splits": 9999}), {"splits": [1, 2]}))
     assert [cell.config.splits for cell in planned.cells] == [1, 2]  # type: ignore[attr-defined]
     with pytest.raises(ConfigError) as error:
         read_values(PipelineConfig, "splits", "0, x, 2, 2")
@@ -119,19 +124,21 @@ def test_combinations_that_break_rules_are_named_counted_and_said_once() -> None
 )
 def test_a_grid_that_can_not_be_is_a_sentence(grid: dict[str, Any], seeds: int, sentence: str) -> None:
     with pytest.raises(ConfigError, match=r".") as error:
-        plan("pipeline", {"seed": 2**31 - 1, "batch_size": 64}, grid, seeds)
+        plan(SweepLaunch(Launch("pipeline", {"seed": 2**31 - 1, "batch_size": 64}), grid, seeds))
     assert sentence in str(error.value)
 
 
 def test_as_many_runs_as_allowed_are_planned_seeds_outermost() -> None:
-    planned = plan("pipeline", {"seed": "5"}, {"splits": ["1", "2"], "mode": ["gpipe", "1f1b"]}, 2)
+    planned = plan(SweepLaunch(Launch("pipeline", {"seed": "5"}), {"splits": ["1", "2"], "mode": ["gpipe", "1f1b"]}, 2))
     assert [(cell.config.seed, cell.config.splits, cell.config.mode) for cell in planned.cells] == [  # type: ignore[attr-defined]
         *((5, 1, "gpipe"), (5, 1, "1f1b"), (5, 2, "gpipe"), (5, 2, "1f1b")),
         *((6, 1, "gpipe"), (6, 1, "1f1b"), (6, 2, "gpipe"), (6, 2, "1f1b")),
     ]
     assert planned.grid == {"splits": (1, 2), "mode": ("gpipe", "1f1b"), "seed": (5, 6)}
     assert planned.cells[3].name == "splits 2, mode 1f1b, seed 5"
-    assert len(plan("pipeline", {"batch_size": 64}, {"splits": range(1, 51)}, 10).cells) == MOST_RUNS
+    assert (
+        len(plan(SweepLaunch(Launch("pipeline", {"batch_size": 64}), {"splits": range(1, 51)}, 10)).cells) == MOST_RUNS
+    )
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -140,14 +147,14 @@ def test_the_usual_values_of_every_field_are_values_that_a_sweep_takes(name: str
     base = found.configure("quick").model_dump()
     for field in set(found.config.model_fields) - {"seed"}:
         if text := usual_values(found.config, field, base):
-            assert plan(name, base, {field: read_values(found.config, field, text)}).cells
+            assert plan(SweepLaunch(Launch(name, base), {field: read_values(found.config, field, text)})).cells
     assert len(usual_values(found.config, found.axis, base).split(",")) >= 2
 
 
 def test_a_launch_queues_every_run_with_its_own_demand_and_name(home: Home) -> None:
     base = experiment("hogwild").preset("quick").settings
     sweep_id = launch_sweep(
-        home, "hogwild", base, {"trainers": ["1", 2]}, 2, owner=" Ada ", preset="quick", title=" speed "
+        home, SweepLaunch(Launch("hogwild", base, " Ada ", "quick", " speed "), {"trainers": ["1", 2]}, 2)
     )
     with Reader.open(home) as reader:
         sweep, runs = reader.sweeps.one(sweep_id), [reader.runs.one(run.id) for run in reader.sweeps.runs(sweep_id)]
@@ -165,9 +172,9 @@ def test_a_preset_with_changed_settings_is_not_recorded(home: Home) -> None:
     found = experiment("hogwild")
     for changes, preset in (({}, "quick"), ({"learning_rate": 0.02}, None)):
         config = found.configure("quick", changes)
-        run_id = launch(home, "hogwild", config, owner="Ada", preset="quick")
+        run_id = launch(home, Launch("hogwild", config.model_dump(mode="json"), "Ada", "quick"))
         base = {**found.preset("quick").settings, **changes}
-        sweep_id = launch_sweep(home, "hogwild", base, {"trainers": [1, 2]}, 2, owner="Ada", preset="quick")
+        sweep_id = launch_sweep(home, SweepLaunch(Launch("hogwild", base, "Ada", "quick"), {"trainers": [1, 2]}, 2))
         with Reader.open(home) as reader:
             assert {run.preset for run in [reader.runs.one(run_id), *reader.sweeps.runs(sweep_id)]} == {preset}
 
@@ -177,9 +184,11 @@ def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(h
     config, longest = experiment("hogwild").config.check(settings), "x" * 199 + "y"
     sentence = "name must have at most 200 characters; got 201. Shorten it."
     for order in (
-        lambda name: launch(home, "hogwild", config, owner="Ada", title=name),
-        lambda name: launch_sweep(home, "hogwild", settings, {"trainers": [1, 2]}, 1, owner="Ada", title=name),
-        lambda name: launch_duel(home, duel_of("hogwild", "sync_sgd"), owner="Ada", title=name),
+        lambda name: launch(home, Launch("hogwild", config.model_dump(mode="json"), "Ada", name=name)),
+        lambda name: launch_sweep(
+            home, SweepLaunch(Launch("hogwild", settings, "Ada", name=name), {"trainers": [1, 2]}, 1)
+        ),
+        lambda name: launch_duel(home, DuelLaunch(duel_of("hogwild", "sync_sgd"), owner="Ada", name=name)),
     ):
         with pytest.raises(ConfigError) as told:
             order(longest + "z")
@@ -197,8 +206,8 @@ def test_a_name_that_is_too_long_is_refused_and_one_that_is_long_is_kept_whole(h
 
 def test_long_owners_are_refused_and_long_names_kept(home: Home) -> None:
     with pytest.raises(ConfigError, match="owner must have at most 60 characters; got 61"):
-        launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="a" * 61)
-    run_id = launch(home, "hogwild", experiment("hogwild").configure("quick"), owner="Ada")
+        launch(home, Launch("hogwild", experiment("hogwild").configure("quick").model_dump(mode="json"), "a" * 61))
+    run_id = launch(home, Launch("hogwild", experiment("hogwild").configure("quick").model_dump(mode="json"), "Ada"))
     with Store.open(home) as store:
         store.annotations.rename(run_id, "x" * 200, by="Ada")
         store.runs.cancel(run_id, by="Ada")
@@ -219,7 +228,7 @@ def test_nothing_is_queued_where_one_run_could_never_run_here(home: Home, monkey
     for kind, case in cases:
         with pytest.raises(kind):
             launch_sweep(
-                home, case["name"], {}, case["grid"], owner=case.get("owner", "Ada"), preset=case.get("preset")
+                home, SweepLaunch(Launch(case["name"], {}, case.get("owner", "Ada"), case.get("preset")), case["grid"])
             )
     with Reader.open(home) as reader:
         assert (reader.runs.count(), reader.sweeps.count()) == (0, 0)
@@ -228,7 +237,7 @@ def test_nothing_is_queued_where_one_run_could_never_run_here(home: Home, monkey
 def launched(home: Home) -> int:
     settings = dict(experiment("hogwild").preset("quick").settings) | {"epochs": 3}
     return launch_sweep(
-        home, "hogwild", settings, {"trainers": [1, 2], "lock": [False, True]}, owner="Ada", title="speed"
+        home, SweepLaunch(Launch("hogwild", settings, "Ada", name="speed"), {"trainers": [1, 2], "lock": [False, True]})
     )
 
 
@@ -274,7 +283,7 @@ def test_what_can_not_be_added_is_a_sentence_and_queues_nothing(
 
 
 def drawn(count: int, seed: int = 0, base: dict[str, Any] | None = None, **over: str) -> list[dict[str, Any]]:
-    planned = plan("pipeline", base or {"batch_size": 64}, {}, draw=Draw(count, seed, over))
+    planned = plan(SweepLaunch(Launch("pipeline", base or {"batch_size": 64}), {}, draw=Draw(count, seed, over)))
     return [{field: cell.values[field] for field in over} for cell in planned.cells]
 
 
@@ -310,7 +319,7 @@ def test_a_range_is_told_from_a_list(field: str, text: str, found: Range | None)
 )
 def test_what_is_wrong_with_a_range_is_a_sentence(over: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigError) as error:
-        plan("pipeline", {"batch_size": 64}, {}, draw=Draw(3, 0, over))
+        plan(SweepLaunch(Launch("pipeline", {"batch_size": 64}), {}, draw=Draw(3, 0, over)))
     assert sentence in str(error.value)
 
 
@@ -330,7 +339,7 @@ def test_draws_repeat_spread_differ_and_have_a_size() -> None:
     with pytest.raises(ConfigError, match="splits must be at most batch_size"):
         drawn(1, base={"batch_size": 8}, splits="60..64")
     with pytest.raises(ConfigError, match="at most 500 runs, got 300 x 2 = 600"):
-        plan("pipeline", {}, {}, 2, draw=Draw(300, 0, {"learning_rate": "0.001..0.1"}))
+        plan(SweepLaunch(Launch("pipeline", {}), {}, 2, draw=Draw(300, 0, {"learning_rate": "0.001..0.1"})))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -346,12 +355,12 @@ def test_the_usual_range_of_every_number_can_be_drawn_from(name: str) -> None:
 def test_a_drawn_or_missing_sweep_is_told_and_takes_more(home: Home) -> None:
     draw = Draw(4, 3, {"learning_rate": "log:0.001..0.1"})
     sweep_id = launch_sweep(
-        home, "hogwild", experiment("hogwild").preset("quick").settings, {}, 2, owner="Ada", draw=draw
+        home, SweepLaunch(Launch("hogwild", experiment("hogwild").preset("quick").settings, "Ada"), {}, 2, draw=draw)
     )
     assert extend_sweep(home, sweep_id, {}, draws=2, owner="Ada") == [9, 10, 11, 12]
     with Reader.open(home) as reader:
         sweep, runs = reader.sweeps.one(sweep_id), reader.sweeps.runs(sweep_id)
-    assert sweep.draw == {"count": 6, "seed": 3, "over": {"learning_rate": "log:0.001..0.1"}}
+    assert sweep.draw == Draw(6, 3, {"learning_rate": "log:0.001..0.1"})
     rates = [run.config["learning_rate"] for run in runs]
     assert rates[:4] == rates[4:8]
     assert (rates[8:10], len(set(rates))) == (rates[10:12], 6)

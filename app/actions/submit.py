@@ -10,89 +10,58 @@ from app.ui.html import as_text
 from app.ui.store_access import message_of, reading
 from app.ui.widgets import PAGES, go_to_duel, go_to_figure, go_to_run, go_to_sweep
 from engine.cluster.targets import Cluster, clusters
-from engine.config import Config
-from engine.duel.launch import AGAIN, launch_duel
-from engine.duel.spec import Duel
+from engine.duel.launch import DuelLaunch, launch_duel
 from engine.errors import ConfigError, EngineError
 from engine.home import Home
 from engine.launch import launch, resume, retry
-from engine.launch_options import USUAL, LaunchOptions
-from engine.sweep.launch import SweepOrder
+from engine.launch_options import LaunchOptions
+from engine.store import Launch, SweepLaunch
+from engine.sweep.launch import launch_sweep
 
 # ---- From a click to a queued run or sweep: ask for the name if unknown, queue it, and open its page ---------------
 
 
 @dataclass(frozen=True)
-class PendingLaunch:
-    """One launch that was clicked."""
-
-    experiment: str
-    preset: str | None
-    config: Config
-    title: str = ""
-    terms: LaunchOptions = USUAL
-    stays: bool = False
-    """Whether to stay on the page that it was launched from."""
-
-
-@dataclass(frozen=True)
-class Resumption:
-    """One click on a run's Resume."""
+class Again:
+    """One click on a run's Resume, or without `resumes` on its Retry."""
 
     run_id: int
+    resumes: bool
 
 
-@dataclass(frozen=True)
-class Repetition:
-    """One click on a run's Retry."""
-
-    run_id: int
+Wanted = Launch | SweepLaunch | DuelLaunch | Again
 
 
-@dataclass(frozen=True)
-class DuelOrder:
-    """One launch of a duel."""
-
-    duel: Duel
-    title: str = ""
-    terms: LaunchOptions = AGAIN
-
-
-Wanted = PendingLaunch | SweepOrder | DuelOrder | Resumption | Repetition
-
-
-def submit(wanted: Wanted) -> None:
-    """Run a launch, a resumption or a retry, after asking for the name if it is unknown."""
-    verb = {Resumption: "resume", Repetition: "retry"}.get(type(wanted), "launch")
-    current_user.require_name(partial(submit, wanted), f"Save and {verb}")
-    home, owner = Home.find(), current_user.whoever()
+def submit(wanted: Wanted, *, stays: bool = False) -> None:
+    """Run a launch, a resumption or a retry, after asking for the name if it is unknown; a run that `stays` keeps the
+    page that it was launched from open.
+    """
+    verb = ("resume" if wanted.resumes else "retry") if isinstance(wanted, Again) else "launch"
+    current_user.require_name(partial(submit, wanted, stays=stays), f"Save and {verb}")
     try:
-        if isinstance(wanted, SweepOrder):
-            found = wanted.launch(home, owner=owner)
-        elif isinstance(wanted, DuelOrder):
-            found = launch_duel(home, wanted.duel, owner=owner, title=wanted.title, terms=wanted.terms)
-        elif isinstance(wanted, PendingLaunch):
-            found = launch(
-                home,
-                wanted.experiment,
-                wanted.config,
-                owner=owner,
-                preset=wanted.preset,
-                title=wanted.title,
-                terms=wanted.terms,
-            )
-        else:
-            found = (resume if isinstance(wanted, Resumption) else retry)(home, wanted.run_id, owner=owner)
+        made = _queued(Home.find(), wanted, current_user.whoever())
     except EngineError as error:
         st.error(as_text(message_of(error)))
-    else:
-        if isinstance(wanted, SweepOrder) and wanted.figure:
-            go_to_figure(wanted.figure.partition("/")[0])
-        if isinstance(wanted, PendingLaunch) and wanted.stays:
-            st.rerun()
-        if isinstance(wanted, DuelOrder):
-            go_to_duel(found)
-        (go_to_sweep if isinstance(wanted, SweepOrder) else go_to_run)(found)
+        return
+    if stays:
+        st.rerun()
+    if isinstance(wanted, SweepLaunch) and wanted.figure:
+        go_to_figure(wanted.figure.partition("/")[0])
+    go_to = {SweepLaunch: go_to_sweep, DuelLaunch: go_to_duel}.get(type(wanted), go_to_run)
+    go_to(made)
+
+
+def _queued(home: Home, wanted: Wanted, owner: str) -> int:
+    """Queue what was asked for, and return its id."""
+    match wanted:
+        case Launch():
+            return launch(home, replace(wanted, owner=owner))
+        case SweepLaunch():
+            return launch_sweep(home, replace(wanted, runs=replace(wanted.runs, owner=owner)))
+        case DuelLaunch():
+            return launch_duel(home, replace(wanted, owner=owner))
+        case Again():
+            return (resume if wanted.resumes else retry)(home, wanted.run_id, owner=owner)
 
 
 def form_is_closed(command: str) -> bool:

@@ -18,8 +18,9 @@ from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
 from engine.store import Sweep
+from engine.store.launches import Timing
 from engine.store.records import RunRow
-from engine.store.sweeps.sweeps import SEED, Timing
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import Plan, SweepCell
 from engine.system.machine import demand, machine
 

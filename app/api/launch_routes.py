@@ -17,8 +17,9 @@ from engine.home import Home
 from engine.launch import launch
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
-from engine.store import Reader, Status, Store
-from engine.store.runs.commands import LONGEST_KEY, NAME_LENGTH, LaunchKey
+from engine.store import Launch, Reader, Status, Store
+from engine.store.launches import LONGEST_KEY, LaunchKey
+from engine.store.runs.commands import NAME_LENGTH
 from engine.store.timestamps import now
 
 router = APIRouter()
@@ -109,18 +110,9 @@ def submit(asked: Submission, request: Request, response: Response, key: Key = N
     known = experiment(asked.experiment)
     config = known.configure(asked.preset, asked.config)
     once = LaunchKey.of(key, asked.model_dump(mode="json")) if key is not None else None
-    terms = LaunchOptions(**asked.terms.model_dump())
-    run_id = launch(
-        home,
-        known.name,
-        config,
-        owner=owner,
-        preset=asked.preset,
-        title=asked.title,
-        timeout_s=TIMEOUT_S,
-        terms=terms,
-        once=once,
-    )
+    terms, settings = LaunchOptions(**asked.terms.model_dump()), config.model_dump(mode="json")
+    wanted = Launch(known.name, settings, owner, asked.preset, asked.title, terms)
+    run_id = launch(home, wanted, timeout_s=TIMEOUT_S, once=once)
     with Reader.open(home) as reader:
         entry = Launched.model_validate(
             {

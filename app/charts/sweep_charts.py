@@ -76,7 +76,7 @@ def chart(
         xaxis={
             "title": x_title,
             **(
-                scale([float(value) for value in along], sweep.draw["over"][sweep.fields[0]] if sweep.draw else "")
+                scale([float(value) for value in along], sweep.draw.over[sweep.fields[0]] if sweep.draw else "")
                 if numeric
                 else _places(along)
             ),

@@ -17,7 +17,7 @@ from app.ui.store_access import reading
 from app.ui.widgets import show_facts
 from engine.analysis.duel import FEWEST, too_few_seeds
 from engine.catalogue import choices
-from engine.duel.launch import AGAIN, DuelOutlay, facts, outlay, untimely
+from engine.duel.launch import AGAIN, DuelLaunch, DuelOutlay, facts, outlay, untimely
 from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy, read_shared, read_strategy, ready, shared_fields
 from engine.errors import ConfigError, EngineError, Problem
 from engine.experiment.definition import KINDS, Kind
@@ -223,7 +223,7 @@ def _offer(duel: Duel | None, problems: list[str], terms: LaunchOptions) -> None
     if duel and found:
         _takes(duel, found, terms)
     if st.button("Launch", type="primary", key="duel.launch", disabled=found is None) and duel:
-        submit.submit(submit.DuelOrder(duel, st.session_state.get("duel.title", ""), terms))
+        submit.submit(DuelLaunch(duel, name=st.session_state.get("duel.title", ""), terms=terms))
 
 
 def _takes(duel: Duel, found: DuelOutlay, terms: LaunchOptions) -> None:

@@ -47,10 +47,10 @@ def sweep_again(sweep: Sweep, runs: Sequence[RunRow], environments: Mapping[int,
         SEED: sweep.seeds[0] if sweep.seeds else 0,
         **sweep.equal_work,
     }
-    over = sweep.draw["over"] if sweep.draw else {field: _values(sweep.grid[field]) for field in sweep.fields}
+    over = sweep.draw.over if sweep.draw else {field: _values(sweep.grid[field]) for field in sweep.fields}
     more = [
         *(f"--over {shlex.quote(f'{field}={text}')}" for field, text in over.items()),
-        *([f"--draw {sweep.draw['count']} --draw-seed {sweep.draw['seed']}"] if sweep.draw else []),
+        *([f"--draw {sweep.draw.count} --draw-seed {sweep.draw.seed}"] if sweep.draw else []),
         *([f"--seeds {len(sweep.seeds)}"] if len(sweep.seeds) > 1 else []),
         *(["--exclusive"] if sweep.exclusive and not sweep.timing else []),
         *([f"--timing --within {100 * sweep.timing.within:g} --most {sweep.timing.most}"] if sweep.timing else []),

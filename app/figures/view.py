@@ -32,6 +32,7 @@ from engine.published.comparison import (
     values_table,
 )
 from engine.store import Sweep
+from engine.sweep.plan import plan
 from engine.transfer.tables import Table
 
 EVERY_MS = 2_000
@@ -182,10 +183,10 @@ def _table(title: str, found: Table, caption: str) -> None:
 
 def _launch_button(found: Figure, size: Size, *, primary: bool = False, reductions: bool = True) -> None:
     """Show the button that launches a size, and its estimate; `reductions` adds how it differs from the source."""
-    order = found.order(size)
+    sweep = found.sweep(size)
     try:
-        planned = order.plan()
-        cost = in_a_line(found.experiment, planned, order.exclusive)
+        planned = plan(sweep)
+        cost = in_a_line(found.experiment, planned, sweep.exclusive)
     except EngineError as error:
         st.caption(as_text(f"{size.capitalize()}: {error}"))
         return
@@ -196,7 +197,7 @@ def _launch_button(found: Figure, size: Size, *, primary: bool = False, reductio
             type="primary" if primary else "secondary",
             **current_user.control("launch sweep"),
         ):
-            submit.submit(order)
+            submit.submit(sweep)
         st.caption(as_text(" ".join([cost, *(found.versions[size].reduced if reductions else ())])))
 
 

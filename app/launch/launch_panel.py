@@ -7,12 +7,12 @@ from typing import Any
 import streamlit as st
 
 from app.actions import queue_actions, sweep_forecast
-from app.actions.submit import PendingLaunch, run_on, start_on_cluster, submit
+from app.actions.submit import run_on, start_on_cluster, submit
 from app.core.formatting import duration
 from app.launch import resource_summary, sweep_form
 from app.launch.experiment_picker import FIRST, reaches
 from app.launch.resource_summary import caveats, resources
-from app.links.launch import LAUNCH, as_path, changes_of, launch_query, target_query
+from app.links.launch import LAUNCH, as_path, launch_query, target_query
 from app.ui import current_user, dialogs
 from app.ui.html import as_text
 from app.ui.run_state import place_in_words
@@ -26,8 +26,8 @@ from engine.experiment.definition import Experiment
 from engine.home import Home
 from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, LaunchOptions
 from engine.registry import experiment
+from engine.store import Launch
 from engine.store.records import Demand
-from engine.sweep.launch import SweepOrder
 from engine.sweep.plan import cautions
 from engine.system.machine import demand
 
@@ -66,7 +66,7 @@ def newcomer() -> None:
 
 def _first_run(found: Experiment) -> None:
     if st.button(f"Run {FIRST[1]} {found.title}", type="primary", key="first-visit", **current_user.control("launch")):
-        submit(PendingLaunch(found.name, FIRST[1], found.configure(FIRST[1])))
+        submit(Launch(found.name, found.configure(FIRST[1]).model_dump(mode="json"), preset=FIRST[1]))
 
 
 def launchpad(
@@ -106,7 +106,7 @@ def launchpad(
                     for sentence in unreached_in(config, expected.execution_s or expected.median, asked.max_run_time_s):
                         st.caption(as_text(sentence))
             if ready and draft and draft.plan:
-                sweep_forecast.before_launch(found.name, draft.plan, draft.seeds, draft.timing, asked)
+                sweep_forecast.before_launch(found.name, draft.plan, draft.sweep.seeds, draft.sweep.timing, asked)
             if ready and asked.target:
                 start_on_cluster(asked, len(demands))
             if draft is None and config is None:
@@ -126,7 +126,7 @@ def launchpad(
             width="stretch",
             key="launch",
         ):
-            _launch(found, preset, config, values, draft, title, asked)
+            _launch(found, config, draft, {"preset": preset, "name": title, "terms": asked})
         _footer(found, preset, values, asked)
 
 
@@ -135,37 +135,12 @@ def _show_cautions(sentences: Sequence[str]) -> None:
         st.markdown(f":orange-badge[Caution] {as_text(sentence)}")
 
 
-def _launch(
-    found: Experiment,
-    preset: str | None,
-    config: Config | None,
-    values: Mapping[str, Any],
-    draft: sweep_form.Draft | None,
-    title: str,
-    asked: LaunchOptions,
-) -> None:
-    """Launch what the form holds; a preset with changed settings is not recorded as the run's preset."""
-    kept = values if draft is None else draft.fixed
-    changed = preset is not None and bool(changes_of(found, preset, kept))
-    began_as = None if changed else preset
+def _launch(found: Experiment, config: Config | None, draft: sweep_form.Draft | None, more: dict[str, Any]) -> None:
+    """Launch what the form holds; `more` are the other fields of the launch."""
     if draft:
-        submit(
-            SweepOrder(
-                found.name,
-                began_as,
-                draft.base,
-                draft.grid,
-                draft.seeds,
-                title,
-                draft.draw,
-                stop_after=draft.stop_after,
-                terms=asked,
-                timing=draft.timing,
-                equal_work=draft.equal_work,
-            )
-        )
+        submit(replace(draft.sweep, runs=replace(draft.sweep.runs, **more)))
     elif config:
-        submit(PendingLaunch(found.name, began_as, config, title, asked))
+        submit(Launch(found.name, config.model_dump(mode="json"), **more))
 
 
 def _shown_demands(configs: Sequence[Config], terms: LaunchOptions) -> list[Demand]:

@@ -1,7 +1,7 @@
 """The section of the launch form that makes a sweep: varied fields, their values, seeds, and a summary of the runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -12,9 +12,11 @@ from app.ui.html import as_text
 from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError
 from engine.experiment.definition import Experiment
-from engine.store.sweeps.sweeps import FEWEST_TIMED, SEED, Timing
+from engine.store import Launch, SweepLaunch
+from engine.store.launches import FEWEST_TIMED, Draw, Timing
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import Plan, plan
-from engine.sweep.random_search import Draw, usual_range
+from engine.sweep.random_search import usual_range
 
 NOTHING = "none"
 GRID, DRAWN = "Grid", "Random"
@@ -30,23 +32,9 @@ RANGES = (
 class Draft:
     """The content of the section; without a plan it is invalid, and the section shows why."""
 
-    base: Mapping[str, Any]
-    """The form's values of the fields that do not vary, or of all fields with `equal_work`."""
-    grid: Mapping[str, tuple[Any, ...]]
-    seeds: int
+    sweep: SweepLaunch
+    """Its shared settings are the form's that do not vary, or all of the form's with equal work."""
     plan: Plan | None = None
-    draw: Draw | None = None
-    stop_after: int | None = None
-    timing: Timing | None = None
-    """For a sweep for timing, when it stops repeating; `seeds` is then the fewest runs per combination."""
-    equal_work: bool = False
-    """Whether the length is adjusted so that all runs do the total work of the form; `base` then has all its values."""
-
-    @property
-    def fixed(self) -> Mapping[str, Any]:
-        """The form's values of the fields that do not vary."""
-        varied = self.draw.over if self.draw else self.grid
-        return {name: value for name, value in self.base.items() if name not in varied}
 
 
 def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
@@ -86,7 +74,7 @@ def fold(found: Experiment, values: Mapping[str, Any]) -> Draft | None:
     for sentence in problems:
         st.markdown(f":red[{as_text(sentence)}]")
     if draft.plan:
-        st.caption(as_text(_summary(draft.plan, draft.seeds, draw, timing)))
+        st.caption(as_text(_summary(draft.plan, seeds, draw, timing)))
         if said := lengths_in_words(found, draft.plan):
             st.caption(as_text(said))
     return draft
@@ -249,16 +237,17 @@ def _draft(
             grid[field] = read_values(found.config, field, text)
         except ConfigError as error:
             problems += [problem.sentence for problem in error.problems]
-    draft = Draft(base, grid, seeds, None, draw, stop_after, timing, equal_work)
+    sweep = SweepLaunch(
+        *(Launch(found.name, base), grid, seeds, draw), stop_after=stop_after, timing=timing, equal_work=equal_work
+    )
     if problems:
-        return draft, problems
+        return Draft(sweep), problems
     try:
         if timing:
             timing.checked(fewest=seeds)
-        planned = plan(found.name, base, grid, seeds, draw=draw, exclusive=timing is not None, equal_work=equal_work)
-        return replace(draft, plan=planned), []
+        return Draft(sweep, plan(sweep)), []
     except ConfigError as error:
-        return draft, [problem.sentence for problem in error.problems]
+        return Draft(sweep), [problem.sentence for problem in error.problems]
 
 
 def _summary(planned: Plan, seeds: int, draw: Draw | None, timing: Timing | None) -> str:

@@ -5,7 +5,7 @@ published and corrected code.
 import streamlit as st
 from markupsafe import Markup
 
-from app.actions.submit import PendingLaunch, submit
+from app.actions.submit import submit
 from app.core.base_path import at
 from app.links.launch import LAUNCH
 from app.museum.chart import COLOURS, HEIGHT_PX, numbers, picture, points
@@ -31,6 +31,7 @@ from engine.home import ROOT
 from engine.museum.exhibit import Sign, Way
 from engine.museum.latest_runs import NAME, Visit
 from engine.registry import experiment
+from engine.store import Launch
 from engine.store.records import RunRow
 
 
@@ -38,7 +39,8 @@ def launch(exhibit: str) -> None:
     """Queue a run of one exhibit or all, and stay on the page."""
     found = experiment(NAME)
     preset = exhibit if exhibit in found.presets else None
-    submit(PendingLaunch(NAME, preset, found.configure(changes={"exhibit": exhibit}), stays=True))
+    config = found.configure(changes={"exhibit": exhibit}).model_dump(mode="json")
+    submit(Launch(NAME, config, preset=preset), stays=True)
 
 
 def card(sign: Sign, visit: Visit | None, coming: RunRow | None) -> None:

@@ -4,7 +4,7 @@ for both.
 
 import streamlit as st
 
-from app.actions.submit import Repetition, Resumption, submit
+from app.actions.submit import Again, submit
 from app.core.formatting import duration
 from app.ui import current_user
 from app.ui.html import as_text, fact_row, run_link
@@ -66,7 +66,7 @@ def resume_button(run: Run) -> None:
         key=f"resume-{run.id}",
         **current_user.off(why_not, help=None if why_not else as_text(_resume_help(run))),
     ):
-        submit(Resumption(run.id))
+        submit(Again(run.id, resumes=True))
 
 
 def retry_button(run: Run) -> None:
@@ -75,7 +75,7 @@ def retry_button(run: Run) -> None:
         return
     words = f"Queues a new run with the same settings at once, from the start, and opens it. Run {run.id} is kept."
     if st.button("Retry", key=f"retry-{run.id}", **current_user.off(why_not_again(run), help=words)):
-        submit(Repetition(run.id))
+        submit(Again(run.id, resumes=False))
 
 
 def why_not_again(run: Run) -> str | None:

@@ -26,7 +26,7 @@ def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         *(
             (
                 f"Values of {lower_title(field)}",
-                str(sweep.draw["over"][field]) if sweep.draw else ", ".join(map(value_in_words, sweep.grid[field])),
+                str(sweep.draw.over[field]) if sweep.draw else ", ".join(map(value_in_words, sweep.grid[field])),
             )
             for field in sweep.fields
         ),
@@ -34,7 +34,7 @@ def sweep_facts(sweep: Sweep, runs: Sequence[RunRow]) -> list[tuple[str, str]]:
         ("Runs", ", ".join(words for _, words in status_counts(sweep.statuses, sum(map(reached_budget, runs))))),
         ("Reproduces", sweep.figure),
         ("Recorded", "in another lab" if sweep.is_imported else ""),
-        ("Random search", f"{sweep.draw['count']} draws, seed {sweep.draw['seed']}" if sweep.draw else ""),
+        ("Random search", f"{sweep.draw.count} draws, seed {sweep.draw.seed}" if sweep.draw else ""),
         ("Caution", mixture(runs)),
         *equal_work(sweep, runs),
         ("Timing", "exclusive (one run at a time)" if sweep.exclusive else ""),

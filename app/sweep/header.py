@@ -55,7 +55,7 @@ def heading(sweep: Sweep, runs: list[RunRow]) -> None:
             ("Runs ended", f"{sweep.ended} of {sweep.total}"),
             *([("Reproduces", figure_link(sweep.figure))] if sweep.figure else []),
             *([("Recorded", "in another lab; see each run for its source")] if sweep.is_imported else []),
-            *([("Random search", f"{sweep.draw['count']} draws, seed {sweep.draw['seed']}")] if sweep.draw else []),
+            *([("Random search", f"{sweep.draw.count} draws, seed {sweep.draw.seed}")] if sweep.draw else []),
             *_timing(sweep, runs),
             *equal_work(sweep, runs),
             *(
@@ -159,7 +159,7 @@ def share_done(runs: list[RunRow]) -> float:
 
 
 def _values_of(sweep: Sweep, field: str) -> str:
-    return str(sweep.draw["over"][field]) if sweep.draw else _values(sweep.grid[field])
+    return str(sweep.draw.over[field]) if sweep.draw else _values(sweep.grid[field])
 
 
 def _values(values: tuple[object, ...]) -> str:

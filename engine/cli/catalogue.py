@@ -132,8 +132,9 @@ def _launch_figure(name: str, size: Literal["full", "reduced"], owner: str, no_r
     from engine.cli.launch import STORE_TIMEOUT_S
     from engine.cli.runner import see_to_runner
     from engine.published import figure
+    from engine.sweep.launch import launch_sweep
 
-    sweep_id = figure(name).order(size).launch(Home.find(), owner=owner, timeout_s=STORE_TIMEOUT_S)
+    sweep_id = launch_sweep(Home.find(), figure(name).sweep(size, owner), timeout_s=STORE_TIMEOUT_S)
     see_to_runner(Home.find(), unless=no_runner)
     said = f"Sweep {sweep_id} queued. `figures {name}` shows its results."
     answer({"sweep": sweep_id, "figure": name, "size": size}, said)

@@ -15,7 +15,7 @@ from engine.cli.runner import see_to_runner
 from engine.cli.sweep import SweepWords
 from engine.config import read_settings
 from engine.duel.evidence import gather
-from engine.duel.launch import AGAIN, launch_duel, retry_missing
+from engine.duel.launch import AGAIN, DuelLaunch, launch_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json, read_shared, read_strategy, ready
 from engine.errors import ConfigError
@@ -71,7 +71,7 @@ def launch_command(
         alone=not beside_others,
     )
     home, terms = Home.find(), replace(AGAIN, target=target, nodes=nodes)
-    duel_id = launch_duel(home, duel, owner=owner, title=title, terms=terms, timeout_s=STORE_TIMEOUT_S)
+    duel_id = launch_duel(home, DuelLaunch(duel, owner, title, terms), timeout_s=STORE_TIMEOUT_S)
     see_to_runner(home, unless=no_runner)
     tuning, judged = len(duel.strategies) * len(duel.rates) * duel.tuning_seeds, len(duel.strategies) * duel.seeds
     answer(

@@ -25,7 +25,7 @@ from engine.launch import launch, resume, retry
 from engine.launch_options import LaunchOptions
 from engine.queue.cluster_wait import cluster_wait
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import Run
 from engine.system.runner_process import ensure_running
 
@@ -56,16 +56,9 @@ class LaunchRequest:
         found = experiment(self.experiment_name)
         config = found.config.parse(self.settings, found.preset(self.preset).settings if self.preset else {})
         print_cautions(unreached(found, config, self.terms.max_run_time_s))
-        return launch(
-            home,
-            self.experiment_name,
-            config,
-            owner=self.owner,
-            preset=self.preset,
-            timeout_s=STORE_TIMEOUT_S,
-            title=self.title,
-            terms=self.terms,
-        )
+        settings = config.model_dump(mode="json")
+        asked = Launch(self.experiment_name, settings, self.owner, self.preset, self.title, self.terms)
+        return launch(home, asked, timeout_s=STORE_TIMEOUT_S)
 
 
 @command("run")

@@ -16,13 +16,12 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store, SweepLaunch
+from engine.store.launches import FEWEST_TIMED, Draw, Timing
 from engine.store.records import BAD_ENDS
-from engine.store.sweeps.sweeps import FEWEST_TIMED, Timing
 from engine.sweep.extend import extend_sweep, plan_more
-from engine.sweep.launch import SweepOrder
-from engine.sweep.plan import cautions
-from engine.sweep.random_search import Draw
+from engine.sweep.launch import launch_sweep
+from engine.sweep.plan import cautions, plan
 
 LAUNCH = "launch"
 
@@ -91,22 +90,18 @@ def launch_command(
         raise click.UsageError("--within and --most need --timing.")
     usual = Timing()
     wanted = Timing(usual.within if within is None else within / 100, usual.most if most is None else most)
-    order = SweepOrder(
-        experiment_name,
-        preset,
-        base,
+    asked = SweepLaunch(
+        Launch(experiment_name, base, owner, preset, title, terms),
         grid,
         seeds or (FEWEST_TIMED if timing else 1),
-        title,
         draw,
         exclusive,
         stop_after,
-        terms,
         timing=wanted if timing else None,
         equal_work=equal_work,
     )
-    print_cautions(cautions(experiment_name, order.plan(), terms.max_run_time_s))
-    sweep_id = order.launch(home, owner=owner, timeout_s=STORE_TIMEOUT_S)
+    print_cautions(cautions(experiment_name, plan(asked), terms.max_run_time_s))
+    sweep_id = launch_sweep(home, asked, timeout_s=STORE_TIMEOUT_S)
     _print_new(home, sweep_id, None, no_runner)
     if not wants_json():
         click.echo(f"Show its runs: python -m engine list --sweep {sweep_id}")

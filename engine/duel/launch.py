@@ -18,7 +18,7 @@ from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
 from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import History
 from engine.registry import experiment
-from engine.store import NewDuelRun, NewRun, Reader, Store
+from engine.store import Launch, Reader, Store, StrategyLaunch
 from engine.store.records import ENDED
 from engine.store.runs.commands import checked_name
 from engine.store.sweeps.duels import Stage
@@ -99,32 +99,16 @@ def _length(duel: Duel, found: Pace, field: str, known: type[Config]) -> int:
     """Return the value of the length `field`; raises ConfigError where the budget can't be met."""
     kind, amount = duel.budget.kind, duel.budget.amount
     if kind == "bytes" and found.bytes is None:
-        raise ConfigError(
-            [
-                Problem(
-                    "budget",
-                    (
-                        "budget must be in passes, updates or seconds; got bytes. The method exchanges no data "
-                        "between processes."
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            "budget",
+            "budget must be in passes, updates or seconds; got bytes. The method exchanges no data between processes.",
         )
     length = found.units("passes", MOST_PASSES) if kind == "seconds" else found.units(kind, amount)
     most = bound_of(known.model_fields[field], "le")
     assert length is not None
     if most is not None and length > most:
-        raise ConfigError(
-            [
-                Problem(
-                    "budget",
-                    (
-                        f"{field} must be at most {most:,.12g}; {amount:,.12g} {kind} needs {length:,}. "
-                        "Use a smaller budget."
-                    ),
-                )
-            ]
-        )
+        needs = f"{amount:,.12g} {kind} needs {length:,}"
+        raise ConfigError.of("budget", f"{field} must be at most {most:,.12g}; {needs}. Use a smaller budget.")
     return length
 
 
@@ -135,25 +119,27 @@ AGAIN = LaunchOptions(max_retries=2)
 """A lost run says nothing about its strategy, so it is retried automatically."""
 
 
-def launch_duel(
-    home: Home,
-    duel: Duel,
-    *,
-    owner: str,
-    title: str = "",
-    terms: LaunchOptions = AGAIN,
-    timeout_s: float = PAGE_TIMEOUT_S,
-) -> int:
+@dataclass(frozen=True)
+class DuelLaunch:
+    """A duel to launch."""
+
+    duel: Duel
+    owner: str = ""
+    name: str = ""
+    terms: LaunchOptions = AGAIN
+
+
+def launch_duel(home: Home, asked: DuelLaunch, *, timeout_s: float = PAGE_TIMEOUT_S) -> int:
     """Queue the tuning runs, all or none, and return the duel's id; the runner queues the evaluation runs later.
 
     Raises ConfigError for an invalid setting of either stage, DeviceError where this machine can't run it, StoreBusy.
     """
-    duel, owner = duel.checked(), owner_of(owner)
-    runs = new_runs(duel, tuning_cells(duel), machine_for(home, terms))
+    duel, owner, terms = asked.duel.checked(), owner_of(asked.owner), asked.terms.checked()
+    runs = new_runs(duel, tuning_cells(duel), machine_for(home, terms), owner, terms)
     judging_cells(duel, [duel.rates[0]] * len(duel.strategies))  # report errors of that stage now
     with Store.open(home, timeout_s=timeout_s) as store:
         return store.duels.add(
-            duel.as_json(), runs, owner=owner, name=checked_name(title), exclusive=duel.exclusive, terms=terms.checked()
+            duel.as_json(), runs, owner=owner, name=checked_name(asked.name), exclusive=duel.exclusive
         )
 
 
@@ -175,12 +161,17 @@ def go_on(reader: Reader, store: Store, duel_id: int) -> bool:
     return store.duels.judge(duel_id, new_runs(duel, judging_cells(duel, rates), here), exclusive=duel.exclusive)
 
 
-def new_runs(duel: Duel, cells: Iterable[DuelCell], here: Machine) -> list[NewDuelRun]:
-    """Convert cells to queue entries; raises DeviceError for one that a machine can't run."""
-    return [
-        _new_run(duel, cell, NewRun(cell.config.model_dump(mode="json"), demand(cell.config, here), _name(duel, cell)))
-        for cell in cells
-    ]
+def new_runs(
+    duel: Duel, cells: Iterable[DuelCell], here: Machine, owner: str = "", terms: LaunchOptions = AGAIN
+) -> list[StrategyLaunch]:
+    """Return the launches of cells; raises DeviceError for one that a machine can't run."""
+    found: list[StrategyLaunch] = []
+    for cell in cells:
+        one, config = duel.strategies[cell.strategy], cell.config.model_dump(mode="json")
+        name = f"{one.name}, learning rate {value_in_words(cell.rate)}, seed {cell.seed}"
+        run = Launch(one.experiment, config, owner, name=name, terms=terms, demand=demand(cell.config, here))
+        found.append(StrategyLaunch(cell.strategy, one.name, run))
+    return found
 
 
 def retry_missing(home: Home, duel_id: int, *, owner: str, timeout_s: float = PAGE_TIMEOUT_S) -> list[int]:
@@ -210,15 +201,6 @@ def _cancelled(store: Store, sweep_id: int, owner: str) -> Iterable[int]:
         return store.sweeps.cancel(sweep_id, by=owner)
     except WrongStatus:  # all of them have ended
         return ()
-
-
-def _new_run(duel: Duel, cell: DuelCell, run: NewRun) -> NewDuelRun:
-    one = duel.strategies[cell.strategy]
-    return NewDuelRun(cell.strategy, one.name, one.experiment, run)
-
-
-def _name(duel: Duel, cell: DuelCell) -> str:
-    return f"{duel.strategies[cell.strategy].name}, learning rate {value_in_words(cell.rate)}, seed {cell.seed}"
 
 
 # ------------------------------------------------------------------------------------------------------------------

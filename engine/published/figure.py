@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.registry import experiment
-from engine.sweep.launch import SweepOrder
+from engine.store import Launch, SweepLaunch
 
 WHOLE, EXECUTION = "perf/whole_time_s", "perf/execution_time_s"
 """Start-up plus execution, as in published timings; and execution only."""
@@ -75,17 +75,10 @@ class Figure:
         """Return the stored name of a sweep of this size."""
         return f"{self.name}/{size}"
 
-    def order(self, size: Size) -> SweepOrder:
-        """Return the sweep order of a size; a modified preset contributes its values, not its name."""
+    def sweep(self, size: Size, owner: str = "") -> SweepLaunch:
+        """Return the sweep that reproduces it in a size, to launch."""
         version = self.versions[size]
         settings = {**experiment(self.experiment).preset(PRESET).settings, **version.changes}
-        return SweepOrder(
-            self.experiment,
-            None if version.changes else PRESET,
-            {name: value for name, value in settings.items() if name not in version.grid},
-            version.grid,
-            version.seeds,
-            f"{self.title} ({size})",
-            exclusive=self.timed,
-            figure=self.key(size),
-        )
+        base = {name: value for name, value in settings.items() if name not in version.grid}
+        runs = Launch(self.experiment, base, owner, PRESET, f"{self.title} ({size})")
+        return SweepLaunch(runs, version.grid, version.seeds, exclusive=self.timed, figure=self.key(size))

@@ -4,8 +4,8 @@ Both consist of parts that share one connection: `store.runs.add(...)`, `reader.
 in the folder of its noun, without a base class; `store.read` has the reading parts over the writing connection. A
 folder imports only those before it:
 
-    timestamps records curve_records · schema · sqlite_errors connection · access · notices · runs · curves · sweeps ·
-    queue · worker_writes · reader store · imports · maintenance
+    timestamps records launches curve_records · schema · sqlite_errors connection · access · notices · runs · curves ·
+    sweeps · queue · worker_writes · reader store · imports · maintenance
 """
 
 from engine.store.access.accounts import Person
@@ -15,6 +15,7 @@ from engine.store.access.sign_ins import SignedIn
 from engine.store.curve_records import Band, Bin, Heat, MachineSample, Series
 from engine.store.curves.multi_run import Column, RecordedMetric, Surroundings, Tested
 from engine.store.curves.series import Stretch
+from engine.store.launches import Launch, SweepLaunch
 from engine.store.queue.queue import QueuedRun
 from engine.store.records import (
     ALIVE,
@@ -33,8 +34,7 @@ from engine.store.records import (
 )
 from engine.store.runs.annotations import SavedView
 from engine.store.store import Reader, Store
-from engine.store.sweeps.commands import NewRun
-from engine.store.sweeps.duels import NewDuelRun, StoredDuel
+from engine.store.sweeps.duels import StoredDuel, StrategyLaunch
 from engine.store.sweeps.sweeps import RankNumber, Sweep
 
 __all__ = [
@@ -48,9 +48,8 @@ __all__ = [
     "Event",
     "Heat",
     "Held",
+    "Launch",
     "MachineSample",
-    "NewDuelRun",
-    "NewRun",
     "Person",
     "ProcessIdentity",
     "QueuedRun",
@@ -69,9 +68,11 @@ __all__ = [
     "Status",
     "Store",
     "StoredDuel",
+    "StrategyLaunch",
     "Stretch",
     "Summary",
     "Surroundings",
     "Sweep",
+    "SweepLaunch",
     "Tested",
 ]

@@ -165,6 +165,14 @@ class WriteConnection(Connection):
         """Call `act` if the change that is in progress, with all outer ones, is rolled back."""
         self._after_rollback += (act,)
 
+    def insert(self, table: str, values: Mapping[str, Any], **expressions: str) -> int:
+        """Add a row, within a change, and return its id; `expressions` are columns whose values are SQL."""
+        columns, made = ", ".join([*values, *expressions]), ", ".join([*"?" * len(values), *expressions.values()])
+        sql = f"INSERT INTO {table} ({columns}) VALUES ({made})"
+        found = self.connection.execute(sql, list(values.values())).lastrowid
+        assert found is not None
+        return found
+
     def sync(self) -> None:
         """Flush all commits to disk: SQLite itself flushes them only when it moves them from the log into the store."""
         with suppress(FileNotFoundError):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.analysis.run_values import measured, tries
@@ -13,12 +13,12 @@ from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of
 from engine.registry import experiment
 from engine.seeding import SEEDING
-from engine.store import Reader, Store, Sweep
+from engine.store import Launch, Reader, Store, Sweep, SweepLaunch
+from engine.store.launches import Draw
 from engine.store.records import ENDED, RunRow
 from engine.store.sweeps.sweeps import SEED
 from engine.sweep.launch import new_runs
 from engine.sweep.plan import Plan, SweepCell, plan
-from engine.sweep.random_search import Draw
 
 
 def plan_more(
@@ -34,17 +34,10 @@ def plan_more(
     _check(sweep, more, seeds, draws)
     base = {name: value for name, value in runs[0].config.items() if name not in sweep.fields}
     base |= {SEED: sweep.seeds[0], **sweep.equal_work}
-    draw = Draw(sweep.draw["count"] + draws, sweep.draw["seed"], sweep.draw["over"]) if sweep.draw else None
+    draw = replace(sweep.draw, count=sweep.draw.count + draws) if sweep.draw else None
     grid = {field: (*sweep.grid[field], *more.get(field, ())) for field in sweep.fields}
-    whole = plan(
-        sweep.experiment,
-        base,
-        grid,
-        len(sweep.seeds) + seeds,
-        draw=draw,
-        exclusive=sweep.exclusive,
-        equal_work=bool(sweep.equal_work),
-    )
+    larger = SweepLaunch(Launch(sweep.experiment, base), grid, len(sweep.seeds) + seeds, draw, sweep.exclusive)
+    whole = plan(replace(larger, equal_work=bool(sweep.equal_work)))
     there = tries(sweep, runs)
     missing = [cell for cell in whole.cells if tuple(cell.values[name] for name in sweep.grid) not in there]
     if sweep.timing:
@@ -78,31 +71,24 @@ def extend_sweep(
         terms = reader.runs.one(runs[0].id).terms
     check_rule(sweep, runs)
     planned, draw = plan_more(sweep, runs, more, seeds, draws)
-    new = new_runs(planned.cells, sweep.name, machine_for(home, terms))
+    new = new_runs(planned.cells, Launch(sweep.experiment, {}, name=sweep.name), machine_for(home, terms))
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.sweeps.extend(
-            sweep_id, sweep.grid, planned.grid, new, by=owner, draw=draw.as_json() if draw else None
-        )
+        return store.sweeps.extend(sweep_id, sweep.grid, planned.grid, new, by=owner, draw=draw)
 
 
 def check_rule(sweep: Sweep, runs: Sequence[RunRow]) -> None:
     """Raise ConfigError if new runs would use another seeding rule than the finished ones."""
     if others := sorted({run.seeding for run in runs if run.status == "finished"} - {SEEDING}):
-        words = (
-            f"Sweep {sweep.id} can't be extended: its runs use seeding rule {others[0]}, and new runs use "
-            f"rule {SEEDING}. Launch a new sweep."
-        )
-        raise ConfigError([Problem("", words)])
+        rules = f"its runs use seeding rule {others[0]}, and new runs use rule {SEEDING}"
+        raise ConfigError.of("", f"Sweep {sweep.id} can't be extended: {rules}. Launch a new sweep.")
 
 
 def _check(sweep: Sweep, more: Mapping[str, Sequence[Any]], seeds: int, draws: int) -> None:
     problems = [
         Problem(
             field,
-            (
-                f"Sweep {sweep.id} does not vary {field}; it varies {' and '.join(sweep.fields)}. Launch a new "
-                "sweep for it."
-            ),
+            f"Sweep {sweep.id} does not vary {field}; it varies {' and '.join(sweep.fields)}. Launch a new sweep for "
+            "it.",
         )
         for field in more
         if field not in sweep.fields
@@ -194,7 +180,8 @@ def repeat(reader: Reader, store: Store, sweep_id: int) -> list[int]:
     cells = missing(sweep, runs)
     if not cells:
         return []
-    new = new_runs(cells, sweep.name, machine_for(store.db.home, reader.runs.one(runs[0].id).terms))
+    here = machine_for(store.db.home, reader.runs.one(runs[0].id).terms)
+    new = new_runs(cells, Launch(sweep.experiment, {}, name=sweep.name), here)
     check_rule(sweep, runs)
     seeds = dict.fromkeys([*sweep.seeds, *sorted(cell.values[SEED] for cell in cells)])
     return store.sweeps.repeat(sweep_id, sweep.grid, {**sweep.grid, SEED: tuple(seeds)}, new)

@@ -13,8 +13,10 @@ from engine.config_values import MOST_RUNS, checked, values_in_words
 from engine.errors import ConfigError, Problem, UnknownName
 from engine.experiment.definition import Experiment, Work
 from engine.registry import experiment
+from engine.store import SweepLaunch
+from engine.store.launches import Draw
 from engine.store.sweeps.sweeps import SEED
-from engine.sweep.random_search import Draw, combinations
+from engine.sweep.random_search import combinations
 
 MOST_FIELDS = 2
 MOST_SENTENCES = 3
@@ -43,35 +45,26 @@ class Plan:
     cells: tuple[SweepCell, ...]
 
 
-def plan(
-    name: str,
-    base: Mapping[str, Any],
-    grid: Mapping[str, Sequence[Any]],
-    seeds: int = 1,
-    *,
-    draw: Draw | None = None,
-    exclusive: bool = False,
-    equal_work: bool = False,
-) -> Plan:
+def plan(asked: SweepLaunch) -> Plan:
     """Return the runs of a sweep, seeds outermost: the whole curve exists after the first seed, and compared values run
     close together.
 
-    `base` holds the other settings; seeds count up from its seed. A `draw` replaces `grid`. In an exclusive sweep,
-    non-numeric fields change fastest (A B A B), so that a temporary slowdown affects all modes equally. With
-    `equal_work` each combination has the length for which its total work is that of `base`, varied fields included.
-    Raises UnknownName, and ConfigError that names the combination.
+    Seeds count up from the shared settings' seed. A draw replaces the grid. In an exclusive sweep, non-numeric fields
+    change fastest (A B A B), so that a temporary slowdown affects all modes equally. With equal work each combination
+    has the length for which its total work is that of the shared settings, varied fields included. Raises UnknownName,
+    and ConfigError that names the combination.
     """
-    found = experiment(name)
+    found, base, seeds = experiment(asked.runs.experiment), asked.runs.config, asked.seeds
     config = found.config
     first_seed = config.check_field(SEED, base.get(SEED, config.model_fields[SEED].default))
-    if draw:
-        values, firsts = _drawn(config, base, draw, seeds)
+    if asked.draw:
+        values, firsts = _drawn(config, base, asked.draw, seeds)
     else:
-        values = {field: _varied(config, field, written) for field, written in grid.items()}
+        values = {field: _varied(config, field, written) for field, written in asked.grid.items()}
         _check_size(values, seeds)
-        firsts = list(_combinations(values, interleaved=exclusive))
+        firsts = list(_combinations(values, interleaved=asked.is_exclusive))
         _raise_broken(config, base, firsts)
-    lengths = equal_lengths(found, base, firsts) if equal_work else [{} for _ in firsts]
+    lengths = equal_lengths(found, base, firsts) if asked.equal_work else [{} for _ in firsts]
     _raise_broken(config, base, [length | chosen for chosen, length in zip(firsts, lengths, strict=True)])
     whole = values | {SEED: tuple(range(first_seed, first_seed + seeds))}
     cells = [
@@ -102,26 +95,18 @@ def _varied(config: type[Config], field: str, written: Sequence[Any]) -> tuple[A
 def _check_size(values: Mapping[str, Sequence[Any]], seeds: int) -> None:
     if not 1 <= len(values) <= MOST_FIELDS:
         named = f"{len(values)}: {', '.join(values)}" if values else "none"
-        raise ConfigError([Problem("", f"A sweep must vary 1 or {MOST_FIELDS} fields, got {named}.")])
+        raise ConfigError.of("", f"A sweep must vary 1 or {MOST_FIELDS} fields, got {named}.")
     _raise_size([*(len(found) for found in values.values()), seeds])
 
 
 def _raise_size(counts: Sequence[int]) -> None:
     """Raise ConfigError if the product of the counts, the seeds last, exceeds the limit of runs per sweep."""
     if counts[-1] < 1:
-        raise ConfigError([Problem("seeds", f"seeds must be at least 1, got {counts[-1]}.")])
+        raise ConfigError.of("seeds", f"seeds must be at least 1, got {counts[-1]}.")
     if prod(counts) > MOST_RUNS:
-        factors = " x ".join(map(str, counts))
-        raise ConfigError(
-            [
-                Problem(
-                    "",
-                    (
-                        f"A sweep may have at most {MOST_RUNS} runs, got {factors} = {prod(counts):,}. Give "
-                        "fewer values or seeds."
-                    ),
-                )
-            ]
+        product = f"{' x '.join(map(str, counts))} = {prod(counts):,}"
+        raise ConfigError.of(
+            "", f"A sweep may have at most {MOST_RUNS} runs, got {product}. Give fewer values or seeds."
         )
 
 
@@ -150,9 +135,8 @@ def _drawn(
 
 
 def _seed_is_no_field() -> ConfigError:
-    return ConfigError(
-        [Problem(SEED, "seed can't be a varied field: give the number of seeds, which count up from the form's seed.")]
-    )
+    sentence = "seed can't be a varied field: give the number of seeds, which count up from the form's seed."
+    return ConfigError.of(SEED, sentence)
 
 
 def _raise_broken(config: type[Config], base: Mapping[str, Any], combinations: Sequence[Mapping[str, Any]]) -> None:
@@ -191,18 +175,20 @@ def equal_lengths(
     it, and where no whole number does, with the nearest totals that do.
     """
     if found.work is None:
-        raise _refused("", f"{found.title} counts no work that could be equal. Launch the sweep without equal work.")
+        raise ConfigError.of(
+            "", f"{found.title} counts no work that could be equal. Launch the sweep without equal work."
+        )
     config = found.config.check(base)
     whole = found.work(config)
     every = [found.work(found.config.check({**base, **values})) for values in combinations]
     if any(whole.length in values for values in combinations):
-        raise _refused(
+        raise ConfigError.of(
             whole.length,
             f"{whole.length} can't vary in a sweep with equal total work, which sets it. Vary another setting, or turn "
             "off equal work.",
         )
     if odd := next((work for work in every if (work.length, work.unit) != (whole.length, whole.unit)), None):
-        raise _refused(
+        raise ConfigError.of(
             "",
             f"Total work can't be equal: one combination counts {odd.unit} by {odd.length}, another {whole.unit} by "
             f"{whole.length}. Turn off equal work.",
@@ -211,7 +197,7 @@ def equal_lengths(
     lengths = [Fraction(whole.amount) / pace for pace in paces]
     broken = next((at for at, length in enumerate(lengths) if length.denominator > 1), None)
     if broken is not None:
-        raise _refused(
+        raise ConfigError.of(
             whole.length, _why_not(config, whole, paces, values_in_words(combinations[broken]), lengths[broken])
         )
     return [{whole.length: int(length)} for length in lengths]
@@ -254,7 +240,3 @@ def _multiple(paces: Sequence[Fraction]) -> Fraction:
         lcm(*(pace.numerator for pace in paces)),
         gcd(*(pace.denominator for pace in paces)),
     )
-
-
-def _refused(field: str, sentence: str) -> ConfigError:
-    return ConfigError([Problem(field, sentence)])

@@ -9,26 +9,14 @@ from typing import Any, get_args
 
 from engine.config import Config, bound_of, choices_of
 from engine.config_values import read_values
-from engine.errors import ConfigError, Problem, UnknownName
+from engine.errors import ConfigError, UnknownName
+from engine.store.launches import Draw
 
 MOST_FIELDS = 6
 TRIES, TRIES_EACH = 200, 20
 """A draw gives up after `TRIES` samples plus `TRIES_EACH` per combination."""
 DIGITS = 3
 _NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"
-
-
-@dataclass(frozen=True)
-class Draw:
-    """A random draw: number of combinations, seed, and a range or a list as text for each field."""
-
-    count: int
-    seed: int
-    over: Mapping[str, str]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it in the form of the store."""
-        return {"count": self.count, "seed": self.seed, "over": dict(self.over)}
 
 
 @dataclass(frozen=True)
@@ -67,36 +55,19 @@ def read_range(config: type[Config], field: str, text: str) -> Range | None:
     if parts is None or not kinds & {int, float} or choices_of(info):
         if text.strip().startswith("log:"):
             example = f"{field}=log:0.001..0.1"
-            raise ConfigError(
-                [
-                    Problem(
-                        field,
-                        (f"{field}: a log range needs a numeric field and the form {example}, got '{text.strip()}'."),
-                    )
-                ]
+            raise ConfigError.of(
+                field, f"{field}: a log range needs a numeric field and the form {example}, got '{text.strip()}'."
             )
         return None
     is_log, low_text, high_text = parts
     low, high = config.check_field(field, low_text), config.check_field(field, high_text)
     if not low < high:
-        raise ConfigError(
-            [
-                Problem(
-                    field, f"{field}: a range must be ascending, such as {high_text}..{low_text}; got '{text.strip()}'."
-                )
-            ]
+        raise ConfigError.of(
+            field, f"{field}: a range must be ascending, such as {high_text}..{low_text}; got '{text.strip()}'."
         )
     if is_log and low <= 0:
-        raise ConfigError(
-            [
-                Problem(
-                    field,
-                    (
-                        f"{field}: a log range must start above 0, got '{text.strip()}'. Raise its start, or "
-                        "remove log:."
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            field, f"{field}: a log range must start above 0, got '{text.strip()}'. Raise its start, or remove log:."
         )
     return Range(low, high, is_log, float not in kinds)
 
@@ -151,14 +122,7 @@ def combinations(config: type[Config], base: Mapping[str, Any], draw: Draw) -> l
     if broken and not found:
         raise broken
     some = "only 1 combination is" if len(found) == 1 else f"only {len(found)} different combinations are"
-    raise ConfigError(
-        [
-            Problem(
-                "",
-                (f"Can't draw {draw.count} combinations: {some} valid. Draw fewer, or from wider ranges."),
-            )
-        ]
-    )
+    raise ConfigError.of("", f"Can't draw {draw.count} combinations: {some} valid. Draw fewer, or from wider ranges.")
 
 
 def _drawn(sources: Mapping[str, Range | tuple[Any, ...]], draw: Draw) -> Iterator[dict[str, Any]]:
@@ -172,11 +136,9 @@ def _drawn(sources: Mapping[str, Range | tuple[Any, ...]], draw: Draw) -> Iterat
 
 def _check_draw(draw: Draw) -> None:
     if not 1 <= len(draw.over) <= MOST_FIELDS:
-        raise ConfigError(
-            [Problem("", f"A random draw must vary 1 to {MOST_FIELDS} fields, got {len(draw.over) or 'none'}.")]
-        )
+        raise ConfigError.of("", f"A random draw must vary 1 to {MOST_FIELDS} fields, got {len(draw.over) or 'none'}.")
     if draw.count < 1:
-        raise ConfigError([Problem("draw", f"A random draw must have at least 1 combination, got {draw.count}.")])
+        raise ConfigError.of("draw", f"A random draw must have at least 1 combination, got {draw.count}.")
 
 
 def _parts(text: str) -> tuple[bool, str, str] | None:

@@ -14,7 +14,7 @@ from app.run.header import run_report, settings_of
 from engine.errors import EngineError
 from engine.home import ROOT, Home
 from engine.recorder import Point
-from engine.store import Demand, RankBatch, RankRow, Reader, Store
+from engine.store import Demand, Launch, RankBatch, RankRow, Reader, Store
 from engine.transfer.tables import FORMULA, as_csv, points_table, runs_table
 from tests.cli.conftest import Parallab, parallab  # noqa: F401
 from tests.stand_in import worker
@@ -57,7 +57,7 @@ def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
     storable = text.encode("utf-8", "backslashreplace").decode()
     with Store.open(home) as store, Reader.open(home) as reader:
         store.people.add("ada", "admin", by="root")
-        first = store.runs.add("hogwild", {"seed": 1, "note": storable}, owner="ada", demand=SIZE, name=storable)
+        first = store.runs.add(Launch("hogwild", {"seed": 1, "note": storable}, "ada", name=storable, demand=SIZE))
         before = rows(store)
         store.annotations.add_tag(first, text[:40], by="ada")
         store.annotations.set_note(first, text, by="ada")
@@ -83,7 +83,7 @@ def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
             lambda: reader.curves.series(first, [storable]),
             lambda: reader.quotas.held(storable),
             lambda: store.access.permit("restore", by=storable),
-            lambda: store.runs.add(storable, {}, owner=storable, demand=SIZE),
+            lambda: store.runs.add(Launch(storable, {}, storable, demand=SIZE)),
             lambda: store.people.set_role(storable, "admin", by="ada"),
             lambda: store.people.enable(text, by="ada"),
             lambda: store.people.enable("ada", by=text),
@@ -98,7 +98,7 @@ def formula_lab(home: Home) -> int:
     """Return a run in which everything that a person or a program can name begins like a formula."""
     with Store.open(home) as store:
         run_id = store.runs.add(
-            "=2+3", dict(zip(FORMULAS, FORMULAS, strict=True)), owner="=1+2", demand=SIZE, name="@SUM(1)", preset="+1"
+            Launch("=2+3", dict(zip(FORMULAS, FORMULAS, strict=True)), "=1+2", "+1", "@SUM(1)", demand=SIZE)
         )
         store.claims.claim(run_id, worker(), [])
         store.worker.begin(run_id, worker(), {"=host": "=host", "packages": {"=p": "-1+1"}})
@@ -178,7 +178,7 @@ def test_the_report_of_a_run_holds_no_element_that_a_person_wrote(home: Home) ->
     def made(texts: tuple[str, ...]) -> Elements:
         with Store.open(home) as store:
             run_id = store.runs.add(
-                "hogwild", {"seed": 1, "dataset": texts[0]}, owner=texts[1], demand=SIZE, name=texts[2]
+                Launch("hogwild", {"seed": 1, "dataset": texts[0]}, texts[1], name=texts[2], demand=SIZE)
             )
             store.claims.claim(run_id, worker(), [])
             store.worker.begin(

@@ -10,7 +10,7 @@ from engine.access.confusables import sort_key
 from engine.errors import ConfigError, EngineError, ImportRefused
 from engine.home import Home
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.sweep.launch import launch_sweep
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.import_child import import_path
@@ -92,12 +92,9 @@ def test_nobody_adds_runs_to_anothers_sweep_by_a_file(home: Home, tmp_path: Path
     settle(home, "mo", "mia")
     sweep = launch_sweep(
         home,
-        "hogwild",
-        experiment("hogwild").preset("quick").settings,
-        {"trainers": [1, 2]},
-        1,
-        owner="mia",
-        preset="quick",
+        SweepLaunch(
+            Launch("hogwild", experiment("hogwild").preset("quick").settings, "mia", "quick"), {"trainers": [1, 2]}, 1
+        ),
     )
     with Store.open(home) as store:
         for run in store.db.rows("SELECT id FROM runs WHERE sweep_id = ?", [sweep]):

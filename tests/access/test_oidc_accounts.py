@@ -11,7 +11,7 @@ from engine.access.rules import Program, Role
 from engine.commands.accounts import Vouched, groups_of, role_of, sign_in_by_provider, vouched
 from engine.errors import SignInRefused
 from engine.home import Home
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.access.sign_ins import key_of
 
 ISSUER = "https://id.example.org"
@@ -83,7 +83,7 @@ def known(
 
 
 def test_somebody_new_gets_an_account_under_a_name_that_is_nobody_s(store: Store) -> None:
-    store.runs.add("hogwild", {}, owner=Program("Grace"), demand=Demand(1, 0, 1, 1))
+    store.runs.add(Launch("hogwild", {}, Program("Grace"), demand=Demand(1, 0, 1, 1)))
     assert known(store, "1") == ("Mia", "member", "provider")
     assert known(store, "1", name="Mia Renamed") == ("Mia", "member", "provider")
     assert [known(store, str(number), name="mia")[0] for number in (2, 3)] == ["mia 2", "mia 3"]

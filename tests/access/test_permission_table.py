@@ -7,7 +7,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, cast
 
@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from engine.access.rules import COMMANDS, ROLES, PersonStanding, Program, Role
 from engine.errors import ConfigError, Forbidden
 from engine.home import Home
-from engine.launch_options import USUAL, Priority
-from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
+from engine.launch_options import Priority
+from engine.store import Demand, Launch, Reader, Store, StrategyLaunch, SweepLaunch
 from engine.store.access.authorization import Authorization, Entry
 from engine.store.queue.queue import End
 from tests.inputs import drawn
@@ -26,7 +26,7 @@ from tests.inputs import drawn
 PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "ada": "admin", "abe": "admin"}
 SIZE = Demand(1, 0, 1, 1)
 HOOK = "https://hooks.slack.com/services/T/B/secret12345"
-RUN = NewRun({"learning_rate": 0.1, "seed": 1}, SIZE, "one")
+RUN = Launch("hogwild", {"learning_rate": 0.1, "seed": 1}, name="one", demand=SIZE)
 GRID = {"seed": [1]}
 NO_COMMANDS = {"permit", "note_restored"}
 """`permit` is the rule itself; `note_restored` keeps what `permit` let pass."""
@@ -39,13 +39,13 @@ class Lab:
     store: Store
 
     def run(self, owner: str, ended: bool = False) -> int:
-        run_id = self.store.runs.add("hogwild", {"seed": 1}, owner=Program(owner), demand=SIZE)
+        run_id = self.store.runs.add(Launch("hogwild", {"seed": 1}, Program(owner), demand=SIZE))
         if ended:
             self.store.runs.cancel(run_id, by=Program("runner"))
         return run_id
 
     def sweep(self, owner: str, held: bool = False) -> int:
-        sweep_id = self.store.sweeps.add("hogwild", GRID, [RUN], owner=Program(owner))
+        sweep_id = self.store.sweeps.add(SweepLaunch(Launch("hogwild", {}, Program(owner)), GRID), [RUN])
         if held:
             self.store.sweeps.hold(sweep_id, by=Program("runner"))
         return sweep_id
@@ -86,20 +86,25 @@ Given = Callable[[Lab, str, str], partial[object]]
 
 def _sweep_more(lab: Lab, by: str, owner: str) -> partial[object]:
     return partial(
-        lab.store.sweeps.extend, lab.sweep(owner), GRID, {"seed": [1, 2]}, [NewRun({"seed": 2}, SIZE, "two")], by=by
+        lab.store.sweeps.extend,
+        lab.sweep(owner),
+        GRID,
+        {"seed": [1, 2]},
+        [Launch("hogwild", {"seed": 2}, name="two", demand=SIZE)],
+        by=by,
     )
 
 
 def _duel(lab: Lab, by: str, owner: str) -> partial[object]:
     return partial(
-        lab.store.duels.add, {}, [NewDuelRun(0, "one", "hogwild", RUN)], owner=by, name="", exclusive=False, terms=USUAL
+        lab.store.duels.add, {}, [StrategyLaunch(0, "one", replace(RUN, owner=by))], owner=by, name="", exclusive=False
     )
 
 
 GIVEN: dict[str, Given] = {
-    "launch": lambda lab, by, _: partial(lab.store.runs.add, "hogwild", {}, owner=by, demand=SIZE),
+    "launch": lambda lab, by, _: partial(lab.store.runs.add, Launch("hogwild", {}, by, demand=SIZE)),
     "retry": lambda lab, by, owner: partial(
-        lab.store.runs.add, "hogwild", {}, owner=by, demand=SIZE, parent_id=lab.run(owner, True), resumes=False
+        lab.store.runs.add, Launch("hogwild", {}, by, demand=SIZE, parent_id=lab.run(owner, True), resumes=False)
     ),
     "cancel": lambda lab, by, owner: partial(lab.store.runs.cancel, lab.run(owner), by=by),
     "trace": lambda lab, by, owner: partial(lab.store.runs.trace, lab.running(owner), 1.0, by=by),
@@ -119,7 +124,9 @@ GIVEN: dict[str, Given] = {
     "unarchive": lambda lab, by, owner: partial(lab.store.annotations.unarchive, [lab.starred(owner)], by=by),
     "pin": lambda lab, by, owner: partial(lab.store.annotations.pin, lab.run(owner), by=by),
     "unpin": lambda lab, by, owner: partial(lab.store.annotations.unpin, lab.starred(owner), by=by),
-    "launch sweep": lambda lab, by, _: partial(lab.store.sweeps.add, "hogwild", GRID, [RUN], owner=by),
+    "launch sweep": lambda lab, by, _: partial(
+        lab.store.sweeps.add, SweepLaunch(Launch("hogwild", {}, by), GRID), [RUN]
+    ),
     "extend sweep": _sweep_more,
     "pause sweep": lambda lab, by, owner: partial(lab.store.sweeps.hold, lab.sweep(owner), by=by),
     "go on with sweep": lambda lab, by, owner: partial(lab.store.sweeps.release, lab.sweep(owner, True), by=by),
@@ -326,7 +333,13 @@ def test_what_an_admin_made_pass_others_is_not_made_more_of_by_its_owner(lab: La
     lab.store.db.connection.execute("UPDATE runs SET priority = 2 WHERE sweep_id = ?", [sweep_id])
     for act in (
         partial(lab.store.sweeps.retry, sweep_id),
-        partial(lab.store.sweeps.extend, sweep_id, GRID, {"seed": [1, 2]}, [NewRun({"seed": 2}, SIZE, "two")]),
+        partial(
+            lab.store.sweeps.extend,
+            sweep_id,
+            GRID,
+            {"seed": [1, 2]},
+            [Launch("hogwild", {"seed": 2}, name="two", demand=SIZE)],
+        ),
     ):
         before = dump(lab)
         with pytest.raises(Forbidden, match="move a run to the front of the queue"):
@@ -338,7 +351,7 @@ def test_what_an_admin_made_pass_others_is_not_made_more_of_by_its_owner(lab: La
 
 def test_the_first_person_and_the_last_one_left_are_admins(home: Home) -> None:
     with Store.open(home) as store:
-        run_id = store.runs.add("hogwild", {}, owner="mia", demand=SIZE)
+        run_id = store.runs.add(Launch("hogwild", {}, "mia", demand=SIZE))
         store.runs.cancel(run_id, by="somebody else")
         assert [(each.who, each.role, each.command) for each in _audit(home)] == [
             ("somebody else", "anyone", "cancel"),

@@ -11,7 +11,7 @@ from engine.experiment.definition import ReadySweep
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment, experiments
-from engine.store import RankBatch, RankRow, Reader, Store
+from engine.store import Launch, RankBatch, RankRow, Reader, Store, SweepLaunch
 from engine.store.records import RunRow
 from engine.store.timestamps import now
 from engine.sweep.launch import launch_sweep
@@ -34,7 +34,9 @@ def launched(home: Home, key: tuple[str, str]) -> int:
     known = experiment(name)
     grid = {field: read_values(known.config, field, text) for field, text in ready.over.items()}
     settings = known.preset(ready.preset).settings
-    return launch_sweep(home, name, settings, grid, 2, owner="Ada", preset=ready.preset, equal_work=ready.equal_work)
+    return launch_sweep(
+        home, SweepLaunch(Launch(name, settings, "Ada", ready.preset), grid, 2, equal_work=ready.equal_work)
+    )
 
 
 def end(home: Home, run: RunRow, found: Recorded) -> None:
@@ -239,7 +241,7 @@ def test_no_runs_are_advised_while_some_are_queued(home: Home) -> None:
 
 def test_other_sweeps_have_no_question(home: Home) -> None:
     settings = experiment("hogwild").preset("quick").settings
-    sweep_id = launch_sweep(home, "hogwild", settings, {"batch_size": [8, 16]}, owner="Ada")
+    sweep_id = launch_sweep(home, SweepLaunch(Launch("hogwild", settings, "Ada"), {"batch_size": [8, 16]}))
     with Reader.open(home) as reader:
         assert question(reader.sweeps.one(sweep_id)) is None
         assert answer(reader.sweeps.one(sweep_id), [], reader) == ""

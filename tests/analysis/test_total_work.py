@@ -9,7 +9,7 @@ from engine.analysis.total_work import counted, declared, unequal_work, unreache
 from engine.config import unit_of, without_interval
 from engine.experiment.definition import Work
 from engine.registry import EXPERIMENTS, experiment, method
-from engine.store import Surroundings
+from engine.store import Launch, Surroundings, SweepLaunch
 from engine.store.records import RunRow, Status
 from engine.sweep.plan import cautions, plan
 from tests.analysis.test_speedup import run as finished
@@ -205,13 +205,13 @@ def test_every_preset_tests_as_often_as_it_says() -> None:
 def test_a_sweep_names_the_values_whose_runs_are_too_short() -> None:
     base = {"dataset": "digits", "evaluate_every": 10}
     said = "evaluate_every is 10 rounds, but the run has"
-    two = plan("sync_sgd", base, {"rounds": [4, 8, 12], "trainers": [2, 4]}, 2)
+    two = plan(SweepLaunch(Launch("sync_sgd", base), {"rounds": [4, 8, 12], "trainers": [2, 4]}, 2))
     both = "(rounds {0}, trainers 2) and (rounds {0}, trainers 4)"
     assert cautions("sync_sgd", two) == [
         f"With {both.format(short)}: {said} {short}: it is tested only at the end." for short in (4, 8)
     ]
-    assert cautions("sync_sgd", plan("sync_sgd", base | {"rounds": 8}, {"trainers": [1, 2]})) == [
+    assert cautions("sync_sgd", plan(SweepLaunch(Launch("sync_sgd", base | {"rounds": 8}), {"trainers": [1, 2]}))) == [
         f"{said} 8: it is tested only at the end."
     ]
-    many = cautions("sync_sgd", plan("sync_sgd", base, {"rounds": list(range(1, 10))}))
+    many = cautions("sync_sgd", plan(SweepLaunch(Launch("sync_sgd", base), {"rounds": list(range(1, 10))})))
     assert (len(many), many[-1]) == (7, "3 more cautions of this kind.")

@@ -16,7 +16,7 @@ from app.api.service import api
 from app.auth.host_guard import Guard
 from app.auth.middleware import Gate
 from app.web.routes import routes
-from engine.store import Demand, NewRun
+from engine.store import Demand, Launch, SweepLaunch
 from tests.api.conftest import Lab
 
 EXAMPLES, MANY = 4, 700
@@ -75,7 +75,10 @@ def as_asked() -> Any:
 def headers(lab: Lab) -> dict[str, str]:
     """Give a token that may all, to a lab that has one of everything."""
     with lab.store() as store:
-        store.sweeps.add("hogwild", {"seed": [1]}, [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "one")], owner="ada")
+        store.sweeps.add(
+            SweepLaunch(Launch("hogwild", {}, "ada"), {"seed": [1]}),
+            [Launch("hogwild", {"seed": 1}, name="one", demand=Demand(1, 0, 1, 1))],
+        )
     return {"Authorization": f"Bearer {lab.token('ada', 'launch')}", "Host": "localhost"}
 
 

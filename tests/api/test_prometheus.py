@@ -21,7 +21,7 @@ from engine.commands.accounts import sign_in
 from engine.errors import SignInRefused
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Demand, RankBatch, Reader, Store
+from engine.store import Demand, Launch, RankBatch, Reader, Store
 from engine.store.runs.counters import StoreCounts
 from tests.api.conftest import Lab, Script
 from tests.app.browsing import Client
@@ -86,7 +86,7 @@ def test_a_store_that_can_t_be_read_is_a_number_and_no_label_is_what_people_wrot
 ) -> None:
     with open_lab.store() as store:
         for name in ('x"} 1\nevil 1', "tensorboard", "</script>"):
-            store.runs.add(name, {}, owner="Ada", demand=Demand(1, 0, 1, 1), name=name)
+            store.runs.add(Launch(name, {}, "Ada", name=name, demand=Demand(1, 0, 1, 1)))
     text = script.client.get("/metrics").text
     assert 'parallab_runs{experiment="other",status="queued"} 3.0' in text
     assert not [word for word in ("evil", "tensorboard", "script>", "Ada", str(open_lab.home.path)) if word in text]
@@ -129,7 +129,7 @@ def test_counts_that_go_on_are_those_of_a_look_at_everything(home: Home, steps: 
         for step in [*steps, "look"]:
             ids = [row["id"] for row in store.db.rows("SELECT id FROM runs ORDER BY id")]
             if step == "add":
-                store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+                store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1)))
             elif step == "cancel" and ids:
                 store.db.connection.execute(
                     "UPDATE runs SET status = 'cancelled', ended_at = created_at WHERE id = ? AND status = 'queued'",
@@ -182,7 +182,7 @@ def test_ten_thousand_runs_are_told_in_20_ms_of_a_core(home: Home, script: Scrip
     with Store.open(home) as store, store.db.change():
         for number in range(10_000):
             run_id = store.runs.add(
-                "hogwild", {f"setting_{n}": n for n in range(25)}, owner="Ada", demand=Demand(1, 0, 2, 1)
+                Launch("hogwild", {f"setting_{n}": n for n in range(25)}, "Ada", demand=Demand(1, 0, 2, 1))
             )
             if number % 100:
                 store.db.connection.execute(

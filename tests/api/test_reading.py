@@ -10,7 +10,7 @@ from app.links.compare import names_text
 from engine.metrics import METRICS
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
-from engine.store import Demand, NewRun, Reader
+from engine.store import Demand, Launch, Reader, SweepLaunch
 from engine.store.schema.config_text import LEFT_OUT, MOST_LISTED
 from engine.transfer.tables import COLUMNS, point_rows
 from tests.api.conftest import Lab, Script
@@ -120,7 +120,7 @@ def test_a_list_of_runs_is_bounded_whatever_configs_they_have_and_a_run_has_all_
 ) -> None:
     long = {f"p{number}": "x" * 20_000 for number in range(50)}
     with open_lab.store() as store:
-        ids = [store.runs.add("hogwild", long, owner="Ada", demand=Demand(1, 0, 1, 1)) for _ in range(5)]
+        ids = [store.runs.add(Launch("hogwild", long, "Ada", demand=Demand(1, 0, 1, 1))) for _ in range(5)]
         usual = len(script.get("/runs", limit=5, before=ids[0]).text)
     answer = script.get("/runs", limit=5)
     assert [run["id"] for run in answer.json()["runs"]] == ids[::-1]
@@ -198,10 +198,8 @@ def test_sweeps_experiments_and_metrics_say_what_they_are(open_lab: Lab, script:
     with open_lab.store() as store:
         for _ in range(3):
             newest = store.sweeps.add(
-                "hogwild",
-                {"seed": [1, 2]},
-                [NewRun({"seed": seed}, Demand(1, 0, 1, 1), f"seed {seed}") for seed in (1, 2)],
-                owner="Ada",
+                SweepLaunch(Launch("hogwild", {}, "Ada"), {"seed": [1, 2]}),
+                [Launch("hogwild", {"seed": seed}, name=f"seed {seed}", demand=Demand(1, 0, 1, 1)) for seed in (1, 2)],
             )
     page = script.told("/sweeps", limit=2)
     assert [sweep["id"] for sweep in page["sweeps"]] == [newest, newest - 1]

@@ -12,7 +12,7 @@ from engine.analysis.comparability import unlike
 from engine.filter import Names
 from engine.home import Home
 from engine.launch_options import LaunchOptions
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.queue.cluster_jobs import JobState
 from engine.sweep.launch import launch_sweep
 from tests.app.runs.drawn_table import rows_of
@@ -169,7 +169,7 @@ def test_a_run_on_a_cluster_is_listed_where_runs_are_and_holds_nothing_here(home
 
 def test_a_sweep_on_a_cluster_has_no_estimated_finish(home: Home) -> None:
     clusters.write(home)
-    sweep_id = launch_sweep(home, "hogwild", {}, {"trainers": [1, 2]}, owner="Ada", terms=clusters.ON_IT)
+    sweep_id = launch_sweep(home, SweepLaunch(Launch("hogwild", {}, "Ada", terms=clusters.ON_IT), {"trainers": [1, 2]}))
     test = opened("sweep", {"sweep": str(sweep_id)})
     assert "2 runs left, on lab." in words(test) and "Runs on" in html(test)
 

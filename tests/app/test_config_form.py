@@ -16,7 +16,7 @@ from app.ui.html import as_text, facts, number, table
 from engine.config_values import value_in_words
 from engine.home import Home
 from engine.registry import experiment, experiments
-from engine.store import Store
+from engine.store import Launch, Store
 from engine.system.machine import Gpu, Machine, demand, machine
 from tests.app.runs.drawn_table import tick
 from tests.app.test_pages import opened
@@ -141,9 +141,7 @@ def test_nonsense_in_a_link_is_a_sentence(name: str | None, preset: str | None, 
 def test_a_run_in_the_list_links_to_the_form_filled_with_its_settings(home: Home, store: Store) -> None:
     config = experiment("hogwild").configure("quick", {"epochs": 7})
     for name in ("hogwild", "gone"):
-        store.runs.add(
-            name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick"
-        )
+        store.runs.add(Launch(name, config.model_dump(mode="json"), "Ada", "quick", demand=demand(config, machine())))
     clones = {
         key: [link.proto.query_string for link in tick(opened("runs"), key).get("page_link") if link.label == "Clone"]
         for key in ("run-1", "run-2")

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from app.core.formatting import now, size
 from app.machine.panels import OtherPrograms, hour, kinds
 from engine.home import Home
-from engine.store import Demand, MachineSample, NewRun, ProcessIdentity, Reader, Store
+from engine.store import Demand, Launch, MachineSample, ProcessIdentity, Reader, Store, SweepLaunch
 from engine.store.records import Status
 from engine.system.machine import Gpu, Machine
 from engine.system.processes import identity, me
@@ -47,9 +47,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: None, store: Store) -> None:
-    store.runs.add("hogwild", {}, owner="Ada <i>", demand=Demand(3, 1, 3, 1))
+    store.runs.add(Launch("hogwild", {}, "Ada <i>", demand=Demand(3, 1, 3, 1)))
     store.claims.claim(1, me(), [0])
-    store.runs.add("hogwild", {}, owner="Grace", demand=Demand(1, 0, 1, 1))
+    store.runs.add(Launch("hogwild", {}, "Grace", demand=Demand(1, 0, 1, 1)))
     store.machine.add(samples())
     test = opened("machine")
     assert not test.exception
@@ -69,7 +69,8 @@ def test_each_slot_names_who_holds_it_and_how_busy_it_is(home: Home, machine: No
 
 def test_a_run_that_has_the_machine_to_itself_says_so(home: Home, machine: None, store: Store) -> None:
     store.sweeps.add(
-        "pipeline", {"splits": [1]}, [NewRun({"splits": 1}, Demand(1, 0, 1, 1), "")], owner="Ada", exclusive=True
+        SweepLaunch(Launch("pipeline", {}, "Ada"), {"splits": [1]}, exclusive=True),
+        [Launch("hogwild", {"splits": 1}, demand=Demand(1, 0, 1, 1))],
     )
     store.claims.claim(1, me(), [])
     assert "1 core, exclusive" in html(opened("machine"))
@@ -135,7 +136,7 @@ def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_si
         seen = [token()]
         store.machine.add(samples())
         seen.append(token())
-        store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+        store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1)))
         seen.append(token())
     monkeypatch.setattr("app.core.machine_state.SILENT_S", -1.0)
     seen.append(token())
@@ -159,7 +160,7 @@ def lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator["subprocess.Po
     processes = [subprocess.Popen(["sleep", "600"], start_new_session=True) for _ in range(2)]
     with Store.open(home) as store:
         for process in processes:
-            run_id = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+            run_id = store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1)))
             worker = identity(process.pid)
             assert isinstance(worker, ProcessIdentity)
             store.claims.claim(run_id, worker, ())

@@ -9,6 +9,7 @@ from engine.config_values import read_values
 from engine.experiment.definition import Experiment
 from engine.home import Home
 from engine.registry import experiments
+from engine.store import Launch, SweepLaunch
 from engine.sweep.plan import plan
 from tests.app.test_pages import opened
 
@@ -95,7 +96,7 @@ def test_a_ready_made_sweep_breaks_no_rule(one: Experiment) -> None:
         config = one.configure(ready.preset, ready.changes)
         grid = {name: read_values(one.config, name, text) for name, text in ready.over.items()}
         base = {name: value for name, value in config.model_dump().items() if name not in grid}
-        planned = plan(one.name, base, grid, ready.seeds, exclusive=ready.is_timed)
+        planned = plan(SweepLaunch(Launch(one.name, base), grid, ready.seeds, exclusive=ready.is_timed))
         assert len(planned.cells) >= 2 * ready.seeds
 
 

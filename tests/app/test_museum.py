@@ -12,7 +12,7 @@ from engine.home import Home
 from engine.museum.exhibit import SIGNS, SYSTEMS, sign
 from engine.museum.latest_runs import museum
 from engine.registry import experiment
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from tests.app.test_pages import opened, said
 from tests.labs import basic
 from tests.labs.museum import queued, visited
@@ -161,7 +161,7 @@ def test_a_run_of_an_experiment_that_is_gone_is_still_shown(home: Home) -> None:
     """Versions before had the experiment `hang_museum`; its runs stay in the store."""
     with Store.open(home) as store:
         config = {"cause": "keep_a_lock", "version": "wrong"}
-        launched = store.runs.add("hang_museum", config, owner="Ada", demand=Demand(3, 0, 3, 1), preset="keep_a_lock")
+        launched = store.runs.add(Launch("hang_museum", config, "Ada", "keep_a_lock", demand=Demand(3, 0, 3, 1)))
         basic.drive(store, home, launched, "running")
         store.claims.end(launched, "failed", "trainer2 keeps the lock.")
     test = opened("run", {"run": str(launched)})

@@ -37,7 +37,7 @@ from engine.experiment.definition import (
 from engine.home import Home
 from engine.recorder import Point
 from engine.seeding import FIRST_SERVER, place_of
-from engine.store import RankBatch, RankRow, Reader, Store, Surroundings
+from engine.store import Launch, RankBatch, RankRow, Reader, Store, Surroundings, SweepLaunch
 from engine.store.timestamps import now
 from engine.sweep.launch import launch_sweep
 from engine.system.machine import demand, machine
@@ -105,7 +105,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Experiment:
 
 def swept(home: Home) -> int:
     """Run a sweep of toys over workers, each in the time that its workers let it."""
-    sweep_id = launch_sweep(home, "toy", {"groups": 2}, {"workers": [1, 2, 4]}, 1, owner="Ada")
+    sweep_id = launch_sweep(home, SweepLaunch(Launch("toy", {"groups": 2}, "Ada"), {"workers": [1, 2, 4]}, 1))
     with Reader.open(home) as reader, Store.open(home) as store:
         for run in reader.sweeps.runs(sweep_id):
             config = ToyConfig.check(run.config)

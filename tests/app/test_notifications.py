@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from engine.access.rules import Program
 from engine.home import Home
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.notices.channels import Channel
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
@@ -85,7 +85,7 @@ def test_a_channel_is_deleted_after_one_more_question(home: Home, store: Store) 
 
 def test_messages_are_listed_with_why_they_did_not_arrive(home: Home, store: Store) -> None:
     store.channels.add("slack", HOOK, owner="Ada")
-    store.claims.refuse(store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1)), "Too large.")
+    store.claims.refuse(store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1))), "Too large.")
     store.delivery.note_refused(store.delivery.take_due("me")[0], "me", "hooks.slack.com answered 404 <b>now</b>.")
     shown = html(page())
     assert "given up" in shown and "/run?run=1" in shown

@@ -25,7 +25,7 @@ from engine.home import ROOT, Home
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.rl.pictures import PICTURE
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import ENDED, Run, Status
 from engine.system.processes import me
 from tests.browser.places import EMPTY
@@ -367,7 +367,7 @@ def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, sto
         else:
             ask_cancel_all([run_id])
 
-    for run_id in [store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1)) for _ in range(2)]:
+    for run_id in [store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1))) for _ in range(2)]:
         test = AppTest.from_function(script, kwargs={"run_id": run_id}, default_timeout=PATIENCE_S).run()
         order = next(button for button in test.button if button.label.startswith("Cancel"))
         store.runs.cancel(run_id, by="Ada")
@@ -378,7 +378,7 @@ def test_the_cancel_dialog_of_a_run_that_ended_meanwhile_says_so(home: Home, sto
 
 
 def test_a_run_whose_worker_and_runner_are_gone_is_said_to_wait_for_the_next_runner(home: Home, store: Store) -> None:
-    run_id = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(2, 0, 2, 1))
+    run_id = store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(2, 0, 2, 1)))
     store.claims.claim(run_id, replace(me(), started_ticks=1), (0, 1))
     shown = said(opened("machine"))
     assert f"Run {run_id} is starting, but its worker is gone and no runner is running." in shown

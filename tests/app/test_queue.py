@@ -13,7 +13,7 @@ from engine.access.quotas import Limits, set_limits
 from engine.commands.catalogue import add_environment, remove
 from engine.home import Home
 from engine.queue.estimates import Estimate, History
-from engine.store import Demand, MachineSample, ProcessIdentity, Reader, Store
+from engine.store import Demand, Launch, MachineSample, ProcessIdentity, Reader, Store
 from engine.store.records import Status
 from engine.system.machine import machine
 from engine.system.processes import me
@@ -145,7 +145,7 @@ def test_the_form_says_what_a_run_would_wait_for(home: Home) -> None:
     without_a_runner(home)
     here = machine()
     with Store.open(home) as store:
-        on = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(here.cores, 0, 1, 1))
+        on = store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(here.cores, 0, 1, 1)))
         store.claims.claim(on, me(), (), here.core_ids)
     test = form().run()
     assert f"run {on} holds {here.cores}" in words(test)

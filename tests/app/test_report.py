@@ -27,7 +27,7 @@ from engine.analysis.statistics.intervals import LIMIT
 from engine.cli import main
 from engine.home import Home
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import Status
 from engine.transfer.import_child import import_path
 from engine.transfer.tables import Table
@@ -59,11 +59,9 @@ def test_a_report_holds_plotly_its_numbers_and_the_commands_that_repeat_it(home:
     config = known.configure("quick", {"trainers": 3})
     with Store.open(home) as store, Reader.open(home) as reader:
         store.runs.add(
-            "hogwild",
-            config.model_dump(mode="json"),
-            owner="Ada",
-            demand=basic.demand(config, basic.machine()),
-            preset="quick",
+            Launch(
+                "hogwild", config.model_dump(mode="json"), "Ada", "quick", demand=basic.demand(config, basic.machine())
+            )
         )
         assert repeating(reader.runs.one(1)) == ["python -m engine run hogwild --preset quick --set trainers=3"]
 

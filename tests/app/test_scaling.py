@@ -24,7 +24,7 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.store import RankBatch, RankRow, Reader, Store
+from engine.store import Launch, RankBatch, RankRow, Reader, Store, SweepLaunch
 from engine.store.records import RunRow
 from engine.store.timestamps import now
 from engine.sweep.launch import launch_sweep
@@ -46,7 +46,10 @@ def hogwild(
     """
     settings = {**experiment("hogwild").preset("quick").settings}
     sweep_id = launch_sweep(
-        home, "hogwild", {name: value for name, value in settings.items() if name not in grid}, grid, seeds, owner="Ada"
+        home,
+        SweepLaunch(
+            Launch("hogwild", {name: value for name, value in settings.items() if name not in grid}, "Ada"), grid, seeds
+        ),
     )
     with Reader.open(home) as reader:
         runs = reader.sweeps.runs(sweep_id)
@@ -316,7 +319,7 @@ def asynchronous(home: Home, trainers: list[int], seeds: int = 3, name: str = "a
     settings = {
         key: value for key, value in experiment(name).preset("quick").settings.items() if key not in {"trainers", *grid}
     }
-    sweep_id = launch_sweep(home, name, settings, {"trainers": trainers, **grid}, seeds, owner="Ada")
+    sweep_id = launch_sweep(home, SweepLaunch(Launch(name, settings, "Ada"), {"trainers": trainers, **grid}, seeds))
     with Reader.open(home) as reader:
         runs = reader.sweeps.runs(sweep_id)
     for run in runs:

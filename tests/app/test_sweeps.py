@@ -20,11 +20,10 @@ from engine.analysis.statistics.groups import Group
 from engine.home import Home
 from engine.queue.sweep_estimate import Outlay
 from engine.registry import experiment
-from engine.store import Reader, Store, Sweep
+from engine.store import Launch, Reader, Store, Sweep, SweepLaunch
+from engine.store.launches import Draw, Timing
 from engine.store.records import Status
-from engine.store.sweeps.sweeps import Timing
 from engine.sweep.launch import launch_sweep
-from engine.sweep.random_search import Draw
 from engine.system.processes import me
 from tests.app.browsing import Client
 from tests.app.runs.drawn_table import rows_of
@@ -116,7 +115,7 @@ def test_a_sweeps_token_is_served(home: Home) -> None:
     sweep_id, runs = sweeps.pipeline(home, {"splits": [1, 2]})
     before = Client().get(f"/api/token?sweep={sweep_id}").json()["token"]
     with Store.open(home) as store:
-        store.runs.add("hogwild", {}, owner="ada", demand=store_demand(home, runs[0].id))
+        store.runs.add(Launch("hogwild", {}, "ada", demand=store_demand(home, runs[0].id)))
     assert Client().get(f"/api/token?sweep={sweep_id}").json()["token"] == before
     sweeps.drive(home, runs[0])
     assert Client().get(f"/api/token?sweep={sweep_id}").json()["token"] > before
@@ -289,7 +288,7 @@ def test_the_fold_draws_at_random_times_alone_and_stops_after_failures(home: Hom
     assert not test.exception
     found = read(home)
     assert (found.draw, found.exclusive, found.stop_after) == (
-        {"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}},
+        Draw(3, 0, {"learning_rate": "log:0.001..0.1"}),
         False,
         4,
     )
@@ -467,7 +466,7 @@ def test_what_ended_badly_is_tried_again_in_the_same_cell(home: Home, reader: Re
 
 def test_a_sweep_that_stopped_itself_says_so_on_its_runs(home: Home, reader: Reader) -> None:
     settings = experiment("pipeline").preset("quick").settings
-    sweep_id = launch_sweep(home, "pipeline", settings, {"splits": [1, 2]}, owner="Ada", stop_after=1)
+    sweep_id = launch_sweep(home, SweepLaunch(Launch("pipeline", settings, "Ada"), {"splits": [1, 2]}, stop_after=1))
     first, second = reader.sweeps.runs(sweep_id)
     sweeps.drive(home, first, "failed")
     with Store.open(home) as store:
@@ -487,7 +486,9 @@ def test_a_drawn_sweep_shows_a_row_for_each_combination_and_a_mark_for_each(
     home: Home, over: dict[str, str], reader: Reader
 ) -> None:
     settings = experiment("pipeline").preset("quick").settings
-    sweep_id = launch_sweep(home, "pipeline", settings, {}, 2, owner="Ada", preset="quick", draw=Draw(4, 0, over))
+    sweep_id = launch_sweep(
+        home, SweepLaunch(Launch("pipeline", settings, "Ada", "quick"), {}, 2, draw=Draw(4, 0, over))
+    )
     for run in reader.sweeps.runs(sweep_id):
         sweeps.drive(home, run)
     shown = html(page(sweep_id))
@@ -633,7 +634,10 @@ def test_the_caption_of_a_chart_names_only_what_is_drawn() -> None:
 def test_words_and_empty_values_lie_along_an_axis_too(home: Home, reader: Reader) -> None:
     settings = experiment("reference").preset("quick").settings
     sweep_id = launch_sweep(
-        home, "reference", settings, {"threads_per_rank": [None, 1], "dataset": ["digits", "synthetic"]}, owner="Ada"
+        home,
+        SweepLaunch(
+            Launch("reference", settings, "Ada"), {"threads_per_rank": [None, 1], "dataset": ["digits", "synthetic"]}
+        ),
     )
     runs = reader.sweeps.runs(sweep_id)
     for run in runs:

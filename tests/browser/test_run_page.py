@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from engine.store import Demand, Store
+from engine.store import Demand, Launch, Store
 from tests.browser.conftest import Lab
 from tests.browser.places import Place, arrive, settle
 from tests.labs import basic
@@ -117,7 +117,7 @@ def test_next_steps_lead_to_the_filled_form_and_keep_the_axis_of_the_comparison(
 def test_an_old_address_of_the_machines_load_opens_from_another_runs_page(lab: Lab, page: Page) -> None:
     """Streamlit refuses to set an address's part that is bound to a control of the page before."""
     with Store.open(lab.home) as store:
-        other = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        other = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
     page.goto(f"{lab.address}/run?run={lab.running}")
     page.get_by_role("heading", name=f"Run {lab.running}:").wait_for()
     settle(page)

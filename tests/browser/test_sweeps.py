@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from engine.analysis.comparability import in_words
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.records import ENDED, RunRow
 from engine.sweep.launch import launch_sweep as queue_sweep
 from engine.system.machine import machine
@@ -129,7 +129,8 @@ def test_cells_beside_a_busy_program_are_flagged_and_a_repeat_takes_their_place(
 
     quick = {**experiment("hogwild").preset("quick").settings, "epochs": 2}
     del quick["trainers"]
-    sweep = queue_sweep(console.home, "hogwild", quick, {"trainers": [1, 2]}, 1, owner="Ada", preset="quick")
+    runs_of_both = Launch("hogwild", quick, "Ada", "quick")
+    sweep = queue_sweep(console.home, SweepLaunch(runs_of_both, {"trainers": [1, 2]}))
     page.goto(f"{console.address}/sweep?sweep={sweep}")
     with hogs():
         wait_until(lambda: all(run.status in ENDED for run in runs()), "both runs have ended", PATIENCE_S)

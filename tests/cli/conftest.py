@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from engine.cli import main
 from engine.home import ROOT, Home
 from engine.recorder import Point, Span
-from engine.store import Demand, MachineSample, RankBatch, RankRow, Store
+from engine.store import Demand, Launch, MachineSample, RankBatch, RankRow, Store
 from engine.system.processes import me
 
 UMASK = 0o022
@@ -100,7 +100,7 @@ def queued(store: Store) -> Callable[..., int]:
 
     def add(name: str = "", *, experiment: str = "hogwild", owner: str = "ada") -> int:
         return store.runs.add(
-            experiment, {"seed": 3, "trainers": 2}, owner=owner, demand=Demand(2, 0, 2, 1), preset="quick", name=name
+            Launch(experiment, {"seed": 3, "trainers": 2}, owner, "quick", name, demand=Demand(2, 0, 2, 1))
         )
 
     return add

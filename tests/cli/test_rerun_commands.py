@@ -9,11 +9,10 @@ import pytest
 from app.export.rerun_commands import run_line, sweep_again
 from engine.home import Home
 from engine.registry import experiment
-from engine.store import Reader, Sweep
+from engine.store import Launch, Reader, Sweep, SweepLaunch
+from engine.store.launches import Draw, Timing
 from engine.store.records import RunRow
-from engine.store.sweeps.sweeps import Timing
 from engine.sweep.launch import launch_sweep
-from engine.sweep.random_search import Draw
 from tests.cli.conftest import Parallab
 
 SETTINGS = {"learning_rate": 0.025, "seed": 3}
@@ -42,8 +41,8 @@ def sweep(home: Home, sweep_id: int) -> tuple[Sweep, list[RunRow]]:
 )
 def test_a_sweep_is_launched_again_by_its_line(parallab: Parallab, home: Home, asked: Mapping[str, Any]) -> None:
     base = {**experiment("hogwild").preset("quick").settings, **SETTINGS}
-    more = {name: value for name, value in asked.items() if name not in ("grid", "seeds")}
-    launch_sweep(home, "hogwild", base, asked["grid"], asked["seeds"], owner="Ada", preset="quick", **more)
+    more = {name: value for name, value in asked.items() if name != "title"}
+    launch_sweep(home, SweepLaunch(Launch("hogwild", base, "Ada", "quick", asked.get("title", "")), **more))
     old, runs = sweep(home, 1)
     commit, line = sweep_again(old, runs, {runs[-1].id: {"git_commit": "0123456789ab+changes"}})
     assert commit == "git checkout 0123456789ab"
@@ -59,11 +58,10 @@ PLAN = ("experiment", "name", "grid", "exclusive", "stop_after", "draw", "timing
 def test_a_run_is_launched_again_by_its_line(parallab: Parallab, home: Home) -> None:
     launch_sweep(
         home,
-        "pipeline",
-        {**experiment("pipeline").preset("quick").settings, "cut": "3"},
-        {"splits": [4]},
-        owner="Ada",
-        preset="quick",
+        SweepLaunch(
+            Launch("pipeline", {**experiment("pipeline").preset("quick").settings, "cut": "3"}, "Ada", "quick"),
+            {"splits": [4]},
+        ),
     )
     _, (run,) = sweep(home, 1)
     assert parallab("submit", *shlex.split(run_line(run))[4:], "--no-runner").returncode == 0

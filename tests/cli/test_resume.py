@@ -14,7 +14,7 @@ from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.runtime.worker.worker import _resumed
 from engine.seeding import SEEDING
-from engine.store import Demand, Reader, Status, Store
+from engine.store import Demand, Launch, Reader, Status, Store
 from engine.system.processes import me
 from tests.checkpoints import lay, lay_former, lay_of
 from tests.cli.conftest import Parallab
@@ -26,9 +26,7 @@ def left(store: Store) -> Callable[..., int]:
 
     def leave(status: Status, experiment_name: str = "reference") -> int:
         config = experiment(experiment_name).configure("quick").model_dump(mode="json")
-        run_id = store.runs.add(
-            experiment_name, config, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine"
-        )
+        run_id = store.runs.add(Launch(experiment_name, config, "ada", "quick", "mine", demand=Demand(1, 0, 1, 1)))
         if status != "queued":
             store.claims.claim(run_id, me(), [])
             store.worker.begin(run_id, me(), {})
@@ -83,7 +81,7 @@ def test_a_resumption_that_waited_over_an_update_fails_with_the_cure(
     parent = left("cancelled")
     save(home, parent)
     child = store.runs.add(
-        "reference", store.read.runs.one(parent).config, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=parent
+        Launch("reference", store.read.runs.one(parent).config, "ada", parent_id=parent, demand=Demand(1, 0, 1, 1))
     )
     with store.db.change() as connection:
         connection.execute("UPDATE runs SET seeding = 1 WHERE id = ?", [parent])
@@ -107,7 +105,7 @@ def test_the_checkpoint_of_another_run_is_refused_and_the_run_is_retried(
         f"Run {run_id} can't be resumed: the checkpoint in its folder is that of another run. Retry" in refused.stderr
     )
     child = store.runs.add(
-        "reference", store.read.runs.one(run_id).config, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=run_id
+        Launch("reference", store.read.runs.one(run_id).config, "ada", parent_id=run_id, demand=Demand(1, 0, 1, 1))
     )
     with pytest.raises(NoCheckpoint, match="is that of another run"):
         _resumed(store.read.runs.one(child), home.run_folder(child), store)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from engine.home import Home
 from engine.store import Reader, Store
-from engine.store.sweeps.sweeps import Timing
+from engine.store.launches import Draw, Timing
 from engine.system.processes import me
 from tests.cli.conftest import Parallab
 
@@ -111,7 +111,7 @@ def test_a_drawn_sweep_is_paused_resumed_tried_again_and_extended(parallab: Para
     with Reader.open(home) as reader:
         sweep = reader.sweeps.one(1)
     assert (sweep.draw, sweep.exclusive, sweep.stop_after, len(sweep.seeds)) == (
-        {"count": 3, "seed": 0, "over": {"learning_rate": "log:0.001..0.1"}},
+        Draw(3, 0, {"learning_rate": "log:0.001..0.1"}),
         *(True, 3, 2),
     )
 

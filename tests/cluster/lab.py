@@ -17,7 +17,7 @@ from engine.launch import launch
 from engine.launch_options import LaunchOptions
 from engine.metrics import LAST_EPISODES, LOSS_FALL
 from engine.registry import experiment
-from engine.store import Reader, Run
+from engine.store import Launch, Reader, Run
 from tests.cluster.slurm import SlurmLab
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -87,7 +87,7 @@ class ClusterLab:
         """Queue a run with the quick settings and these."""
         config = experiment(name).configure("quick", {"threads_per_rank": 1, **settings})
         terms = LaunchOptions(target=on, nodes=nodes, max_retries=retries)
-        return launch(self.home, name, config, owner="ada", terms=terms, timeout_s=30)
+        return launch(self.home, Launch(name, config.model_dump(mode="json"), "ada", terms=terms), timeout_s=30)
 
     def run(self, run_id: int) -> Run:
         with Reader.open(self.home, timeout_s=30) as reader:

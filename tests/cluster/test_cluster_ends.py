@@ -10,13 +10,13 @@ from engine.jobs.job_folder import JobFolder, JobSpec
 from engine.jobs.record_file import RecordFile
 from engine.launch_options import LaunchOptions
 from engine.runner.cluster_supervisor import ClusterJobs
-from engine.store import Demand, Store
+from engine.store import Demand, Launch, Store
 
 
 def begun(store: Store, folder: Path) -> int:
     """Add a run with one retry whose job's worker has begun it and ended it after SIGTERM; return its id."""
     run_id = store.runs.add(
-        "hogwild", {}, owner="ada", demand=Demand(2, 0, 2, 1), terms=LaunchOptions(target="lab", max_retries=1)
+        Launch("hogwild", {}, "ada", terms=LaunchOptions(target="lab", max_retries=1), demand=Demand(2, 0, 2, 1))
     )
     store.cluster_jobs.plan(run_id, "lab", "abc", str(folder))
     job = store.read.cluster_jobs.of(run_id)
@@ -85,7 +85,7 @@ def test_a_planned_job_of_a_cluster_that_was_removed_waits_and_delays_no_other(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with Store.open(home.create()) as store:
         run_id = store.runs.add(
-            "hogwild", {}, owner="ada", demand=Demand(2, 0, 2, 1), terms=LaunchOptions(target="gone")
+            Launch("hogwild", {}, "ada", terms=LaunchOptions(target="gone"), demand=Demand(2, 0, 2, 1))
         )
         store.cluster_jobs.plan(run_id, "gone", "def", str(tmp_path / "other"))
         other = begun(store, tmp_path / "job")

@@ -18,7 +18,7 @@ from engine.jobs import slurm as commands
 from engine.jobs.job_folder import JobFolder, JobSpec
 from engine.jobs.record_file import RecordFile
 from engine.launch_options import LaunchOptions
-from engine.store import Demand, Store
+from engine.store import Demand, Launch, Store
 from tests.waiting import PATIENCE_S
 
 TABLE = '[lab]\nshared = "/shared"\ncores = 2\n'
@@ -77,7 +77,7 @@ def test_a_job_names_its_person_exports_few_variables_and_is_never_requeued(
     configure(home, TABLE.replace("/shared", str(tmp_path)))
     with Store.open(home) as store:
         run_id = store.runs.add(
-            "hogwild", {}, owner="ada'; $(x)", demand=Demand(2, 0, 2, 1), terms=LaunchOptions(target="lab")
+            Launch("hogwild", {}, "ada'; $(x)", terms=LaunchOptions(target="lab"), demand=Demand(2, 0, 2, 1))
         )
         store.cluster_jobs.plan(run_id, "lab", "abc", str(tmp_path / "job"))
         run, job = store.read.runs.one(run_id), store.read.cluster_jobs.of(run_id)

@@ -18,7 +18,7 @@ from app.web.port_check import trouble
 from engine.home import ROOT, Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.store import Reader
+from engine.store import Launch, Reader
 from engine.store.records import ENDED
 from engine.system.runner_process import ensure_running, runner_process
 from engine.upkeep.fsck import examine
@@ -87,7 +87,13 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
     moments = random.Random(kills)
     with services(home, tmp_path) as lab:
         wait_until(lab.serves, "console and runner are there")
-        runs = [launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="ada", timeout_s=30)]
+        runs = [
+            launch(
+                home,
+                Launch("hogwild", experiment("hogwild").configure(None, SETTINGS).model_dump(mode="json"), "ada"),
+                timeout_s=30,
+            )
+        ]
         for number in range(kills):
             victim = (lab.runner, lab.console)[number % 2]
             time.sleep(moments.uniform(0.2, 1.2))
@@ -97,7 +103,13 @@ def test_killed_at_random_moments_both_come_back_and_nothing_is_lost(home: Home,
             wait_until(lab.serves, "console and runner are there again")
             if all(status in ENDED for status in lab.statuses()):
                 runs.append(
-                    launch(home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="ada", timeout_s=30)
+                    launch(
+                        home,
+                        Launch(
+                            "hogwild", experiment("hogwild").configure(None, SETTINGS).model_dump(mode="json"), "ada"
+                        ),
+                        timeout_s=30,
+                    )
                 )
         assert (lab.runner.starts, lab.console.starts) == (kills - kills // 2 + 1, kills // 2 + 1), (
             f"each was started once more for each kill, by its service alone; they said: {lab.runner.said()} "

@@ -6,6 +6,7 @@ import pytest
 
 from engine.duel.evidence import DuelEvidence, tuned
 from engine.duel.launch import (
+    DuelLaunch,
     cancel_duel,
     config_of,
     facts,
@@ -281,7 +282,7 @@ def test_a_cancelled_duel_goes_no_further(home: Home) -> None:
 
 def test_a_launch_that_breaks_a_rule_queues_nothing(home: Home) -> None:
     with pytest.raises(ConfigError, match=r"must be in passes, updates or seconds; got bytes\."):
-        launch_duel(home, labs.duel_of("hogwild", "sync_sgd", kind="bytes"), owner="Ada")
+        launch_duel(home, DuelLaunch(labs.duel_of("hogwild", "sync_sgd", kind="bytes"), owner="Ada"))
     with Reader.open(home) as reader:
         assert reader.duels.recent() == [] and reader.runs.count() == 0
 

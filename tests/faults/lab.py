@@ -11,7 +11,7 @@ from engine.home import Home
 from engine.launch import launch
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run, Status
 from engine.system.cleanup import SHARED, Footprint, look, made_by, tree
 from engine.system.processes import is_alive
@@ -62,7 +62,9 @@ class Lab:
         """Queue a run and return its id."""
         config = experiment(name).configure(None, dict(settings))
         return launch(
-            self.home, name, config, owner="ada", timeout_s=30, terms=LaunchOptions(oversubscribe=oversubscribe)
+            self.home,
+            Launch(name, config.model_dump(mode="json"), "ada", terms=LaunchOptions(oversubscribe=oversubscribe)),
+            timeout_s=30,
         )
 
     def training(self) -> int:

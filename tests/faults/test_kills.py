@@ -17,7 +17,7 @@ import pytest
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import ALIVE, ENDED, ProcessIdentity, Run
 from engine.system.cleanup import SHARED, SHARED_PREFIXES, end_tree, tree
 from engine.system.processes import end_session, identity, is_alive
@@ -64,7 +64,11 @@ class Lab:
     def keep_busy(self) -> None:
         """Have one run on and one queued."""
         for _ in range(2 - len(self.runs("queued", *ALIVE))):
-            launch(self.home, "hogwild", experiment("hogwild").configure(None, SETTINGS), owner="test", timeout_s=30)
+            launch(
+                self.home,
+                Launch("hogwild", experiment("hogwild").configure(None, SETTINGS).model_dump(mode="json"), "test"),
+                timeout_s=30,
+            )
 
     def kill_one(self) -> None:
         """Kill one process at a random moment, then see what becomes of it."""

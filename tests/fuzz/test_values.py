@@ -21,7 +21,7 @@ from engine.filter import read_filter
 from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.registry import EXPERIMENTS, UNLISTED, experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.sweep.plan import plan
 from tests.fuzz.hostile import JSON, WORDS
 from tests.inputs import counts, inputs
@@ -98,7 +98,7 @@ def test_no_written_setting_gets_past_a_sentence(home: Home, count: int) -> None
         sentence_of(lambda: config.parse(settings))
         for each in (field, "seed", "dataset", "environment", "learning_rate"):
             sentence_of(lambda each=each: read_values(config, each, text))  # type: ignore[misc]
-            sentence_of(lambda each=each: plan(name, {}, {each: [text]}, 1))  # type: ignore[misc]
+            sentence_of(lambda each=each: plan(SweepLaunch(Launch(name, {}), {each: [text]}, 1)))  # type: ignore[misc]
 
     holds()
 
@@ -214,10 +214,12 @@ def test_no_file_of_limits_or_catalogue_gets_past_a_sentence(home: Home, count: 
             with Store.open(home) as store:
                 sentence_of(
                     lambda: store.runs.add(
-                        "hogwild",
-                        {},
-                        owner="ada",
-                        demand=basic.demand(experiment("hogwild").configure("quick"), basic.machine()),
+                        Launch(
+                            "hogwild",
+                            {},
+                            "ada",
+                            demand=basic.demand(experiment("hogwild").configure("quick"), basic.machine()),
+                        )
                     )
                 )
 

@@ -19,7 +19,7 @@ from engine.launch import launch, resume
 from engine.registry import experiment
 from engine.runner.launcher import LocalLauncher
 from engine.runtime.rank import fork_server
-from engine.store import ENDED, Run, Store
+from engine.store import ENDED, Launch, Run, Store
 from engine.store.curve_records import MachineSample
 from engine.system.checkpoint_state import last_checkpoint
 from engine.system.cleanup import end_tree
@@ -52,7 +52,7 @@ class GpuLab:
     def start(self, name: str, gpus: tuple[int, ...] = (0,), **settings: Any) -> int:
         """Begin a run of an experiment on some GPUs, by number; on none it computes on the CPU."""
         config = experiment(name).config.check({"device": "auto", "threads_per_rank": 1} | settings)
-        return self._begin(launch(self.store.db.home, name, config, owner="ada"), gpus)
+        return self._begin(launch(self.store.db.home, Launch(name, config.model_dump(mode="json"), "ada")), gpus)
 
     def go_on(self, run_id: int, gpus: tuple[int, ...]) -> int:
         """Resume a run on other GPUs."""

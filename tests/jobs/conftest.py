@@ -17,7 +17,7 @@ from engine.recorder import Point
 from engine.registry import experiment
 from engine.runner import cluster_supervisor
 from engine.runner.cluster_supervisor import ClusterJobs
-from engine.store import Store
+from engine.store import Launch, Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import RankBatch, RankRow, Run
 
@@ -98,7 +98,8 @@ class JobLab:
 
     def launch(self, owner: str = "ada", **terms: object) -> int:
         config = experiment("reference").configure("quick")
-        return launch(self.home, "reference", config, owner=owner, terms=LaunchOptions(target="lab", **terms))  # type: ignore[arg-type]
+        options = LaunchOptions(target="lab", **terms)  # type: ignore[arg-type]
+        return launch(self.home, Launch("reference", config.model_dump(mode="json"), owner, terms=options))
 
     def step(self, seconds: float = 0.0) -> None:
         """Let time pass in looks half a second apart, and look once more."""

@@ -8,7 +8,7 @@ from engine.home import Home
 from engine.pipelining import Schedule
 from engine.recorder import Point, Span
 from engine.registry import experiment
-from engine.store import Store
+from engine.store import Launch, Store
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow, Status
 from engine.store.timestamps import now
@@ -40,12 +40,7 @@ def add(store: Store, owner: str) -> int:
     """Queue one quick run."""
     config = experiment("hogwild").configure("quick")
     return store.runs.add(
-        "hogwild",
-        config.model_dump(mode="json"),
-        owner=owner,
-        demand=demand(config, machine()),
-        preset="quick",
-        name="",
+        Launch("hogwild", config.model_dump(mode="json"), owner, "quick", "", demand=demand(config, machine()))
     )
 
 
@@ -135,7 +130,7 @@ def pipeline_run(
     """
     changes = {"stages": len(shares), "splits": splits, "mode": mode, "batch_size": max(32, splits)}
     config = experiment("pipeline").configure(changes=changes | settings)
-    run_id = store.runs.add("pipeline", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()))
+    run_id = store.runs.add(Launch("pipeline", config.model_dump(mode="json"), "Ada", demand=demand(config, machine())))
     store.claims.claim(run_id, worker(), [])
     store.worker.begin(run_id, worker(), {"python": "3.11", "host": "lab"})
     store.worker.add_ranks(

@@ -8,7 +8,7 @@ from engine.home import Home
 from engine.launch import launch
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
-from engine.store import Store
+from engine.store import Launch, Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 
 NAME = "lab"
@@ -27,7 +27,7 @@ def queued(home: Home, nodes: int = 1, owner: str = "Ada") -> int:
     """Queue one quick run for the cluster."""
     name = "hogwild" if nodes == 1 else "parameter_server"  # the ranks of Hogwild! share memory
     config = experiment(name).configure("quick")
-    return launch(home, name, config, owner=owner, preset="quick", terms=replace(ON_IT, nodes=nodes))
+    return launch(home, Launch(name, config.model_dump(mode="json"), owner, "quick", terms=replace(ON_IT, nodes=nodes)))
 
 
 def submitted(store: Store, run_id: int, state: str = "PENDING", reason: str = "Resources", nodes: str = "") -> None:

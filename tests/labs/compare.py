@@ -9,7 +9,7 @@ import numpy as np
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.store import RankBatch, RankRow, Store
+from engine.store import Launch, RankBatch, RankRow, Store
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.stand_in import worker
@@ -36,7 +36,7 @@ def add(
     """
     config = experiment(name).configure("quick", settings)
     run_id = store.runs.add(
-        name, config.model_dump(mode="json"), owner=owner, demand=demand(config, machine()), preset="quick"
+        Launch(name, config.model_dump(mode="json"), owner, "quick", demand=demand(config, machine()))
     )
     store.claims.claim(run_id, worker(), [])
     store.worker.begin(

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.config import Config
 from engine.duel.evidence import DuelEvidence, Tried, gather
-from engine.duel.launch import go_on, launch_duel, pace_of
+from engine.duel.launch import DuelLaunch, go_on, launch_duel, pace_of
 from engine.duel.spec import Budget, Duel, ready
 from engine.home import Home
 from engine.recorder import Point
@@ -40,7 +40,9 @@ def duel_of(*names: str, kind: str = "passes", amount: float = 10, **changes: An
 
 def launched(home: Home, *names: str, **changes: Any) -> int:
     """Queue a small duel of ready strategies and return its id."""
-    return launch_duel(home, duel_of(*(names or ("hogwild", "parameter_server")), **changes), owner="Ada", title="")
+    return launch_duel(
+        home, DuelLaunch(duel_of(*(names or ("hogwild", "parameter_server")), **changes), owner="Ada", name="")
+    )
 
 
 def usual(name: str, rate: float, seed: int, share: float) -> float:

@@ -12,6 +12,7 @@ from engine.recorder import Point
 from engine.store import RankBatch, RankRow, Reader, Store
 from engine.store.records import RunRow, Status
 from engine.store.timestamps import now
+from engine.sweep.launch import launch_sweep
 from tests.stand_in import worker
 
 HERE = {"host": socket.gethostname(), "cpu": "Xeon", "cores": 2, "gpus": [], "git_commit": "abc"}
@@ -19,7 +20,7 @@ HERE = {"host": socket.gethostname(), "cpu": "Xeon", "cores": 2, "gpus": [], "gi
 
 def figure_sweep(home: Home, name: str, size: Size = "reduced") -> tuple[int, list[RunRow]]:
     """Queue the sweep of a figure; return its id and its runs."""
-    sweep_id = figure(name).order(size).launch(home, owner="Ada")
+    sweep_id = launch_sweep(home, figure(name).sweep(size, "Ada"))
     with Reader.open(home) as reader:
         return sweep_id, reader.sweeps.runs(sweep_id)
 

@@ -6,7 +6,7 @@ from engine.home import Home
 from engine.museum.exhibit import BROKEN, ERROR, HELD, UNSEEN, WAYS, sign
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.store import RankBatch, RankRow, Store
+from engine.store import Launch, RankBatch, RankRow, Store
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.stand_in import worker
@@ -17,7 +17,7 @@ def queued(home: Home, exhibit: str, owner: str = "Ada") -> int:
     config = experiment("fault_museum").configure(changes={"exhibit": exhibit})
     with Store.open(home) as store:
         return store.runs.add(
-            "fault_museum", config.model_dump(mode="json"), owner=owner, demand=demand(config, machine())
+            Launch("fault_museum", config.model_dump(mode="json"), owner, demand=demand(config, machine()))
         )
 
 

@@ -11,7 +11,7 @@ from engine.access.rules import Program, Role
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.store import Store
+from engine.store import Launch, Store, SweepLaunch
 from engine.store.records import Status
 from engine.sweep.launch import launch_sweep
 from tests.labs import basic
@@ -50,12 +50,17 @@ def fill(home: Home, *, passwords: bool = False) -> Lab:
             {name: _driven(store, home, name, status) for name in members} for status in ("running", "failed")
         )
     queued = {
-        name: launch(home, "hogwild", experiment("hogwild").configure("quick"), owner=name, preset="quick")
+        name: launch(
+            home, Launch("hogwild", experiment("hogwild").configure("quick").model_dump(mode="json"), name, "quick")
+        )
         for name in members
     }
     sweeps = {
         name: launch_sweep(
-            home, "hogwild", experiment("hogwild").preset("quick").settings, {"trainers": [1, 2]}, 1, owner=name
+            home,
+            SweepLaunch(
+                Launch("hogwild", experiment("hogwild").preset("quick").settings, name), {"trainers": [1, 2]}, 1
+            ),
         )
         for name in members
     }

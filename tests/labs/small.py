@@ -14,7 +14,7 @@ from engine.launch import launch
 from engine.published import figure
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
+from engine.store import Launch, MachineSample, RankBatch, RankRow, Reader, Store, SweepLaunch
 from engine.store.records import RunRow
 from engine.store.timestamps import in_seconds, now
 from engine.sweep.launch import launch_sweep
@@ -61,7 +61,7 @@ def fill(home: Home) -> Lab:
     quick = experiment("hogwild").preset("quick").settings
     title = "Does Hogwild! pay on our machine?"
     sweep = launch_sweep(
-        home, "hogwild", quick, {"trainers": [1, 2, 4, 8]}, 3, owner="Ada", preset="quick", title=title
+        home, SweepLaunch(Launch("hogwild", quick, "Ada", "quick", title), {"trainers": [1, 2, 4, 8]}, 3)
     )
     for run in _runs(home, sweep):
         count, work = run.config["trainers"], run.config["trainers"] * 5_000
@@ -71,7 +71,7 @@ def fill(home: Home) -> Lab:
             work=work,
             time_s=work / (ALONE_PER_S * count / (1 + CONTENTION * (count - 1) + COHERENCE * count * (count - 1))),
         )
-    for run in _runs(home, figure("sync_sgd").order("reduced").launch(home, owner="Grace")):
+    for run in _runs(home, launch_sweep(home, figure("sync_sgd").sweep("reduced", "Grace"))):
         tests = {float(passes): value + run.config["seed"] / 50 for passes, value in ((1, 96.4), (2, 97.3), (3, 97.8))}
         finish(home, run, work=180_000, time_s=21.0 + run.config["seed"], tests=tests)
     stale = _queued(home, "async_sgd", "Grace", "How old do gradients get?")
@@ -184,7 +184,9 @@ def _of_rank(rank: int, trains: bool, noise: list[float], trainers: int, time_s:
 
 
 def _queued(home: Home, name: str, owner: str, title: str) -> RunRow:
-    run_id = launch(home, name, experiment(name).configure("quick"), owner=owner, preset="quick", title=title)
+    run_id = launch(
+        home, Launch(name, experiment(name).configure("quick").model_dump(mode="json"), owner, "quick", title)
+    )
     with Reader.open(home) as reader:
         return reader.runs.entry(run_id)
 

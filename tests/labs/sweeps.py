@@ -7,7 +7,7 @@ from typing import Any
 from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
-from engine.store import RankBatch, RankRow, Reader, Store
+from engine.store import Launch, RankBatch, RankRow, Reader, Store, SweepLaunch
 from engine.store.records import RunRow, Status
 from engine.store.timestamps import now
 from engine.sweep.launch import launch_sweep
@@ -25,13 +25,9 @@ def pipeline(
     """Queue a sweep of quick pipelines; return its id and its runs."""
     sweep_id = launch_sweep(
         home,
-        "pipeline",
-        experiment("pipeline").preset("quick").settings,
-        grid,
-        seeds,
-        owner=owner,
-        preset="quick",
-        title=title,
+        SweepLaunch(
+            Launch("pipeline", experiment("pipeline").preset("quick").settings, owner, "quick", title), grid, seeds
+        ),
     )
     with Reader.open(home) as reader:
         return sweep_id, reader.sweeps.runs(sweep_id)

@@ -17,7 +17,7 @@ import pytest
 from engine.home import ROOT, Home
 from engine.notices import delivery
 from engine.notices.delivery import FIRST_S, LONGEST_S, Delivering, delivery_thread, wait_before_next
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store import store as store_thread
 from engine.store.notices.channels import Channel
 from engine.store.notices.outbox import Sent
@@ -37,7 +37,7 @@ def tell(store: Store, receiver: Receiver, owner: str = "ada") -> int:
     """Have a receiver told of a run that could not be placed; return the run."""
     store.channels.allow_receiver("internal", f"127.0.0.1:{receiver.port}", by="root")
     store.channels.add("json", receiver.address, owner=owner)
-    run_id = store.runs.add("hogwild", {}, owner=owner, demand=Demand(1, 0, 1, 1), preset="quick")
+    run_id = store.runs.add(Launch("hogwild", {}, owner, "quick", demand=Demand(1, 0, 1, 1)))
     store.claims.refuse(run_id, "It asks for more than the machine has.")
     return run_id
 

@@ -12,7 +12,7 @@ from engine.notices.notice import Notice, notice_of
 from engine.notices.public_url import public_url
 from engine.recorder import Point
 from engine.runner.runner import serve
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.notices.delivery import Due
 from engine.trace.health import Health, Verdict
 from tests.stand_in import worker
@@ -28,7 +28,7 @@ def notice(home: Home) -> Notice:
     """A run with a hostile name that failed, as its owner is told of it."""
     with Store.open(home) as store:
         store.channels.add("slack", "https://hooks.slack.com/services/T/B/secret12345", owner="ada")
-        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name=HOSTILE)
+        run_id = store.runs.add(Launch("hogwild", {}, "ada", "quick", HOSTILE, demand=Demand(1, 0, 1, 1)))
         store.claims.claim(run_id, worker(), ())
         store.worker.begin(run_id, worker(), {})
         store.worker.mark_running(run_id, 0.5)
@@ -57,7 +57,7 @@ def test_a_run_that_stands_still_says_why_and_whether_it_continues(home: Home) -
     said = "trainer2 makes no progress: it is stopped (SIGSTOP)."
     with Store.open(home) as store:
         store.channels.add("slack", "https://hooks.slack.com/services/T/B/secret12345", owner="ada")
-        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick")
+        run_id = store.runs.add(Launch("hogwild", {}, "ada", "quick", demand=Demand(1, 0, 1, 1)))
         store.claims.claim(run_id, worker(), ())
         store.worker.begin(run_id, worker(), {})
         store.worker.write_health(run_id, Health("", (), Verdict("HUNG", "trainer2", "stopped", said)))

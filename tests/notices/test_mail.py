@@ -20,7 +20,7 @@ from engine.notices.delivery import Delivering
 from engine.notices.formats import as_email
 from engine.notices.mail_server import MailServer, Security, mail_server
 from engine.notices.notice import Notice
-from engine.store import Demand, Store
+from engine.store import Demand, Launch, Store
 from engine.system.processes import me
 from tests.notices.receivers import certificates
 
@@ -142,7 +142,7 @@ def test_an_end_arrives_in_the_mailbox_of_the_owners_account(
         store.people.add("ada", "member", by="root", email="ada@lab.org")
         store.channels.add("email", "", owner="ada", ends="bad")
         store.claims.refuse(
-            store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), name="first light"),
+            store.runs.add(Launch("hogwild", {}, "ada", name="first light", demand=Demand(1, 0, 1, 1))),
             "It asks for more than the machine has.",
         )
         assert Delivering(home, me()).deliver(store) == 1

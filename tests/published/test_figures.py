@@ -10,6 +10,7 @@ from engine.published import FIGURES, PASSES, SIZES, Figure, Size, figure
 from engine.published.comparison import RESULTS, metrics_of
 from engine.registry import experiment
 from engine.store import Reader
+from engine.sweep.plan import plan
 from tests.labs import figures
 
 EACH = pytest.mark.parametrize("found", FIGURES, ids=lambda found: found.name)
@@ -24,7 +25,7 @@ def test_a_figure_is_launched_in_both_sizes(home: Home, found: Figure, size: Siz
         sweep = reader.sweeps.of_figures([found.key(size)])[0]
     version = found.versions[size]
     assert (sweep.id, sweep.exclusive, len(sweep.seeds)) == (sweep_id, found.timed, version.seeds)
-    assert len(runs) == len(found.order(size).plan().cells)
+    assert len(runs) == len(plan(found.sweep(size)).cells)
     assert {run.preset for run in runs} == {None if version.changes else "published"}
 
 

@@ -8,7 +8,7 @@ from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.queue.cluster_wait import in_words
 from engine.queue.forecast import outlook, prospect
-from engine.store import Demand, Store
+from engine.store import Demand, Launch, Store
 from engine.system.machine import Machine
 from tests.labs import clusters, small
 
@@ -25,7 +25,7 @@ def store(home: Home) -> Iterator[Store]:
 
 
 def add(store: Store, terms: LaunchOptions = clusters.ON_IT) -> int:
-    return store.runs.add("hogwild", {}, owner="ada", demand=WHOLE, terms=terms)
+    return store.runs.add(Launch("hogwild", {}, "ada", terms=terms, demand=WHOLE))
 
 
 def reasons(store: Store, home: Home) -> dict[int, str]:

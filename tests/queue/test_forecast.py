@@ -17,7 +17,7 @@ from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words, time_left_s
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
 from engine.registry import experiments
-from engine.store import Demand, NewRun, ProcessIdentity, Reader, Store
+from engine.store import Demand, Launch, ProcessIdentity, Reader, Store, SweepLaunch
 from engine.store.queue.queue import PastRun
 from engine.system.machine import Gpu, Machine
 from engine.system.processes import me
@@ -45,7 +45,7 @@ def store(home: Home) -> Iterator[Store]:
 def add(store: Store) -> Callable[..., int]:
     def add(cores: int = 1, gpus: int = 0, owner: str = "ada", epochs: int = 1, seed: int = 0, **more: Any) -> int:
         return store.runs.add(
-            "hogwild", {"epochs": epochs, "seed": seed}, owner=owner, demand=Demand(cores, gpus, cores, 1), **more
+            Launch("hogwild", {"epochs": epochs, "seed": seed}, owner, demand=Demand(cores, gpus, cores, 1), **more)
         )
 
     return add
@@ -362,8 +362,8 @@ def rest(home: Home, sweep_id: int) -> Outlay:
 
 
 def swept(store: Store, epochs: list[int], cores: int = 1, **more: Any) -> int:
-    runs = [NewRun({"epochs": count, "seed": 0}, Demand(cores, 0, cores, 1), "") for count in epochs]
-    return store.sweeps.add("hogwild", {"epochs": epochs, "seed": [0]}, runs, owner="ada", **more)
+    runs = [Launch("hogwild", {"epochs": count, "seed": 0}, demand=Demand(cores, 0, cores, 1)) for count in epochs]
+    return store.sweeps.add(SweepLaunch(Launch("hogwild", {}, "ada"), {"epochs": epochs, "seed": [0]}, **more), runs)
 
 
 def test_what_fits_goes_side_by_side_and_gpus_shares_and_exclusive_sweeps_wait(

@@ -8,7 +8,7 @@ import pytest
 from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.queue.slots import Slots, foreign_gpus, free_cores, least_shared, place
-from engine.store import Demand, Run, Store
+from engine.store import Demand, Launch, Run, Store
 from engine.system.machine import FREE_MB, Gpu, Machine, NvmlGpus, machine
 from tests.fake_gpus import FakeGpus
 
@@ -18,7 +18,7 @@ HERE = Machine(4, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0, (2, 3, 6, 7))
 @pytest.fixture
 def blank(home: Home) -> Run:
     with Store.open(home) as store:
-        return store.read.runs.one(store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1)))
+        return store.read.runs.one(store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1))))
 
 
 def asking(blank: Run, want_cores: int = 1, want_gpus: int = 0, /, **more: Any) -> Run:

@@ -19,7 +19,7 @@ from engine.runner.launcher import LocalLauncher
 from engine.runner.run_supervisor import Endings
 from engine.runner.runner import Runner
 from engine.runtime.worker import environment as code_version
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import Demand, Run
 from engine.system.processes import is_alive, me
 from engine.system.runner_process import has_died, runner_process
@@ -68,7 +68,7 @@ def call_it(tree: Path, version: str) -> None:
 def queued(store: Store) -> int:
     """Queue a run that trains until it is stopped."""
     config = EXPERIMENT.configure("sparse", {"trainers": 1, "epochs": 1000, "sparse_samples": 5000, "device": "cpu"})
-    return store.runs.add("hogwild", config.model_dump(), owner="ada", demand=Demand(1, 0, 1, 1))
+    return store.runs.add(Launch("hogwild", config.model_dump(), "ada", demand=Demand(1, 0, 1, 1)))
 
 
 def words_of(process: "subprocess.Popen[bytes]") -> str:

@@ -7,7 +7,7 @@ import pytest
 from engine.home import Home
 from engine.runner.runner import Runner
 from engine.runner.schedulers import MARGIN_S, Referee
-from engine.store import Store
+from engine.store import Launch, Store
 from engine.store.records import reached_budget
 from engine.system.machine import Machine
 from engine.system.processes import me, uptime_s
@@ -40,7 +40,7 @@ def test_a_duel_that_can_not_go_on_is_looked_at_again_only_when_it_has_news(home
     seen = dict(referee._seen)
     assert set(seen) == {duel_id} and stage(home, duel_id) == ("tuning", 0)
     again = store.runs.add(
-        first.experiment, first.config, owner="Ada", demand=labs.demand_of(first), parent_id=first.id, resumes=False
+        Launch(first.experiment, first.config, "Ada", parent_id=first.id, resumes=False, demand=labs.demand_of(first))
     )
     labs.drive(home, duel_id, "tuning")
     referee.looked_at = float("-inf")

@@ -9,7 +9,7 @@ from engine.queue.forecast import outlook
 from engine.queue.slots import Slots, place
 from engine.runner.placement import IdleCheck
 from engine.runner.runner import Runner, Sampler
-from engine.store import Demand, NewRun, Reader, Run, Store
+from engine.store import Demand, Launch, Reader, Run, Store, SweepLaunch
 from engine.sweep.plan import plan
 from engine.system.machine import Gpu, Machine
 from engine.system.processes import me
@@ -20,12 +20,12 @@ MACHINE = Machine(8, (Gpu(0, "A", 1), Gpu(1, "B", 1)), "cpu", 8.0)
 
 
 def sweep(store: Store, count: int = 2) -> None:
-    runs = [NewRun({"splits": number}, Demand(1, 0, 1, 1), "") for number in range(count)]
-    store.sweeps.add("pipeline", {"splits": list(range(count))}, runs, owner="ada", exclusive=True)
+    runs = [Launch("hogwild", {"splits": number}, demand=Demand(1, 0, 1, 1)) for number in range(count)]
+    store.sweeps.add(SweepLaunch(Launch("pipeline", {}, "ada"), {"splits": list(range(count))}, exclusive=True), runs)
 
 
 def single(store: Store) -> int:
-    return store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    return store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
 
 
 def runs(home: Home) -> dict[int, Run]:
@@ -94,7 +94,9 @@ def test_the_runner_starts_exclusive_runs_one_by_one_on_an_idle_machine(home: Ho
 
 def test_modes_that_are_compared_take_turns_within_each_seed() -> None:
     settings = {"batch_size": 32, "stages": 2}
-    planned = plan("pipeline", settings, {"mode": ["gpipe", "1f1b"], "splits": [1, 2]}, 2, exclusive=True)
+    planned = plan(
+        SweepLaunch(Launch("pipeline", settings), {"mode": ["gpipe", "1f1b"], "splits": [1, 2]}, 2, exclusive=True)
+    )
     assert [(cell.config.seed, cell.config.splits, cell.config.mode) for cell in planned.cells] == [  # type: ignore[attr-defined]
         *((0, 1, "gpipe"), (0, 1, "1f1b"), (0, 2, "gpipe"), (0, 2, "1f1b")),
         *((1, 1, "gpipe"), (1, 1, "1f1b"), (1, 2, "gpipe"), (1, 2, "1f1b")),

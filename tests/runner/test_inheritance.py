@@ -13,7 +13,7 @@ import pytest
 from engine.home import Home
 from engine.runner import run_supervisor
 from engine.runner.runner import Runner, inherit
-from engine.store import RankRow, Reader, Store
+from engine.store import Launch, RankRow, Reader, Store
 from engine.store.records import Demand, ProcessIdentity
 from engine.store.timestamps import now
 from engine.system.processes import boot_id, identity, is_alive, session_members
@@ -57,7 +57,7 @@ def segment() -> Iterator[Path]:
 
 def begun(store: Store, worker: ProcessIdentity, segment: Path) -> int:
     """Bring a run to `starting` whose one rank made the segment."""
-    run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    run_id = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
     store.claims.claim(run_id, worker, ())
     store.worker.begin(run_id, worker, {})
     store.worker.add_ranks(run_id, [RankRow(0, "trainer1", maker_of(segment), "cpu", "running", 1, now(), None)])

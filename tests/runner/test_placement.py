@@ -12,7 +12,7 @@ from engine.access.quotas import Limits, set_limits
 from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.runner.placement import Placement
-from engine.store import Demand, Run, Store
+from engine.store import Demand, Launch, Run, Store
 from engine.system.machine import Gpu, Machine
 from tests.fake_gpus import FakeGpus
 from tests.runner.test_runner import PaperLauncher
@@ -28,7 +28,7 @@ class Scene:
 
     def add(self, cores: int = 1, gpus: int = 0, owner: str = "ada", epochs: int = 1, **more: Any) -> int:
         return self.store.runs.add(
-            "hogwild", {"epochs": epochs}, owner=owner, demand=Demand(cores, gpus, cores, 1), **more
+            Launch("hogwild", {"epochs": epochs}, owner, demand=Demand(cores, gpus, cores, 1), **more)
         )
 
     def started(self) -> list[int]:

@@ -18,7 +18,7 @@ from engine.runner.runner import Runner
 from engine.runtime.worker import worker
 from engine.runtime.worker.execution import Execution
 from engine.runtime.worker.stop_request import StopSwitch
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store, SweepLaunch
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.cleanup import Cleared
 from engine.system.processes import boot_id, me, uptime_s
@@ -36,7 +36,7 @@ def begin(runner: Runner, store: Store) -> Begin:
 
     def start(terms: LaunchOptions = LaunchOptions(), experiment: str = "hogwild") -> int:  # noqa: B008
         run_id = store.runs.add(
-            experiment, {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine", terms=terms
+            Launch(experiment, {"seed": 3}, "ada", "quick", "mine", terms, demand=Demand(1, 0, 1, 1))
         )
         runner.step()
         store.worker.begin(run_id, paper(runner).submitted[run_id], {}, uptime_s())
@@ -191,7 +191,7 @@ def test_what_a_finished_run_leaves_behind_is_removed_when_its_worker_is_gone(
 def earlier_boot(runner: Runner, store: Store) -> tuple[int, ProcessIdentity]:
     """Leave a run of an earlier boot whose pid is in use again, as a machine does that went down."""
     earlier = replace(me(), boot_id="the boot before")
-    run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    run_id = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
     store.claims.claim(run_id, earlier, ())
     store.worker.begin(run_id, earlier, {}, 10.0)
     store.worker.mark_running(run_id, 0.1)
@@ -249,7 +249,7 @@ def test_a_killed_runner_of_this_boot_is_no_power_cut(runner: Runner, store: Sto
 
 def test_a_pid_that_is_in_use_again_is_not_taken_for_the_worker(runner: Runner, store: Store) -> None:
     reused = replace(me(), started_ticks=me().started_ticks - 1)  # this very process has the pid now
-    run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    run_id = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
     store.claims.claim(run_id, reused, ())
     store.worker.begin(run_id, reused, {}, uptime_s())
     paper(runner).ended[reused.pid] = "is gone"
@@ -365,14 +365,10 @@ def test_a_run_that_was_cancelled_or_failed_is_not_tried_again(runner: Runner, s
 
 
 def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, store: Store) -> None:
-    from engine.store import NewRun
 
     sweep = store.sweeps.add(
-        "hogwild",
-        {"seed": [1]},
-        [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "seed 1")],
-        owner="ada",
-        terms=LaunchOptions(max_retries=1),
+        SweepLaunch(Launch("hogwild", {}, "ada", terms=LaunchOptions(max_retries=1)), {"seed": [1]}),
+        [Launch("hogwild", {"seed": 1}, name="seed 1", demand=Demand(1, 0, 1, 1))],
     )
     runner.step()
     store.worker.begin(1, paper(runner).submitted[1], {}, uptime_s())
@@ -384,7 +380,7 @@ def test_a_lost_run_of_a_sweep_is_tried_again_in_that_sweep(runner: Runner, stor
 def test_a_run_whose_ranks_fail_after_a_cancel_is_cancelled(
     home: Home, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = store.runs.add("hogwild", {"seed": 3}, owner="ada", demand=Demand(1, 0, 1, 1), preset="quick", name="mine")
+    run_id = store.runs.add(Launch("hogwild", {"seed": 3}, "ada", "quick", "mine", demand=Demand(1, 0, 1, 1)))
     store.claims.claim(run_id, me(), [])
 
     def fail(*_given: object) -> None:

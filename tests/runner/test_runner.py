@@ -8,7 +8,7 @@ import pytest
 from engine.home import Home
 from engine.runner.run_supervisor import EXIT_DEADLINE_S, KILL_DEADLINE_S, MAX_STARTS
 from engine.runner.runner import Runner
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import Demand, ProcessIdentity, Run
 from engine.system.machine import Gpu, Machine
 from engine.system.processes import me
@@ -58,7 +58,7 @@ def runner(home: Home, store: Store) -> Runner:
 @pytest.fixture
 def queue(store: Store) -> Callable[..., int]:
     def add(cores: int = 1, gpus: int = 0) -> int:
-        return store.runs.add("hogwild", {}, owner="ada", demand=Demand(cores, gpus, cores, 1))
+        return store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(cores, gpus, cores, 1)))
 
     return add
 

@@ -12,8 +12,9 @@ from engine.recorder import Point
 from engine.runner.placement import LONGEST_S, IdleCheck
 from engine.runner.runner import Runner
 from engine.runner.schedulers import Repeats
-from engine.store import Reader, RunRow, Store, Sweep
-from engine.store.sweeps.sweeps import SEED, Timing
+from engine.store import Launch, Reader, RunRow, Store, Sweep, SweepLaunch
+from engine.store.launches import Timing
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.extend import combinations, extend_sweep, missing
 from engine.sweep.launch import launch_sweep
 from engine.system.cpu_use import CoreUse
@@ -28,7 +29,10 @@ Times = Callable[[RunRow], float | None]
 
 def launched(home: Home, *, seeds: int = 6, within: float = 0.05, most: int = 12) -> int:
     return launch_sweep(
-        home, "hogwild", {"dataset": "digits"}, {"trainers": [1, 2]}, seeds, owner="Ada", timing=Timing(within, most)
+        home,
+        SweepLaunch(
+            Launch("hogwild", {"dataset": "digits"}, "Ada"), {"trainers": [1, 2]}, seeds, timing=Timing(within, most)
+        ),
     )
 
 

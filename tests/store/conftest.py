@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from engine.home import ROOT, Home
-from engine.store import Demand, ProcessIdentity, Reader, Store
+from engine.store import Demand, Launch, ProcessIdentity, Reader, Store
 from tests.waiting import PATIENCE_S
 
 WORKER = ProcessIdentity("boot", 4242, 77)
@@ -31,7 +31,7 @@ def add(store: Store) -> Callable[..., int]:
     """Queue a run and return its id."""
 
     def add(experiment: str = "hogwild", owner: str = "ada", **more: object) -> int:
-        return store.runs.add(experiment, {"trainers": 2}, owner=owner, demand=Demand(2, 0, 2, 1), **more)  # type: ignore[arg-type]
+        return store.runs.add(Launch(experiment, {"trainers": 2}, owner, demand=Demand(2, 0, 2, 1), **more))  # type: ignore[arg-type]
 
     return add
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from engine.recorder import Point
-from engine.store import Demand, Store
+from engine.store import Demand, Launch, Store
 from tests.store.conftest import WORKER
 
 
@@ -17,7 +17,7 @@ def finish(
     name: str = "test/accuracy",
 ) -> int:
     """Take a run to its end, with a metric that came to `value` after a better and a worse one."""
-    run_id = store.runs.add(experiment, config, owner=owner, demand=Demand(1, 0, 1, 1), preset="quick")
+    run_id = store.runs.add(Launch(experiment, config, owner, "quick", demand=Demand(1, 0, 1, 1)))
     return end(store, run_id, value, name)
 
 

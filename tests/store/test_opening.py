@@ -16,7 +16,7 @@ from engine.errors import StoreBusy, StoreError, StoreFull, StoreGone, StoreTooN
 from engine.home import Home
 from engine.recorder import Point
 from engine.runtime.worker.sink import StoreSink, retry_while_busy
-from engine.store import Demand, RankBatch, Reader, Store
+from engine.store import Demand, Launch, RankBatch, Reader, Store
 from engine.store.connection import ReadConnection
 from engine.store.schema.migrations import steps
 from engine.store.schema.upgrade import bring_up_to_date, known
@@ -312,11 +312,11 @@ def replaced(home: Home) -> None:
 @pytest.mark.parametrize("change", [removed, moved, replaced])
 def test_nothing_is_written_into_a_store_that_is_gone(home: Home, change: Callable[[Home], None]) -> None:
     with Store.open(home) as store, Reader.open(home) as reader:
-        store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
         assert reader.runs.count() == 1
         change(home)
         with pytest.raises(StoreGone, match="was deleted, moved or replaced while this process"):
-            store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+            store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
         with pytest.raises(StoreGone), store.db.portions():
             pass
         assert not store.db.connection.in_transaction

@@ -11,7 +11,7 @@ import pytest
 from engine.home import Home
 from engine.launch import launch
 from engine.registry import experiment
-from engine.store import Reader, Run, Store
+from engine.store import Launch, Reader, Run, Store
 from engine.system.runner_process import ensure_running
 from tests import isolation_functions as functions
 from tests.conftest import end_processes_of
@@ -57,7 +57,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 def running(home: Home, name: str, settings: dict[str, Any]) -> Run:
     """Launch a run and return it once all its ranks are ready."""
-    run_id = launch(home, name, experiment(name).config.check(settings), owner="ada")
+    run_id = launch(home, Launch(name, experiment(name).config.check(settings).model_dump(mode="json"), "ada"))
     ensure_running(home)
 
     def read() -> Run:

@@ -16,7 +16,7 @@ from engine.home import ROOT, Home
 from engine.runner.launcher import LocalLauncher
 from engine.runner.run_supervisor import Endings
 from engine.runner.runner import serve
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import Demand, ProcessIdentity
 from engine.system.cleanup import Footprint, clear
 from engine.system.processes import identity, is_alive, is_foreign, me, pid_namespace
@@ -79,7 +79,7 @@ def elsewhere(home: Home) -> Iterator[Elsewhere]:
 
 
 def begun(store: Store, worker: ProcessIdentity) -> int:
-    run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+    run_id = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
     store.claims.claim(run_id, worker, ())
     store.worker.begin(run_id, worker, {})
     return run_id

@@ -18,7 +18,7 @@ from filelock import FileLock
 from engine.errors import StoreBusy
 from engine.home import ROOT, Home
 from engine.recorder import Point
-from engine.store import Demand, RankBatch, Reader, Store, connection
+from engine.store import Demand, Launch, RankBatch, Reader, Store, connection
 from engine.store.curves.ingest import hidden
 from engine.store.maintenance import integrity, retention
 from engine.store.maintenance.backup_copy import copy_store, examine_copy
@@ -132,7 +132,7 @@ def long_runs(ours: Store) -> tuple[int, int]:
     curve = [Point("train/loss", step, float(step % 97), step / 10) for step in range(LONG)]
     ids = []
     for _ in range(2):
-        ids.append(ours.runs.add("hogwild", {}, owner="Lin", demand=Demand(1, 0, 1, 1)))
+        ids.append(ours.runs.add(Launch("hogwild", {}, "Lin", demand=Demand(1, 0, 1, 1))))
         ours.claims.claim(ids[-1], me(), ())
         ours.worker.begin(ids[-1], me(), {})
     ours.worker.write(ids[0], [RankBatch(0, curve)])

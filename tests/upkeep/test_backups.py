@@ -20,7 +20,7 @@ from engine.home import Home
 from engine.launch import resume
 from engine.recorder import Point
 from engine.runner.run_supervisor import lose
-from engine.store import Demand, RankBatch, Reader, Store
+from engine.store import Demand, Launch, RankBatch, Reader, Store
 from engine.store.schema.migrations import steps
 from engine.store.timestamps import now
 from engine.system.checkpoint_state import last_checkpoint
@@ -148,7 +148,7 @@ def test_a_restore_with_the_run_folders_on_another_disk_moves_those_of_later_run
     assert last_checkpoint(place / str(later)) is not None, "nothing is deleted"
     assert not home.run_folder(later).exists() and home.run_folder(kept).is_dir()
     with Store.open(home) as again:
-        number = again.runs.add("reference", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        number = again.runs.add(Launch("reference", {}, "ada", demand=Demand(1, 0, 1, 1)))
     assert number > later, "no run gets the number of another one"
     assert list(fsck.examine(home)) == []
 

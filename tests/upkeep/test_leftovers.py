@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from engine.home import ROOT, Home
-from engine.store import Demand, Store
+from engine.store import Demand, Launch, Store
 from engine.store.records import ProcessIdentity
 from engine.system.processes import MARK, end_session, identity, mark, me
 from tests.upkeep.conftest import GONE, HOUR_AGO, found
@@ -41,7 +41,7 @@ def test_a_process_is_left_over_once_its_run_has_ended_and_a_moment_has_passed(
     home: Home, tmp_path: Path, worker: ProcessIdentity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(home) as store:
-        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        run_id = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
         store.claims.claim(run_id, worker, ())
         monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
         assert found(home, tmp_path) == [], "its run is still on"
@@ -63,7 +63,7 @@ def test_a_pid_that_another_process_has_by_now_is_not_taken_for_a_worker(
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     leader = os.getsid(0)
     with Store.open(home) as store:
-        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        run_id = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
         store.claims.claim(run_id, ProcessIdentity(me().boot_id, leader, 1), ())
         store.claims.end(run_id, "lost", "The worker is gone.")
     assert found(home, tmp_path) == []
@@ -98,7 +98,7 @@ def test_a_process_that_left_its_session_is_known_by_its_mark(
     monkeypatch.setattr("engine.upkeep.leftovers.GRACE_S", 0.0)
     leader = ProcessIdentity(me().boot_id, GONE, 77)
     with Store.open(home) as store:
-        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        run_id = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
         store.claims.claim(run_id, leader, ())
         with subprocess.Popen(
             ["sleep", "600"], start_new_session=True, env=os.environ | {MARK: mark(leader)}
@@ -116,7 +116,7 @@ def test_a_folder_without_a_run_is_left_over_and_what_no_run_is_named_like_is_on
     home: Home, tmp_path: Path
 ) -> None:
     with Store.open(home) as store:
-        run_id = store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+        run_id = store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
     runs = home.run_folder(run_id).parent
     for name in (str(run_id), "99", "100", "notes"):
         (runs / name / "logs").mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_a_folder_without_a_run_is_left_over_and_what_no_run_is_named_like_is_on
 
 def test_half_written_files_of_ended_runs_and_of_the_store_are_left_over(home: Home, tmp_path: Path) -> None:
     with Store.open(home) as store:
-        on, ended = (store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1)) for _ in range(2))
+        on, ended = (store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1))) for _ in range(2))
         store.runs.cancel(ended, by="ada")
     for run_id in (on, ended):
         home.run_folder(run_id).mkdir(parents=True)

@@ -16,6 +16,7 @@ from engine.access.rules import COMMANDS, LOST, PersonStanding, Program
 from engine.errors import Forbidden, StoreError
 from engine.home import Home
 from engine.store.connection import Connection, WriteConnection
+from engine.store.launches import Launch, SweepLaunch
 from engine.store.timestamps import now
 
 _OWNERS = {
@@ -35,21 +36,8 @@ DETAIL_LENGTH = 500
 _SILENT = frozenset(
     {
         "self",
-        "config",
-        "runs",
-        "people",
-        "plan",
-        "grid",
-        "before",
-        "demand",
-        "terms",
-        "text",
-        "password",
-        "address",
-        "but_key",
-        "query",
-        "resumes",
-        "once",
+        *("config", "runs", "people", "plan", "grid", "before", "demand", "terms", "text", "password", "address"),
+        *("but_key", "query", "resumes", "once", "seeds", "equal_work", "attempt"),
     }
 )
 """Arguments omitted from the audit log: long ones, which are stored elsewhere, and secrets."""
@@ -171,7 +159,7 @@ def command(
 
         @wraps(method)
         def guarded(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            given = shape.bind(self, *args, **kwargs).arguments
+            given = _spread(shape.bind(self, *args, **kwargs).arguments)
             by, called = given[actor], name if isinstance(name, str) else name(given)
             detail = _detail(
                 {key: value for key, value in given.items() if key not in (actor, first if of and not targets else "")}
@@ -197,6 +185,14 @@ def command(
         return guarded
 
     return decorate
+
+
+def _spread(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a command, with the fields of a launch as arguments of their own."""
+    told: dict[str, Any] = {}
+    for name, value in given.items():
+        told |= _spread(vars(value)) if isinstance(value, Launch | SweepLaunch) else {name: value}
+    return told
 
 
 def _as(standing: PersonStanding) -> str:

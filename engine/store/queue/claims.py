@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.store.access.authorization import storable
 from engine.store.connection import WriteConnection
 from engine.store.curves.ingest import POINT_BYTES
+from engine.store.launches import Launch
 from engine.store.notices.outbox import NoticeWriter
 from engine.store.records import ALIVE, BAD_ENDS, ENDED, RETRIED, RETRIES, ProcessIdentity, Run, Status
 from engine.store.runs.commands import RunChanges
@@ -124,20 +125,8 @@ class ClaimCommands:
         return next_id
 
     def _try_again(self, run: Run, resumes: bool) -> int:
-        next_id = self._changes.queue(
-            run.experiment,
-            run.config,
-            owner=run.owner,
-            demand=run.demand,
-            preset=run.preset,
-            name=run.name,
-            parent_id=run.id,
-            sweep_id=run.sweep_id,
-            resumes=resumes,
-            terms=run.terms,
-            attempt=run.attempt + 1,
-            data_folder=run.data_folder,
-        )
+        again = Launch.again(run, run.owner, resumes=resumes)
+        next_id = self._changes.queue(replace(again, attempt=run.attempt + 1, data_folder=run.data_folder))
         self._changes.note_event(
             next_id,
             RETRIES,

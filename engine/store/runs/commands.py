@@ -1,21 +1,22 @@
 """Launch and cancel of runs. Each command is one short transaction with its event."""
 
-import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.access.confusables import visible
-from engine.errors import ConfigError, Problem, WrongStatus
+from engine.errors import ConfigError, WrongStatus
 from engine.home import named_data
-from engine.launch_options import PRIORITIES, USUAL, LaunchOptions
+from engine.launch_options import PRIORITIES
 from engine.seeding import SEEDING
 from engine.store.access.authorization import Authorization, command, storable
 from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import Row, WriteConnection
+from engine.store.launches import Launch, LaunchKey
 from engine.store.notices.outbox import NoticeWriter
-from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Demand, Status, StopKind
+from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Status, StopKind
+from engine.store.runs.reader import RunReader
+from engine.store.runs.rows import OPTIONS, SLOTS
 from engine.store.schema.config_text import keep_whole, listed
 from engine.store.timestamps import in_seconds, now
 
@@ -23,34 +24,6 @@ from engine.store.timestamps import in_seconds, now
 
 KEPT_S = 7 * 24 * 3600.0
 """Lifetime of a key; a later retry launches again."""
-LONGEST_KEY = 200
-
-
-@dataclass(frozen=True)
-class LaunchKey:
-    """A script's key of one launch, and a digest of the request."""
-
-    text: str
-    asked: str
-
-    @classmethod
-    def of(cls, text: str, asked: Mapping[str, Any]) -> "LaunchKey":
-        """Return the key of a launch; raises ConfigError for an empty, too long or unprintable one."""
-        if not (0 < len(text) <= LONGEST_KEY and text.isprintable()):
-            raise ConfigError(
-                [
-                    Problem(
-                        "Idempotency-Key",
-                        f"Idempotency-Key must have 1 to {LONGEST_KEY} printable characters; got {len(text)}.",
-                    )
-                ]
-            )
-        return cls(
-            text,
-            hashlib.sha256(
-                json.dumps(asked, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
-            ).hexdigest(),
-        )
 
 
 class IdempotencyKeys:
@@ -68,14 +41,14 @@ class IdempotencyKeys:
             return None
         if row["asked"] != key.asked:
             sentence = f"Idempotency-Key was already used for run {row['run_id']} with other settings. Use a new key."
-            raise ConfigError([Problem("Idempotency-Key", sentence)])
+            raise ConfigError.of("Idempotency-Key", sentence)
         return int(row["run_id"])
 
     def keep(self, key: LaunchKey, owner: str, run_id: int) -> None:
         """Store the run of a key, and delete expired keys."""
         self.db.connection.execute("DELETE FROM launch_keys WHERE made_at < ?", [in_seconds(-KEPT_S)])
-        sql = "INSERT INTO launch_keys (owner, key, asked, run_id, made_at) VALUES (?, ?, ?, ?, ?)"
-        self.db.connection.execute(sql, [owner, key.text, key.asked, run_id, now()])
+        kept = {"owner": owner, "key": key.text, "asked": key.asked, "run_id": run_id, "made_at": now()}
+        self.db.insert("launch_keys", kept)
 
 
 # ---- Commands ------------------------------------------------------------------------------------------------------
@@ -84,6 +57,8 @@ TAG_LENGTH = 40
 NAME_LENGTH = 200
 NOTE_LENGTH = 20_000
 SHORTEST_TRACE_S, LONGEST_TRACE_S = 0.1, 60.0
+_LAUNCHED = ("experiment", "preset", "name", "owner", "parent_id", "sweep_id", "resumes", "attempt")
+"""Fields of a launch with a column of their name."""
 
 
 class RunCommands:
@@ -93,62 +68,32 @@ class RunCommands:
         self.db = db
         self._keys = IdempotencyKeys(db)
         self._changes = RunChanges(db)
-        self._quota_checks = QuotaChecks(db)
+        self._runs = RunReader(db)
 
     @command(
         lambda given: "launch" if given.get("parent_id") is None else "retry",
         "run",
         lambda _, given: _known(given.get("parent_id")),
     )
-    def add(
-        self,
-        experiment: str,
-        config: Mapping[str, Any],
-        *,
-        owner: str,
-        demand: Demand,
-        preset: str | None = None,
-        name: str = "",
-        parent_id: int | None = None,
-        resumes: bool = True,
-        terms: LaunchOptions = USUAL,
-        once: LaunchKey | None = None,
-    ) -> int:
-        """Queue a run and return its id; `parent_id` is the run that it resumes, or without `resumes` repeats from the
-        start.
+    def add(self, launch: Launch, once: LaunchKey | None = None) -> int:
+        """Queue a run and return its id.
 
         A repeat of a sweep's run belongs to that sweep too. A key that was used before launches nothing: its run is
         returned. Raises NoSuchRun for an unknown parent, ConfigError for a key of another launch, LimitReached.
         """
+        owner, parent_id = launch.owner, launch.parent_id
         with self.db.change():
             if once and (there := self._keys.launched_under(once, owner)) is not None:
                 return there
-            self._changes.may_prefer(terms, owner)
-            self._quota_checks.require(owner, [demand], terms.max_run_time_s if parent_id is None else None)
-            sweep_id = None
-            if parent_id is not None:
-                self._changes.status(parent_id)
-                sweep_id = (
-                    None
-                    if resumes
-                    else self.db.connection.execute("SELECT sweep_id FROM runs WHERE id = ?", [parent_id]).fetchone()[0]
-                )
-            run_id = self._changes.queue(
-                experiment,
-                config,
-                owner=owner,
-                demand=demand,
-                preset=preset,
-                name=name,
-                parent_id=parent_id,
-                sweep_id=sweep_id,
-                resumes=resumes,
-                terms=terms,
-            )
-            if parent_id is not None:
-                self._changes.note_event(parent_id, RESUMED if resumes else RETRIED, owner, f"as run {run_id}")
+            self._changes.may_queue([launch], wanted_s=launch.terms.max_run_time_s if parent_id is None else None)
+            if parent_id is None:
+                run_id = self._changes.queue(launch)
+            else:
+                parent = self._runs.one(parent_id)
+                run_id = self._changes.queue(replace(launch, sweep_id=None if launch.resumes else parent.sweep_id))
+                self._changes.note_event(parent_id, RESUMED if launch.resumes else RETRIED, owner, f"as run {run_id}")
                 self.db.touch(parent_id)
-                if not resumes:
+                if not launch.resumes:
                     self._changes.note_event(run_id, RETRIES, owner, f"run {parent_id} from the start")
             if once:
                 self._keys.keep(once, owner, run_id)
@@ -175,14 +120,12 @@ class RunCommands:
         """
         if not SHORTEST_TRACE_S <= seconds <= LONGEST_TRACE_S:
             what = f"seconds must be from {SHORTEST_TRACE_S:g} to {LONGEST_TRACE_S:g}, got {seconds:g}."
-            raise ConfigError([Problem("seconds", what)])
-        with self.db.change() as connection:
+            raise ConfigError.of("seconds", what)
+        with self.db.change():
             if (status := self._changes.status(run_id)) != "running":
                 raise WrongStatus(f"Run {run_id} is {status}: operations can be stored while a run is running.")
-            connection.execute(
-                "INSERT INTO trace_requests (run_id, seconds, requested_by, requested_at) VALUES (?, ?, ?, ?)",
-                [run_id, seconds, by, now()],
-            )
+            asked = {"run_id": run_id, "seconds": seconds, "requested_by": by, "requested_at": now()}
+            self.db.insert("trace_requests", asked)
             self._changes.note_event(run_id, "trace requested", by, f"All operations of {seconds:g} s are stored.")
 
     def add_event(self, run_id: int, kind: str, who: str, detail: str = "") -> None:
@@ -200,7 +143,7 @@ def checked_tag(tag: str) -> str:
     """Return a tag in one line; raises ConfigError as `checked_text` does, and for an empty one."""
     tag = checked_text("tag", " ".join(tag.split()), TAG_LENGTH)
     if not tag:
-        raise ConfigError([Problem("tag", f"tag must have 1 to {TAG_LENGTH} characters; got ''.")])
+        raise ConfigError.of("tag", f"tag must have 1 to {TAG_LENGTH} characters; got ''.")
     return tag
 
 
@@ -215,9 +158,7 @@ def checked_text(field: str, text: str, most: int) -> str:
     """
     text = visible(field, storable(text).strip())
     if len(text) > most:
-        raise ConfigError(
-            [Problem(field, f"{field} must have at most {most:,} characters; got {len(text):,}. Shorten it.")]
-        )
+        raise ConfigError.of(field, f"{field} must have at most {most:,} characters; got {len(text):,}. Shorten it.")
     return text
 
 
@@ -244,65 +185,47 @@ class RunChanges:
 
     def note_event(self, run_id: int, kind: str, who: str, detail: str) -> None:
         """Record an event, within a change."""
-        self.db.connection.execute(
-            "INSERT INTO events (run_id, at, kind, who, detail) VALUES (?, ?, ?, ?, ?)",
-            [run_id, now(), kind, who, storable(detail)],
-        )
+        told = {"run_id": run_id, "at": now(), "kind": kind, "who": who, "detail": storable(detail)}
+        self.db.insert("events", told)
 
-    def queue(
-        self,
-        experiment: str,
-        config: Mapping[str, Any],
-        *,
-        owner: str,
-        demand: Demand,
-        preset: str | None,
-        name: str,
-        parent_id: int | None = None,
-        sweep_id: int | None = None,
-        resumes: bool = True,
-        terms: LaunchOptions = USUAL,
-        attempt: int = 0,
-        data_folder: str | None = None,
-    ) -> int:
+    def may_queue(self, launches: Sequence[Launch], wanted_s: float | None = None) -> None:
+        """Raise Forbidden if their owner may not queue these runs, as they would pass others, or for a quota.
+
+        `wanted_s` is the requested time limit; None for that of an older run, which is reduced to the quota.
+        """
+        owner = launches[0].owner
+        if any(each.terms.priority == PRIORITIES[-1] for each in launches):
+            self._authorization.check("prefer", owner, "", [])
+        self._quota_checks.require(owner, [each.demand for each in launches], wanted_s)
+
+    def queue(self, launch: Launch) -> int:
         """Append one run to the queue, within a change; its time limit is at most its owner's quota.
 
-        Its data folder is the given one, otherwise that of this process's environment, otherwise its parent's. No
-        network request can set it.
+        No network request can set its data folder.
         """
-        terms = self._quota_checks.cut(terms, owner)
-        data_folder = data_folder or named_data() or self._data_folder(parent_id)
-        whole = json.dumps(dict(config))
-        cursor = self.db.connection.execute(
-            "INSERT INTO runs"
-            " (experiment, preset, name, owner, status, config, cores, gpus, ranks, threads_per_rank, "
-            "parent_id, sweep_id, created_at,"
-            " priority, oversubscribe, max_run_time_s, max_retries, end_when_hung, target, nodes, resumes, attempt,"
-            " seeding, data_folder, place, version)"
-            " VALUES (?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-            " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))",
-            [
-                *(experiment, preset, name, owner, listed(whole)),
-                *(demand.cores, demand.gpus, demand.ranks, demand.threads_per_rank, parent_id, sweep_id, now()),
-                *(
-                    PRIORITIES.index(terms.priority),
-                    terms.oversubscribe,
-                    terms.max_run_time_s,
-                    terms.max_retries,
-                    terms.end_when_hung,
-                    terms.target,
-                    terms.nodes,
-                    resumes,
-                    attempt,
-                    SEEDING,
-                    data_folder,
-                ),
-            ],
+        terms, demand = self._quota_checks.cut(launch.terms, launch.owner), launch.demand
+        if not demand.ranks:
+            raise ValueError("The launch names no ranks: engine.launch finds its demand before it is queued.")
+        whole = json.dumps(dict(launch.config))
+        run_id = self.db.insert(
+            "runs",
+            {
+                **{name: getattr(launch, name) for name in _LAUNCHED},
+                **{name: getattr(terms, name) for name in OPTIONS},
+                **{name: getattr(demand, name) for name in SLOTS},
+                "status": "queued",
+                "config": listed(whole),
+                "created_at": now(),
+                "priority": PRIORITIES.index(terms.priority),
+                "seeding": SEEDING,
+                "data_folder": launch.data_folder or named_data() or self._data_folder(launch.parent_id),
+            },
+            place="(SELECT coalesce(max(place), 0) + 1 FROM runs)",
+            version="(SELECT coalesce(max(version), 0) + 1 FROM runs)",
         )
-        run_id = cursor.lastrowid
-        assert run_id is not None
         keep_whole(self.db.connection, run_id, whole)
-        self.note_event(run_id, "queued", owner, f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs")
+        told = f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs"
+        self.note_event(run_id, "queued", launch.owner, told)
         return run_id
 
     def _data_folder(self, run_id: int | None) -> str | None:
@@ -343,8 +266,3 @@ class RunChanges:
         if self.db.connection.execute(sql, [by, run_id]).rowcount:
             self.note_event(run_id, "forced", by, "")
             self.db.touch(run_id)
-
-    def may_prefer(self, terms: LaunchOptions, by: str) -> None:
-        """Raise Forbidden if runs would pass others and the person may not do that."""
-        if terms.priority == PRIORITIES[-1]:
-            self._authorization.check("prefer", by, "", [])

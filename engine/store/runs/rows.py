@@ -47,21 +47,24 @@ NOT_PAUSED = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id A
 NOT_HELD = f"held_by IS NULL AND {NOT_PAUSED}"
 """Condition on runs: not held by a person or a paused sweep."""
 
+OPTIONS = ("oversubscribe", "max_run_time_s", "max_retries", "end_when_hung", "target", "nodes")
+"""Columns of the launch options, apart from the priority, which is a number."""
+SLOTS = ("cores", "gpus", "ranks", "threads_per_rank")
+"""Columns of the requested resources."""
+
 LEAST_S, LEAST_SHARE, STEADY_S = 3.0, 0.02, 30.0
 """A run's pace is known after at least 3 s, once 2 % of its work is done or it has run for 30 s."""
 
 
 def as_terms(row: sqlite3.Row) -> LaunchOptions:
     """Return a run's launch options, from its row."""
-    return LaunchOptions(
-        PRIORITIES[row["priority"]],
-        bool(row["oversubscribe"]),
-        row["max_run_time_s"],
-        row["max_retries"],
-        bool(row["end_when_hung"]),
-        row["target"],
-        row["nodes"],
-    )
+    flags = {name: bool(row[name]) for name in ("oversubscribe", "end_when_hung")}
+    return LaunchOptions(PRIORITIES[row["priority"]], **{**{name: row[name] for name in OPTIONS}, **flags})
+
+
+def as_demand(row: sqlite3.Row) -> Demand:
+    """Return the resources that a run requested, from its row."""
+    return Demand(*(row[name] for name in SLOTS))
 
 
 def as_run(row: sqlite3.Row) -> Run:
@@ -76,7 +79,7 @@ def as_run(row: sqlite3.Row) -> Run:
     return Run(
         **{name: row[name] for name in same.split()},
         config=json.loads(row["whole_config"] or row["config"]),
-        demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
+        demand=as_demand(row),
         gpus=tuple(json.loads(row["gpu_ids"])),
         worker=_worker(row),
         progress_done=row["done"] or 0,

@@ -2,35 +2,27 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from typing import Any
 
 from engine.access.quotas import disturbed_above
-from engine.errors import ConfigError, Problem, WrongStatus
+from engine.errors import ConfigError, WrongStatus
 from engine.home import named_data
-from engine.launch_options import USUAL, LaunchOptions
 from engine.store.access.authorization import command
-from engine.store.access.quotas import QuotaChecks
 from engine.store.connection import Row, WriteConnection
-from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Demand, Status, is_spent
+from engine.store.launches import Draw, Launch, SweepLaunch, Timing
+from engine.store.records import BAD_ENDS, ENDED, RETRIED, RETRIES, Run, Status, is_spent
 from engine.store.runs.commands import RunChanges
-from engine.store.runs.rows import as_terms
-from engine.store.sweeps.sweeps import SEED, Timing
+from engine.store.runs.rows import RUN, as_run
+from engine.store.sweeps.sweeps import SEED
 from engine.store.timestamps import now
 
+NEWEST_OF_CELLS = "SELECT max(id) FROM runs WHERE sweep_id = ? GROUP BY config"
+"""The newest run of each cell: runs of a cell have identical configs."""
 _DISTURBED = (
     "SELECT metrics.run_id FROM metrics JOIN runs ON runs.id = metrics.run_id WHERE runs.sweep_id = ? AND "
     "runs.status = 'finished' AND metrics.rank IS NULL AND metrics.name = 'perf/disturbance' AND metrics.last > ?"
 )
-
-
-@dataclass(frozen=True)
-class NewRun:
-    """One run of a sweep, without an id."""
-
-    config: Mapping[str, Any]
-    demand: Demand
-    name: str
 
 
 class SweepCommands:
@@ -39,66 +31,37 @@ class SweepCommands:
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
         self._changes = RunChanges(db)
-        self._quota_checks = QuotaChecks(db)
 
     @command("launch sweep")
-    def add(
-        self,
-        experiment: str,
-        grid: Mapping[str, Sequence[Any]],
-        runs: Sequence[NewRun],
-        *,
-        owner: str,
-        preset: str | None = None,
-        name: str = "",
-        exclusive: bool = False,
-        stop_after: int | None = None,
-        draw: Mapping[str, Any] | None = None,
-        terms: LaunchOptions = USUAL,
-        figure: str = "",
-        timing: Timing | None = None,
-        equal_work: Mapping[str, Any] | None = None,
-    ) -> int:
+    def add(self, sweep: SweepLaunch, runs: Sequence[Launch], work: Mapping[str, Any] | None = None) -> int:
         """Queue the runs of a sweep in order and return the sweep's id; all of them are queued, or none.
 
-        `grid` maps the varied fields, including the seed, to their values; other arguments are as in `Sweep`. Raises
-        ConfigError without runs, LimitReached.
+        Of each run the settings, the demand and the name count; the rest is the sweep's. `work` is the sweep's
+        `equal_work`. Raises ConfigError without runs, LimitReached.
         """
         if not runs:
-            raise ConfigError([Problem("", "A sweep needs at least one run.")])
-        with self.db.change() as connection:
-            self._changes.may_prefer(terms, owner)
-            self._quota_checks.require(owner, [run.demand for run in runs], terms.max_run_time_s)
-            columns = (
-                "experiment, name, owner, grid, created_at, exclusive, stop_after, draw, figure, timing, equal_work"
+            raise ConfigError.of("", "A sweep needs at least one run.")
+        shared = sweep.runs
+        with self.db.change():
+            self._changes.may_queue(_alike(shared, runs), wanted_s=shared.terms.max_run_time_s)
+            sweep_id = self.db.insert(
+                "sweeps",
+                {
+                    "experiment": shared.experiment,
+                    "name": shared.name,
+                    "owner": shared.owner,
+                    "grid": _text(sweep.grid),
+                    "created_at": now(),
+                    "exclusive": sweep.is_exclusive,
+                    "stop_after": sweep.stop_after,
+                    "figure": sweep.figure,
+                    "draw": _json(sweep.draw),
+                    "timing": _json(sweep.timing),
+                    "equal_work": json.dumps(work) if work else "",
+                },
             )
-            sql = f"INSERT INTO sweeps ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            values = [
-                experiment,
-                name,
-                owner,
-                _text(grid),
-                now(),
-                exclusive,
-                stop_after,
-                json.dumps(draw) if draw else "",
-                figure,
-                json.dumps(asdict(timing)) if timing else "",
-                json.dumps(equal_work) if equal_work else "",
-            ]
-            sweep_id = connection.execute(sql, values).lastrowid
-            assert sweep_id is not None
-            for run in runs:
-                self._changes.queue(
-                    experiment,
-                    run.config,
-                    owner=owner,
-                    demand=run.demand,
-                    preset=preset,
-                    name=run.name,
-                    sweep_id=sweep_id,
-                    terms=terms,
-                )
+            for run in _alike(replace(shared, sweep_id=sweep_id), runs):
+                self._changes.queue(run)
         return sweep_id
 
     @command("extend sweep", "sweep")
@@ -107,75 +70,63 @@ class SweepCommands:
         sweep_id: int,
         before: Mapping[str, Sequence[Any]],
         grid: Mapping[str, Sequence[Any]],
-        runs: Sequence[NewRun],
+        runs: Sequence[Launch],
         *,
         by: str,
-        draw: Mapping[str, Any] | None = None,
+        draw: Draw | None = None,
     ) -> list[int]:
         """Replace a sweep's grid `before` by a larger one and queue the runs of its new cells; return their ids.
 
         Raises NoSuchSweep, ConfigError without new runs, WrongStatus if another person has extended it meanwhile.
         """
         if not runs:
-            raise ConfigError(
-                [
-                    Problem(
-                        "",
-                        ("Nothing to add: the sweep already contains all of these runs. Give new values."),
-                    )
-                ]
-            )
+            raise ConfigError.of("", "Nothing to add: the sweep already contains all of these runs. Give new values.")
         with self.db.change() as connection:
-            self._quota_checks.require(by, [run.demand for run in runs])
-            connection.execute("UPDATE sweeps SET draw = ? WHERE id = ?", [json.dumps(draw) if draw else "", sweep_id])
-            return self._extend(sweep_id, before, grid, runs, by)
+            connection.execute("UPDATE sweeps SET draw = ? WHERE id = ?", [_json(draw), sweep_id])
+            return self._extend(self._sweep_row(sweep_id), before, grid, runs, by)
 
     def repeat(
         self,
         sweep_id: int,
         before: Mapping[str, Sequence[Any]],
         grid: Mapping[str, Sequence[Any]],
-        runs: Sequence[NewRun],
+        runs: Sequence[Launch],
     ) -> list[int]:
         """Queue more runs of a sweep for timing for its owner, as the runner does; return their ids.
 
         Raises NoSuchSweep, LimitReached, WrongStatus if a person has extended it meanwhile.
         """
         with self.db.change():
-            owner = self._sweep_row(sweep_id)["owner"]
-            self._quota_checks.require(owner, [run.demand for run in runs])
-            return self._extend(sweep_id, before, grid, runs, owner)
+            sweep = self._sweep_row(sweep_id)
+            return self._extend(sweep, before, grid, runs, sweep["owner"])
 
     def _extend(
         self,
-        sweep_id: int,
+        sweep: Row,
         before: Mapping[str, Sequence[Any]],
         grid: Mapping[str, Sequence[Any]],
-        runs: Sequence[NewRun],
+        runs: Sequence[Launch],
         owner: str,
     ) -> list[int]:
         """Replace the grid and queue runs like the others of the sweep, within a change."""
-        sweep = self._sweep_row(sweep_id)
         if sweep["grid"] != _text(before):
             raise WrongStatus(
-                f"Sweep {sweep_id} was extended by another person meanwhile. Check its runs and try again."
+                f"Sweep {sweep['id']} was extended by another person meanwhile. Check its runs and try again."
             )
-        self.db.connection.execute("UPDATE sweeps SET grid = ? WHERE id = ?", [_text(grid), sweep_id])
-        there = self.db.rows("SELECT * FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
-        presets, terms = {row["preset"] for row in there}, as_terms(there[0])
-        self._changes.may_prefer(terms, owner)
-        preset = presets.pop() if len(presets) == 1 else None
-        shared: dict[str, Any] = {
-            "owner": owner,
-            "preset": preset,
-            "sweep_id": sweep_id,
-            "terms": terms,
-            "data_folder": named_data() or there[0]["data_folder"],
-        }
-        return [
-            self._changes.queue(sweep["experiment"], run.config, demand=run.demand, name=run.name, **shared)
-            for run in runs
-        ]
+        self.db.connection.execute("UPDATE sweeps SET grid = ? WHERE id = ?", [_text(grid), sweep["id"]])
+        there = [as_run(row) for row in self.db.rows(f"{RUN} WHERE runs.sweep_id = ? ORDER BY runs.id", [sweep["id"]])]
+        like = Launch(
+            sweep["experiment"],
+            {},
+            owner,
+            there[0].preset if len({run.preset for run in there}) == 1 else None,
+            terms=there[0].terms,
+            sweep_id=sweep["id"],
+            data_folder=named_data() or there[0].data_folder,
+        )
+        new = _alike(like, runs)
+        self._changes.may_queue(new)
+        return [self._changes.queue(run) for run in new]
 
     @command("pause sweep", "sweep")
     def hold(self, sweep_id: int, *, by: str) -> list[int]:
@@ -208,16 +159,13 @@ class SweepCommands:
         with self.db.change():
             self._sweep_row(sweep_id)
             again = [
-                row
-                for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id])
-                if row["status"] in statuses and not is_spent(row["status"], row["cause"])
+                run for run in self._newest(sweep_id) if run.status in statuses and not is_spent(run.status, run.cause)
             ]
             if not again:
                 raise WrongStatus(
                     f"Sweep {sweep_id} has no cell to retry: no cell's newest run is {' or '.join(statuses)}."
                 )
-            self._quota_checks.require(by, [_demand(row) for row in again])
-            return {row["id"]: self._repeat(row, by) for row in again}
+            return self._repeat(again, by)
 
     @command("retry sweep", "sweep")
     def remeasure(self, sweep_id: int, *, by: str) -> dict[int, int]:
@@ -230,16 +178,11 @@ class SweepCommands:
             seeds = json.loads(self._sweep_row(sweep_id)["grid"]).get(SEED, [])  # which a warm-up's is not among
             above = 100 * disturbed_above(self.db.home)
             disturbed = {row["run_id"] for row in self.db.rows(_DISTURBED, [sweep_id, above])}
-            again = [
-                row
-                for row in self.db.rows(NEWEST_OF_CELLS, [sweep_id])
-                if row["id"] in disturbed and json.loads(row["config"]).get(SEED) in seeds
-            ]
+            again = [run for run in self._newest(sweep_id) if run.id in disturbed and run.config.get(SEED) in seeds]
             if not again:
                 raise WrongStatus(f"Sweep {sweep_id} has no run to measure again: no cell's newest run was disturbed.")
-            self._quota_checks.require(by, [_demand(row) for row in again])
             connection.execute("UPDATE sweeps SET exclusive = 1 WHERE id = ?", [sweep_id])
-            return {row["id"]: self._repeat(row, by) for row in again}
+            return self._repeat(again, by)
 
     @command("cancel sweep", "sweep")
     def cancel(self, sweep_id: int, *, by: str, force: bool = False) -> dict[int, Status]:
@@ -259,25 +202,23 @@ class SweepCommands:
                 for run_id, status in left.items()
             }
 
-    def _repeat(self, row: Row, by: str) -> int:
-        """Queue another run of a run's cell from the start, within a change."""
-        self._changes.may_prefer(as_terms(row), by)
-        new = self._changes.queue(
-            row["experiment"],
-            json.loads(row["config"]),
-            owner=by,
-            demand=_demand(row),
-            preset=row["preset"],
-            name=row["name"],
-            parent_id=row["id"],
-            sweep_id=row["sweep_id"],
-            resumes=False,
-            terms=as_terms(row),
-        )
-        self._changes.note_event(row["id"], RETRIED, by, f"as run {new}")
-        self._changes.note_event(new, RETRIES, by, f"run {row['id']} from the start")
-        self.db.touch(row["id"])
-        return new
+    def _newest(self, sweep_id: int) -> list[Run]:
+        """Return the newest run of each cell, oldest first."""
+        return [as_run(row) for row in self.db.rows(f"{RUN} WHERE runs.id IN ({NEWEST_OF_CELLS})", [sweep_id])]
+
+    def _repeat(self, runs: Sequence[Run], by: str) -> dict[int, int]:
+        """Queue another run from the start of the cells of some runs, within a change; return each by the one that it
+        repeats.
+        """
+        again = [Launch.again(run, by) for run in runs]
+        self._changes.may_queue(again)
+        made: dict[int, int] = {}
+        for run, launch in zip(runs, again, strict=True):
+            new = made[run.id] = self._changes.queue(launch)
+            self._changes.note_event(run.id, RETRIED, by, f"as run {new}")
+            self._changes.note_event(new, RETRIES, by, f"run {run.id} from the start")
+            self.db.touch(run.id)
+        return made
 
     def _set_held(self, sweep_id: int, queued: list[int], held: bool, by: str) -> list[int]:
         self.db.connection.execute("UPDATE sweeps SET held = ? WHERE id = ?", [held, sweep_id])
@@ -293,20 +234,19 @@ class SweepCommands:
         return found
 
 
-def _demand(row: Row) -> Demand:
-    return Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"])
+def _alike(like: Launch, runs: Sequence[Launch]) -> list[Launch]:
+    return [replace(like, config=run.config, demand=run.demand, name=run.name) for run in runs]
 
 
 def _text(grid: Mapping[str, Sequence[Any]]) -> str:
     return json.dumps({field: list(values) for field, values in grid.items()})
 
 
-# ---- The failure limit of sweeps -----------------------------------------------------------------------------------
+def _json(record: Draw | Timing | None) -> str:
+    return json.dumps(asdict(record)) if record else ""
 
-NEWEST_OF_CELLS = (
-    "SELECT * FROM runs WHERE id IN (SELECT max(id) FROM runs WHERE sweep_id = ? GROUP BY config) ORDER BY id"
-)
-"""The newest run of each cell: runs of a cell have identical configs."""
+
+# ---- The failure limit of sweeps -----------------------------------------------------------------------------------
 
 
 class SweepFailures:
@@ -327,7 +267,8 @@ class SweepFailures:
         )
         if sweep is None:
             return
-        failures = sum(row["status"] in BAD_ENDS for row in self.db.rows(NEWEST_OF_CELLS, [sweep["id"]]))
+        newest = self.db.rows(f"SELECT status FROM runs WHERE id IN ({NEWEST_OF_CELLS})", [sweep["id"]])
+        failures = sum(row["status"] in BAD_ENDS for row in newest)
         if failures < sweep["stop_after"]:
             return
         runs, were = ("1 run", "was") if failures == 1 else (f"{failures} runs", "were")

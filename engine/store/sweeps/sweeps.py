@@ -6,49 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from engine.errors import ConfigError, Problem
 from engine.filter import Filter
 from engine.store.connection import Connection, Row
+from engine.store.launches import Draw, Timing
 from engine.store.records import ALIVE, BUDGET_OF, ENDED, RunRow, Status
 from engine.store.runs.reader import RunReader, where_of
 from engine.store.runs.rows import RUN_ROW
 
 SEED = "seed"
-
-
-@dataclass(frozen=True)
-class Timing:
-    """When a sweep for timing stops repeating a combination of values."""
-
-    within: float = 0.05
-    """The 95 % interval of the median time must lie within this share of the median on both sides."""
-    most: int = 12
-    """Maximum number of runs per combination."""
-
-    def checked(self, *, fewest: int = 1) -> "Timing":
-        """Return it if it is valid for `fewest` runs per combination; raises ConfigError."""
-        problems = []
-        if not 0 < self.within < 1:
-            problems.append(
-                Problem("within", f"within must be above 0 and below 100 %, got {100 * self.within:g} %. Usual is 5 %.")
-            )
-        if self.most < fewest:
-            problems.append(Problem("most", f"At most {self.most} runs per combination, but at least {fewest}."))
-        if self.most < FEWEST_TIMED:
-            problems.append(
-                Problem(
-                    "most",
-                    f"At most {self.most} runs per combination give no interval of their median: allow at least "
-                    f"{FEWEST_TIMED}.",
-                )
-            )
-        if problems:
-            raise ConfigError(problems)
-        return self
-
-
-FEWEST_TIMED = 6
-"""Number of runs from which a median has a 95 % interval."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +35,8 @@ class Sweep:
     """Whether each of its runs runs alone on the machine."""
     stop_after: int | None = None
     """Number of failed cells after which the queued runs are cancelled."""
-    draw: Mapping[str, Any] | None = None
-    """`count`, `seed` and `over` (a range as text for each field) of a random draw; None for a grid."""
+    draw: Draw | None = None
+    """Of a random search; None for a grid."""
     figure: str = ""
     """Published figure that it reproduces, with its size, such as `hogwild/full`; empty for none."""
     timing: Timing | None = None
@@ -213,7 +178,7 @@ def _as_sweep(row: Row, counts: Mapping[Status, int]) -> Sweep:
         held=bool(row["held"]),
         exclusive=bool(row["exclusive"]),
         is_imported=bool(row["fingerprint"]),
-        draw=json.loads(row["draw"]) if row["draw"] else None,
+        draw=Draw(**json.loads(row["draw"])) if row["draw"] else None,
         timing=Timing(**json.loads(row["timing"])) if row["timing"] else None,
         equal_work=json.loads(row["equal_work"]) if row["equal_work"] else {},
     )

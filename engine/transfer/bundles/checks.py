@@ -13,9 +13,10 @@ from engine.config_values import MOST_RUNS
 from engine.errors import ConfigError, EngineError, ImportRefused, NoSuchRun
 from engine.registry import experiment
 from engine.store import Reader
+from engine.store.launches import Timing
 from engine.store.runs.origins import Origin, fingerprint_of
 from engine.store.schema.config_text import MOST_LISTED
-from engine.store.sweeps.sweeps import SEED, Timing
+from engine.store.sweeps.sweeps import SEED
 from engine.sweep.plan import MOST_FIELDS
 from engine.sweep.random_search import MOST_FIELDS as MOST_DRAWN
 from engine.transfer.archives import Members, shown

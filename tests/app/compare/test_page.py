@@ -35,7 +35,7 @@ from engine.analysis.statistics.intervals import LIMIT
 from engine.filter.tree import metric_written
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.records import RunRow
 from engine.system.processes import me
 from tests.app.test_pages import give_name, opened, popovers, said
@@ -66,7 +66,7 @@ def test_an_empty_lab_is_sent_to_launch_something(home: Home) -> None:
 
 
 def test_runs_without_a_single_number_are_said(home: Home, store: Store) -> None:
-    store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+    store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1)))
     for tab in ("bars", "parallel"):
         assert "No values to compare in these runs yet." in words(opened_at(runs="1", tab=tab))
     assert "No run has" not in words(opened_at(runs="1", tab="scatter"))
@@ -80,7 +80,7 @@ def test_an_axis_that_no_run_has_says_so(home: Home, ids: list[int], store: Stor
 
 
 def test_runs_without_recorded_values_are_not_offered(home: Home, ids: list[int], store: Store) -> None:
-    queued = store.runs.add("hogwild", {}, owner="Ada", demand=Demand(1, 0, 1, 1))
+    queued = store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1)))
     bare = compare.add(store, steps=0)
     assert not {queued, bare} & {*opened_at().dataframe[0].value["run"]}
     with store.db.change() as connection:
@@ -578,7 +578,7 @@ def test_settings_that_names_of_runs_do_not_hold_may_explain_a_result(home: Home
     ids = []
     for size in (8, 64, 1024):
         ids.append(
-            store.runs.add("pets", {"batch_size": size}, owner="Ada", demand=Demand(2, 0, 2, 1), name=f"b{size}")
+            store.runs.add(Launch("pets", {"batch_size": size}, "Ada", name=f"b{size}", demand=Demand(2, 0, 2, 1)))
         )
         store.claims.claim(ids[-1], me(), [])
         store.worker.write(

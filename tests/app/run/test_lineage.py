@@ -13,7 +13,7 @@ from engine.home import Home
 from engine.launch import retry
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.records import Status
 from engine.system.machine import demand, machine
 from engine.system.processes import me
@@ -26,7 +26,7 @@ def ended(home: Home, status: Status = "cancelled", *, name: str = "reference", 
     config = experiment(name).configure("quick")
     with Store.open(home) as store:
         run_id = store.runs.add(
-            name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick"
+            Launch(name, config.model_dump(mode="json"), "Ada", "quick", demand=demand(config, machine()))
         )
         store.claims.claim(run_id, me(), [])
         store.worker.begin(run_id, me(), {})
@@ -113,7 +113,7 @@ def test_a_run_of_an_earlier_version_over_gloo_is_shown_and_its_transport_refuse
     config = experiment("parameter_server").configure("quick")
     with Store.open(home) as store:
         settings = config.model_dump(mode="json") | {"transport": "gloo"}
-        run_id = store.runs.add("parameter_server", settings, owner="Ada", demand=demand(config, machine()))
+        run_id = store.runs.add(Launch("parameter_server", settings, "Ada", demand=demand(config, machine())))
         store.claims.claim(run_id, me(), [])
         store.worker.begin(run_id, me(), {})
         store.claims.end(run_id, "failed", "It ended.")
@@ -133,7 +133,7 @@ def test_a_run_that_reached_its_time_limit_says_that_the_limit_goes_with_it(home
     with Store.open(home) as store:
         terms = LaunchOptions(max_run_time_s=90.0)
         run_id = store.runs.add(
-            "hogwild", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), terms=terms
+            Launch("hogwild", config.model_dump(mode="json"), "Ada", terms=terms, demand=demand(config, machine()))
         )
         store.claims.claim(run_id, me(), [])
         store.worker.begin(run_id, me(), {})

@@ -13,7 +13,7 @@ from engine.analysis.update_clock import updates_at
 from engine.data.nets import FlatAdam, FlatSgd
 from engine.home import Home
 from engine.registry import experiment, experiments, method
-from engine.store import RankBatch, RankRow, Reader, Store
+from engine.store import Launch, RankBatch, RankRow, Reader, Store
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
 from tests.doubles import LocalRanks
@@ -52,7 +52,7 @@ def test_the_axis_ends_with_the_updates_that_were_made(
     if name != "hogwild":  # whose optimizer is its own
         assert sum(made.values()) / len(made) == updates
     with Store.open(home) as store:
-        run_id = store.runs.add(name, config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()))
+        run_id = store.runs.add(Launch(name, config.model_dump(mode="json"), "Ada", demand=demand(config, machine())))
         store.claims.claim(run_id, worker(), [])
         store.worker.begin(run_id, worker(), {})
         rows = [RankRow(index, role, None, "cpu", "running", 9, now(), None) for index, role in enumerate(config.roles)]

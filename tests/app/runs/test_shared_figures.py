@@ -19,7 +19,7 @@ from engine.metrics import METRICS, rate_of, throughput
 from engine.published.comparison import number_of
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.store import RankBatch, RankRow, Reader, Store
+from engine.store import Launch, RankBatch, RankRow, Reader, Store
 from engine.store.records import Status
 from engine.store.timestamps import now, recorded_at
 from engine.system.machine import demand, machine
@@ -47,7 +47,7 @@ def made(request: pytest.FixtureRequest, home: Home) -> tuple[int, str]:
     with Store.open(home) as store:
         with recorded_at(AT.format(0)):
             run_id = store.runs.add(
-                "pipeline", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine())
+                Launch("pipeline", config.model_dump(mode="json"), "Ada", demand=demand(config, machine()))
             )
             store.claims.claim(run_id, worker(), [])
             store.worker.begin(run_id, worker(), {})

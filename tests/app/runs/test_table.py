@@ -33,7 +33,7 @@ from engine.metrics import LAST_EPISODES
 from engine.notices.notice import notice_of
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment, experiment_title
-from engine.store import Demand, RankBatch, Reader, RunRow, Store
+from engine.store import Demand, Launch, RankBatch, Reader, RunRow, Store, SweepLaunch
 from engine.store.notices.delivery import Due
 from engine.store.records import Status
 from engine.sweep.launch import launch_sweep
@@ -54,7 +54,7 @@ def foreign(store: Store) -> list[int]:
     """Two runs of another program, and one of ours; return the ids of the first two."""
     made = []
     for name, config in (("pets", {"lr": 0.1, "warmup steps": 5}), ("pets", {"lr": 0.2, "warmup steps": 9})):
-        made.append(store.runs.add(name, config, owner="Ada", demand=Demand(2, 0, 2, 1)))
+        made.append(store.runs.add(Launch(name, config, "Ada", demand=Demand(2, 0, 2, 1))))
         store.claims.claim(made[-1], me(), [])
         points = [Point(metric, 5, 0.5, 1.0) for metric in ("grad norm", "val loss", "zeta")]
         store.worker.write(made[-1], [], run_points=points)
@@ -123,11 +123,13 @@ def finished(
     metric: str = "test/accuracy",
 ) -> int:
     run_id = store.runs.add(
-        experiment,
-        {"trainers": trainers, "seed": seed},
-        owner="Ada" if seed else "Bea",
-        demand=Demand(2, 0, 2, 1),
-        preset="quick",
+        Launch(
+            experiment,
+            {"trainers": trainers, "seed": seed},
+            "Ada" if seed else "Bea",
+            "quick",
+            demand=Demand(2, 0, 2, 1),
+        )
     )
     store.claims.claim(run_id, me(), [])
     store.worker.begin(run_id, me(), {})
@@ -394,8 +396,8 @@ def test_a_run_below_its_fold_leaves_out_the_name_of_the_fold(home: Home) -> Non
 
 def test_a_fold_shows_the_best_result_of_its_finished_runs(home: Home) -> None:
     quick = experiment("hogwild").preset("quick").settings
-    sweep = launch_sweep(home, "hogwild", quick, {"trainers": [1, 2, 4]}, owner="Ada")
-    tasks = launch_sweep(home, "hogwild", quick, {"dataset": ["digits", "synthetic"]}, owner="Ada")
+    sweep = launch_sweep(home, SweepLaunch(Launch("hogwild", quick, "Ada"), {"trainers": [1, 2, 4]}))
+    tasks = launch_sweep(home, SweepLaunch(Launch("hogwild", quick, "Ada"), {"dataset": ["digits", "synthetic"]}))
     with Reader.open(home) as reader:
         members, of_tasks = reader.sweeps.runs(sweep), reader.sweeps.runs(tasks)
     for run in (*members[:2], *of_tasks):
@@ -612,7 +614,7 @@ def add(home: Home, name: str, points: dict[str, list[float]]) -> RunRow:
     """Add a finished run of two ranks that both recorded these values."""
     config = experiment(name).configure("quick").model_dump(mode="json")
     with Store.open(home) as store, Reader.open(home) as reader:
-        run_id = store.runs.add(name, config, owner="ada", demand=Demand(2, 0, 1, 1), preset="quick")
+        run_id = store.runs.add(Launch(name, config, "ada", "quick", demand=Demand(2, 0, 1, 1)))
         store.claims.claim(run_id, worker(), ())
         store.worker.begin(run_id, worker(), {})
         store.worker.mark_running(run_id, 0.5)

@@ -18,7 +18,7 @@ from app.run.live_update import LIVE, STATIC, frame, has_picture, standing
 from engine.home import Home
 from engine.recorder import Point, Span
 from engine.registry import experiment
-from engine.store import MachineSample, RankBatch, RankRow, Reader, Store
+from engine.store import Launch, MachineSample, RankBatch, RankRow, Reader, Store
 from engine.store.records import Status
 from engine.store.timestamps import now
 from engine.system.machine import demand, machine
@@ -181,7 +181,7 @@ def test_a_name_that_is_none_is_refused(client: Client, body: bytes) -> None:
 def test_episodes_come_as_one_band_over_all_ranks_with_the_goal(client: Client, home: Home, store: Store) -> None:
     config = experiment("dppo").configure("quick")
     run_id = store.runs.add(
-        "dppo", config.model_dump(mode="json"), owner="Ada", demand=demand(config, machine()), preset="quick", name=""
+        Launch("dppo", config.model_dump(mode="json"), "Ada", "quick", "", demand=demand(config, machine()))
     )
     basic.drive(store, home, run_id, "running")
     for step, reward in enumerate((10.0, 20.0, 30.0)):

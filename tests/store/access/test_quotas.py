@@ -12,15 +12,15 @@ from engine.access.rules import Program
 from engine.commands.lab_settings import change_limits
 from engine.errors import ConfigError, Forbidden, LimitReached
 from engine.home import Home
-from engine.launch_options import USUAL, LaunchOptions
-from engine.store import Demand, NewDuelRun, NewRun, ProcessIdentity, Reader, Store
+from engine.launch_options import LaunchOptions
+from engine.store import Demand, Launch, ProcessIdentity, Reader, Store, StrategyLaunch, SweepLaunch
 from engine.store.access.authorization import Entry
 
 WORKER = ProcessIdentity("boot", 4242, 77)
 SIZE = Demand(2, 1, 2, 1)
 TEXTS = len('{"trainers": 2}{}')
 """Bytes of the config and environment of a run that waits."""
-NEW = [NewRun({"seed": seed, "learning_rate": 0.1}, SIZE, f"seed {seed}") for seed in range(3)]
+NEW = [Launch("hogwild", {"seed": seed, "learning_rate": 0.1}, name=f"seed {seed}", demand=SIZE) for seed in range(3)]
 LAUNCH = """
 from engine.errors import LimitReached
 from engine.store import Demand
@@ -29,7 +29,7 @@ with Store.open(home) as store:
     queued = 0
     for _ in range(20):
         try:
-            store.runs.add("hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1))
+            store.runs.add(Launch("hogwild", {}, "ada", demand=Demand(1, 0, 1, 1)))
             queued += 1
         except LimitReached:
             pass
@@ -69,12 +69,12 @@ def test_a_sweep_counts_all_its_runs(store: Store, home: Home) -> None:
 
 
 GIVEN: dict[str, Callable[[Store], object]] = {
-    "launch": lambda store: store.runs.add("hogwild", {}, owner="ada", demand=SIZE),
-    "launch sweep": lambda store: store.sweeps.add("hogwild", {"seed": [0, 1, 2]}, NEW, owner="ada"),
+    "launch": lambda store: store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE)),
+    "launch sweep": lambda store: store.sweeps.add(SweepLaunch(Launch("hogwild", {}, "ada"), {"seed": [0, 1, 2]}), NEW),
     "launch duel": lambda store: store.duels.add(
-        {}, [NewDuelRun(0, "one", "hogwild", run) for run in NEW], owner="ada", name="", exclusive=False, terms=USUAL
+        {}, [StrategyLaunch(0, "one", replace(run, owner="ada")) for run in NEW], owner="ada", name="", exclusive=False
     ),
-    "retry": lambda store: store.runs.add("hogwild", {}, owner="ada", demand=SIZE, parent_id=1, resumes=False),
+    "retry": lambda store: store.runs.add(Launch("hogwild", {}, "ada", parent_id=1, resumes=False, demand=SIZE)),
     "extend sweep": lambda store: store.sweeps.extend(1, {"seed": [9]}, {"seed": [9, 0, 1, 2]}, NEW, by="ada"),
     "retry sweep": lambda store: store.sweeps.retry(1, by="ada"),
 }
@@ -84,10 +84,13 @@ GIVEN: dict[str, Callable[[Store], object]] = {
 @pytest.fixture
 def full(store: Store, home: Home) -> Store:
     """Give a store in which ada has a failed run of a sweep, and as many queued as she may."""
-    store.sweeps.add("hogwild", {"seed": [9]}, [NewRun({"seed": 9, "learning_rate": 0.1}, SIZE, "nine")], owner="ada")
+    store.sweeps.add(
+        SweepLaunch(Launch("hogwild", {}, "ada"), {"seed": [9]}),
+        [Launch("hogwild", {"seed": 9, "learning_rate": 0.1}, name="nine", demand=SIZE)],
+    )
     store.db.connection.execute("UPDATE runs SET status = 'failed', ended_at = created_at")
     for _ in range(2):
-        store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
+        store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
     set_limits(home, Limits(max_queued_per_person=2))
     return store
 
@@ -124,8 +127,8 @@ def test_two_who_launch_at_once_do_not_pass_the_limit_together(
 
 def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: Reader) -> None:
     set_limits(home, Limits(max_run_time_s=3_600))
-    plain = store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
-    short = store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=LaunchOptions(max_run_time_s=60))
+    plain = store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
+    short = store.runs.add(Launch("hogwild", {}, "ada", terms=LaunchOptions(max_run_time_s=60), demand=SIZE))
     assert [reader.runs.one(run_id).terms.max_run_time_s for run_id in (plain, short)] == [3_600, 60]
     with pytest.raises(
         LimitReached,
@@ -134,9 +137,9 @@ def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: 
             r"an admin"
         ),
     ):
-        store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=LaunchOptions(max_run_time_s=7_200))
+        store.runs.add(Launch("hogwild", {}, "ada", terms=LaunchOptions(max_run_time_s=7_200), demand=SIZE))
     again = store.runs.add(
-        "hogwild", {}, owner="ada", demand=SIZE, parent_id=plain, terms=LaunchOptions(max_run_time_s=7_200)
+        Launch("hogwild", {}, "ada", terms=LaunchOptions(max_run_time_s=7_200), parent_id=plain, demand=SIZE)
     )
     assert reader.runs.one(again).terms.max_run_time_s == 3_600  # what repeats an older run keeps to today's limit
 
@@ -157,29 +160,29 @@ def test_a_time_limit_is_given_cut_or_refused(store: Store, home: Home, reader: 
 def test_a_run_that_could_never_start_is_refused(store: Store, home: Home, limits: Limits, sentence: str) -> None:
     set_limits(home, limits)
     with pytest.raises(LimitReached, match=sentence):
-        store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
+        store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
 
 
 def test_who_fills_the_disk_launches_no_more(store: Store, home: Home, running: Callable[..., int]) -> None:
     run_id = running()
     set_limits(home, Limits(max_disk_gb=0.5))
     store.disk.note([(run, 499_999_900) for run in store.disk.unmeasured(10)])
-    second = store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
+    second = store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
     store.db.touch(run_id)
     store.disk.note([(run, 250_000_000) for run in store.disk.unmeasured(10)])
     with pytest.raises(LimitReached, match=r"Disk quota of ada exceeded: 0\.5 of 0\.5 GB used\. Ask an admin"):
-        store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
-    store.runs.add("hogwild", {}, owner="grace", demand=SIZE)
+        store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
+    store.runs.add(Launch("hogwild", {}, "grace", demand=SIZE))
     assert second
 
 
 def test_a_person_past_a_limit_launches_no_more_but_parts_of_parallab_do(full: Store, store: Store, home: Home) -> None:
-    assert full.runs.add("hogwild", {}, owner=Program("runner"), demand=SIZE)
+    assert full.runs.add(Launch("hogwild", {}, Program("runner"), demand=SIZE))
     home.limits.write_text("{")
     with pytest.raises(ConfigError, match="limits set --running 4"):
-        store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
+        store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
     home.limits.write_text(json.dumps({"max_running_per_person": 3}))  # as an older version wrote it
-    assert store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
+    assert store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
 
 
 def test_a_lab_with_accounts_refuses_runs_that_listen_on_the_machines_network_until_an_admin_allows_it(
@@ -187,19 +190,21 @@ def test_a_lab_with_accounts_refuses_runs_that_listen_on_the_machines_network_un
 ) -> None:
     listening = replace(SIZE, listens=True)
     store.runner.register(ProcessIdentity("boot", 4243, 78), cores=4, gpus=1, network="host")
-    store.runs.add("hogwild", {}, owner="ada", demand=listening)  # a lab without accounts is one person's machine
+    store.runs.add(Launch("hogwild", {}, "ada", demand=listening))  # a lab without accounts is one person's machine
     store.people.add("ada", "admin", by="ada")
     with pytest.raises(LimitReached, match=r"transport shared_memory .* limits set --host-network yes"):
-        store.runs.add("hogwild", {}, owner="ada", demand=listening)
+        store.runs.add(Launch("hogwild", {}, "ada", demand=listening))
     with pytest.raises(LimitReached):
-        store.sweeps.add("hogwild", {}, [NewRun({}, listening, "one")], owner="ada")
-    store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
+        store.sweeps.add(
+            SweepLaunch(Launch("hogwild", {}, "ada"), {}), [Launch("hogwild", {}, name="one", demand=listening)]
+        )
+    store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
     change_limits(home, {}, by="ada", host_network=True)
-    store.runs.add("hogwild", {}, owner="ada", demand=listening)
+    store.runs.add(Launch("hogwild", {}, "ada", demand=listening))
     change_limits(home, {}, by="ada", host_network=False)
     for closed in ("namespace", "container"):
         store.runner.register(ProcessIdentity("boot", 4243, 78), cores=4, gpus=1, network=closed)
-        store.runs.add("hogwild", {}, owner="ada", demand=listening)
+        store.runs.add(Launch("hogwild", {}, "ada", demand=listening))
     assert store.read.quotas.why_no_listening("host"), "a worker asks for what it found itself"
 
 
@@ -227,5 +232,6 @@ def test_a_person_without_queued_runs_is_not_told_to_wait_for_them(store: Store,
     set_limits(home, Limits(max_queued_per_person=1))
     with pytest.raises(LimitReached, match=r"0 of 1 queued runs; 2 more can't be queued\. Queue fewer, "):
         store.sweeps.add(
-            "hogwild", {"seed": [1, 2]}, [NewRun({"seed": seed}, SIZE, "") for seed in (1, 2)], owner="ada"
+            SweepLaunch(Launch("hogwild", {}, "ada"), {"seed": [1, 2]}),
+            [Launch("hogwild", {"seed": seed}, demand=SIZE) for seed in (1, 2)],
         )

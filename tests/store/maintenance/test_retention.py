@@ -9,7 +9,7 @@ import pytest
 from engine.errors import ConfigError
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Demand, NewRun, RankBatch, Reader, Store
+from engine.store import Demand, Launch, RankBatch, Reader, Store, SweepLaunch
 from engine.store.maintenance import integrity
 from engine.store.maintenance.retention import to_delete, to_thin
 from engine.store.timestamps import now
@@ -123,7 +123,8 @@ def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
 ) -> None:
     demand = Demand(1, 0, 1, 1)
     sweep = store.sweeps.add(
-        "hogwild", {"seed": [1, 2]}, [NewRun({"seed": 1}, demand, ""), NewRun({"seed": 2}, demand, "")], owner="ada"
+        SweepLaunch(Launch("hogwild", {}, "ada"), {"seed": [1, 2]}),
+        [Launch("hogwild", {"seed": 1}, demand=demand), Launch("hogwild", {"seed": 2}, demand=demand)],
     )
     ended, waiting = (row["id"] for row in store.db.rows("SELECT id FROM runs WHERE sweep_id = ? ORDER BY id", [sweep]))
     store.claims.refuse(ended, "It can never be placed.")
@@ -131,7 +132,7 @@ def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
     tagged, parent = long_run(), long_run()
     long_run(days=0)
     store.annotations.add_tag(tagged, "starred", by="ada")
-    child = store.runs.add("hogwild", {}, owner="ada", demand=demand, parent_id=parent)
+    child = store.runs.add(Launch("hogwild", {}, "ada", parent_id=parent, demand=demand))
     for policy in (OLD, OLDER):
         found = preview(home, policy)
         assert (found.thinned, found.deleted) == ((), ())
@@ -144,7 +145,10 @@ def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
 def test_a_sweep_goes_with_its_last_run_and_a_policy_that_names_no_age_is_refused(
     home: Home, store: Store, reader: Reader
 ) -> None:
-    sweep = store.sweeps.add("hogwild", {"seed": [1]}, [NewRun({"seed": 1}, Demand(1, 0, 1, 1), "")], owner="ada")
+    sweep = store.sweeps.add(
+        SweepLaunch(Launch("hogwild", {}, "ada"), {"seed": [1]}),
+        [Launch("hogwild", {"seed": 1}, demand=Demand(1, 0, 1, 1))],
+    )
     (run_id,) = (row.id for row in reader.sweeps.runs(sweep))
     store.runs.cancel(run_id, by="ada")
     age(store, run_id, 90)

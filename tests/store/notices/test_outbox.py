@@ -11,8 +11,8 @@ import pytest
 from engine.access.rules import Program as Part
 from engine.errors import ConfigError, WrongStatus
 from engine.home import Home
-from engine.launch_options import USUAL, LaunchOptions
-from engine.store import Demand, NewDuelRun, NewRun, Reader, Store
+from engine.launch_options import LaunchOptions
+from engine.store import Demand, Launch, Reader, Store, StrategyLaunch, SweepLaunch
 from engine.store.notices.channels import Ends, Reach
 from engine.store.notices.delivery import GIVE_UP_S, MOST_FAILURES, Due
 from engine.store.notices.outbox import Sent
@@ -44,8 +44,8 @@ def carry_out(store: Store, run_id: int, status: Status = "finished") -> None:
 
 
 def sweep(store: Store, count: int, **more: object) -> tuple[int, list[int]]:
-    runs = [NewRun({"seed": seed}, SIZE, f"seed {seed}") for seed in range(count)]
-    sweep_id = store.sweeps.add("hogwild", {"seed": list(range(count))}, runs, owner="ada", **more)  # type: ignore[arg-type]
+    runs = [Launch("hogwild", {"seed": seed}, name=f"seed {seed}", demand=SIZE) for seed in range(count)]
+    sweep_id = store.sweeps.add(SweepLaunch(Launch("hogwild", {}, "ada"), {"seed": list(range(count))}, **more), runs)  # type: ignore[arg-type]
     return sweep_id, [
         row["id"] for row in store.db.rows("SELECT id FROM runs WHERE sweep_id = ? ORDER BY id", [sweep_id])
     ]
@@ -125,7 +125,7 @@ def test_a_sweep_that_is_cancelled_or_stops_itself_is_told_once(store: Store, re
 
 def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader) -> None:
     channel(store)
-    first = store.runs.add("hogwild", {}, owner="ada", demand=SIZE, terms=LaunchOptions(max_retries=1))
+    first = store.runs.add(Launch("hogwild", {}, "ada", terms=LaunchOptions(max_retries=1), demand=SIZE))
     store.claims.claim(first, WORKER, ())
     second = store.claims.lose(first, "Killed.", resumes=False)
     assert second is not None
@@ -138,10 +138,10 @@ def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader
 def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader: Reader) -> None:
     channel(store)
     runs = [
-        NewDuelRun(place, name, "hogwild", NewRun({"learning_rate": 0.1, "seed": 1}, SIZE, name))
+        StrategyLaunch(place, name, Launch("hogwild", {"learning_rate": 0.1, "seed": 1}, "ada", name=name, demand=SIZE))
         for place, name in enumerate(("one", "two"))
     ]
-    duel = store.duels.add({}, runs, owner="ada", name="", exclusive=False, terms=USUAL)
+    duel = store.duels.add({}, runs, owner="ada", name="", exclusive=False)
     assert not store.notices.tell_stuck_duel(duel), "its runs that tune are still on"
     for run_id in (1, 2):
         carry_out(store, run_id)

@@ -11,7 +11,7 @@ import pytest
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
 from engine.home import Home
 from engine.launch_options import LaunchOptions, Priority
-from engine.store import ENDED, Demand, NewRun, ProcessIdentity, RankRow, Reader, Status, Store
+from engine.store import ENDED, Demand, Launch, ProcessIdentity, RankRow, Reader, Status, Store, SweepLaunch
 from engine.store.queue.queue import End, QuotaLimits
 from tests.waiting import wait_until
 
@@ -79,10 +79,8 @@ def test_runs_on_hold_and_of_a_paused_sweep_do_not_count_as_waiting_before_anoth
 ) -> None:
     held, first = add(), add()
     sweep_id = store.sweeps.add(
-        "hogwild",
-        {"trainers": [1, 2]},
-        [NewRun({"trainers": count}, Demand(1, 0, 1, 1), "") for count in (1, 2)],
-        owner="ada",
+        SweepLaunch(Launch("hogwild", {}, "ada"), {"trainers": [1, 2]}),
+        [Launch("hogwild", {"trainers": count}, demand=Demand(1, 0, 1, 1)) for count in (1, 2)],
     )
     last = add()
     store.queue.hold(held, by="grace")

@@ -12,11 +12,10 @@ from engine.home import Home
 from engine.launch import launch
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store, SweepLaunch
 from engine.store.access.last_visit import _COUNTS, _MARK, _SINCE
 from engine.store.records import BUDGET_OF
 from engine.store.runs.commands import checked_name
-from engine.store.sweeps.commands import NewRun
 from engine.store.timestamps import now
 from engine.upkeep.retention_policy import RetentionPolicy, collect
 from tests.store.ends import end, finish
@@ -262,8 +261,8 @@ START = "2000-01-01T00:00:00.000Z"
 def test_what_ended_is_told_newest_first_and_a_sweeps_runs_together(store: Store, reader: Reader) -> None:
     alone = finish(store, {"seed": 0}, None)
     middle = now()
-    asked = [NewRun({"seed": seed}, Demand(1, 0, 1, 1), "") for seed in range(4)]
-    sweep_id = store.sweeps.add("hogwild", {"seed": list(range(4))}, asked, owner="ada")
+    asked = [Launch("hogwild", {"seed": seed}, demand=Demand(1, 0, 1, 1)) for seed in range(4)]
+    sweep_id = store.sweeps.add(SweepLaunch(Launch("hogwild", {}, "ada"), {"seed": list(range(4))}), asked)
     runs = [run.id for run in reader.sweeps.runs(sweep_id)]
     for run_id in runs[:2]:
         end(store, run_id, None)
@@ -322,7 +321,10 @@ FIELDS: dict[str, Callable[[Store, int, str], object]] = {
 
 
 def _launch(store: Store, owner: str = "ada", title: str = "") -> int:
-    return launch(store.db.home, "reference", experiment("reference").configure("quick"), owner=owner, title=title)
+    return launch(
+        store.db.home,
+        Launch("reference", experiment("reference").configure("quick").model_dump(mode="json"), owner, name=title),
+    )
 
 
 @pytest.mark.parametrize("field", FIELDS)

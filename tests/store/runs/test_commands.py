@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from engine.errors import ConfigError, NoSuchRun, WrongStatus
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 
 
 def kinds(reader: Reader, run_id: int) -> list[tuple[str, str]]:
@@ -16,9 +16,9 @@ def test_a_run_comes_back_as_queued_and_odd_texts_readable(
     store: Store, reader: Reader, running: Callable[..., int]
 ) -> None:
     first = store.runs.add(
-        "hogwild", {"lr": 0.1, "name": "é"}, owner="ada", demand=Demand(4, 1, 2, 2), preset="quick", name="mine"
+        Launch("hogwild", {"lr": 0.1, "name": "é"}, "ada", "quick", "mine", demand=Demand(4, 1, 2, 2))
     )
-    run = reader.runs.one(store.runs.add("hogwild", {}, owner="grace", demand=Demand(1, 0, 1, 1), parent_id=first))
+    run = reader.runs.one(store.runs.add(Launch("hogwild", {}, "grace", parent_id=first, demand=Demand(1, 0, 1, 1))))
     assert (run.parent_id, run.config, run.preset) == (first, {}, None)
     run = reader.runs.one(first)
     assert (run.experiment, run.owner, run.preset, run.name, run.status) == (
@@ -111,7 +111,7 @@ def commands(store: Store) -> dict[str, Callable[[int], object]]:
         "rename": lambda run_id: store.annotations.rename(run_id, "x", by="ada"),
         "event": lambda run_id: store.runs.add_event(run_id, "x", "ada"),
         "resume": lambda run_id: store.runs.add(
-            "hogwild", {}, owner="ada", demand=Demand(1, 0, 1, 1), parent_id=run_id
+            Launch("hogwild", {}, "ada", parent_id=run_id, demand=Demand(1, 0, 1, 1))
         ),
         "write": lambda run_id: store.worker.write(run_id, []),
         "ranks": lambda run_id: store.worker.update_ranks(run_id, []),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from engine.home import Home
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.imports.external_import import ExternalRun, take_in
 from engine.store.schema.config_text import LEFT_OUT, MOST_LISTED, MOST_WHOLE, listed, move_out
 
@@ -31,7 +31,7 @@ def imported(store: Store, config: dict[str, Any], mark: str = "a") -> int:
 
 
 WAYS: dict[str, Callable[[Store, dict[str, Any]], int]] = {
-    "launched": lambda store, config: store.runs.add("hogwild", config, owner="ada", demand=SIZE),
+    "launched": lambda store, config: store.runs.add(Launch("hogwild", config, "ada", demand=SIZE)),
     "imported": imported,
 }
 
@@ -87,7 +87,7 @@ def test_a_list_of_runs_with_long_configs_reads_none_of_them_whole(store: Store,
 def older(home: Home, config: str) -> None:
     """Give the home a store from before long configs lay apart, with one run."""
     with Store.open(home) as store:
-        store.runs.add("hogwild", {}, owner="ada", demand=SIZE)
+        store.runs.add(Launch("hogwild", {}, "ada", demand=SIZE))
     with closing(sqlite3.connect(home.database, isolation_level=None)) as connection:
         connection.execute("UPDATE runs SET config = ?", [config])
         connection.execute("DROP TABLE long_configs")

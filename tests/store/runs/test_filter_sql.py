@@ -16,7 +16,7 @@ from engine.errors import EngineError
 from engine.filter import Field, read_filter
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Demand, RankBatch, Reader, Store
+from engine.store import Demand, Launch, RankBatch, Reader, Store
 from tests.inputs import drawn
 from tests.store.conftest import WORKER
 
@@ -88,7 +88,7 @@ def written(store: Store, dice: random.Random) -> Mirror:
         "name": dice.choice(NAMES),
     }
     run_id = store.runs.add(
-        texts["experiment"], config, owner=texts["owner"], demand=Demand(2, 0, 2, 1), name=texts["name"]
+        Launch(texts["experiment"], config, texts["owner"], name=texts["name"], demand=Demand(2, 0, 2, 1))
     )
     run = Mirror(run_id, texts, {tag for tag in TAGS if dice.random() < 0.3}, config, dice.choice(DAYS), {})
     for tag in run.tags:
@@ -303,7 +303,7 @@ def test_archived_runs_are_left_out_or_alone_as_asked(lab: tuple[Reader, list[Mi
 def test_what_only_the_store_has_can_be_asked_for(store: Store, reader: Reader, running: Callable[..., int]) -> None:
     run_id = running()
     store.worker.write(run_id, [], run_points=[Point("my/own-number", 1, 5.0, 0.0)])
-    old = store.runs.add("gone", {"colour": "red"}, owner="ada", demand=Demand(1, 0, 1, 1))
+    old = store.runs.add(Launch("gone", {"colour": "red"}, "ada", demand=Demand(1, 0, 1, 1)))
     assert [row.id for row in reader.runs.find(matching=reader.fields.filter('metric["my/own-number"].last == 5'))] == [
         run_id
     ]
@@ -317,7 +317,7 @@ def test_what_only_the_store_has_can_be_asked_for(store: Store, reader: Reader, 
 @pytest.mark.parametrize("name", ['say "x"', '"', """it's "both" ways""", 'a\\"b', "batch size", "µ.[0]"])
 def test_a_setting_of_any_name_is_filtered_sorted_and_a_column(store: Store, reader: Reader, name: str) -> None:
     first, second, text, bare = (
-        store.runs.add("study", config, owner="Ada", demand=Demand(1, 0, 1, 1))
+        store.runs.add(Launch("study", config, "Ada", demand=Demand(1, 0, 1, 1)))
         for config in ({name: 1}, {name: 2.5}, {name: "Wide net"}, {"other": 3})
     )
     field = reader.fields.names().field(f"config.{name}")

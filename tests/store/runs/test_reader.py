@@ -17,7 +17,7 @@ from engine.home import Home
 from engine.metrics import METRICS
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment
-from engine.store import Demand, RankBatch, Reader, RecordedMetric, Store
+from engine.store import Demand, Launch, RankBatch, Reader, RecordedMetric, Store
 from engine.store.runs.rows import left_at_pace
 from engine.upkeep.retention_policy import RetentionPolicy, collect
 from tests.store.conftest import WORKER
@@ -210,7 +210,7 @@ def test_columns_are_all_points_in_order_and_what_is_no_number_is_infinite(
 
 
 def test_every_field_of_a_run_that_is_no_number_comes_in_words(store: Store, reader: Reader) -> None:
-    one, bare = finish(store, {}, None), store.runs.add("hogwild", {}, owner="bea", demand=Demand(1, 0, 1, 1))
+    one, bare = finish(store, {}, None), store.runs.add(Launch("hogwild", {}, "bea", demand=Demand(1, 0, 1, 1)))
     store.annotations.set_note(one, "look", by="ada")
     store.annotations.tag([one], "b", by="ada")
     store.annotations.tag([one], "a", by="ada")
@@ -294,7 +294,7 @@ def ran(store: Store) -> Callable[..., int]:
 
     def run(trainers: int, seed: int, loss: float, status: str = "finished", experiment: str = "hogwild") -> int:
         run_id = store.runs.add(
-            experiment, {"trainers": trainers, "seed": seed}, owner="ada", demand=Demand(1, 0, 1, 1)
+            Launch(experiment, {"trainers": trainers, "seed": seed}, "ada", demand=Demand(1, 0, 1, 1))
         )
         store.claims.claim(run_id, WORKER, ())
         store.worker.begin(run_id, WORKER, {})
@@ -358,7 +358,7 @@ def test_names_are_those_of_this_version_and_of_the_store(
 ) -> None:
     assert reader.fields.metric_names() == []
     ran(2, 0, 1.0)
-    store.runs.add("gone", {"colour": "red"}, owner="ada", demand=Demand(1, 0, 1, 1))
+    store.runs.add(Launch("gone", {"colour": "red"}, "ada", demand=Demand(1, 0, 1, 1)))
     names = reader.fields.names()
     assert reader.fields.metric_names() == ["train/loss"]
     assert names.settings["colour"] == "any"

@@ -7,7 +7,7 @@ import pytest
 from engine.experiment.result import ACCURACY
 from engine.home import Home
 from engine.seeding import SEEDING
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.schema.migrations import steps
 from tests.store.conftest import WORKER
 from tests.store.ends import finish
@@ -35,7 +35,7 @@ def test_runs_of_an_older_store_have_rule_1_but_for_those_that_wait(home: Home) 
     with Store.open(home) as store:
         ended, waiting = (
             finish(store, {"seed": 0}, 90.0),
-            store.runs.add("hogwild", {"seed": 1}, owner="ada", demand=Demand(1, 0, 1, 1)),
+            store.runs.add(Launch("hogwild", {"seed": 1}, "ada", demand=Demand(1, 0, 1, 1))),
         )
         with store.db.change() as connection:
             connection.execute("ALTER TABLE runs DROP COLUMN seeding")

@@ -6,22 +6,19 @@ from typing import Any
 import pytest
 
 from engine.errors import NoSuchDuel
-from engine.launch_options import LaunchOptions
+from engine.launch_options import USUAL, LaunchOptions
 from engine.recorder import Point
-from engine.store import Demand, NewDuelRun, NewRun, RankBatch, Reader, Store
+from engine.store import Demand, Launch, RankBatch, Reader, Store, StrategyLaunch
 from tests.store.conftest import WORKER, Program
 
 RATES = (0.01, 0.1)
+TERMS = LaunchOptions("high", max_retries=2)
 
 
-def run_of(strategy: int, rate: float, seed: int) -> NewDuelRun:
-    name = ("hogwild", "sync_sgd")[strategy]
-    return NewDuelRun(
-        strategy,
-        name.title(),
-        name,
-        NewRun({"learning_rate": rate, "seed": seed}, Demand(1, 0, 2, 1), f"{name} {rate}"),
-    )
+def run_of(strategy: int, rate: float, seed: int, terms: LaunchOptions = TERMS) -> StrategyLaunch:
+    name, settings = ("hogwild", "sync_sgd")[strategy], {"learning_rate": rate, "seed": seed}
+    run = Launch(name, settings, "ada", None, f"{name} {rate}", terms, demand=Demand(1, 0, 2, 1))
+    return StrategyLaunch(strategy, name.title(), run)
 
 
 def add(store: Store, **more: Any) -> int:
@@ -31,7 +28,7 @@ def add(store: Store, **more: Any) -> int:
         runs,
         owner="ada",
         name="first",
-        **{"exclusive": True, "terms": LaunchOptions("high", max_retries=2), **more},
+        **{"exclusive": True, **more},
     )
 
 
@@ -56,7 +53,7 @@ def test_a_duel_is_a_sweep_for_each_strategy_with_runs_in_turns(store: Store, re
 
 def test_the_second_stage_is_queued_once_on_the_same_terms(store: Store, reader: Reader) -> None:
     duel_id, other = add(store), add(store)
-    judged = [run_of(strategy, 0.1, seed) for seed in (0, 100) for strategy in (0, 1)]
+    judged = [run_of(strategy, 0.1, seed, USUAL) for seed in (0, 100) for strategy in (0, 1)]
     assert [store.duels.judge(duel_id, judged, exclusive=True) for _ in range(2)] == [True, False]
     assert [one.id for one in reader.duels.recent(stage="tuning")] == [other]
     assert [one.id for one in reader.duels.recent()] == [other, duel_id]
@@ -68,7 +65,7 @@ def test_the_second_stage_is_queued_once_on_the_same_terms(store: Store, reader:
     ]
     new = [run for part in reader.duels.one(duel_id).parts[2:] for run in reader.duels.runs(duel_id)[part.sweep_id]]
     assert sorted(run.id for run in new) == [9, 10, 11, 12]
-    assert {reader.runs.one(run.id).terms for run in new} == {LaunchOptions("high", max_retries=2)}
+    assert {reader.runs.one(run.id).terms for run in new} == {TERMS}
     with pytest.raises(NoSuchDuel):
         store.duels.judge(99, judged, exclusive=True)
 
@@ -79,8 +76,8 @@ def test_two_processes_that_go_on_at_once_queue_it_once(
 ) -> None:
     duel_id = add(store)
     text = (
-        "run = lambda s: NewDuelRun(s, 'x', 'hogwild', NewRun({'learning_rate': 0.1, 'seed': 0}, Demand(1, 0, "
-        "2, 1), 'x'))\n"
+        "launch = Launch('hogwild', {'learning_rate': 0.1, 'seed': 0}, name='x', demand=Demand(1, 0, 2, 1))\n"
+        "run = lambda s: StrategyLaunch(s, 'x', launch)\n"
         "with Store.open(home) as store:\n    wait()\n"
         f"    print(store.duels.judge({duel_id}, [run(0), run(1)], exclusive=True))"
     )

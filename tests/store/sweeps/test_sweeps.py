@@ -10,7 +10,8 @@ import pytest
 from engine.errors import ConfigError, NoSuchSweep, WrongStatus
 from engine.home import Home
 from engine.recorder import Point
-from engine.store import Demand, NewRun, RankBatch, RankRow, Reader, Store
+from engine.store import Demand, Launch, RankBatch, RankRow, Reader, Store, SweepLaunch
+from engine.store.launches import Draw
 from engine.store.records import Status
 from engine.store.timestamps import now
 from tests.store.conftest import WORKER
@@ -20,10 +21,10 @@ GRID = {"splits": [1, 2], "lock": [True, False], "rate": [0.1, None], "seed": [3
 
 def sweep(store: Store, count: int = 3, *, owner: str = "ada", name: str = "bubble") -> int:
     runs = [
-        NewRun({"splits": number, "seed": 3}, Demand(number, 0, number, 1), f"splits {number}")
+        Launch("hogwild", {"splits": number, "seed": 3}, name=f"splits {number}", demand=Demand(number, 0, number, 1))
         for number in range(1, count + 1)
     ]
-    return store.sweeps.add("pipeline", GRID, runs, owner=owner, preset="quick", name=name)
+    return store.sweeps.add(SweepLaunch(Launch("pipeline", {}, owner, "quick", name), GRID), runs)
 
 
 def start(store: Store, run_id: int) -> None:
@@ -79,13 +80,13 @@ def test_a_sweep_is_queued_whole_or_not_at_all_and_one_that_is_not_there_is_said
     home: Home, store: Store, reader: Reader
 ) -> None:
     broken = [
-        NewRun({"splits": 1}, Demand(1, 0, 1, 1), "good"),
-        NewRun({"splits": {2}}, Demand(1, 0, 1, 1), "no JSON can hold a set"),
+        Launch("hogwild", {"splits": 1}, name="good", demand=Demand(1, 0, 1, 1)),
+        Launch("hogwild", {"splits": {2}}, name="no JSON can hold a set", demand=Demand(1, 0, 1, 1)),
     ]
     with pytest.raises(TypeError):
-        store.sweeps.add("pipeline", GRID, broken, owner="ada")
+        store.sweeps.add(SweepLaunch(Launch("pipeline", {}, "ada"), GRID), broken)
     with pytest.raises(ConfigError, match="at least one run"):
-        store.sweeps.add("pipeline", GRID, [], owner="ada")
+        store.sweeps.add(SweepLaunch(Launch("pipeline", {}, "ada"), GRID), [])
     assert (reader.runs.count(), reader.sweeps.count(), reader.runs.token()) == (0, 0, 0)
     for question in (lambda: reader.sweeps.one(7), lambda: store.sweeps.cancel(7, by="ada")):
         with pytest.raises(NoSuchSweep, match="Sweep 7 doesn't exist "):
@@ -187,18 +188,14 @@ def test_a_sweeps_questions_use_indexes_and_no_metric_point(home: Home, store: S
 SPLITS = {"splits": [1, 2, 3], "seed": [0]}
 
 
-def new(number: int) -> NewRun:
-    return NewRun({"splits": number, "seed": 0}, Demand(1, 0, 1, 1), f"splits {number}")
+def new(number: int) -> Launch:
+    return Launch("hogwild", {"splits": number, "seed": 0}, name=f"splits {number}", demand=Demand(1, 0, 1, 1))
 
 
 def sweep_of_splits(store: Store, count: int = 3, stop_after: int | None = None) -> int:
     return store.sweeps.add(
-        "pipeline",
-        SPLITS,
+        SweepLaunch(Launch("pipeline", {}, "ada", "quick"), SPLITS, stop_after=stop_after),
         [new(number) for number in range(1, count + 1)],
-        owner="ada",
-        preset="quick",
-        stop_after=stop_after,
     )
 
 
@@ -302,10 +299,12 @@ def test_a_cell_that_was_tried_again_well_is_no_failure_any_more(store: Store, r
 
 
 def test_how_a_sweep_is_to_run_comes_back(store: Store, reader: Reader) -> None:
-    draw = {"count": 1, "seed": 7, "over": {"splits": "1..9"}}
+    draw = Draw(1, 7, {"splits": "1..9"})
     plain, special = (
         sweep_of_splits(store),
-        store.sweeps.add("pipeline", SPLITS, [new(1)], owner="ada", exclusive=True, stop_after=3, draw=draw),
+        store.sweeps.add(
+            SweepLaunch(Launch("pipeline", {}, "ada"), SPLITS, draw=draw, exclusive=True, stop_after=3), [new(1)]
+        ),
     )
     found = reader.sweeps.one(special)
     assert (found.exclusive, found.stop_after, found.draw, found.held) == (True, 3, draw, False)
@@ -341,9 +340,9 @@ def begun(store: Store, run_id: int, roles: tuple[str, ...] = ("ps", "trainer1")
 def test_a_sweep_keeps_its_figure_and_what_is_asked_of_many_runs_comes_by_role(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    runs = [NewRun({"trainers": 4, "seed": 0}, Demand(1, 0, 4, 1), "one")]
+    runs = [Launch("hogwild", {"trainers": 4, "seed": 0}, name="one", demand=Demand(1, 0, 4, 1))]
     ids = [
-        store.sweeps.add("hogwild", {"trainers": [4], "seed": [0]}, runs, owner="ada", figure=figure)
+        store.sweeps.add(SweepLaunch(Launch("hogwild", {}, "ada"), {"trainers": [4], "seed": [0]}, figure=figure), runs)
         for figure in ("hogwild/full", "", "hogwild/reduced")
     ]
     assert [found.id for found in reader.sweeps.of_figures(["hogwild/full", "hogwild/reduced"])] == [ids[2], ids[0]]

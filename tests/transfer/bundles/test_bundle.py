@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 
 from engine.errors import ImportRefused, WrongStatus
 from engine.home import Home
-from engine.store import Demand, Reader, Store
+from engine.store import Demand, Launch, Reader, Store
 from engine.store.maintenance import integrity
 from engine.transfer import archives
 from engine.transfer.bundles.bundle import write_bundle
@@ -29,7 +29,7 @@ def test_a_run_and_a_long_config_come_whole_to_another_store(
         assert told(ours.db.home, new) == told(theirs, old)
     config = {f"p{number}": "x" * 400 for number in range(200)} | {"seed": 3}
     with Store.open(theirs) as store, Reader.open(theirs) as reader:
-        run_id = store.runs.add("hogwild", config, owner="Ada", demand=Demand(1, 0, 1, 1))
+        run_id = store.runs.add(Launch("hogwild", config, "Ada", demand=Demand(1, 0, 1, 1)))
         store.runs.cancel(run_id, by="Ada")
         write_bundle(reader, [run_id], tmp_path / "long.zip", by="Ada")
     (here,) = import_path(ours, tmp_path / "long.zip", by="Lin").ids
