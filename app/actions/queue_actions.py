@@ -1,8 +1,7 @@
 """The queue in words and buttons: the estimates before a launch, the reason why a run waits, and queue actions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import streamlit as st
 
@@ -14,28 +13,22 @@ from app.ui.store_access import command, reading
 from app.ui.widgets import close_dialog, keep_label, show_facts
 from engine.errors import WrongStatus
 from engine.home import Home
-from engine.launch_options import PRIORITIES, LaunchOptions, Priority
+from engine.launch_options import PRIORITIES, Priority
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate
 from engine.queue.forecast import NEXT, Wait, outlook, prospect, start_in_words
-from engine.store import Reader, Store
+from engine.store import Launch, Reader, Store
 from engine.store.access.authorization import what
-from engine.store.records import ENDED, Demand, Run, RunRow
+from engine.store.records import ENDED, Run, RunRow
 
 NAMED = 3
 """Number of different counts that an estimate names."""
 
 
-def show_prospect(experiment: str, config: Mapping[str, Any], demand: Demand, asked: LaunchOptions) -> Estimate | None:
+def show_prospect(asked: Launch) -> Estimate | None:
     """Show the estimated duration and start of a run; return the former."""
     with reading() as reader:
-        found = prospect(
-            *(reader, Home.find(), experiment, config, demand),
-            owner=current_user.whoever(),
-            priority=asked.priority,
-            oversubscribe=asked.oversubscribe,
-            max_run_time_s=asked.max_run_time_s,
-        )
+        found = prospect(reader, Home.find(), asked)
         slowed = slowed_by_others(reader)
     starts = start_in_words(found.starts_in_s) or "unknown"
     show_facts([("Estimated duration", takes(found.takes)), ("Estimated start", starts)])

@@ -17,12 +17,13 @@ from engine.launch_options import USUAL, LaunchOptions
 from engine.queue import sweep_estimate
 from engine.queue.forecast import clock
 from engine.queue.sweep_estimate import Outlay
-from engine.store import Sweep
+from engine.store import Launch, Sweep
 from engine.store.launches import Timing
 from engine.store.records import RunRow
 from engine.store.sweeps.sweeps import SEED
+from engine.sweep.launch import new_runs
 from engine.sweep.plan import Plan, SweepCell
-from engine.system.machine import demand, machine
+from engine.system.machine import machine
 
 _UNKNOWN_FINISH = "Estimated finish unknown: running runs, or runs ahead in the queue, have no estimate."
 FRESH_S = 5.0
@@ -73,20 +74,11 @@ def _with_warm_up(planned: Plan, timing: Timing | None) -> list[SweepCell]:
 def _planned(
     experiment: str, planned: Plan, runs: Sequence[SweepCell], exclusive: bool, asked: LaunchOptions
 ) -> Outlay:
-    here = machine()
-    cells = [(run.config.model_dump(mode="json"), demand(run.config, here)) for run in runs]
+    shared = Launch(experiment, {}, current_user.whoever(), terms=asked)
     fields = [field for field in planned.grid if field != SEED]
     with reading() as reader:
-        return sweep_estimate.before_launch(
-            reader,
-            Home.find(),
-            experiment,
-            cells,
-            fields,
-            owner=current_user.whoever(),
-            terms=asked,
-            exclusive=exclusive,
-        )
+        launches = new_runs(runs, shared, machine())
+        return sweep_estimate.before_launch(reader, Home.find(), launches, fields, exclusive=exclusive)
 
 
 def what_is_left(sweep: Sweep, runs: Sequence[RunRow]) -> None:

@@ -101,7 +101,9 @@ def launchpad(
                     else unreached(found, configs[0], asked.max_run_time_s)
                 )
             if ready and draft is None and config and not asked.target:
-                expected = queue_actions.show_prospect(found.name, config.model_dump(mode="json"), demands[0], asked)
+                settings, owner = config.model_dump(mode="json"), current_user.whoever()
+                wanted = Launch(found.name, settings, owner, terms=asked, demand=demands[0])
+                expected = queue_actions.show_prospect(wanted)
                 if expected:
                     for sentence in unreached_in(config, expected.execution_s or expected.median, asked.max_run_time_s):
                         st.caption(as_text(sentence))

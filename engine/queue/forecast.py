@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any
 
 from engine.access.quotas import NONE, Limits, limits
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.launch_options import PRIORITIES, Priority
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate, History, left
-from engine.queue.order import FreeSlots, Holder, Waiting, fits, forecast, free, keeps_back, next_up, shares
+from engine.queue.order import FreeSlots, Holder, Waiting, fits, forecast, free, keeps_back, next_up, shares, with_new
 from engine.queue.slots import foreign_gpus
+from engine.store.launches import Launch
 from engine.store.queue.cluster_jobs import ClusterJob
 from engine.store.queue.queue import QueuedRun
-from engine.store.records import Demand, Run, RunRow
+from engine.store.records import Run, RunRow
 from engine.store.runs.rows import limit_left_s
 from engine.store.store import Reader
 from engine.store.timestamps import seconds_since
@@ -116,27 +115,38 @@ def _placed(waits: Mapping[int, Wait]) -> dict[int, Wait]:
 def prospect(
     store: Reader,
     home: Home,
-    experiment: str,
-    config: Mapping[str, Any],
-    demand: Demand,
+    asked: Launch,
     *,
-    owner: str,
-    priority: Priority = "normal",
-    oversubscribe: bool = False,
-    max_run_time_s: float | None = None,
     here: Machine | None = None,
     gpus: Gpus | None = None,
     host: str = "",
 ) -> Prospect:
-    """Return the estimates of a run if launched now, with that time limit or that of its owner's quota."""
+    """Return the estimates of a run if launched now, with its time limit or that of its owner's quota."""
     found = scene(store, home, here or machine(), gpus, host, scales=True)
-    takes = within(found.history.estimate(experiment, config, demand), limit_of(found, owner, max_run_time_s))
-    new = Waiting(NEW, owner, demand.cores, demand.gpus, priority, None, oversubscribe, takes)
-    why, starts = _foreseen(with_new(found.waiting, [new], priority), found)
+    (new,) = to_launch(found, [asked])
+    why, starts = _foreseen(with_new(found.waiting, [new]), found)
     start = starts.get(NEW)
     if idle := _no_runner(store):
-        return Prospect(takes, None, idle if start == 0 else why[NEW])
-    return Prospect(takes, start, "" if start == 0 else why[NEW])
+        return Prospect(new.takes, None, idle if start == 0 else why[NEW])
+    return Prospect(new.takes, start, "" if start == 0 else why[NEW])
+
+
+def to_launch(found: Scene, runs: Iterable[Launch], *, exclusive: bool = False) -> list[Waiting]:
+    """Return runs that are not launched yet, with their estimates; exclusive ones need all cores."""
+    return [
+        Waiting(
+            NEW + place,
+            run.owner,
+            found.room.cores if exclusive else run.demand.cores,
+            run.demand.gpus,
+            run.terms.priority,
+            oversubscribe=run.terms.oversubscribe,
+            takes=within(found.history.estimate(run.experiment, run.config, run.demand), limit_of(found, run)),
+            exclusive=exclusive,
+            counts=run.demand.cores,
+        )
+        for place, run in enumerate(runs)
+    ]
 
 
 def _no_runner(store: Reader) -> str:
@@ -152,21 +162,14 @@ def within(takes: Estimate | None, limit_s: float | None) -> Estimate | None:
     return takes and takes.within(limit_s)
 
 
-def limit_of(found: Scene, owner: str, asked_s: float | None) -> float | None:
+def limit_of(found: Scene, asked: Launch) -> float | None:
     """Return the time limit of a run that is not launched yet: the one asked for, or the owner's quota."""
-    quota = found.room.limits.of(owner).max_run_time_s
-    return min((each for each in (asked_s, quota) if each is not None), default=None)
+    quota = found.room.limits.of(asked.owner).max_run_time_s
+    return min((each for each in (asked.terms.max_run_time_s, quota) if each is not None), default=None)
 
 
 def _on_cluster(run: QueuedRun, job: ClusterJob | None) -> Wait:
     return Wait(run, f"held by {run.held_by}" if run.held_by else cluster_wait(run.target, job), None, None)
-
-
-def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting], priority: Priority) -> list[Waiting]:
-    """Return the queue with new runs of a priority added."""
-    level = PRIORITIES.index(priority)
-    before = [run for run in waiting if PRIORITIES.index(run.priority) >= level]
-    return [*before, *new, *(run for run in waiting if PRIORITIES.index(run.priority) < level)]
 
 
 def scene(
@@ -203,17 +206,16 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: FreeSlots) -
     """Return the queued runs with their estimates; an exclusive one needs all cores."""
     return [
         Waiting(
-            *(
-                run.id,
-                run.owner,
-                room.cores if run.exclusive else run.demand.cores,
-                run.demand.gpus,
-                run.priority,
-                run.held_by,
-                run.oversubscribe,
-            ),
+            run.id,
+            run.owner,
+            room.cores if run.exclusive else run.demand.cores,
+            run.demand.gpus,
+            run.priority,
+            run.held_by,
+            run.oversubscribe,
             within(history.estimate(run.experiment, run.config, run.demand), run.max_run_time_s),
-            *(run.exclusive, run.demand.cores),
+            run.exclusive,
+            run.demand.cores,
         )
         for run in queued
     ]

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from engine.access.quotas import NONE, Limits
-from engine.launch_options import Priority
+from engine.launch_options import PRIORITIES, Priority
 from engine.queue.estimates import Estimate
+from engine.store.queue.queue import QuotaLimits
+from engine.store.records import Run
 
 LEAST_ALIKE = 3
 """Similar finished runs needed for backfill."""
@@ -158,6 +160,13 @@ def started(run: Waiting, at: float) -> Holder:
     return replace(made, soonest_end=at + run.takes.shortest, end=at + run.takes.median) if run.takes else made
 
 
+def with_new(waiting: Sequence[Waiting], new: Sequence[Waiting]) -> list[Waiting]:
+    """Return the queue with new runs of one priority added."""
+    level = PRIORITIES.index(new[0].priority) if new else 0
+    before = [run for run in waiting if PRIORITIES.index(run.priority) >= level]
+    return [*before, *new, *(run for run in waiting if PRIORITIES.index(run.priority) < level)]
+
+
 # ---- Usage of the machine by person against the limits: a pure function of the live runs ---------------------------
 # Torch-free.
 
@@ -192,6 +201,19 @@ def left(share: Share, mine: Limits) -> tuple[int | None, int | None]:
 def is_full(share: Share, mine: Limits) -> bool:
     """Return whether a person has reached the limit of running runs."""
     return mine.max_running_per_person is not None and share.runs >= mine.max_running_per_person
+
+
+def quota_limits(waiting: Iterable[str], holders: Iterable[Run], limits: Limits) -> QuotaLimits:
+    """Return what the limits leave to the owners of waiting runs, given the runs that hold slots."""
+    if not limits.any:
+        return QuotaLimits()
+    held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
+    found = {owner: (held.get(owner, NOTHING), limits.of(owner)) for owner in waiting}
+    room = {owner: left(*each) for owner, each in found.items()}
+    return QuotaLimits(
+        tuple(owner for owner, each in found.items() if is_full(*each)),
+        {owner: free for owner, free in room.items() if free != (None, None)},
+    )
 
 
 def keeps_back(owner: str, cores: int, gpus: int, held: Mapping[str, Share], limits: Limits) -> str:

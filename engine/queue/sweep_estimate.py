@@ -5,13 +5,12 @@ and the queued runs.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 from engine.home import Home
-from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import Estimate
-from engine.queue.forecast import NEW, Scene, limit_of, scene, with_new, within
-from engine.queue.order import Holder, Waiting, forecast
+from engine.queue.forecast import Scene, limit_of, scene, to_launch, within
+from engine.queue.order import Holder, Waiting, forecast, with_new
+from engine.store.launches import Launch
 from engine.store.queue.queue import QueuedRun
 from engine.store.records import Demand, Run
 from engine.store.store import Reader
@@ -59,41 +58,23 @@ class _Part:
 def before_launch(
     store: Reader,
     home: Home,
-    experiment: str,
-    cells: Sequence[tuple[Mapping[str, Any], Demand]],
+    runs: Sequence[Launch],
     varied: Collection[str],
     *,
-    owner: str,
-    terms: LaunchOptions = USUAL,
     exclusive: bool = False,
     here: Machine | None = None,
     gpus: Gpus | None = None,
     host: str = "",
 ) -> Outlay:
-    """Return the estimates of a sweep if launched now; `cells` are config and demand of its runs, `varied` the fields
-    in which they differ.
-    """
+    """Return the estimates of the runs of a sweep if launched now; `varied` are the fields in which they differ."""
     found = scene(store, home, here or machine(), gpus, host, AHEAD)
-    limit_s = limit_of(found, owner, terms.max_run_time_s)
-    new = [
-        Waiting(
-            *(
-                NEW + place,
-                owner,
-                found.room.cores if exclusive else demand.cores,
-                demand.gpus,
-                terms.priority,
-                None,
-                terms.oversubscribe,
-            ),
-            within(found.history.estimate(experiment, config, demand), limit_s),
-            *(exclusive, demand.cores),
-        )
-        for place, (config, demand) in enumerate(cells)
-    ]
-    part = _Part({run.id: demand for run, (_, demand) in zip(new, cells, strict=True)}, new)
-    near = within(found.history.near(experiment, *cells[0], varied), limit_s) if cells else None
-    return _outlay(part, near, replace(found, waiting=with_new(found.waiting, new, terms.priority)))
+    new = to_launch(found, runs, exclusive=exclusive)
+    part = _Part({each.id: run.demand for each, run in zip(new, runs, strict=True)}, new)
+    near = None
+    if first := next(iter(runs), None):
+        like = found.history.near(first.experiment, first.config, first.demand, varied)
+        near = within(like, limit_of(found, first))
+    return _outlay(part, near, replace(found, waiting=with_new(found.waiting, new)))
 
 
 def what_is_left(

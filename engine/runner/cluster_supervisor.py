@@ -23,14 +23,13 @@ from engine.jobs.job_results import StoredRun, apply, mirror
 from engine.jobs.record_file import read_records
 from engine.jobs.records import Tail, tail_of
 from engine.jobs.slurm import ACTIVE, SlurmUnavailable, name_of
-from engine.queue.order import NOTHING, is_full, left, shares
+from engine.queue.order import quota_limits
 from engine.runner.run_supervisor import lose
 from engine.runner.slurm_launcher import JobRefused, SlurmLauncher
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
 from engine.store.connection import GAP_S
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
-from engine.store.queue.queue import QuotaLimits
 from engine.store.records import ENDED, Run
 from engine.store.store import StoreThread, Work
 from engine.store.timestamps import seconds_since
@@ -344,15 +343,8 @@ class ClusterJobs:
         if len(here) >= target.max_jobs:
             return None
         holders = [self.store.read.runs.one(job.run_id) for job in here]
-        found = self._limits()
-        held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
-        owners = self.store.read.queue.owners()
-        room = {owner: left(held.get(owner, NOTHING), found.of(owner)) for owner in owners}
-        bounded = QuotaLimits(
-            tuple(owner for owner in owners if is_full(held.get(owner, NOTHING), found.of(owner))),
-            {owner: free for owner, free in room.items() if free != (None, None)},
-        )
-        return self.store.read.cluster_jobs.next_run(target.name, bounded)
+        bounded = quota_limits(self.store.read.queue.owners(), holders, self._limits())
+        return self.store.read.queue.next(bounded, target.name)
 
     def _limits(self) -> Limits:
         try:

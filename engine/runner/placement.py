@@ -11,7 +11,7 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.estimates import History
 from engine.queue.forecast import holders_of, waiting_of
-from engine.queue.order import IDLE_CHECK_S, NOTHING, FreeSlots, is_full, left, next_up, shares
+from engine.queue.order import IDLE_CHECK_S, FreeSlots, next_up, quota_limits
 from engine.queue.slots import Slots, foreign_gpus, lacks, place
 from engine.runner.launcher import Launcher
 from engine.store import Store
@@ -167,19 +167,7 @@ class Placement:
     def _bounded(self, holders: Sequence[Run]) -> QuotaLimits:
         """Return the remaining quota of each person in the queue."""
         found = self._limits_now()
-        if not found.any:
-            return QuotaLimits()
-        held = shares((run.owner, run.demand.cores, run.demand.gpus) for run in holders)
-        waiting = self.store.read.queue.owners()
-        full = tuple(owner for owner in waiting if is_full(held.get(owner, NOTHING), found.of(owner)))
-        return QuotaLimits(
-            full,
-            {
-                owner: room
-                for owner in waiting
-                if (room := left(held.get(owner, NOTHING), found.of(owner))) != (None, None)
-            },
-        )
+        return quota_limits(self.store.read.queue.owners() if found.any else (), holders, found)
 
     def _limits_now(self) -> Limits:
         """Return the home's limits; if unreadable, the previous ones stay in effect."""

@@ -54,7 +54,7 @@ def test_a_launch_on_this_machine_does_not_wait_for_runs_on_a_cluster(store: Sto
     clusters.submitted(store, run_id)
     clusters.started(store, run_id)
     add(store)
-    found = prospect(store.read, home, "hogwild", {}, WHOLE, owner="ada", here=HERE)
+    found = prospect(store.read, home, Launch("hogwild", {}, "ada", demand=WHOLE), here=HERE)
     assert (found.starts_in_s, found.reason) == (0.0, "")
 
 

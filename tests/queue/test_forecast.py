@@ -12,7 +12,7 @@ from app.ui.run_state import time_left
 from engine.access.quotas import Limits, set_limits
 from engine.experiment.definition import Experiment
 from engine.home import Home
-from engine.launch_options import LaunchOptions
+from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import Estimate, by_kind, kind_of, left
 from engine.queue.forecast import clock, outlook, prospect, start_in_words, time_left_s
 from engine.queue.sweep_estimate import Outlay, before_launch, what_is_left
@@ -78,17 +78,8 @@ def test_like_runs_of_this_machine_alone_tell_how_long_a_run_takes(
     finished(4.0, host="elsewhere")
     finished(400.0, epochs=9)
     finished(20.0, terms=LaunchOptions(oversubscribe=True))
-    found = prospect(
-        store.read,
-        home,
-        "hogwild",
-        {"epochs": 1, "seed": 3},
-        Demand(1, 0, 1, 1),
-        owner="ada",
-        here=HERE,
-        gpus=FakeGpus(2),
-        host="lab",
-    )
+    asked = Launch("hogwild", {"epochs": 1, "seed": 3}, "ada", demand=Demand(1, 0, 1, 1))
+    found = prospect(store.read, home, asked, here=HERE, gpus=FakeGpus(2), host="lab")
     assert found.takes is not None
     assert (found.takes.runs, round(found.takes.median), round(found.takes.shortest), round(found.takes.longest)) == (
         3,
@@ -137,8 +128,8 @@ def test_runs_that_differ_only_in_their_epochs_are_scaled_and_named(
 ) -> None:
     for seconds, epochs in past:
         finished(seconds, epochs=epochs)
-    new = (store.read, home, "hogwild", {"seed": 3, **config}, demand)
-    found = prospect(*new, owner="ada", here=HERE, gpus=FakeGpus(2), host="lab").takes
+    new = Launch("hogwild", {"seed": 3, **config}, "ada", demand=demand)
+    found = prospect(store.read, home, new, here=HERE, gpus=FakeGpus(2), host="lab").takes
     assert takes(found).startswith(words or "No estimate yet"), takes(found)
     if "trainers" not in config and found and found.scaled_from:
         named = " or ".join(f"epochs {epochs}" for _, epochs in past)
@@ -248,26 +239,18 @@ def test_an_estimate_before_a_launch_ends_at_the_limit_asked_for_or_of_the_quota
     home: Home, store: Store, finished: Callable[..., int]
 ) -> None:
     finished(100.0)
-    asked = ("hogwild", {"epochs": 1, "seed": 3}, Demand(1, 0, 1, 1))
+    asked = Launch("hogwild", {"epochs": 1, "seed": 3}, "ada", demand=Demand(1, 0, 1, 1))
 
     def found(limit_s: float | None = None) -> str:
-        return takes(
-            prospect(
-                store.read, home, *asked, owner="ada", max_run_time_s=limit_s, here=HERE, gpus=FakeGpus(2), host="lab"
-            ).takes
-        )
+        limited = replace(asked, terms=LaunchOptions(max_run_time_s=limit_s))
+        return takes(prospect(store.read, home, limited, here=HERE, gpus=FakeGpus(2), host="lab").takes)
 
     assert found() == "about 1 min 40 s in total (execution 1 min 40 s), from 1 similar run"
     assert found(150.0) == found()
     assert found(50.0) == "50 s, its time limit (about 1 min 40 s without it), from 1 similar run"
-    cells = [({"epochs": 1, "seed": seed}, asked[2]) for seed in range(2)]
-    outlay = before_launch(
-        *(store.read, home, "hogwild", cells, ["epochs"]),
-        owner="ada",
-        terms=LaunchOptions(max_run_time_s=50.0),
-        here=Machine(1, (), "cpu", 8.0),
-        host="lab",
-    )
+    limited = replace(asked, terms=LaunchOptions(max_run_time_s=50.0))
+    runs = [replace(limited, config={"epochs": 1, "seed": seed}) for seed in range(2)]
+    outlay = before_launch(store.read, home, runs, ["epochs"], here=Machine(1, (), "cpu", 8.0), host="lab")
     assert (outlay.idle_s, outlay.cut) == (pytest.approx(100.0, abs=0.1), 2)
     set_limits(home, Limits(max_run_time_s=20.0))
     assert found(50.0).startswith("20 s, its time limit")
@@ -279,7 +262,7 @@ def test_without_a_runner_no_run_starts_next_or_at_once(home: Home, store: Store
 
     def seen() -> list[tuple[str, str, float | None]]:
         waits = outlook(store.read, home, here=HERE, gpus=FakeGpus(2))
-        launched = prospect(store.read, home, "hogwild", config, Demand(1, 0, 1, 1), owner="ada", here=HERE)
+        launched = prospect(store.read, home, Launch("hogwild", config, "ada", demand=Demand(1, 0, 1, 1)), here=HERE)
         return [
             *((waits[run_id].reason, waits[run_id].start, waits[run_id].starts_in_s) for run_id in (first, second)),
             (launched.reason, start_in_words(launched.starts_in_s), launched.starts_in_s),
@@ -325,19 +308,9 @@ def test_a_run_is_seen_ahead_where_its_priority_would_put_it(
     store.claims.claim(on, WORKER, (), (0, 1, 2, 3))
 
     def starts(priority: Any) -> float | None:
-        asked = {"epochs": 1, "seed": 1}
-        return prospect(
-            store.read,
-            home,
-            "hogwild",
-            asked,
-            Demand(4, 0, 4, 1),
-            owner="ada",
-            priority=priority,
-            here=HERE,
-            gpus=FakeGpus(2),
-            host="lab",
-        ).starts_in_s
+        terms, demand = LaunchOptions(priority), Demand(4, 0, 4, 1)
+        asked = Launch("hogwild", {"epochs": 1, "seed": 1}, "ada", terms=terms, demand=demand)
+        return prospect(store.read, home, asked, here=HERE, gpus=FakeGpus(2), host="lab").starts_in_s
 
     assert starts("high") == pytest.approx(60, abs=5)
     assert starts("normal") == pytest.approx(120, abs=5)
@@ -347,13 +320,14 @@ __all__ = ["add", "finished", "no_time_passes", "store"]
 Finish = Callable[..., int]
 
 
-def asked(home: Home, epochs: list[int], cores: int = 1, gpus: int = 0, **more: Any) -> Outlay:
+def asked(
+    home: Home, epochs: list[int], cores: int = 1, gpus: int = 0, terms: LaunchOptions = USUAL, **more: Any
+) -> Outlay:
     """Return what a sweep over epochs would take."""
-    cells = [({"epochs": count, "seed": 0}, Demand(cores, gpus, cores, 1)) for count in epochs]
+    demand = Demand(cores, gpus, cores, 1)
+    runs = [Launch("hogwild", {"epochs": n, "seed": 0}, "ada", terms=terms, demand=demand) for n in epochs]
     with Reader.open(home) as reader:
-        return before_launch(
-            reader, home, "hogwild", cells, ["epochs"], owner="ada", here=HERE, gpus=FakeGpus(2), host="lab", **more
-        )
+        return before_launch(reader, home, runs, ["epochs"], here=HERE, gpus=FakeGpus(2), host="lab", **more)
 
 
 def rest(home: Home, sweep_id: int) -> Outlay:

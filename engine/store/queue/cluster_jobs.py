@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from engine.errors import StoreBusy, StoreFull
 from engine.seeding import SEEDING
 from engine.store.connection import Connection, Row, WriteConnection
-from engine.store.queue.queue import ANY, QuotaLimits
-from engine.store.records import Run, Status
+from engine.store.records import Status
 from engine.store.runs.commands import RunChanges
-from engine.store.runs.rows import NOT_HELD, RUN, as_run
+from engine.store.runs.rows import NOT_HELD
 from engine.store.timestamps import now
-
-_ORDER = "ORDER BY priority DESC, place"
 
 
 @dataclass(frozen=True)
@@ -73,16 +70,6 @@ class ClusterJobReader:
         """Return the job of a run, None if it has none (yet, or any more)."""
         row = self.db.row("SELECT * FROM cluster_jobs WHERE run_id = ?", [run_id])
         return _as_job(row) if row else None
-
-    def next_run(self, cluster: str, bounded: QuotaLimits = ANY) -> Run | None:
-        """Return the first queued run for a cluster without a job that neither a hold nor a quota blocks."""
-        which, values = bounded.asked(target=cluster)
-        row = self.db.row(
-            f"{RUN} WHERE runs.id = (SELECT id {which} AND NOT EXISTS "
-            f"(SELECT 1 FROM cluster_jobs WHERE run_id = runs.id) {_ORDER} LIMIT 1)",
-            values,
-        )
-        return as_run(row) if row else None
 
     def targets(self) -> list[str]:
         """Return the clusters of queued runs."""

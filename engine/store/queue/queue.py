@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from engine.access.quotas import disturbed_above
-from engine.errors import ConfigError, Problem, WrongStatus
+from engine.errors import ConfigError, WrongStatus
 from engine.launch_options import PRIORITIES, Priority, unknown_priority
 from engine.store.access.authorization import command
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import ALIVE, Demand, Run
 from engine.store.runs.commands import RunChanges
-from engine.store.runs.rows import NOT_HELD, NOT_PAUSED, RUN, as_run
+from engine.store.runs.rows import NOT_HELD, NOT_PAUSED, RUN, SLOTS, as_demand, as_run
 
 End = Literal["front", "back"]
 _ALIVE = ", ".join(f"'{status}'" for status in ALIVE)
@@ -24,7 +24,14 @@ _LIVE = f"runs.status IN ({_ALIVE})"
 _WAITING = "FROM runs INDEXED BY runs_queue WHERE status = 'queued'"
 """Index hint: by default SQLite would read and sort all queued runs to find the first."""
 _ORDER = "ORDER BY priority DESC, place"
-_READY = f"{_WAITING} AND {NOT_HELD} AND target = ? AND owner NOT IN (SELECT value FROM json_each(?))"
+_BEFORE = "(priority > ?1 OR (priority = ?1 AND place < ?2))"
+"""The order of the queue, and the condition on runs before one of this priority and place; which of them may start is
+decided by `engine.queue.order`.
+"""
+_READY = (
+    f"{_WAITING} AND {NOT_HELD} AND target = ? AND owner NOT IN (SELECT value FROM json_each(?))"
+    " AND NOT EXISTS (SELECT 1 FROM cluster_jobs WHERE run_id = runs.id)"
+)
 _WITHIN = (
     " AND NOT EXISTS (SELECT 1 FROM json_each(?) AS room WHERE json_extract(room.value, '$[0]') = runs.owner"
     " AND (runs.cores > max(json_extract(room.value, '$[1]'), 0) OR runs.gpus > max(json_extract(room.value, "
@@ -34,9 +41,12 @@ _WITHIN = (
 is NULL.
 """
 _HELD_BY = f"coalesce(held_by, iif({NOT_PAUSED}, NULL, 'the pause of sweep ' || sweep_id)) AS held_by"
+_SAME = (
+    *("id", "experiment", "preset", "name", "owner"),
+    *("created_at", "parent_id", "sweep_id", "target", "max_run_time_s"),
+)
 _QUEUED = (
-    f"id, experiment, preset, name, owner, config, cores, gpus, ranks, threads_per_rank, priority, {_HELD_BY}, "
-    "oversubscribe, created_at, parent_id, sweep_id, target, max_run_time_s,"
+    f"{', '.join([*_SAME, *SLOTS])}, config, priority, oversubscribe, {_HELD_BY},"
     " coalesce((SELECT exclusive FROM sweeps WHERE sweeps.id = runs.sweep_id), 0) AS exclusive"
 )
 _PAST = (
@@ -58,14 +68,12 @@ class QuotaLimits:
     room: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     """Cores and GPUs that an owner's runs may still use; None for any number."""
 
-    def asked(self, target: str = "") -> tuple[str, list[str]]:
-        """Return a condition on the runs for a target, and its values."""
+    def asked(self, target: str) -> tuple[str, list[str]]:
+        """Return a condition on the runs for a target that have no job yet, and its values."""
         values = [target, json.dumps(list(self.full))]
-        return (
-            (_READY + _WITHIN, [*values, json.dumps([[owner, *room] for owner, room in self.room.items()])])
-            if self.room
-            else (_READY, values)
-        )
+        if not self.room:
+            return _READY, values
+        return _READY + _WITHIN, [*values, json.dumps([[owner, *room] for owner, room in self.room.items()])]
 
 
 ANY = QuotaLimits()
@@ -115,9 +123,11 @@ class QueueReader:
     def __init__(self, db: Connection) -> None:
         self.db = db
 
-    def next(self, bounded: QuotaLimits = ANY) -> Run | None:
-        """Return the first queued run that neither a hold nor its owner's quota blocks."""
-        which, values = bounded.asked()
+    def next(self, bounded: QuotaLimits = ANY, target: str = "") -> Run | None:
+        """Return the first queued run for a target (empty: this machine) that neither a hold nor its owner's quota
+        blocks, on a cluster the first without a job.
+        """
+        which, values = bounded.asked(target)
         row = self.db.row(f"{RUN} WHERE runs.id = (SELECT id {which} {_ORDER} LIMIT 1)", values)
         return as_run(row) if row else None
 
@@ -127,7 +137,7 @@ class QueueReader:
         """Return the queued runs in order, with `target` only those for it (empty: this machine); with `ready` only
         those for this machine that neither a hold nor these quotas block.
         """
-        which, values = _waiting_for(target) if ready is None else ready.asked()
+        which, values = _waiting_for(target) if ready is None else ready.asked("")
         return [_as_queued(row) for row in self.db.rows(f"SELECT {_QUEUED} {which} {_ORDER} LIMIT ?", [*values, limit])]
 
     def owners(self) -> list[str]:
@@ -158,8 +168,7 @@ class QueueReader:
         if here is None:
             return None
         row = self.db.row(
-            f"SELECT count(*) AS n {_WAITING} AND (priority > ?1 OR (priority = ?1 AND place < ?2)) AND target = ?3"
-            f" AND {NOT_HELD}",
+            f"SELECT count(*) AS n {_WAITING} AND {_BEFORE} AND target = ?3 AND {NOT_HELD}",
             list(here),
         )
         return int(row["n"]) if row else 0
@@ -215,15 +224,9 @@ class QueueCommands:
     def move(self, run_id: int, end: End, *, by: str) -> None:
         """Move a run before or behind all others of its priority."""
         if end not in get_args(End):
-            raise ConfigError([Problem("end", f"end must be front or back; got '{end}'.")])
-        place = (
-            (
-                "(SELECT min(place) - 1 FROM runs AS other WHERE other.status = 'queued' AND other.priority = "
-                "runs.priority)"
-            )
-            if end == "front"
-            else "(SELECT max(place) + 1 FROM runs)"
-        )
+            raise ConfigError.of("end", f"end must be front or back; got '{end}'.")
+        alike = "FROM runs AS other WHERE other.status = 'queued' AND other.priority = runs.priority"
+        place = f"(SELECT min(place) - 1 {alike})" if end == "front" else "(SELECT max(place) + 1 FROM runs)"
         self._rearrange(run_id, "moved", by, f"to the {end}", f"UPDATE runs SET place = {place} WHERE id = ?", [run_id])
 
     @command(lambda given: "prefer" if given["priority"] == PRIORITIES[-1] else "yield", "run")
@@ -261,11 +264,10 @@ def _waiting_for(target: str | None) -> tuple[str, list[str]]:
 
 
 def _as_queued(row: Row) -> QueuedRun:
-    same = "id experiment preset name owner held_by created_at parent_id sweep_id target max_run_time_s"
     return QueuedRun(
-        **{name: row[name] for name in same.split()},
+        **{name: row[name] for name in (*_SAME, "held_by")},
         config=json.loads(row["config"]),
-        demand=Demand(row["cores"], row["gpus"], row["ranks"], row["threads_per_rank"]),
+        demand=as_demand(row),
         priority=PRIORITIES[row["priority"]],
         oversubscribe=bool(row["oversubscribe"]),
         exclusive=bool(row["exclusive"]),
