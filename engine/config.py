@@ -3,25 +3,106 @@
 Torch-free: pages import this module.
 """
 
+import ast
+import inspect
 import os
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from itertools import zip_longest
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from pydantic.fields import FieldInfo
 
 from engine.catalogue import choices
 from engine.errors import SHOWN, ConfigError, Problem, UnknownName
 
-ADVANCED: dict[str, Any] = {"advanced": True}
 Device = Literal["auto", "cpu", "cuda", "mps"]
-
-
+Bound = float | None
 MOST_SEED = 2**31 - 1
 
 
-class Config(BaseModel):
+def setting(
+    default: Any,
+    text: str = "",
+    *,
+    low: Bound = None,
+    high: Bound = None,
+    above: Bound = None,
+    below: Bound = None,
+    **shown: Any,
+) -> Any:
+    """Declare a setting of a `Config`. Its description is `text` or, where that is longer than the line, the docstring
+    below it.
+
+    `low` and `high` are allowed values, `above` and `below` are not. `shown` may have a `unit`; `advanced=True`, to
+    show it under Advanced; `empty`, the placeholder of an optional one; `only`, the settings without which it has no
+    effect.
+    """
+    bounds = {"ge": low, "le": high, "gt": above, "lt": below}
+    rules: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
+    return partial(Field, default, description=text, **rules, **({"json_schema_extra": shown} if shown else {}))
+
+
+def interval(default: float, unit: str, otherwise: str, text: str = "", *, high: float, **shown: Any) -> Any:
+    """Declare a setting that is an interval in a unit of a run's work (`rounds`) or in seconds (`s`), of which 0 is
+    none; `otherwise` says what happens in a shorter run.
+    """
+    return setting(default, text, low=0, high=high, unit=unit, otherwise=otherwise, **shown)
+
+
+class RuleBroken(ValueError):
+    """A rule between fields is broken; raised in validators and shown at `field`."""
+
+    def __init__(self, field: str, sentence: str) -> None:
+        self.field = field
+        super().__init__(sentence)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule between settings. A config that breaks it is refused: `field must be allowed, got value: reason. Cure`."""
+
+    field: str
+    allowed: str
+    reason: str = ""
+    cure: str = ""
+    _: KW_ONLY
+    broken: bool
+    """Whether the config breaks it."""
+
+    def enforce(self, config: "Config") -> None:
+        """Raise RuleBroken if it is broken."""
+        if self.broken:
+            why = f": {self.reason}." if self.reason else "."
+            sentence = f"{self.field} must be {self.allowed}, got {getattr(config, self.field)!r}{why} {self.cure}"
+            raise RuleBroken(self.field, sentence.rstrip())
+
+
+Rules = Iterator[Rule]
+
+
+class _Declared(BaseModel):
+    """Settings declared by `setting`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Describe each setting by the docstring below it, before pydantic collects the fields."""
+        super().__init_subclass__(**kwargs)
+        tree = ast.parse(inspect.getsource(sys.modules[cls.__module__]))
+        classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        body: list[Any] = classes[cls.__name__].body
+        for node, below in zip_longest(body, body[1:]):
+            name = ast.unparse(node.target) if isinstance(node, ast.AnnAssign) else ""
+            if isinstance(declared := vars(cls).get(name), partial):
+                docstring = ast.literal_eval(below.value) if isinstance(below, ast.Expr) else ""
+                text = declared.keywords["description"] or docstring
+                setattr(cls, name, declared(description=" ".join(text.split())))
+
+
+class Config(_Declared):
     """The settings that every experiment has; each experiment's own `Config` adds to them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -29,31 +110,18 @@ class Config(BaseModel):
     """Roles that serve the others: they use one thread and are not counted among the ranks that share the cores."""
     work_fields: ClassVar[tuple[str, ...]] = ()
     """Counts whose product the execution time is proportional to, such as epochs."""
+    unused_with: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Intervals that have no effect with a choice: `(("evaluate_every", "dataset random"),)`."""
 
-    seed: int = Field(
-        0,
-        ge=0,
-        le=MOST_SEED,
-        description=("Random seed. Weights, data order, dropout and episodes use separate streams per rank."),
-    )
-    device: Device = Field(
-        "auto", description="Device that ranks compute on. auto uses the run's GPUs, or the CPU if it has none."
-    )
-    threads_per_rank: int | None = Field(
-        None,
-        ge=1,
-        le=256,
-        description="CPU threads per rank. Empty: cores / ranks, at least 1.",
-        json_schema_extra=ADVANCED,
-    )
-    start_method: Literal["forkserver", "spawn"] = Field(
-        "forkserver",
-        description=(
-            "How rank processes start. forkserver copies a process with torch preloaded; spawn starts a "
-            "new Python interpreter."
-        ),
-        json_schema_extra=ADVANCED,
-    )
+    seed: int = setting(0, low=0, high=MOST_SEED)
+    """Random seed. Weights, data order, dropout and episodes use separate streams per rank."""
+    device: Device = setting("auto")
+    """Device that ranks compute on. auto uses the run's GPUs, or the CPU if it has none."""
+    threads_per_rank: int | None = setting(None, low=1, high=256, advanced=True)
+    """CPU threads per rank. Empty: cores / ranks, at least 1."""
+    start_method: Literal["forkserver", "spawn"] = setting("forkserver", advanced=True)
+    """How rank processes start. forkserver copies a process with torch preloaded; spawn starts a new Python
+    interpreter."""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -78,7 +146,42 @@ class Config(BaseModel):
     @property
     def unused(self) -> frozenset[str]:
         """Intervals that have no effect under the other settings."""
-        return frozenset()
+        return frozenset(name for name, choice in self.unused_with if self.has(choice))
+
+    def rules(self) -> Rules:
+        """Yield the rules between settings, those of the base class first: the first broken one is reported."""
+        yield from ()
+
+    def has(self, choice: str) -> bool:
+        """Return whether it has a choice such as `variant tutorial`."""
+        name, _, value = choice.partition(" ")
+        return str(getattr(self, name)) == value
+
+    def when(self, choice: str) -> Callable[..., Rule]:
+        """Return a function that returns a rule of a choice, from a field and its allowed values:
+        `when("variant tutorial")("device", "auto", "cpu", why="which has no GPU", cure="Choose cpu.")`.
+        """
+
+        def rule(field: str, *allowed: Any, why: str = "", cure: str = "") -> Rule:
+            words = ", ".join(filter(None, (f"{' or '.join(map(str, allowed))} for {choice}", why)))
+            return Rule(field, words, cure=cure, broken=self.has(choice) and getattr(self, field) not in allowed)
+
+        return rule
+
+    def at_most(self, field: str, other: str, reason: str = "") -> Rule:
+        """Return the rule that a setting is at most another one."""
+        most = getattr(self, other)
+        return Rule(field, f"at most {other} ({most:,})", reason, broken=getattr(self, field) > most)
+
+    def no_apple_gpu(self, where: str = "here", why: str = "several processes can't share an Apple GPU") -> Rule:
+        """Return the rule of ranks that compute on the CPU or on NVIDIA's GPUs."""
+        return Rule("device", f"auto, cpu or cuda {where}", why, "Choose cpu.", broken=self.device == "mps")
+
+    @model_validator(mode="after")
+    def _follows_its_rules(self) -> Self:
+        for rule in self.rules():
+            rule.enforce(self)
+        return self
 
     def listens(self, gpus: int) -> bool:
         """Return whether ranks of this config open network listeners when the run has `gpus` GPUs."""
@@ -131,13 +234,6 @@ class Config(BaseModel):
             raise ConfigError([_problem(cls, dict(error.errors()[0]) | {"loc": (name,)})]) from None
 
 
-def interval(unit: str, otherwise: str) -> dict[str, Any]:
-    """Return the schema of a setting that is an interval in a unit of a run's work (`rounds`) or in seconds (`s`);
-    `otherwise` says what happens in a shorter run.
-    """
-    return {"unit": unit, "otherwise": otherwise}
-
-
 def read_settings(texts: Iterable[str], separator: str = "=") -> dict[str, str | None]:
     """Return texts such as `trainers=4` as unchecked names and values; raises ConfigError for one without a
     separator.
@@ -158,42 +254,40 @@ def may_be_empty(field: FieldInfo) -> bool:
 
 def unused_because(field: FieldInfo, values: Mapping[str, Any]) -> str:
     """Return the setting because of which a field has no effect, such as `dataset digits`; empty if it has one."""
-    extra = field.json_schema_extra
-    only = extra.get("only", {}) if isinstance(extra, dict) else {}
-    needed = only.items() if isinstance(only, dict) else ()
-    return ", ".join(f"{name} {values[name]}" for name, value in needed if values.get(name, value) != value)
+    only = _shown(field).get("only", {})
+    return ", ".join(f"{name} {values[name]}" for name, value in only.items() if values.get(name, value) != value)
 
 
 def unit_of(field: FieldInfo) -> str:
     """Return the unit of a field, or an empty string."""
-    extra = field.json_schema_extra
-    return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+    return str(_shown(field).get("unit", ""))
 
 
 def without_interval(field: FieldInfo) -> str:
     """Return what happens in a run that is shorter than the interval; an empty string if the field is no interval."""
-    extra = field.json_schema_extra
-    return str(extra.get("otherwise", "")) if isinstance(extra, dict) else ""
+    return str(_shown(field).get("otherwise", ""))
 
 
 def empty_means(field: FieldInfo) -> str:
     """Return the placeholder for an empty optional field: one or two words."""
-    extra = field.json_schema_extra
-    return str(extra.get("empty", "automatic")) if isinstance(extra, dict) else "automatic"
+    return str(_shown(field).get("empty", "automatic"))
 
 
 def is_advanced(field: FieldInfo) -> bool:
     """Return whether the form shows the field under Advanced."""
-    extra = field.json_schema_extra
-    return bool(extra.get("advanced", False)) if isinstance(extra, dict) else False
+    return bool(_shown(field).get("advanced"))
 
 
 def choices_of(field: FieldInfo) -> tuple[Any, ...]:
     """Return the allowed values of a `Literal` or catalogue field, or an empty tuple for any other field."""
-    extra = field.json_schema_extra
-    if isinstance(extra, dict) and "catalogue" in extra:
-        return choices(str(extra["catalogue"]))
+    if catalogue := _shown(field).get("catalogue"):
+        return choices(catalogue)
     return get_args(field.annotation) if "Literal" in str(field.annotation) else ()
+
+
+def _shown(field: FieldInfo) -> dict[str, Any]:
+    extra = field.json_schema_extra
+    return extra if isinstance(extra, dict) else {}
 
 
 def _value_types(field: FieldInfo) -> frozenset[type]:
@@ -258,11 +352,3 @@ def _range(cls: type[Config], field: str) -> str:
     info = cls.model_fields.get(field)
     low, high = (bound_of(info, "ge"), bound_of(info, "le")) if info else (None, None)
     return f" (allowed: {low} to {high})" if low is not None and high is not None else ""
-
-
-class RuleBroken(ValueError):
-    """A rule between fields is broken; raised in validators and shown at `field`."""
-
-    def __init__(self, field: str, sentence: str) -> None:
-        self.field = field
-        super().__init__(sentence)

@@ -255,10 +255,16 @@ class ReadySweep:
     seeds: int = 3
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the preset's."""
-    equal_work: bool = False
-    """Whether the length is adjusted so that all its runs do the same total work."""
-    is_timed: bool = False
-    """Whether it is a sweep for timing: one run at a time, repeated until the median times are known."""
+
+    @property
+    def equal_work(self) -> bool:
+        """Whether the length is adjusted so that all its runs do the same total work."""
+        return self.answer == "scaling"
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it is a sweep for timing: one run at a time, repeated until the median times are known."""
+        return self.answer != "staleness"
 
 
 HEADLINE = (
@@ -269,7 +275,7 @@ HEADLINE = (
 
 
 @dataclass(frozen=True)
-class UpdateClock:
+class Clock:
     """The metric whose points count a model's updates: the sum of all ranks' `steps` (each updates the one model),
     their `mean` (each has a copy), the `most` of a rank (each update is of all that still have data), or one update
     per point (`points`).
@@ -318,7 +324,7 @@ class Experiment:
     """Metrics at the top of a run's page after the result, in this order, if the run has them."""
     goals: Callable[[Any], Mapping[str, float]] = lambda config: {}
     """Target value of a metric for a run of that config, drawn as a line in the metric's chart."""
-    update_clock: UpdateClock | Callable[[Mapping[str, Any]], UpdateClock] | None = None
+    update_clock: Clock | Callable[[Mapping[str, Any]], Clock] | None = None
     """What counts the model's updates, or a function of a run's settings that returns it; None where nothing does, so
     that updates can't be an x-axis.
     """
@@ -342,7 +348,7 @@ class Experiment:
         """Roles that serve the others: they use one thread and don't count among the ranks that share the cores."""
         return self.config.server_roles
 
-    def clock(self, settings: Mapping[str, Any]) -> UpdateClock | None:
+    def clock(self, settings: Mapping[str, Any]) -> Clock | None:
         """Return what counts the updates of a run with those settings."""
         return self.update_clock(settings) if callable(self.update_clock) else self.update_clock
 

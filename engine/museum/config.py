@@ -2,9 +2,7 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
-
-from engine.config import Config
+from engine.config import Config, setting
 from engine.experiment.definition import Experiment, Flow, Preset
 from engine.museum.exhibit import SIGNS, WAYS, Sign, sign
 
@@ -18,13 +16,9 @@ else:
 class FaultMuseumConfig(Config):
     """Settings for one exhibit or all, each run the right and the wrong way."""
 
-    exhibit: ExhibitName = Field(ALL, description="Fault to demonstrate, or all of them in sequence.")
-    repetitions: int = Field(
-        1,
-        ge=1,
-        le=100,
-        description="Repetitions of each version, each with its own seed. Numbers are means; the chart is the first's.",
-    )
+    exhibit: ExhibitName = setting(ALL, "Fault to demonstrate, or all of them in sequence.")
+    repetitions: int = setting(1, low=1, high=100)
+    """Repetitions of each version, each with its own seed. Numbers are means; the chart is the first's."""
 
     @property
     def roles(self) -> tuple[str, ...]:

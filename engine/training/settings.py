@@ -1,19 +1,33 @@
 """The settings that the data-parallel experiments share. Torch-free."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
-
-from engine.config import ADVANCED, Config, RuleBroken, interval
-from engine.data.catalogue import DatasetName, data_set
+from engine.config import Config, Rule, Rules, interval, setting
+from engine.data.catalogue import DatasetName
 from engine.duel.budget import bytes_exchanged, steps_of_parts
-from engine.experiment.definition import Pace
+from engine.experiment.definition import Pace, Preset
 
-MS = ADVANCED | {"unit": "ms"}
 Schedule = Literal["constant", "linear"]
 SCHEDULE = (
     "Learning-rate schedule: constant, or linear decay over the run: update k of n (from 0) has 1 - k/n of the rate."
 )
+IMAGES = (
+    "Training data: mnist or fashion_mnist (60,000 images), digits (1,437, bundled) or synthetic (random, for timing)."
+)
+CHECKPOINTS = (
+    "Interval between checkpoints, from which a cancelled, failed or lost run can be resumed. 0 disables checkpoints."
+)
+DIGITS: dict[str, Any] = {"dataset": "digits", "trainers": 2}
+"""The data and trainers of most quick presets."""
+SLOW_START = "because its slow start is part of the demonstration"
+"""Why variant tutorial needs start_method spawn."""
+
+
+def as_published(settings: Mapping[str, Any], how: str) -> Preset:
+    """Return the preset of the published set-up that is built like the published code."""
+    own = {"variant": "tutorial", "start_method": "spawn", "device": "cpu"}
+    return Preset(f"The published set-up, built like the published code: {how}", {**settings, **own})
 
 
 def rate_factor(schedule: Schedule, done: float, total: float) -> float:
@@ -23,89 +37,46 @@ def rate_factor(schedule: Schedule, done: float, total: float) -> float:
     return 1 - done / total if schedule == "linear" else 1.0
 
 
-class TrainingConfig(Config):
-    """The settings of every data-parallel experiment: trainers, optimizer, transport and injected faults."""
+class TrainersConfig(Config):
+    """The settings of experiments whose ranks are trainers."""
 
-    trainers: int = Field(
-        4, ge=1, le=64, description="Trainer processes. Each computes gradients on its own part of the data."
-    )
-    batch_size: int = Field(
-        64, ge=1, le=60_000, description="Samples per mini-batch of one trainer.", json_schema_extra={"unit": "samples"}
-    )
-    dataset: DatasetName = Field(
-        "mnist", description="Training data. digits is bundled and small; synthetic is random, for timing only."
-    )
-    variant: Literal["engine", "tutorial"] = Field(
-        "engine",
-        description=(
-            "engine: one flat buffer each way, persistent processes. tutorial: built like the "
-            "published code, at its original speed."
-        ),
-    )
-    schedule: Schedule = Field("constant", description=SCHEDULE, json_schema_extra=ADVANCED)
-    transport: Literal["rpc", "shared_memory"] = Field(
-        "rpc",
-        description=("Transport of gradients and weights: torch RPC or shared memory (one machine only)."),
-    )
-    timeout_s: float = Field(
-        60.0,
-        ge=1,
-        le=3600,
-        description=(
-            "Maximum silence of a trainer. After it, a synchronous run fails and names the trainer; "
-            "an asynchronous run continues without it."
-        ),
-        json_schema_extra=ADVANCED | {"unit": "s"},
-    )
-    checkpoint_every_s: float = Field(
-        30.0,
-        ge=0,
-        le=86_400,
-        description=(
-            "Interval between checkpoints, from which a cancelled, failed or lost run can be "
-            "resumed. 0 disables checkpoints."
-        ),
-        json_schema_extra=ADVANCED | interval("s", "it keeps no checkpoint"),
-    )
-    sleep_ms: float = Field(
-        0.0,
-        ge=0,
-        le=60_000,
-        description="Sleep per step of every trainer; simulates a slower gradient without using a core.",
-        json_schema_extra=MS,
-    )
-    slow_trainer: int = Field(
-        0,
-        ge=0,
-        le=64,
-        description="Number of the trainer to slow down; 0 for none.",
-        json_schema_extra=ADVANCED,
-    )
-    slow_sleep_ms: float = Field(
-        100.0,
-        ge=0,
-        le=60_000,
-        description="Sleep per step of the slow trainer, instead of sleep_ms.",
-        json_schema_extra=MS,
-    )
-    kill_trainer: int = Field(
-        0,
-        ge=0,
-        le=64,
-        description="Number of the trainer to kill during the run; 0 for none.",
-        json_schema_extra=ADVANCED,
-    )
-    kill_at_step: int = Field(
-        50,
-        ge=1,
-        le=1_000_000,
-        description="Step of that trainer at which it is killed.",
-        json_schema_extra=ADVANCED | {"unit": "steps"},
-    )
+    trainers: int = setting(4, low=1, high=64)
+    """Trainer processes. Each computes gradients on its own part of the data."""
 
     @property
     def trainer_roles(self) -> tuple[str, ...]:
         return tuple(f"trainer{number}" for number in range(1, self.trainers + 1))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        return self.trainer_roles
+
+
+class TrainingConfig(TrainersConfig):
+    """The settings of every data-parallel experiment: trainers, optimizer, transport and injected faults."""
+
+    batch_size: int = setting(64, "Samples per mini-batch of one trainer.", low=1, high=60_000, unit="samples")
+    dataset: DatasetName = setting("mnist")
+    """Training data. digits is bundled and small; synthetic is random, for timing only."""
+    variant: Literal["engine", "tutorial"] = setting("engine")
+    """engine: one flat buffer each way, persistent processes. tutorial: built like the published code, at its original
+    speed."""
+    schedule: Schedule = setting("constant", SCHEDULE, advanced=True)
+    transport: Literal["rpc", "shared_memory"] = setting("rpc")
+    """Transport of gradients and weights: torch RPC or shared memory (one machine only)."""
+    timeout_s: float = setting(60.0, low=1, high=3600, unit="s", advanced=True)
+    """Maximum silence of a trainer. After it, a synchronous run fails and names the trainer; an asynchronous run
+    continues without it."""
+    checkpoint_every_s: float = interval(30.0, "s", "it keeps no checkpoint", CHECKPOINTS, high=86_400, advanced=True)
+    sleep_ms: float = setting(0.0, low=0, high=60_000, unit="ms", advanced=True)
+    """Sleep per step of every trainer; simulates a slower gradient without using a core."""
+    slow_trainer: int = setting(0, "Number of the trainer to slow down; 0 for none.", low=0, high=64, advanced=True)
+    slow_sleep_ms: float = setting(100.0, low=0, high=60_000, unit="ms", advanced=True)
+    """Sleep per step of the slow trainer, instead of sleep_ms."""
+    kill_trainer: int = setting(0, low=0, high=64, advanced=True)
+    """Number of the trainer to kill during the run; 0 for none."""
+    kill_at_step: int = setting(50, low=1, high=1_000_000, unit="steps", advanced=True)
+    """Step of that trainer at which it is killed."""
 
     @property
     def patience_s(self) -> float:
@@ -122,61 +93,20 @@ class TrainingConfig(Config):
         """Return the seconds that trainer `number` (from 1) sleeps per step."""
         return (self.slow_sleep_ms if number == self.slow_trainer else self.sleep_ms) / 1000
 
-    @model_validator(mode="after")
-    def _names_trainers_that_exist(self) -> Self:
-        for field in ("slow_trainer", "kill_trainer"):
-            if getattr(self, field) > self.trainers:
-                raise RuleBroken(
-                    field, f"{field} must be at most trainers ({self.trainers}), got {getattr(self, field)}."
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_reached(self) -> Self:
-        if self.device == "mps":
-            raise RuleBroken(
-                "device",
-                (
-                    "device must be auto, cpu or cuda here, got 'mps': several processes can't share "
-                    "an Apple GPU. Choose cpu."
-                ),
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _starts_as_the_tutorial_does(self) -> Self:
-        if self.variant != "tutorial":
-            return self
-        if self.start_method != "spawn":
-            raise RuleBroken(
-                "start_method",
-                (
-                    "start_method must be spawn for variant tutorial, because its slow start is part of "
-                    f"the demonstration, got '{self.start_method}'. Choose spawn or variant engine."
-                ),
-            )
-        if self.device == "cuda":
-            raise RuleBroken(
-                "device", "device must be auto or cpu for variant tutorial, got 'cuda'. Choose cpu or variant engine."
-            )
-        return self
+    def rules(self) -> Rules:
+        yield self.at_most("slow_trainer", "trainers")
+        yield self.at_most("kill_trainer", "trainers")
+        yield self.no_apple_gpu()
+        tutorial = self.when("variant tutorial")
+        yield tutorial("start_method", "spawn", why=SLOW_START, cure="Choose spawn or variant engine.")
+        yield tutorial("device", "auto", "cpu", cure="Choose cpu or variant engine.")
 
 
-def fits_the_data(dataset: str, trainers: int, batch_size: int) -> None:
-    """Raise RuleBroken if a trainer would get no sample, or a mini-batch is larger than the whole set."""
-    size = data_set(dataset).train
-    if trainers > size:
-        raise RuleBroken(
-            "trainers",
-            (
-                f"trainers must be at most the {size:,} training samples of {dataset}, got "
-                f"{trainers}: each needs at least one sample."
-            ),
-        )
-    if batch_size > size:
-        raise RuleBroken(
-            "batch_size", f"batch_size must be at most the {size:,} training samples of {dataset}, got {batch_size}."
-        )
+def fits_the_data(data: str, size: int, batch_size: int, trainers: int = 1) -> Rules:
+    """Yield the rules that every trainer gets a sample, and that a mini-batch is at most the whole set."""
+    allowed = f"at most the {size:,} training samples of {data}"
+    yield Rule("trainers", allowed, "each needs at least one sample", broken=trainers > size)
+    yield Rule("batch_size", allowed, broken=batch_size > size)
 
 
 class ServerConfig(TrainingConfig):
@@ -185,36 +115,16 @@ class ServerConfig(TrainingConfig):
     server_roles = ("ps",)
     work_fields = ("epochs",)
 
-    epochs: int = Field(
-        10,
-        ge=1,
-        le=1000,
-        description="Passes of each trainer over its own part, which equals passes over the whole data set.",
-    )
-    learning_rate: float = Field(
-        0.001,
-        gt=0,
-        le=10,
-        description="Learning rate of the server's SGD; lower it if the loss diverges or becomes NaN.",
-    )
-    momentum: float = Field(0.9, ge=0, lt=1, description="Momentum of the server's SGD.")
-    wire: Literal["float32", "bf16"] = Field(
-        "float32",
-        description=(
-            "Number format in transit. bf16 halves the traffic and rounds gradients and fetched "
-            "weights to 8 bits; the server keeps float32."
-        ),
-        json_schema_extra=ADVANCED,
-    )
-    evaluate_every: int = Field(
-        1,
-        ge=0,
-        le=1000,
-        description=(
-            "Passes over the data between tests by the server, while trainers continue. 0 tests only at the end."
-        ),
-        json_schema_extra=ADVANCED | interval("passes", "it is tested only at the end"),
-    )
+    epochs: int = setting(10, low=1, high=1000)
+    """Passes of each trainer over its own part, which equals passes over the whole data set."""
+    learning_rate: float = setting(0.001, above=0, high=10)
+    """Learning rate of the server's SGD; lower it if the loss diverges or becomes NaN."""
+    momentum: float = setting(0.9, "Momentum of the server's SGD.", low=0, below=1)
+    wire: Literal["float32", "bf16"] = setting("float32", advanced=True)
+    """Number format in transit. bf16 halves the traffic and rounds gradients and fetched weights to 8 bits; the server
+    keeps float32."""
+    evaluate_every: int = interval(1, "passes", "it is tested only at the end", high=1000, advanced=True)
+    """Passes over the data between tests by the server, while trainers continue. 0 tests only at the end."""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -240,14 +150,9 @@ class ServerConfig(TrainingConfig):
         """The roles that the run can lose and still continue."""
         return () if self.needs_all else self.trainer_roles
 
-    @model_validator(mode="after")
-    def _speaks_as_the_tutorial_does(self) -> Self:
-        if self.variant == "tutorial" and self.transport != "rpc":
-            raise RuleBroken(
-                "transport",
-                f"transport must be rpc for variant tutorial, got '{self.transport}'. Choose rpc or variant engine.",
-            )
-        return self
+    def rules(self) -> Rules:
+        yield from super().rules()
+        yield self.when("variant tutorial")("transport", "rpc", cure="Choose rpc or variant engine.")
 
 
 # ---- The pace of methods with a weight server: each trainer pushes a gradient and gets an answer -------------------

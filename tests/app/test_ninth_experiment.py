@@ -6,7 +6,6 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 import pytest
-from pydantic import Field
 
 from app.charts.curve_points import clocks
 from app.charts.sweep_data import EXECUTION, references
@@ -16,7 +15,7 @@ from app.scaling.tables import of_sweep
 from engine import registry
 from engine.analysis.comparability import crowded
 from engine.analysis.scaling.scaling_data import Study, at_once, axis_of, words_of
-from engine.config import Config
+from engine.config import Config, setting
 from engine.data.catalogue import DatasetName
 from engine.duel.budget import bytes_exchanged, steps_of
 from engine.duel.launch import config_of, facts, tuning_cells
@@ -24,6 +23,7 @@ from engine.duel.spec import Budget, Duel, read_strategy, ready
 from engine.errors import ConfigError
 from engine.experiment.definition import (
     Baseline,
+    Clock,
     Contender,
     Experiment,
     Flow,
@@ -32,7 +32,6 @@ from engine.experiment.definition import (
     Ready,
     Reference,
     Scaling,
-    UpdateClock,
 )
 from engine.home import Home
 from engine.recorder import Point
@@ -48,12 +47,12 @@ class ToyConfig(Config):
     """A hub and some workers."""
 
     server_roles: ClassVar[tuple[str, ...]] = ("hub",)
-    workers: int = Field(2, ge=1, le=8, description="Workers.")
-    groups: int = Field(1, ge=1, le=8, description="Groups that work at a time.")
-    laps: int = Field(1, ge=1, le=100, description="Passes over the data.")
-    batch_size: int = Field(32, ge=1, le=100, description="Samples in a mini-batch.")
-    learning_rate: float = Field(0.01, gt=0, le=1, description="Step size.")
-    dataset: DatasetName = Field("digits", description="What is learned.")
+    workers: int = setting(2, "Workers.", low=1, high=8)
+    groups: int = setting(1, "Groups that work at a time.", low=1, high=8)
+    laps: int = setting(1, "Passes over the data.", low=1, high=100)
+    batch_size: int = setting(32, "Samples in a mini-batch.", low=1, high=100)
+    learning_rate: float = setting(0.01, "Step size.", above=0, high=1)
+    dataset: DatasetName = setting("digits", "What is learned.")
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -75,7 +74,7 @@ TOY = Experiment(
     config=ToyConfig,
     presets={"quick": Preset("Quick.", {})},
     headline=("perf/toys",),
-    update_clock=UpdateClock("train/loss", counts="points"),
+    update_clock=Clock("train/loss", counts="points"),
     stale_gradients="a toy",
     axis="workers",
     counts={"workers": "worker"},

@@ -1,16 +1,38 @@
 """Asynchronous SGD's settings, presets and card. Torch-free."""
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
-
-from engine.config import ADVANCED
+from engine.config import Rules, setting
 from engine.data.catalogue import data_set
-from engine.experiment.definition import Contender, Experiment, Flow, Preset, Ready, ReadySweep, UpdateClock
-from engine.training.settings import ServerConfig, fits_the_data, served
+from engine.experiment.definition import Clock, Contender, Experiment, Flow, Preset, Ready, ReadySweep
+from engine.training.settings import DIGITS, ServerConfig, as_published, fits_the_data, served
 
-# ---- How asynchronous SGD takes part in duels ----------------------------------------------------------------------
-# Torch-free.
+
+class AsyncSgdConfig(ServerConfig):
+    """Settings of a server that applies every gradient as soon as it arrives."""
+
+    momentum: float = setting(0.9, low=0, below=1)
+    """Momentum of the server's SGD. Lower it for many trainers: asynchrony adds about 1 - 1/N (Mitliagkas et al.,
+    2016)."""
+    rule: Literal["plain", "staleness_scaled", "delay_compensated"] = setting("plain")
+    """How stale gradients are applied: plain (unchanged), staleness_scaled (divided by 1 + staleness, momentum
+    unchanged) or delay_compensated (first-order correction for the updates since the fetch)."""
+    staleness_bound: int | None = setting(None, low=0, high=1_000_000, unit="steps", empty="unbounded")
+    """Maximum lead of a trainer over the slowest one before it waits. Empty: unbounded."""
+    compensation: float = setting(0.04, low=0, high=1000, advanced=True)
+    """delay_compensated only: the paper's lambda. About 2 is usual with compensation_decay."""
+    compensation_decay: float = setting(0.0, low=0, below=1, advanced=True)
+    """delay_compensated only: decay of the mean square that lambda is divided by (0.95 in the paper). 0 keeps lambda
+    constant."""
+
+    @property
+    def needs_all(self) -> bool:
+        return False
+
+    def rules(self) -> Rules:
+        yield from super().rules()
+        yield from fits_the_data(self.dataset, data_set(self.dataset).train, self.batch_size, self.trainers)
+
 
 CONTENDER = Contender(
     length="epochs",
@@ -23,66 +45,6 @@ CONTENDER = Contender(
     momentum=lambda config: "one, on the server",
     tests="by the server, while all trainers continue",
 )
-
-
-# ---- Config --------------------------------------------------------------------------------------------------------
-
-
-class AsyncSgdConfig(ServerConfig):
-    """Settings of a server that applies every gradient as soon as it arrives."""
-
-    momentum: float = Field(
-        0.9,
-        ge=0,
-        lt=1,
-        description=(
-            "Momentum of the server's SGD. Lower it for many trainers: asynchrony adds about 1 - 1/N "
-            "(Mitliagkas et al., 2016)."
-        ),
-    )
-    rule: Literal["plain", "staleness_scaled", "delay_compensated"] = Field(
-        "plain",
-        description=(
-            "How stale gradients are applied: plain (unchanged), staleness_scaled (divided by 1 + "
-            "staleness, momentum unchanged) or delay_compensated (first-order correction for the updates "
-            "since the fetch)."
-        ),
-    )
-    staleness_bound: int | None = Field(
-        None,
-        ge=0,
-        le=1_000_000,
-        description="Maximum lead of a trainer over the slowest one before it waits. Empty: unbounded.",
-        json_schema_extra={"unit": "steps", "empty": "unbounded"},
-    )
-    compensation: float = Field(
-        0.04,
-        ge=0,
-        le=1000,
-        description="delay_compensated only: the paper's lambda. About 2 is usual with compensation_decay.",
-        json_schema_extra=ADVANCED,
-    )
-    compensation_decay: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description=(
-            "delay_compensated only: decay of the mean square that lambda is divided by (0.95 in the "
-            "paper). 0 keeps lambda constant."
-        ),
-        json_schema_extra=ADVANCED,
-    )
-
-    @property
-    def needs_all(self) -> bool:
-        return False
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        fits_the_data(self.dataset, self.trainers, self.batch_size)
-        return self
-
-
 _PUBLISHED = {
     "dataset": "mnist",
     "trainers": 4,
@@ -96,7 +58,7 @@ EXPERIMENT = Experiment(
     name="async_sgd",
     title="Asynchronous SGD",
     tagline="A server applies each gradient at once",
-    sentence=("A server applies every trainer's gradient as soon as it arrives, however stale it is."),
+    sentence="A server applies every trainer's gradient as soon as it arrives, however stale it is.",
     config=AsyncSgdConfig,
     ready_sweeps=(
         ReadySweep(
@@ -108,53 +70,29 @@ EXPERIMENT = Experiment(
             "The published MNIST set-up (assumed) with one update per gradient: 4 trainers, 10 passes.", _PUBLISHED
         ),
         "tuned": Preset(
-            (
-                "MNIST in 10 passes with smaller batches, a larger learning rate with linear decay, "
-                "and less momentum, because asynchrony adds its own."
-            ),
+            "MNIST in 10 passes with smaller batches, a larger learning rate with linear decay, and less momentum, "
+            "because asynchrony adds its own.",
             _PUBLISHED | {"batch_size": 16, "learning_rate": 0.02, "momentum": 0.5, "schedule": "linear"},
         ),
         "quick": Preset(
             "Two trainers make 25 passes over the bundled digits; needs no network.",
-            {
-                "dataset": "digits",
-                "trainers": 2,
-                "epochs": 25,
-                "batch_size": 16,
-                "learning_rate": 0.05,
-                "momentum": 0.5,
-                "schedule": "linear",
-                "evaluate_every": 5,
-                "threads_per_rank": 1,
-            },
+            DIGITS
+            | {"epochs": 25, "batch_size": 16, "learning_rate": 0.05, "momentum": 0.5, "schedule": "linear"}
+            | {"evaluate_every": 5, "threads_per_rank": 1},
             expects={"test/accuracy": 95.0},
         ),
         "straggler": Preset(
-            (
-                "Every trainer sleeps 50 ms per step, one of them 100 ms: the cost of a straggler "
-                "when no trainer waits for it."
-            ),
+            "Every trainer sleeps 50 ms per step, one of them 100 ms: the cost of a straggler when no trainer waits "
+            "for it.",
             _PUBLISHED | {"batch_size": 64, "epochs": 1, "sleep_ms": 50, "slow_trainer": 4, "slow_sleep_ms": 100},
         ),
         "bounded": Preset(
             "The same with a staleness bound of 4 steps (SSP).",
             _PUBLISHED
-            | {
-                "batch_size": 64,
-                "epochs": 1,
-                "sleep_ms": 5,
-                "slow_trainer": 4,
-                "slow_sleep_ms": 10,
-                "staleness_bound": 4,
-            },
+            | {"batch_size": 64, "epochs": 1, "sleep_ms": 5, "slow_trainer": 4, "slow_sleep_ms": 10}
+            | {"staleness_bound": 4},
         ),
-        "tutorial": Preset(
-            (
-                "The published set-up, built like the published code: whole modules sent each way, "
-                "images read one by one."
-            ),
-            _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
-        ),
+        "tutorial": as_published(_PUBLISHED, "whole modules sent each way, images read one by one."),
     },
     pattern="asynchronous server",
     flows=(
@@ -162,13 +100,11 @@ EXPERIMENT = Experiment(
         Flow("server (ps)", "weights", "an update for every gradient"),
         Flow("server (ps)", "each trainer", "the current weights"),
     ),
-    source=(
-        "Dean et al.: Large Scale Distributed Deep Networks, NeurIPS 2012; Zhang et al. 2016; Ho et al. 2013; "
-        "Zheng et al. 2017"
-    ),
+    source="Dean et al.: Large Scale Distributed Deep Networks, NeurIPS 2012; Zhang et al. 2016; Ho et al. 2013; "
+    "Zheng et al. 2017",
     resumable=True,
     work=lambda config: CONTENDER.work(config, data_set(config.dataset).train),
-    update_clock=UpdateClock("train/loss"),  # of all trainers: each gradient is an update
+    update_clock=Clock("train/loss"),  # of all trainers: each gradient is an update
     stale_gradients="asynchronous SGD",
     axis="trainers",
     counts={"trainers": "trainer"},

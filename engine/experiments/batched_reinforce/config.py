@@ -1,14 +1,13 @@
 """Batched-RPC REINFORCE's settings, presets and card. Torch-free."""
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
-
-from engine.config import ADVANCED, Config, RuleBroken
-from engine.experiment.definition import Experiment, Flow, Preset, ReadySweep, UpdateClock, Work
+from engine.config import Config, RuleBroken, Rules, setting
+from engine.experiment.definition import Clock, Experiment, Flow, Preset, ReadySweep, Work
 from engine.experiment.result import Result
 from engine.metrics import LAST_EPISODES
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
+from engine.training.settings import SLOW_START, as_published
 
 
 class BatchedReinforceConfig(Config):
@@ -17,77 +16,30 @@ class BatchedReinforceConfig(Config):
     work_fields = ("episodes", "steps")
     server_roles = ("agent",)
 
-    observers: int = Field(
-        5,
-        ge=1,
-        le=16,
-        description="Observer processes. Each steps its own environments and requests actions from the agent.",
-    )
-    mode: Literal["batched", "per_call"] = Field(
-        "batched",
-        description=("batched: one forward pass per step for all observers. per_call: one forward pass per request."),
-    )
-    environment: EnvironmentName = Field(
-        "CartPole-v1", description="Gymnasium id of an environment with discrete actions."
-    )
-    envs_per_observer: int = Field(
-        1,
-        ge=1,
-        le=256,
-        description="Environments per observer; one message carries the states of all.",
-        json_schema_extra={"unit": "environments"},
-    )
-    episodes: int = Field(
-        10, ge=1, le=100_000, description="Rounds of rollouts and training; each ends with one policy update."
-    )
-    steps: int = Field(
-        500,
-        ge=1,
-        le=100_000,
-        description="Steps of every environment in one round; finished episodes restart within the round.",
-        json_schema_extra={"unit": "env steps"},
-    )
-    learning_rate: float = Field(
-        0.01, gt=0, le=10, description="Learning rate of Adam; lower it if the reward is unstable."
-    )
-    gamma: float = Field(
-        1.0,
-        gt=0,
-        le=1,
-        description="Discount factor per step for future rewards.",
-        json_schema_extra=ADVANCED,
-    )
-    normalize_returns: bool = Field(
-        False,
-        description=(
-            "Normalize a round's returns to mean 0 and deviation 1. More stable, but not in the published code."
-        ),
-    )
-    dropout: float = Field(
-        0.6,
-        ge=0,
-        lt=1,
-        description="Fraction of hidden units that dropout zeroes, also while acting.",
-        json_schema_extra=ADVANCED,
-    )
-    variant: Literal["engine", "tutorial"] = Field(
-        "engine",
-        description=(
-            "engine: short messages, gradients computed once per round. tutorial: built like the "
-            "published code, at its original speed."
-        ),
-    )
-    transport: Literal["rpc", "shared_memory"] = Field(
-        "rpc",
-        description=("Transport of states and actions: torch RPC or shared memory (one machine only)."),
-    )
-    timeout_s: float = Field(
-        60.0,
-        ge=1,
-        le=3600,
-        description="Maximum silence of an observer before the run fails and names it.",
-        json_schema_extra=ADVANCED | {"unit": "s"},
-    )
+    observers: int = setting(5, low=1, high=16)
+    """Observer processes. Each steps its own environments and requests actions from the agent."""
+    mode: Literal["batched", "per_call"] = setting("batched")
+    """batched: one forward pass per step for all observers. per_call: one forward pass per request."""
+    environment: EnvironmentName = setting("CartPole-v1", "Gymnasium id of an environment with discrete actions.")
+    envs_per_observer: int = setting(1, low=1, high=256, unit="environments")
+    """Environments per observer; one message carries the states of all."""
+    episodes: int = setting(10, low=1, high=100_000)
+    """Rounds of rollouts and training; each ends with one policy update."""
+    steps: int = setting(500, low=1, high=100_000, unit="env steps")
+    """Steps of every environment in one round; finished episodes restart within the round."""
+    learning_rate: float = setting(0.01, "Learning rate of Adam; lower it if the reward is unstable.", above=0, high=10)
+    gamma: float = setting(1.0, "Discount factor per step for future rewards.", above=0, high=1, advanced=True)
+    normalize_returns: bool = setting(False)
+    """Normalize a round's returns to mean 0 and deviation 1. More stable, but not in the published code."""
+    dropout: float = setting(0.6, low=0, below=1, advanced=True)
+    """Fraction of hidden units that dropout zeroes, also while acting."""
+    variant: Literal["engine", "tutorial"] = setting("engine")
+    """engine: short messages, gradients computed once per round. tutorial: built like the published code, at its
+    original speed."""
+    transport: Literal["rpc", "shared_memory"] = setting("rpc")
+    """Transport of states and actions: torch RPC or shared memory (one machine only)."""
+    timeout_s: float = setting(60.0, low=1, high=3600, unit="s", advanced=True)
+    """Maximum silence of an observer before the run fails and names it."""
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -113,55 +65,23 @@ class BatchedReinforceConfig(Config):
         """
         return 2 * self.timeout_s + 10
 
-    @model_validator(mode="after")
-    def _can_be_played(self) -> Self:
+    def rules(self) -> Rules:
         if kind_of(self.environment).choices is None:
             raise RuleBroken(
                 "environment",
                 f"environment must have discrete actions here, but {self.environment} has continuous ones. Choose dppo "
                 "for it.",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_reached(self) -> Self:
-        if self.device == "mps":
-            raise RuleBroken("device", "device must be auto, cpu or cuda here, got 'mps'. Choose cpu.")
-        return self
-
-    @model_validator(mode="after")
-    def _is_as_the_tutorial(self) -> Self:
-        if self.variant != "tutorial":
-            return self
-        rules = (
-            ("transport", "rpc", "RPC is what it demonstrates"),
-            ("start_method", "spawn", "its slow start is part of the demonstration"),
-            ("envs_per_observer", 1, "the published code uses one"),
-            ("normalize_returns", False, "the published code doesn't normalize"),
-        )
-        for field, value, why in rules:
-            if getattr(self, field) != value:
-                raise RuleBroken(
-                    field,
-                    (
-                        f"{field} must be {value} for variant tutorial, because {why}, got "
-                        f"{getattr(self, field)!r}. Or choose variant engine."
-                    ),
-                )
-        if self.device == "cuda":
-            raise RuleBroken(
-                "device", "device must be auto or cpu for variant tutorial, got 'cuda'. Choose cpu or variant engine."
-            )
-        return self
+        yield self.no_apple_gpu(why="")
+        tutorial, cure = self.when("variant tutorial"), "Or choose variant engine."
+        yield tutorial("transport", "rpc", why="because RPC is what it demonstrates", cure=cure)
+        yield tutorial("start_method", "spawn", why=SLOW_START, cure=cure)
+        yield tutorial("envs_per_observer", 1, why="because the published code uses one", cure=cure)
+        yield tutorial("normalize_returns", False, why="because the published code doesn't normalize", cure=cure)
+        yield tutorial("device", "auto", "cpu", cure="Choose cpu or variant engine.")
 
 
-_PUBLISHED = {
-    "observers": 5,
-    "mode": "batched",
-    "episodes": 10,
-    "steps": 500,
-    "learning_rate": 0.01,
-    "gamma": 1.0,
+_PUBLISHED = {"observers": 5, "mode": "batched", "episodes": 10, "steps": 500, "learning_rate": 0.01, "gamma": 1.0} | {
     "dropout": 0.6,
     "seed": 543,
 }
@@ -170,18 +90,10 @@ EXPERIMENT = Experiment(
     name="batched_reinforce",
     title="Batched-RPC REINFORCE",
     tagline="Observers ask one agent for actions",
-    sentence=(
-        "Observers step environments and request every action from one agent: one by one, or one batch per step."
-    ),
+    sentence="Observers step environments and request every action from one agent: one by one, or one batch per step.",
     config=BatchedReinforceConfig,
     ready_sweeps=(
-        ReadySweep(
-            "Batching against per call",
-            "quick",
-            {"mode": "batched, per_call", "observers": "1, 4"},
-            "contest",
-            is_timed=True,
-        ),
+        ReadySweep("Batching against per call", "quick", {"mode": "batched, per_call", "observers": "1, 4"}, "contest"),
     ),
     presets={
         "published": Preset("CartPole as published: 10 rounds of 500 steps, batched.", _PUBLISHED),
@@ -191,36 +103,18 @@ EXPERIMENT = Experiment(
         "tuned": Preset(
             "Two observers with 16 environments each: normalized returns, no dropout, a larger learning rate.",
             _PUBLISHED
-            | {
-                "observers": 2,
-                "envs_per_observer": 16,
-                "episodes": 40,
-                "transport": "shared_memory",
-                "learning_rate": 0.02,
-                "gamma": 0.99,
-                "normalize_returns": True,
-                "dropout": 0.0,
-                "threads_per_rank": 1,
-            },
+            | {"observers": 2, "envs_per_observer": 16, "episodes": 40, "transport": "shared_memory"}
+            | {"learning_rate": 0.02, "gamma": 0.99, "normalize_returns": True, "dropout": 0.0, "threads_per_rank": 1},
         ),
         "quick": Preset(
             "Two observers over shared memory, 60 rounds: episode length increases over the run.",
             _PUBLISHED
-            | {
-                "observers": 2,
-                "envs_per_observer": 4,
-                "episodes": 60,
-                "transport": "shared_memory",
-                "threads_per_rank": 1,
-            },
+            | {"observers": 2, "envs_per_observer": 4, "episodes": 60, "transport": "shared_memory"}
+            | {"threads_per_rank": 1},
             takes="Takes about 15 s on two cores.",
         ),
-        "tutorial": Preset(
-            (
-                "The published set-up, built like the published code: a remote reference in every "
-                "call, an autograd graph kept for every step."
-            ),
-            _PUBLISHED | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
+        "tutorial": as_published(
+            _PUBLISHED, "a remote reference in every call, an autograd graph kept for every step."
         ),
     },
     goals=lambda config: rewards_that_solve(config.environment),
@@ -231,8 +125,7 @@ EXPERIMENT = Experiment(
         Flow("agent", "policy", "one update after each round"),
     ),
     source="PyTorch tutorial: Implementing Batch RPC Processing Using Asynchronous Executions; Williams: Simple "
-    "Statistical Gradient-Following "
-    "Algorithms for Connectionist Reinforcement Learning, Machine Learning 1992",
+    "Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning, Machine Learning 1992",
     result=Result(
         LAST_EPISODES, task=("environment",), older=Result("charts/episodic_return", "mean", ("environment",))
     ),
@@ -242,7 +135,7 @@ EXPERIMENT = Experiment(
         "env steps",
         updates=config.episodes,
     ),
-    update_clock=UpdateClock("train/loss", counts="points"),  # one after each round
+    update_clock=Clock("train/loss", counts="points"),  # one after each round
     axis="observers",
     counts={"observers": "observer"},
 )

@@ -1,67 +1,28 @@
 """The batch-updating parameter server's settings, presets and card. Torch-free."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
-
-from engine.config import RuleBroken
+from engine.config import Rules, setting
 from engine.data.catalogue import data_set
-from engine.experiment.definition import Contender, Experiment, Flow, Preset, Ready, UpdateClock, Work
+from engine.experiment.definition import Clock, Contender, Experiment, Flow, Preset, Ready, Work
 from engine.experiment.result import Result
-from engine.training.settings import ServerConfig, fits_the_data, served
-
-# ---- How the batch-updating parameter server takes part in duels ---------------------------------------------------
-# Torch-free.
-
-CONTENDER = Contender(
-    length="epochs",
-    pace=lambda config: served(config, config.batch_update_size),
-    strategies={"parameter_server": Ready("Parameter server")},
-    data="one part of the data per trainer",
-    momentum=lambda config: "one, on the server",
-    tests="by the server, while all trainers continue",
-    gradients=lambda config: config.batch_update_size,
-    given=lambda settings: {"batch_update_size": settings["trainers"]},
-)
-
-
-# ---- Config --------------------------------------------------------------------------------------------------------
+from engine.training.settings import DIGITS, ServerConfig, fits_the_data, served
 
 
 class ParameterServerConfig(ServerConfig):
     """Settings of a server that updates once per batch of its trainers' gradients."""
 
-    batch_update_size: int = Field(
-        4,
-        ge=1,
-        le=64,
-        description=(
-            "Gradients averaged into one update. All trainers: synchronous; 1: asynchronous; in "
-            "between, the server waits only for the fastest."
-        ),
-        json_schema_extra={"unit": "gradients"},
-    )
-    late: Literal["next_batch", "drop"] = Field(
-        "next_batch",
-        description=(
-            "What happens to a gradient that arrives after its batch was complete: count it in the "
-            "next batch, or drop it (backup workers)."
-        ),
-    )
-    model: Literal["mnist_net", "resnet50", "small_resnet"] = Field(
-        "mnist_net",
-        description=(
-            "Model: the MNIST net on the data set, or a ResNet (resnet50 or a small one) on random images, for timing."
-        ),
-    )
-    iterations: int = Field(
-        6,
-        ge=1,
-        le=1_000_000,
-        description="resnet50 and small_resnet only: steps per trainer.",
-        json_schema_extra={"unit": "steps"},
-    )
+    batch_update_size: int = setting(4, low=1, high=64, unit="gradients")
+    """Gradients averaged into one update. All trainers: synchronous; 1: asynchronous; in between, the server waits only
+    for the fastest."""
+    late: Literal["next_batch", "drop"] = setting("next_batch")
+    """What happens to a gradient that arrives after its batch was complete: count it in the next batch, or drop it
+    (backup workers)."""
+    model: Literal["mnist_net", "resnet50", "small_resnet"] = setting("mnist_net")
+    """Model: the MNIST net on the data set, or a ResNet (resnet50 or a small one) on random images, for timing."""
+    iterations: int = setting(6, low=1, high=1_000_000, unit="steps")
+    """resnet50 and small_resnet only: steps per trainer."""
 
     @classmethod
     def counts(cls, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -77,28 +38,25 @@ class ParameterServerConfig(ServerConfig):
     def needs_all(self) -> bool:
         return self.batch_update_size == self.trainers
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.batch_update_size > self.trainers:
-            raise RuleBroken(
-                "batch_update_size",
-                (
-                    f"batch_update_size must be at most trainers ({self.trainers}), got "
-                    f"{self.batch_update_size}: each trainer waits for its answer, so a larger batch "
-                    "would never be complete."
-                ),
-            )
+    def rules(self) -> Rules:
+        yield from super().rules()
+        why = "each trainer waits for its answer, so a larger batch would never be complete"
+        yield self.at_most("batch_update_size", "trainers", why)
         if self.model == "mnist_net":
-            fits_the_data(self.dataset, self.trainers, self.batch_size)
-        return self
+            yield from fits_the_data(self.dataset, data_set(self.dataset).train, self.batch_size, self.trainers)
 
 
-_RESNET50 = {
-    "model": "resnet50",
-    "trainers": 5,
-    "batch_update_size": 5,
-    "iterations": 6,
-    "batch_size": 20,
+CONTENDER = Contender(
+    length="epochs",
+    pace=lambda config: served(config, config.batch_update_size),
+    strategies={"parameter_server": Ready("Parameter server")},
+    data="one part of the data per trainer",
+    momentum=lambda config: "one, on the server",
+    tests="by the server, while all trainers continue",
+    gradients=lambda config: config.batch_update_size,
+    given=lambda settings: {"batch_update_size": settings["trainers"]},
+)
+_RESNET50 = {"model": "resnet50", "trainers": 5, "batch_update_size": 5, "iterations": 6, "batch_size": 20} | {
     "learning_rate": 0.001,
     "momentum": 0.9,
 }
@@ -109,9 +67,7 @@ _MNIST = {
     "batch_update_size": 4,
     "epochs": 10,
     "batch_size": 32,
-    "learning_rate": 0.001,
-    "momentum": 0.9,
-}
+} | {"learning_rate": 0.001, "momentum": 0.9}
 
 
 def _work(config: ParameterServerConfig) -> Work:
@@ -126,9 +82,8 @@ EXPERIMENT = Experiment(
     name="parameter_server",
     title="Batch-updating parameter server",
     tagline="A server updates once per batch of gradients",
-    sentence=(
-        "Trainers push gradients to a server, which updates once per batch of them and answers all waiting trainers."
-    ),
+    sentence="Trainers push gradients to a server, which updates once per batch of them and answers all waiting "
+    "trainers.",
     config=ParameterServerConfig,
     presets={
         "published": Preset(
@@ -146,25 +101,14 @@ EXPERIMENT = Experiment(
         ),
         "quick": Preset(
             "Two trainers make 25 passes over the bundled digits; needs no network.",
-            {
-                "dataset": "digits",
-                "trainers": 2,
-                "batch_update_size": 2,
-                "epochs": 25,
-                "batch_size": 16,
-                "learning_rate": 0.05,
-                "momentum": 0.9,
-                "schedule": "linear",
-                "evaluate_every": 5,
-                "threads_per_rank": 1,
-            },
+            DIGITS
+            | {"batch_update_size": 2, "epochs": 25, "batch_size": 16, "learning_rate": 0.05, "momentum": 0.9}
+            | {"schedule": "linear", "evaluate_every": 5, "threads_per_rank": 1},
             expects={"test/accuracy": 95.0},
         ),
         "tutorial": Preset(
-            (
-                "ResNet-50 as published, built like the published code: the whole module is sent to "
-                "every trainer each round."
-            ),
+            "ResNet-50 as published, built like the published code: the whole module is sent to every trainer each "
+            "round.",
             _RESNET50 | {"variant": "tutorial", "start_method": "spawn", "device": "cpu"},
         ),
     },
@@ -183,9 +127,9 @@ EXPERIMENT = Experiment(
         nothing_to_learn=("synthetic", "resnet50", "small_resnet"),
     ),
     update_clock=lambda settings: (
-        UpdateClock("train/loss", counts="most")
+        Clock("train/loss", counts="most")
         if settings.get("batch_update_size") == settings.get("trainers")
-        else UpdateClock("test/accuracy")  # tests use the server's count
+        else Clock("test/accuracy")  # tests use the server's count
     ),
     stale_gradients="a parameter server whose batch_update_size is below its trainers",
     axis="batch_update_size",

@@ -1,29 +1,27 @@
 """Pipeline parallelism's settings, presets and card. Torch-free."""
 
 from collections.abc import Sequence
-from typing import Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from engine.config import ADVANCED, Config, RuleBroken, interval
+from engine.config import Config, Rule, RuleBroken, Rules, interval, setting
 from engine.data.catalogue import ImagesName, data_set
 from engine.experiment.definition import (
     Baseline,
+    Clock,
     Experiment,
     Flow,
     Preset,
     ReadySweep,
     Reference,
     Scaling,
-    UpdateClock,
     Work,
 )
 from engine.experiment.result import Result
 from engine.pipelining import Schedule, order_of, speed_up_bound
 
-# ------------------------------------------------------------------------------------------------------------------
-# Reference lines of a pipeline's sweeps: equal stages, and the measured stages in their schedule's order. Torch-
-# free.
+# ---- Reference lines of its sweeps: equal stages, and the measured stages in their schedule's order -----------------
 
 
 def ideal_time_s(one_split_s: float, splits: int, stages: int) -> float:
@@ -64,10 +62,8 @@ SCALING = Scaling(
     "splits",
     1,
     _references,
-    (
-        "Ideal: the work with 1 split, divided evenly among the stages. Bound: the minimum time in the "
-        "schedule's order for the stages' forwards and backwards, as measured with 1 split."
-    ),
+    "Ideal: the work with 1 split, divided evenly among the stages. Bound: the minimum time in the schedule's order "
+    "for the stages' forwards and backwards, as measured with 1 split.",
     called="Ideal and bound",
     at_once="stages",
     rank_metrics=("perf/activations_held", "perf/peak_memory"),
@@ -87,122 +83,50 @@ class PipelineConfig(Config):
 
     work_fields = ("batches",)
     server_roles = ("master",)
+    unused_with = (("evaluate_every", "dataset random"),)
 
-    stages: int = Field(2, ge=2, le=4, description="Pipeline stages; each is a process with a part of the net.")
-    splits: int = Field(
-        4,
-        ge=1,
-        le=10_000,
-        description=(
-            "Micro-batches per batch. With 1 only one stage works at a time; with many, each is "
-            "small and slower per image."
-        ),
-        json_schema_extra={"unit": "micro-batches"},
-    )
-    mode: Literal["gpipe", "1f1b", "rpc", "torch_pipelining"] = Field(
-        "gpipe",
-        description=(
-            "gpipe: all forwards, then all backwards; 1f1b: each backward as early as possible, so fewer "
-            "activations are held; rpc: the tutorial's master and remote calls; torch_pipelining: torch's "
-            "implementation, for comparison."
-        ),
-    )
-    peer_schedule: Literal["gpipe", "1f1b"] = Field(
-        "gpipe", description="Schedule of torch; torch_pipelining only.", json_schema_extra=ADVANCED
-    )
-    model: Literal["resnet50", "resnet18", "small_resnet"] = Field(
-        "small_resnet",
-        description=(
-            "torchvision's ResNet-50 (18 layers to cut between) or ResNet-18 (10), or a small ResNet "
-            "with one block per size (6)."
-        ),
-    )
-    cut: str = Field(
-        "",
-        max_length=20,
-        description=(
-            "Layers that begin a new stage, counted from 0, such as 9 or 5,9,13. Empty: layers are "
-            "timed and cut into stages of equal time."
-        ),
-        json_schema_extra={"empty": "by measured time"},
-    )
-    dataset: ImagesName = Field(
-        "random",
-        description=(
-            "Training data. random: new images per batch with fixed targets, as published; other "
-            "data sets are real and also tested on."
-        ),
-    )
-    image_size: int = Field(
-        64,
-        ge=16,
-        le=512,
-        description="Image size in pixels; images of a data set are enlarged to it.",
-        json_schema_extra={"unit": "pixels"},
-    )
-    classes: int = Field(
-        1000,
-        ge=2,
-        le=10_000,
-        description="Number of classes of random images; data sets have their own 10.",
-        json_schema_extra={"only": {"dataset": "random"}},
-    )
-    batch_size: int = Field(
-        32,
-        ge=1,
-        le=10_000,
-        description="Images per update, divided into micro-batches.",
-        json_schema_extra={"unit": "images"},
-    )
-    batches: int = Field(20, ge=1, le=1_000_000, description="Number of batches, with one update per batch.")
-    loss: Literal["mse", "cross_entropy"] = Field(
-        "mse",
-        description=(
-            "mse: mean squared error against one-hot targets, as published. cross_entropy: the usual "
-            "loss for classification."
-        ),
-    )
-    learning_rate: float = Field(
-        0.05, gt=0, le=10, description="Learning rate of SGD; lower it if the loss diverges or becomes NaN."
-    )
-    momentum: float = Field(0.0, ge=0, lt=1, description="Momentum of SGD; 0 as published.")
-    batch_norm: Literal["micro_batch", "frozen"] = Field(
-        "micro_batch",
-        description=(
-            "micro_batch: normalize by each micro-batch's own statistics, so results depend on "
-            "splits. frozen: fixed statistics, independent of splits."
-        ),
-    )
-    transport: Literal["auto", "shared_memory", "rpc"] = Field(
-        "auto",
-        description=(
-            "Transport of activations for gpipe and 1f1b. auto: shared memory between CPU stages, "
-            "RPC device maps between GPUs."
-        ),
-        json_schema_extra=ADVANCED,
-    )
-    evaluate_every: int = Field(
-        0,
-        ge=0,
-        le=1_000_000,
-        description="Batches between tests on the data set's test images. 0 tests only at the end.",
-        json_schema_extra=ADVANCED | interval("batches", "it is tested only at the end"),
-    )
-    timeout_s: float = Field(
-        60.0,
-        ge=1,
-        le=3600,
-        description="Maximum wait of a stage for another before the run fails and names it.",
-        json_schema_extra=ADVANCED | {"unit": "s"},
-    )
-    fault: Literal["none", "raise", "kill", "hang", "memory", "nan"] = Field(
-        "none",
-        description="Fault to inject in fault_stage, in the backward of the middle micro-batch of batch 2.",
-        json_schema_extra=ADVANCED,
-    )
-    fault_stage: int = Field(
-        1, ge=1, le=4, description="Stage in which the fault is injected.", json_schema_extra=ADVANCED
-    )
+    stages: int = setting(2, "Pipeline stages; each is a process with a part of the net.", low=2, high=4)
+    splits: int = setting(4, low=1, high=10_000, unit="micro-batches")
+    """Micro-batches per batch. With 1 only one stage works at a time; with many, each is small and slower per image."""
+    mode: Literal["gpipe", "1f1b", "rpc", "torch_pipelining"] = setting("gpipe")
+    """gpipe: all forwards, then all backwards; 1f1b: each backward as early as possible, so fewer activations are held;
+    rpc: the tutorial's master and remote calls; torch_pipelining: torch's implementation, for comparison."""
+    peer_schedule: Literal["gpipe", "1f1b"] = setting("gpipe", advanced=True)
+    """Schedule of torch; torch_pipelining only."""
+    model: Literal["resnet50", "resnet18", "small_resnet"] = setting("small_resnet")
+    """torchvision's ResNet-50 (18 layers to cut between) or ResNet-18 (10), or a small ResNet with one block per size
+    (6)."""
+    cut: Annotated[str, Field(max_length=20)] = setting("", empty="by measured time")
+    """Layers that begin a new stage, counted from 0, such as 9 or 5,9,13. Empty: layers are timed and cut into stages
+    of equal time."""
+    dataset: ImagesName = setting("random")
+    """Training data. random: new images per batch with fixed targets, as published; other data sets are real and also
+    tested on."""
+    image_size: int = setting(64, low=16, high=512, unit="pixels")
+    """Image size in pixels; images of a data set are enlarged to it."""
+    classes: int = setting(1000, low=2, high=10_000, only={"dataset": "random"})
+    """Number of classes of random images; data sets have their own 10."""
+    batch_size: int = setting(32, "Images per update, divided into micro-batches.", low=1, high=10_000, unit="images")
+    batches: int = setting(20, "Number of batches, with one update per batch.", low=1, high=1_000_000)
+    loss: Literal["mse", "cross_entropy"] = setting("mse")
+    """mse: mean squared error against one-hot targets, as published. cross_entropy: the usual loss for
+    classification."""
+    learning_rate: float = setting(0.05, above=0, high=10)
+    """Learning rate of SGD; lower it if the loss diverges or becomes NaN."""
+    momentum: float = setting(0.0, "Momentum of SGD; 0 as published.", low=0, below=1)
+    batch_norm: Literal["micro_batch", "frozen"] = setting("micro_batch")
+    """micro_batch: normalize by each micro-batch's own statistics, so results depend on splits. frozen: fixed
+    statistics, independent of splits."""
+    transport: Literal["auto", "shared_memory", "rpc"] = setting("auto", advanced=True)
+    """Transport of activations for gpipe and 1f1b. auto: shared memory between CPU stages, RPC device maps between
+    GPUs."""
+    evaluate_every: int = interval(0, "batches", "it is tested only at the end", high=1_000_000, advanced=True)
+    """Batches between tests on the data set's test images. 0 tests only at the end."""
+    timeout_s: float = setting(60.0, low=1, high=3600, unit="s", advanced=True)
+    """Maximum wait of a stage for another before the run fails and names it."""
+    fault: Literal["none", "raise", "kill", "hang", "memory", "nan"] = setting("none", advanced=True)
+    """Fault to inject in fault_stage, in the backward of the middle micro-batch of batch 2."""
+    fault_stage: int = setting(1, "Stage in which the fault is injected.", low=1, high=4, advanced=True)
 
     @property
     def stage_roles(self) -> tuple[str, ...]:
@@ -212,11 +136,6 @@ class PipelineConfig(Config):
     def trains_on(self) -> str | None:
         """The data set; None for random images."""
         return None if self.dataset == "random" else self.dataset
-
-    @property
-    def unused(self) -> frozenset[str]:
-        """Runs on random images are not tested."""
-        return frozenset({"evaluate_every"} if self.trains_on is None else ())
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -250,80 +169,45 @@ class PipelineConfig(Config):
         """The layers that begin stages 2, 3, …, as set; empty if the net is cut by measured time."""
         return tuple(int(text) for text in self.cut.split(",")) if self.cut.strip() else ()
 
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.splits > self.batch_size:
+    def rules(self) -> Rules:
+        splits, images, stages = self.splits, self.batch_size, self.stages
+        why = "each micro-batch needs an image"
+        yield Rule("splits", f"at most batch_size ({images})", why, broken=splits > images)
+        torch = self.mode == "torch_pipelining"
+        if torch and images % splits:
             raise RuleBroken(
                 "splits",
-                (
-                    f"splits must be at most batch_size ({self.batch_size}), got {self.splits}: each "
-                    "micro-batch needs an image."
-                ),
+                f"splits must divide batch_size ({images}) for mode torch_pipelining, whose micro-batches have equal "
+                f"size, got {splits}. Choose a divisor or another mode.",
             )
-        if self.mode == "torch_pipelining" and self.batch_size % self.splits:
+        cure = "Raise it, or choose peer_schedule gpipe or mode 1f1b."
+        too_few = torch and self.peer_schedule == "1f1b" and splits < stages
+        yield Rule("splits", f"at least stages ({stages}) for torch's 1f1b", cure=cure, broken=too_few)
+        if self.batch_norm == "micro_batch" and self.image_size <= 32 and images // splits == 1:
             raise RuleBroken(
                 "splits",
-                (
-                    f"splits must divide batch_size ({self.batch_size}) for mode torch_pipelining, whose "
-                    f"micro-batches have equal size, got {self.splits}. Choose a divisor or another mode."
-                ),
+                "splits must leave at least 2 images per micro-batch for image sizes up to 32 pixels, got "
+                f"{splits} for {images} images: the last layers have one pixel there, too few for batch-norm. Choose "
+                f"at most {images // 2}, larger images, or batch_norm frozen.",
             )
-        if self.mode == "torch_pipelining" and self.peer_schedule == "1f1b" and self.splits < self.stages:
-            raise RuleBroken(
-                "splits",
-                (
-                    f"splits must be at least stages ({self.stages}) for torch's 1f1b, got {self.splits}. Raise "
-                    "it, or choose peer_schedule gpipe or mode 1f1b."
-                ),
-            )
-        if self.batch_norm == "micro_batch" and self.image_size <= 32 and self.batch_size // self.splits == 1:
-            raise RuleBroken(
-                "splits",
-                (
-                    "splits must leave at least 2 images per micro-batch for image sizes up to 32 "
-                    f"pixels, got {self.splits} for {self.batch_size} images: the last layers have one "
-                    f"pixel there, too few for batch-norm. Choose at most {self.batch_size // 2}, larger "
-                    "images, or batch_norm frozen."
-                ),
-            )
-        if self.fault_stage > self.stages:
-            raise RuleBroken(
-                "fault_stage", f"fault_stage must be at most stages ({self.stages}), got {self.fault_stage}."
-            )
-        if self.device == "mps":
-            raise RuleBroken(
-                "device",
-                (
-                    "device must be auto, cpu or cuda here, got 'mps': several processes can't share "
-                    "an Apple GPU. Choose cpu."
-                ),
-            )
-        return self
+        yield self.at_most("fault_stage", "stages")
+        yield self.no_apple_gpu()
+        yield from self._rules_of_cut()
 
-    @model_validator(mode="after")
-    def _is_cut_somewhere(self) -> Self:
-        layers, rule = (
-            LAYERS[self.model],
-            (
-                f"cut must be {self.stages - 1} of the layers 1 to {LAYERS[self.model] - 1} of "
-                f"{self.model} in ascending order"
-            ),
-        )
+    def _rules_of_cut(self) -> Rules:
+        layers, cure = LAYERS[self.model], "Leave it empty to cut by measured time."
+        allowed = f"{self.stages - 1} of the layers 1 to {layers - 1} of {self.model} in ascending order"
         try:
             cuts = self.cuts
         except ValueError:
-            raise RuleBroken(
-                "cut", f"{rule}, separated by commas, got '{self.cut}'. Leave it empty to cut by measured time."
-            ) from None
+            yield Rule("cut", f"{allowed}, separated by commas", cure=cure, broken=True)
+            return
         if len(cuts) >= layers:
             raise RuleBroken(
                 "cut", f"cut must make at most {layers} stages, the layers of {self.model}, got {len(cuts) + 1}."
             )
-        if cuts and (
-            len(cuts) != self.stages - 1 or list(cuts) != sorted(set(cuts)) or cuts[0] < 1 or cuts[-1] >= layers
-        ):
-            raise RuleBroken("cut", f"{rule}, got '{self.cut}'. Leave it empty to cut by measured time.")
-        return self
+        ordered = list(cuts) == sorted({*cuts}) and all(0 < cut < layers for cut in cuts)
+        yield Rule("cut", allowed, cure=cure, broken=bool(cuts) and not (ordered and len(cuts) == self.stages - 1))
 
 
 _PUBLISHED = {
@@ -352,19 +236,14 @@ EXPERIMENT = Experiment(
     name="pipeline",
     title="Pipeline parallelism",
     tagline="One model cut into stages, micro-batches",
-    sentence=(
-        "One net is divided into stages, one process each; batches are split into micro-batches so that stages overlap."
-    ),
+    sentence="One net is divided into stages, one process each; batches are split into micro-batches so that stages "
+    "overlap.",
     config=PipelineConfig,
-    ready_sweeps=(
-        ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, "sweet spot", is_timed=True),
-    ),
+    ready_sweeps=(ReadySweep("Find the sweet spot of splits", "quick", {"splits": "1, 2, 4, 8"}, "sweet spot"),),
     presets={
         "published": Preset(
-            (
-                "ResNet-50 in two stages by RPC as published, 120 images per batch in micro-batches "
-                "of 8; the published sweep calls this 8 splits."
-            ),
+            "ResNet-50 in two stages by RPC as published, 120 images per batch in micro-batches of 8; the published "
+            "sweep calls this 8 splits.",
             _PUBLISHED | {"mode": "rpc", "splits": 15},
         ),
         "tuned": Preset(
@@ -373,16 +252,8 @@ EXPERIMENT = Experiment(
         ),
         "quick": Preset(
             "A small ResNet on the bundled digits in two stages; needs no network.",
-            {
-                "dataset": "digits",
-                "image_size": 32,
-                "batch_size": 64,
-                "batches": 120,
-                "loss": "cross_entropy",
-                "learning_rate": 0.02,
-                "momentum": 0.9,
-                "threads_per_rank": 1,
-            },
+            {"dataset": "digits", "image_size": 32, "batch_size": 64, "batches": 120, "loss": "cross_entropy"}
+            | {"learning_rate": 0.02, "momentum": 0.9, "threads_per_rank": 1},
             expects={"test/accuracy": 95.0},
             takes="Takes about 20 s on two cores.",
         ),
@@ -400,7 +271,7 @@ EXPERIMENT = Experiment(
     source="Huang et al.: GPipe, NeurIPS 2019; Narayanan et al.: PipeDream, SOSP 2019",
     result=Result("perf/samples_per_second", task=("model", "image_size"), nothing_to_learn=()),
     work=_work,
-    update_clock=UpdateClock("train/loss"),
+    update_clock=Clock("train/loss"),
     sections=("Pipeline",),
     axis="splits",
     counts={"stages": "stage", "splits": "split"},
