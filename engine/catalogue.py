@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.home import Home
 
 Kind = Literal["environments", "datasets", "images"]
@@ -92,16 +92,10 @@ def catalogue(home: Home | None = None) -> Catalogue:
         return NOTHING
     except (OSError, ValueError, RecursionError) as error:
         what = "invalid contents" if isinstance(error, ValidationError) else type(error).__name__
-        raise ConfigError(
-            [
-                Problem(
-                    "",
-                    (
-                        f"The catalogue {path} can't be read ({what}). Move the file away, and add its entries "
-                        "again: python -m engine catalogue"
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            "",
+            f"The catalogue {path} can't be read ({what}). Move the file away, and add its entries again: python -m "
+            "engine catalogue",
         ) from error
 
 

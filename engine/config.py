@@ -242,7 +242,7 @@ def read_settings(texts: Iterable[str], separator: str = "=") -> dict[str, str |
     for text in texts:
         name, found, value = text.partition(separator)
         if not found:
-            raise ConfigError([Problem("", f"Invalid setting '{text[:SHOWN]}'. Write name{separator}value.")])
+            raise ConfigError.of("", f"Invalid setting '{text[:SHOWN]}'. Write name{separator}value.")
         values[name.strip()] = None if value.strip().lower() in ("none", "") else value.strip()
     return values
 

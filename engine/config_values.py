@@ -126,13 +126,9 @@ def _expanded(config: type[Config], field: str, piece: str) -> list[Any]:
         return [None if may_be_empty(info) and piece.lower() == "none" else piece]
     first, last = int(found[1]), int(found[2])
     if last < first:
-        raise ConfigError(
-            [Problem(field, f"{field}: a range must be ascending, such as {last}..{first}; got '{piece}'.")]
-        )
+        raise ConfigError.of(field, f"{field}: a range must be ascending, such as {last}..{first}; got '{piece}'.")
     if last - first >= MOST_RUNS:
-        raise ConfigError(
-            [Problem(field, f"{field}: a range can have at most {MOST_RUNS} values; got '{piece}'. Use fewer.")]
-        )
+        raise ConfigError.of(field, f"{field}: a range can have at most {MOST_RUNS} values; got '{piece}'. Use fewer.")
     return list(range(first, last + 1))
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = "PARALLAB_DATA"
@@ -151,7 +151,7 @@ def _named(variable: str) -> Path | None:
         return Path(text).expanduser().absolute()
     except RuntimeError:
         sentence = f"{variable} is '{text}', but that home folder is unknown. Write the path without ~."
-        raise ConfigError([Problem(variable, sentence)]) from None
+        raise ConfigError.of(variable, sentence) from None
 
 
 def flush(path: Path) -> None:

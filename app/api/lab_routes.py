@@ -22,7 +22,7 @@ from app.auth.middleware import VISITOR
 from app.core.visitor import Visitor
 from engine.access.quotas import limits
 from engine.access.rules import COMMANDS, PersonStanding
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.forecast import MOST, Wait, outlook
 from engine.store import Reader, RunnerRow
@@ -138,10 +138,10 @@ def acting(request: Request, owner: str | None) -> str:
     who = visitor(request).who
     if who is None:
         if owner is None:
-            raise ConfigError(
-                [Problem("owner", "owner is required for changes in a lab without accounts. Set it to your name.")]
+            raise ConfigError.of(
+                "owner", "owner is required for changes in a lab without accounts. Set it to your name."
             )
         return checked_name(owner)
     if owner is not None and owner != who.name:
-        raise ConfigError([Problem("owner", f"owner must be the token's person ({who.name}); got '{owner}'. Omit it.")])
+        raise ConfigError.of("owner", f"owner must be the token's person ({who.name}); got '{owner}'. Omit it.")
     return who.name

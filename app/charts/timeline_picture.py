@@ -7,7 +7,7 @@ import numpy as np
 
 from app.core.caches import VersionedCache
 from engine.analysis.timeline import bounds
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Reader
 from engine.trace.chrome import details
@@ -135,7 +135,7 @@ def _stretch(trace: RunTrace, begin_us: float | None, end_us: float | None, newe
         return some_steps(trace, newest=newest)
     if not end_us - begin_us >= SHORTEST_US:
         what = f"The stretch from {begin_us:g} to {end_us:g} µs is too short: at least {SHORTEST_US} µs are shown."
-        raise ConfigError([Problem("to", what)])
+        raise ConfigError.of("to", what)
     begin, end = (round(max(-FAR_US, min(FAR_US, each)) * 1e3) for each in (begin_us, end_us))
     return trace.zero_ns + begin, trace.zero_ns + end
 

@@ -19,7 +19,7 @@ from engine.analysis.duel import FEWEST, too_few_seeds
 from engine.catalogue import choices
 from engine.duel.launch import AGAIN, DuelLaunch, DuelOutlay, facts, outlay, untimely
 from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy, read_shared, read_strategy, ready, shared_fields
-from engine.errors import ConfigError, EngineError, Problem
+from engine.errors import ConfigError, EngineError
 from engine.experiment.definition import KINDS, Kind
 from engine.launch_options import LaunchOptions
 from engine.metrics import metric, unit_of_difference
@@ -202,8 +202,8 @@ def _numbers(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise ConfigError(
-            [Problem("rates", f"Learning rates must be comma-separated numbers, such as 0.01, 0.03; got '{text}'.")]
+        raise ConfigError.of(
+            "rates", f"Learning rates must be comma-separated numbers, such as 0.01, 0.03; got '{text}'."
         ) from None
 
 

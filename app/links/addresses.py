@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 
 # ---- Addresses of earlier versions: links in saved views, notices, reports and bookmarks keep working --------------
 # The pages Runs and Results were two: `show` was a group of statuses in one and the columns in the other, the
@@ -87,20 +87,15 @@ def read_run_ids(text: str, most: int) -> list[int]:
     for piece in filter(None, (piece.strip() for piece in text.split(","))):
         match = _PIECE.fullmatch(piece)
         if match is None:
-            raise ConfigError(
-                [Problem("runs", f"Runs must be comma-separated ids or ranges such as 15-18, got '{piece[:40]}'.")]
+            raise ConfigError.of(
+                "runs", f"Runs must be comma-separated ids or ranges such as 15-18, got '{piece[:40]}'."
             )
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise ConfigError([Problem("runs", f"A range of runs must ascend, such as {last}-{first}, got '{piece}'.")])
+            raise ConfigError.of("runs", f"A range of runs must ascend, such as {last}-{first}, got '{piece}'.")
         if last - first >= most or len(found) + last - first >= most:
-            raise ConfigError(
-                [
-                    Problem(
-                        "runs",
-                        f"At most {most} runs can be selected, got '{text.strip()[:40]}'. Select fewer.",
-                    )
-                ]
+            raise ConfigError.of(
+                "runs", f"At most {most} runs can be selected, got '{text.strip()[:40]}'. Select fewer."
             )
         found.update(dict.fromkeys(range(first, last + 1)))
     return list(found)

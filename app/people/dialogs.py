@@ -13,7 +13,7 @@ from engine.access.quotas import BOUNDS, NO_LIMIT, Value, limits, read_value
 from engine.access.rules import ROLE_WORDS, ROLES
 from engine.commands.accounts import MOST, Slip, disable_account, from_list, sheet
 from engine.commands.lab_settings import change_limits
-from engine.errors import ConfigError, EngineError, Problem
+from engine.errors import ConfigError, EngineError
 from engine.home import Home
 from engine.notices.public_url import public_url
 from engine.store import Person, Store
@@ -257,16 +257,10 @@ def _add() -> None:
 
     def add(store: Store) -> None:
         if at_provider and not email.strip():
-            raise ConfigError(
-                [
-                    Problem(
-                        "email",
-                        (
-                            "email is required for an account without a password: the provider's verified address "
-                            "identifies the person."
-                        ),
-                    )
-                ]
+            raise ConfigError.of(
+                "email",
+                "email is required for an account without a password: the provider's verified address identifies the "
+                "person.",
             )
         kept = store.people.add(name, role, by=who, password=None if at_provider else typed or made, email=email)  # type: ignore[arg-type]
         st.session_state[_ADDED] = (kept, role, made)

@@ -30,7 +30,7 @@ from app.web.command_palette import palette
 from app.web.health import health
 from app.web.page_html import page_routes
 from app.web.prometheus import prometheus_routes
-from engine.errors import ConfigError, EngineError, NoSuchRun, Problem, StoreBusy, StoreTooNew
+from engine.errors import ConfigError, EngineError, NoSuchRun, StoreBusy, StoreTooNew
 from engine.home import Home
 from engine.store import Reader, Stretch
 from engine.store.access.people import checked_name
@@ -274,7 +274,7 @@ AXES: dict[str, Axis] = {"step": "step", "passes": "passes", "time": "time_s"}
 
 async def name_of_body(request: Request) -> object:
     """Return the `name` of a JSON body; other content types are refused, since a foreign form could send them."""
-    wrong = ConfigError([Problem("name", 'The body must be JSON such as {"name": "Ada"}, at most 2,000 bytes.')])
+    wrong = ConfigError.of("name", 'The body must be JSON such as {"name": "Ada"}, at most 2,000 bytes.')
     if (
         request.headers.get("content-type", "").partition(";")[0] != "application/json"
         or (sent := await body(request, LONGEST_BODY)) is None
@@ -292,7 +292,7 @@ def stretch_field(request: Request) -> Stretch | None:
     if not {"from", "to", "axis"} & set(query):
         return None
     if (axis := AXES.get(query.get("axis", "step"))) is None:
-        raise ConfigError([Problem("axis", f"axis must be one of {', '.join(AXES)}, got '{query['axis']}'.")])
+        raise ConfigError.of("axis", f"axis must be one of {', '.join(AXES)}, got '{query['axis']}'.")
     return Stretch(axis, number_field(request, "from", -math.inf), number_field(request, "to", math.inf))
 
 
@@ -304,7 +304,7 @@ def number_field(request: Request, field: str, default: float) -> float:
     except ValueError:
         found = math.nan
     if math.isnan(found):
-        raise ConfigError([Problem(field, f"{field} must be a number, got '{text}'.")])
+        raise ConfigError.of(field, f"{field} must be a number, got '{text}'.")
     return found
 
 
@@ -314,8 +314,8 @@ def time_field(request: Request, field: str) -> str:
     try:
         return datetime.fromisoformat(text).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError):
-        raise ConfigError(
-            [Problem(field, f"{field} must be a time such as 2026-11-01T14:30:00.000Z, got '{text[:40]}'.")]
+        raise ConfigError.of(
+            field, f"{field} must be a time such as 2026-11-01T14:30:00.000Z, got '{text[:40]}'."
         ) from None
 
 
@@ -325,5 +325,5 @@ def whole_field(request: Request, field: str, default: int | None = None) -> int
     if text is None and default is not None:
         return default
     if text is None or not text.isdecimal() or len(text) > 18:
-        raise ConfigError([Problem(field, f"{field} must be a whole number, got '{text or ''}'.")])
+        raise ConfigError.of(field, f"{field} must be a whole number, got '{text or ''}'.")
     return int(text)

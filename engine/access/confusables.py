@@ -7,7 +7,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 
 _DRAWN_ALIKE = {
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u04bb\u051b\u051d\u043a": "aeopcyxsijdhqwk",
@@ -34,7 +34,7 @@ def visible(field: str, text: str) -> str:
         sentence = (
             f"{field} has an invisible character, U+{ord(found[0]):04X} ({called}), at position {found.start() + 1}."
         )
-        raise ConfigError([Problem(field, f"{sentence} Remove it.")])
+        raise ConfigError.of(field, f"{sentence} Remove it.")
     return text
 
 

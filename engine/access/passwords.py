@@ -11,7 +11,7 @@ from threading import Lock
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from engine.errors import ConfigError, Problem, SignInRefused
+from engine.errors import ConfigError, SignInRefused
 
 LEAST, MOST = 10, 200
 _CLEAR = "abcdefghjkmnpqrstuvwxyz23456789"
@@ -24,21 +24,15 @@ def hashed(password: str, name: str = "") -> str:
     or too close to the person's name.
     """
     if not LEAST <= len(password) <= MOST:
-        raise ConfigError(
-            [
-                Problem(
-                    "password",
-                    (
-                        f"The password must have {LEAST} to {MOST} characters; got {len(password)}. A sentence is "
-                        "easy to remember."
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            "password",
+            f"The password must have {LEAST} to {MOST} characters; got {len(password)}. A sentence is easy to "
+            "remember.",
         )
     if name and name.casefold() in password.casefold() and len(password) - len(name) < 6:
-        raise ConfigError([Problem("password", "The password is too similar to the user name. Choose another one.")])
+        raise ConfigError.of("password", "The password is too similar to the user name. Choose another one.")
     if len(set(password)) < 4:
-        raise ConfigError([Problem("password", "The password has too few different characters. Choose another one.")])
+        raise ConfigError.of("password", "The password has too few different characters. Choose another one.")
     return _hasher.hash(password)
 
 

@@ -19,7 +19,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict
 
 from engine.access.rules import ROLES, Role
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.home import ROOT
 
 FILE = "PARALLAB_SECRETS"
@@ -204,4 +204,4 @@ def _place(error: ValueError) -> str:
 
 
 def _wrong(path: Path, why: str) -> ConfigError:
-    return ConfigError([Problem("secrets", f"Invalid sign-in configuration {path}: {why}. See docs/signing-in.md.")])
+    return ConfigError.of("secrets", f"Invalid sign-in configuration {path}: {why}. See docs/signing-in.md.")

@@ -110,16 +110,10 @@ def limits(home: Home) -> Limits:
     except ConfigError:
         raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ConfigError(
-            [
-                Problem(
-                    "",
-                    (
-                        f"The limits in {home.limits} can't be read ({type(error).__name__}). Replace them with: "
-                        "python -m engine limits set --running 4"
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            "",
+            f"The limits in {home.limits} can't be read ({type(error).__name__}). Replace them with: python -m engine "
+            "limits set --running 4",
         ) from error
 
 
@@ -131,8 +125,8 @@ def read_value(name: str, text: str) -> Value:
         return int(text) if BOUNDS[name].is_whole else float(text)
     except ValueError:
         kind = "a whole number" if BOUNDS[name].is_whole else "a number"
-        raise ConfigError(
-            [Problem(name, f"{BOUNDS[name].title} must be {kind}, or none for no limit; got '{text[:40]}'.")]
+        raise ConfigError.of(
+            name, f"{BOUNDS[name].title} must be {kind}, or none for no limit; got '{text[:40]}'."
         ) from None
 
 

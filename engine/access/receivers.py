@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NoReturn, get_args
 from urllib.parse import urlsplit
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 
 Kind = Literal["slack", "discord", "json", "email"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -169,4 +169,4 @@ def read_receiver(kind: ReceiverKind, text: str) -> Receiver:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    raise ConfigError([Problem("address", sentence)])
+    raise ConfigError.of("address", sentence)

@@ -149,7 +149,7 @@ def _sentence(path: Path, name: str, error: Any) -> str:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    raise ConfigError([Problem("target", sentence)])
+    raise ConfigError.of("target", sentence)
 
 
 # ---- The machine that a run is for: this one, or nodes of a cluster ------------------------------------------------
@@ -178,4 +178,4 @@ def machine_for(home: Home, terms: LaunchOptions) -> Machine:
 
 
 def _refuse_nodes(sentence: str) -> None:
-    raise ConfigError([Problem("nodes", sentence)])
+    raise ConfigError.of("nodes", sentence)

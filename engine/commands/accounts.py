@@ -12,7 +12,7 @@ from engine.access.confusables import plain
 from engine.access.passwords import Patience
 from engine.access.providers import Rules
 from engine.access.rules import ROLES, Role
-from engine.errors import ConfigError, Problem, SignInRefused
+from engine.errors import ConfigError, SignInRefused
 from engine.home import Home
 from engine.store import Person, Reader, Store
 from engine.store.access.people import EMAIL_LENGTH, NewPerson
@@ -60,7 +60,7 @@ def from_list(text: str) -> tuple[list[NewPerson], list[Slip]]:
             rows.append((number, name.strip(), email.strip()))
     if not 1 <= len(rows) <= MOST:
         sentence = f"A list must have 1 to {MOST} names, one per line; got {len(rows):,}."
-        raise ConfigError([Problem("names", sentence)])
+        raise ConfigError.of("names", sentence)
     slips = [Slip(name, passwords.made()) for _, name, _ in rows]
     people = [
         NewPerson(number, name, email, passwords.hashed(slip.password))
@@ -250,7 +250,7 @@ def change_password(home: Home, name: str, present: str, new: str, *, browser: s
         raise SignInRefused("Current password is incorrect. Nothing was changed.")
     patience.forgive(attempt)
     if new == present:
-        raise ConfigError([Problem("password", "The new password must differ from the current one.")])
+        raise ConfigError.of("password", "The new password must differ from the current one.")
     with at_once, Store.open(home, timeout_s=5.0) as store:
         store.people.set_password(kept, new, by=kept)
         return store.sign_ins.begin(kept, "password", browser=browser)

@@ -13,7 +13,7 @@ from engine.catalogue import BUILT_IN, MOST, Catalogue, EnvironmentId, Folder, c
 from engine.commands.lab_settings import permit
 from engine.config import RuleBroken
 from engine.data.added_files import look_at
-from engine.errors import ConfigError, Problem, UnknownName
+from engine.errors import ConfigError, UnknownName
 from engine.home import Home
 from engine.rl.kinds import Kind, kind_of
 
@@ -111,4 +111,4 @@ def _fits(kind: Any, text: str) -> bool:
 
 
 def _wrong(field: str, sentence: str) -> ConfigError:
-    return ConfigError([Problem(field, sentence)])
+    return ConfigError.of(field, sentence)

@@ -254,7 +254,7 @@ def checked_settings(one: Strategy, text: str) -> dict[str, Any]:
     own: dict[str, Any] = {}
     for name, value in read_settings(part for part in text.split(";") if part.strip()).items():
         if name in barred:
-            raise ConfigError([Problem("strategies", f"{one.name}: {name} can't be set per strategy: {barred[name]}.")])
+            raise ConfigError.of("strategies", f"{one.name}: {name} can't be set per strategy: {barred[name]}.")
         own[name] = config.check_field(name, value)
     return own
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.hang.rules import HALTED, RunState, judge
 from engine.hang.stacks import StackRequest, place_of
 from engine.hang.wait_graph import TOGETHER, Doing, edges
@@ -45,7 +45,7 @@ def _seconds() -> float:
         if 0.1 <= (found := float(text)) <= 1e6:
             return found
     rule = f"{VARIABLE} must be a number of seconds from 0.1 to 1,000,000; got '{text}'."
-    raise ConfigError([Problem(VARIABLE, f"{rule} Correct it in the runner's environment, or unset it.")])
+    raise ConfigError.of(VARIABLE, f"{rule} Correct it in the runner's environment, or unset it.")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 
 SPEC, RECORDS, REQUESTS, RUN = "job.json", "records", "trace-requests.json", "run"
 LINK, STOP = "link.json", "stop"
@@ -128,4 +128,4 @@ def check_owner(jobs: Path) -> None:
             f"{jobs} can be changed by other users, who could run code as this one. Make it a folder of this user's, "
             f"with mode 700, or choose another shared folder."
         )
-        raise ConfigError([Problem("target", sentence)])
+        raise ConfigError.of("target", sentence)

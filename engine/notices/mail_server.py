@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args
 
 from engine.access.receivers import checked_mailbox
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.home import Home
 
 Security = Literal["starttls", "tls", "none"]
@@ -56,16 +56,8 @@ def _of_file(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(
-            [
-                Problem(
-                    "mail",
-                    (
-                        f"{path} can't be read as TOML ({type(error).__name__}). See the example in "
-                        "docs/notifications.md."
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            "mail", f"{path} can't be read as TOML ({type(error).__name__}). See the example in docs/notifications.md."
         ) from None
     if unknown := sorted(set(found) - set(NAMES)):
         _refuse(f"{path} has an unknown setting '{unknown[0]}'. Known: {', '.join(NAMES)}.")
@@ -106,4 +98,4 @@ def _is_here(host: str) -> bool:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    raise ConfigError([Problem("mail", sentence)])
+    raise ConfigError.of("mail", sentence)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 
 VARIABLE = "PARALLAB_PUBLIC_URL"
 
@@ -15,16 +15,9 @@ def public_url(environment: Mapping[str, str] = os.environ) -> str:
     """
     text = environment.get(VARIABLE, "").strip().rstrip("/")
     if text and not _is_plain(text):
-        raise ConfigError(
-            [
-                Problem(
-                    VARIABLE,
-                    (
-                        f"{VARIABLE} must be a URL such as https://lab.example.org, got '{text[:80]}'. Correct it, "
-                        "or unset it."
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            VARIABLE,
+            f"{VARIABLE} must be a URL such as https://lab.example.org, got '{text[:80]}'. Correct it, or unset it.",
         )
     return text
 

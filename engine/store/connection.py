@@ -14,7 +14,6 @@ from engine.errors import (
     ConfigError,
     NoSuchRun,
     NoSuchSweep,
-    Problem,
     StoreBusy,
     StoreDamaged,
     StoreDenied,
@@ -364,7 +363,7 @@ def as_store_errors(home: Home, timeout_s: float) -> Iterator[None]:
 
 
 def _unstorable(what: str) -> ConfigError:
-    return ConfigError([Problem("", f"{what}. Correct it.")])
+    return ConfigError.of("", f"{what}. Correct it.")
 
 
 def busy(home: Home, timeout_s: float) -> StoreBusy:

@@ -14,7 +14,7 @@ import psutil
 import pynvml
 
 from engine.config import Config
-from engine.errors import ConfigError, DeviceError, Problem
+from engine.errors import ConfigError, DeviceError
 from engine.home import Home
 from engine.store.records import Demand
 
@@ -92,7 +92,7 @@ def _check_nodes(config: Config, nodes: int) -> None:
     if not why and len(config.roles) < nodes:
         why = f"This run has {len(config.roles)} ranks, fewer than {nodes} nodes."
     if why:
-        raise ConfigError([Problem("nodes", f"{why} Choose 1 node.")])
+        raise ConfigError.of("nodes", f"{why} Choose 1 node.")
 
 
 def gpu_load(own: Collection[int] = ()) -> dict[int, dict[str, float]]:

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import ConfigError, Problem
+from engine.errors import ConfigError
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.curves.ingest import POINT_BYTES
@@ -28,12 +28,12 @@ class RetentionPolicy:
         """Return the policy; raises ConfigError if it does nothing, or deletes before thinning."""
         if self.thin_after_days is None and self.delete_after_days is None:
             text = "gc needs --thin-after-days, --delete-after-days, or both. Add --dry-run to only preview the effect."
-            raise ConfigError([Problem("", text)])
+            raise ConfigError.of("", text)
         for field, days in (("thin_after_days", self.thin_after_days), ("delete_after_days", self.delete_after_days)):
             if days is not None and not 0 <= days <= MOST_DAYS:
-                raise ConfigError([Problem(field, f"{field} must be 0 to {MOST_DAYS:,} days, got {days:g}.")])
+                raise ConfigError.of(field, f"{field} must be 0 to {MOST_DAYS:,} days, got {days:g}.")
         if self.points < LEAST_POINTS:
-            raise ConfigError([Problem("points", f"points must be at least {LEAST_POINTS}, got {self.points}.")])
+            raise ConfigError.of("points", f"points must be at least {LEAST_POINTS}, got {self.points}.")
         return self
 
 

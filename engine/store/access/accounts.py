@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from engine.access.rules import Role
-from engine.errors import ConfigError, Problem, UnknownName
+from engine.errors import ConfigError, UnknownName
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.timestamps import now
 
@@ -88,8 +88,8 @@ class AccountChanges:
         person = self._people.one(name)
         self.db.connection.execute(sql, [*values, person.id])
         if not self.db.row("SELECT 1 FROM people WHERE role = 'admin' AND disabled_at IS NULL"):
-            raise ConfigError(
-                [Problem("name", f"{person.name} is the only admin of this lab; make another person an admin first.")]
+            raise ConfigError.of(
+                "name", f"{person.name} is the only admin of this lab; make another person an admin first."
             )
         return self._people.one(person.name)
 

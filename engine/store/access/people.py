@@ -70,18 +70,14 @@ class PeopleCommands:
         """Raise ConfigError for an invalid role, the first account of a lab that is no admin's, and a taken name."""
         _check_role(role)
         if not self._access.has_people() and role != "admin":
-            raise ConfigError(
-                [
-                    Problem(
-                        "role", f"The first account must be an admin, because only admins can add people; got {role}."
-                    )
-                ]
+            raise ConfigError.of(
+                "role", f"The first account must be an admin, because only admins can add people; got {role}."
             )
         if alike := next(
             (str(row["name"]) for row in self.db.rows("SELECT name FROM people") if looks(row["name"]) == looks(name)),
             None,
         ):
-            raise ConfigError([Problem("name", _taken(name, alike))])
+            raise ConfigError.of("name", _taken(name, alike))
 
     def _insert(self, name: str, role: Role, by: str, email: str, password_hash: str | None) -> str:
         sql = "INSERT INTO people (name, role, password, email, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?)"
@@ -159,23 +155,16 @@ def checked_name(text: object) -> str:
     """Return the stored form of a name, without surrounding spaces; raises ConfigError for an invalid one."""
     name = plain(text) if isinstance(text, str) else ""
     if not name:
-        raise ConfigError([Problem("name", "A name needs at least one letter. Enter your name.")])
+        raise ConfigError.of("name", "A name needs at least one letter. Enter your name.")
     if len(name) > NAME_LENGTH:
-        raise ConfigError([Problem("name", f"A name must have at most {NAME_LENGTH} characters; got {len(name)}.")])
+        raise ConfigError.of("name", f"A name must have at most {NAME_LENGTH} characters; got {len(name)}.")
     if not is_shown(name):
-        raise ConfigError(
-            [
-                Problem(
-                    "name",
-                    (
-                        "A name must contain only printable characters; this one has a control character or a "
-                        "special space."
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            "name",
+            "A name must contain only printable characters; this one has a control character or a special space.",
         )
     if looks(name) in _RESERVED_LOOKS:
-        raise ConfigError([Problem("name", f"The name '{name}' is reserved by Parallab. Choose another one.")])
+        raise ConfigError.of("name", f"The name '{name}' is reserved by Parallab. Choose another one.")
     return name
 
 
@@ -187,22 +176,16 @@ def _taken(name: str, alike: str) -> str:
 
 def _check_role(role: str) -> None:
     if role not in ROLES:
-        raise ConfigError([Problem("role", f"role must be {', '.join(ROLES[:-1])} or {ROLES[-1]}; got '{role}'.")])
+        raise ConfigError.of("role", f"role must be {', '.join(ROLES[:-1])} or {ROLES[-1]}; got '{role}'.")
 
 
 def _checked_email(text: str) -> str:
     text = text.strip()
     if text and (len(text) > EMAIL_LENGTH or text.count("@") != 1 or not text.isprintable() or " " in text):
-        raise ConfigError(
-            [
-                Problem(
-                    "email",
-                    (
-                        f"An e-mail address must look like ada@lab.org and have at most {EMAIL_LENGTH} characters; "
-                        f"got '{text[:60]}'."
-                    ),
-                )
-            ]
+        raise ConfigError.of(
+            "email",
+            f"An e-mail address must look like ada@lab.org and have at most {EMAIL_LENGTH} characters; got "
+            f"'{text[:60]}'.",
         )
     return text
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from engine.access.confusables import visible
 from engine.access.rules import ROLES, Role
-from engine.errors import ConfigError, Problem, SignInRefused
+from engine.errors import ConfigError, SignInRefused
 from engine.store.access.authorization import Authorization, command
 from engine.store.connection import Connection, WriteConnection
 from engine.store.timestamps import in_seconds, now, seconds_since
@@ -230,35 +230,29 @@ class TokenCommands:
         """
         name = visible("name", " ".join(name.split()))
         if not 0 < len(name) <= 60:
-            raise ConfigError(
-                [Problem("name", f"A token name must have 1 to 60 characters; got {len(name)}. Name its purpose.")]
+            raise ConfigError.of(
+                "name", f"A token name must have 1 to 60 characters; got {len(name)}. Name its purpose."
             )
         if scope not in ("read", "launch"):
-            raise ConfigError([Problem("scope", f"scope must be read or launch; got '{scope}'.")])
+            raise ConfigError.of("scope", f"scope must be read or launch; got '{scope}'.")
         if not 1 <= days <= TOKEN_DAYS:
-            raise ConfigError([Problem("days", f"A token must expire after 1 to {TOKEN_DAYS} days; got {days}.")])
+            raise ConfigError.of("days", f"A token must expire after 1 to {TOKEN_DAYS} days; got {days}.")
         row = self.db.row("SELECT id, name, role FROM people WHERE name = ? AND disabled_at IS NULL", [person])
         if row is None:
-            raise ConfigError([Problem("person", f"'{person}' has no account, so no token can be created for them.")])
+            raise ConfigError.of("person", f"'{person}' has no account, so no token can be created for them.")
         if scope == "launch" and ROLES.index(row["role"]) < ROLES.index("member"):
-            raise ConfigError(
-                [
-                    Problem(
-                        "scope",
-                        (
-                            f"{row['name']} is a viewer and can't launch runs, so neither can their tokens. Create "
-                            "a token with scope read."
-                        ),
-                    )
-                ]
+            raise ConfigError.of(
+                "scope",
+                f"{row['name']} is a viewer and can't launch runs, so neither can their tokens. Create a token with "
+                "scope read.",
             )
         (there,) = self.db.rows(
             "SELECT count(*) FROM tokens WHERE person_id = ? AND revoked_at IS NULL AND expires_at > ?",
             [row["id"], now()],
         )[0]
         if there >= MOST_TOKENS:
-            raise ConfigError(
-                [Problem("name", f"{row['name']} has {there} tokens; the limit is {MOST_TOKENS}. Revoke one first.")]
+            raise ConfigError.of(
+                "name", f"{row['name']} has {there} tokens; the limit is {MOST_TOKENS}. Revoke one first."
             )
         token = TOKEN_MARK + secrets.token_urlsafe(32)
         sql = "INSERT INTO tokens (key, person_id, name, scope, made_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)"

@@ -16,7 +16,7 @@ from engine.access.receivers import (
     read_receiver,
     shortened,
 )
-from engine.errors import ConfigError, Problem, WrongStatus
+from engine.errors import ConfigError, WrongStatus
 from engine.store.access.authorization import command
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.timestamps import now
@@ -218,7 +218,7 @@ def pause_channel(db: WriteConnection, channel_id: int, why: str) -> None:
 def _check(kind: str, ends: str, reach: str) -> None:
     for name, value, known in (("kind", kind, KINDS), ("ends", ends, ENDS), ("reach", reach, REACHES)):
         if value not in known:
-            raise ConfigError([Problem(name, f"{name} must be one of {', '.join(known)}; got '{value}'.")])
+            raise ConfigError.of(name, f"{name} must be one of {', '.join(known)}; got '{value}'.")
 
 
 def _as_channel(row: Row) -> Channel:
@@ -227,4 +227,4 @@ def _as_channel(row: Row) -> Channel:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    raise ConfigError([Problem("channel", sentence)])
+    raise ConfigError.of("channel", sentence)

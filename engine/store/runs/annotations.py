@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.access.confusables import visible
-from engine.errors import ConfigError, Problem, WrongStatus
+from engine.errors import ConfigError, WrongStatus
 from engine.store.access.authorization import AccessReader, command
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import ENDED
@@ -232,13 +232,8 @@ class ViewCommands:
             sql = "SELECT 1 FROM views WHERE owner = ? AND page = ? AND name = ? AND id <> ?"
             if connection.execute(sql, [row["owner"], row["page"], name, view_id]).fetchone():
                 who = "You have" if row["owner"] == by else f"{row['owner']} has"
-                raise ConfigError(
-                    [
-                        Problem(
-                            "name",
-                            (f"{who} a view of this page named '{name}'. Choose another name or delete that view."),
-                        )
-                    ]
+                raise ConfigError.of(
+                    "name", f"{who} a view of this page named '{name}'. Choose another name or delete that view."
                 )
             connection.execute("UPDATE views SET name = ? WHERE id = ?", [name, view_id])
             return True
@@ -260,13 +255,8 @@ class ViewCommands:
             "SELECT name, owner, page FROM views WHERE id = ?", [view_id]
         ).fetchone()
         if row is not None and row["owner"] != by and self._access.standing(by).open:
-            raise ConfigError(
-                [
-                    Problem(
-                        "owner",
-                        f"Only {row['owner']}, the owner of the view '{row['name']}', can {verb} it; you are {by}.",
-                    )
-                ]
+            raise ConfigError.of(
+                "owner", f"Only {row['owner']}, the owner of the view '{row['name']}', can {verb} it; you are {by}."
             )
         return row
 
@@ -274,7 +264,7 @@ class ViewCommands:
 def _checked(field: str, text: str, most: int) -> str:
     visible(field, text)
     if not 0 < len(text) <= most:
-        raise ConfigError(
-            [Problem(field, f"The {field} of a saved view must have 1 to {most:,} characters; got {len(text):,}.")]
+        raise ConfigError.of(
+            field, f"The {field} of a saved view must have 1 to {most:,} characters; got {len(text):,}."
         )
     return text

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from engine import __version__
-from engine.errors import ConfigError, ImportRefused, Problem, WrongStatus
+from engine.errors import ConfigError, ImportRefused, WrongStatus
 from engine.home import Home
 from engine.store import Reader, Store
 from engine.store.curves.ingest import POINT_BYTES, arriving_runs
@@ -84,7 +84,7 @@ def write_bundle(reader: Reader, run_ids: Sequence[int], file: Path | IO[bytes],
 
 def _check_ended(reader: Reader, run_ids: Sequence[int]) -> None:
     if not run_ids:
-        raise ConfigError([Problem("runs", "A bundle needs at least one run; got none.")])
+        raise ConfigError.of("runs", "A bundle needs at least one run; got none.")
     for run_id in run_ids:
         if (run := reader.runs.one(run_id)).active:
             raise WrongStatus(
