@@ -1,6 +1,6 @@
 """Every metric by name: label, unit and which direction is better. Torch-free."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Literal
 
@@ -62,6 +62,10 @@ class Metric:
     so_far: bool = False
     """Whether each value is of the whole run until then, such as a total: only the last one is of the run."""
 
+    def says(self, text: str) -> "Metric":
+        """Return it with that help, which is longer than the line."""
+        return replace(self, help=text)
+
     @property
     def is_rate(self) -> bool:
         """Whether it is work per second of a whole run (`is_rate`)."""
@@ -92,326 +96,133 @@ METRICS = {
     for metric in (
         Metric("train/loss", "Training loss", "", "min", "Loss of one mini-batch before its update."),
         Metric("test/loss", "Test loss", "", "min", "Mean loss over the whole test set.", smooth=False),
-        Metric(
-            "test/accuracy",
-            "Test accuracy",
-            "%",
-            "max",
-            "Percentage of the test set classified correctly.",
-            smooth=False,
+        Metric("test/accuracy", "Test accuracy", "%", "max", smooth=False).says(
+            "Percentage of the test set classified correctly."
         ),
-        Metric(
-            "train/policy_loss", "Policy loss", "", None, "Clipped policy loss, averaged over an update.", signed=True
+        Metric("train/policy_loss", "Policy loss", "", None, signed=True).says(
+            "Clipped policy loss, averaged over an update."
         ),
-        Metric(
-            "train/value_loss",
-            "Value loss",
-            "",
-            "min",
-            "Half the squared error of the value function, averaged over an update.",
+        Metric("train/value_loss", "Value loss", "", "min").says(
+            "Half the squared error of the value function, averaged over an update."
         ),
         Metric("train/entropy", "Entropy", "nats", None, "Entropy of the policy, averaged over an update."),
-        Metric(
-            "train/clipped",
-            "Clipped ratios",
-            "%",
-            None,
-            "Percentage of steps whose probability ratio was clipped in an update.",
+        Metric("train/clipped", "Clipped ratios", "%", None).says(
+            "Percentage of steps whose probability ratio was clipped in an update."
         ),
-        Metric(
-            "train/kl",
-            "KL to the current policy",
-            "nats",
-            None,
-            "KL divergence from the policy that collected a batch to the policy about to be updated.",
+        Metric("train/kl", "KL to the current policy", "nats", None).says(
+            "KL divergence from the policy that collected a batch to the policy about to be updated."
         ),
-        Metric(
-            "test/episodic_return",
-            "Evaluation reward",
-            "",
-            "max",
-            "Mean reward of greedy evaluation episodes during training.",
-            signed=True,
+        Metric("test/episodic_return", "Evaluation reward", "", "max", signed=True).says(
+            "Mean reward of greedy evaluation episodes during training."
         ),
-        Metric(
-            "charts/episodic_return",
-            "Episode reward",
-            "",
-            "max",
-            "Sum of rewards in a finished episode.",
-            band=True,
-            signed=True,
+        Metric("charts/episodic_return", "Episode reward", "", "max", band=True, signed=True).says(
+            "Sum of rewards in a finished episode."
         ),
-        Metric(
-            LAST_EPISODES,
-            "Mean reward of the last 100 episodes",
-            "",
-            "max",
-            "Mean reward of the last 100 episodes of all ranks; of all episodes while there are fewer.",
-            smooth=False,
-            signed=True,
+        Metric(LAST_EPISODES, "Mean reward of the last 100 episodes", "", "max", smooth=False, signed=True).says(
+            "Mean reward of the last 100 episodes of all ranks; of all episodes while there are fewer."
         ),
-        Metric(
-            LOSS_FALL,
-            "Fall of the training loss",
-            "",
-            "max",
-            f"Mean of the first minus mean of the last {WINDOW} recorded steps of a run with at least twice as many.",
-            live=False,
-            signed=True,
+        Metric(LOSS_FALL, "Fall of the training loss", "", "max", live=False, signed=True).says(
+            f"Mean of the first minus mean of the last {WINDOW} recorded steps of a run with at least twice as many."
         ),
         Metric("charts/episodic_length", "Episode length", "steps", None, "Steps in a finished episode.", band=True),
-        Metric(
-            "charts/first_length",
-            "First episode length",
-            "steps",
-            None,
-            "Length of the first episode in a round, averaged over all environments.",
+        Metric("charts/first_length", "First episode length", "steps", None).says(
+            "Length of the first episode in a round, averaged over all environments."
         ),
-        Metric(
-            "charts/running_length",
-            "Running length",
-            "steps",
-            None,
-            "Exponential moving average (weight 0.5) of the first episode length.",
-            smooth=False,
+        Metric("charts/running_length", "Running length", "steps", None, smooth=False).says(
+            "Exponential moving average (weight 0.5) of the first episode length."
         ),
-        Metric(
-            "perf/samples_per_second",
-            "Throughput",
-            "samples/s",
-            "max",
-            f"Samples trained on by all ranks {BY_TIME}",
+        Metric("perf/samples_per_second", "Throughput", "samples/s", "max").says(
+            f"Samples trained on by all ranks {BY_TIME}"
         ),
-        Metric(
-            "perf/env_steps_per_second",
-            "Throughput",
-            "env steps/s",
-            "max",
-            f"Environment steps of all ranks {BY_TIME}",
+        Metric("perf/env_steps_per_second", "Throughput", "env steps/s", "max").says(
+            f"Environment steps of all ranks {BY_TIME}"
         ),
-        Metric(
-            "perf/execution_time_s",
-            "Execution time",
-            "s",
-            "min",
-            "Time from all ranks ready to all ranks finished.",
-            live=False,
+        Metric("perf/execution_time_s", "Execution time", "s", "min", live=False).says(
+            "Time from all ranks ready to all ranks finished."
         ),
-        Metric(
-            "perf/startup_time_s",
-            "Start-up time",
-            "s",
-            "min",
-            "Time from the worker accepting the run to all ranks ready.",
-            live=False,
+        Metric("perf/startup_time_s", "Start-up time", "s", "min", live=False).says(
+            "Time from the worker accepting the run to all ranks ready."
         ),
-        Metric(
-            "perf/whole_time_s",
-            "Start-up and execution",
-            "s",
-            "min",
-            "Sum of start-up time and execution time; computed, not recorded.",
-            live=False,
+        Metric("perf/whole_time_s", "Start-up and execution", "s", "min", live=False).says(
+            "Sum of start-up time and execution time; computed, not recorded."
         ),
-        Metric(
-            "perf/staleness",
-            "Staleness",
-            "updates",
-            "min",
-            ("Updates by other trainers between a trainer's fetch (or read) of the weights and its push (or write)."),
+        Metric("perf/staleness", "Staleness", "updates", "min").says(
+            "Updates by other trainers between a trainer's fetch (or read) of the weights and its push (or write)."
         ),
-        Metric(
-            "perf/staleness_mean",
-            "Recent mean staleness",
-            "updates",
-            "min",
-            "Mean over the last 100 gradients that the server applied.",
-            smooth=False,
+        Metric("perf/staleness_mean", "Recent mean staleness", "updates", "min", smooth=False).says(
+            "Mean over the last 100 gradients that the server applied."
         ),
-        Metric(
-            "perf/staleness_p99",
-            "Recent staleness, 99th percentile",
-            "updates",
-            "min",
-            "99th percentile over the last 100 gradients that the server applied.",
-            smooth=False,
+        Metric("perf/staleness_p99", "Recent staleness, 99th percentile", "updates", "min", smooth=False).says(
+            "99th percentile over the last 100 gradients that the server applied."
         ),
-        Metric(
-            "perf/gradients_dropped",
-            "Dropped gradients",
-            "gradients",
-            "min",
-            "Gradients so far that arrived after their batch was complete and were dropped (late drop).",
-            smooth=False,
-            so_far=True,
+        Metric("perf/gradients_dropped", "Dropped gradients", "gradients", "min", smooth=False, so_far=True).says(
+            "Gradients so far that arrived after their batch was complete and were dropped (late drop)."
         ),
-        Metric(
-            "perf/exchanged",
-            "Data exchanged",
-            "MB",
-            None,
-            (
-                "Cumulative size of the vectors sent and received by a rank, each counted once; in "
-                "shared memory, what one rank writes for another. Message headers are not counted."
-            ),
-            smooth=False,
-            so_far=True,
+        Metric("perf/exchanged", "Data exchanged", "MB", None, smooth=False, so_far=True).says(
+            "Cumulative size of the vectors sent and received by a rank, each counted once; in shared memory, what one "
+            "rank writes for another. Message headers are not counted."
         ),
         Metric("perf/queue_depth", "Queue depth", "batches", None, "Batches waiting to be trained on."),
-        Metric(
-            "perf/policy_age",
-            "Policy age",
-            "updates",
-            "min",
-            "Updates between the start of a batch and training on it.",
+        Metric("perf/policy_age", "Policy age", "updates", "min").says(
+            "Updates between the start of a batch and training on it."
         ),
-        Metric(
-            "perf/steps_used",
-            "Steps used",
-            "%",
-            "max",
-            "Percentage of the env steps collected so far that were trained on, not discarded or still queued.",
-            smooth=False,
-            so_far=True,
+        Metric("perf/steps_used", "Steps used", "%", "max", smooth=False, so_far=True).says(
+            "Percentage of the env steps collected so far that were trained on, not discarded or still queued."
         ),
-        Metric(
-            "perf/synchronizations",
-            "Synchronizations",
-            "per 1000 steps",
-            "min",
-            "Times that collectors and learner waited for each other, per 1,000 env steps.",
-            smooth=False,
-            so_far=True,
+        Metric("perf/synchronizations", "Synchronizations", "per 1000 steps", "min", smooth=False, so_far=True).says(
+            "Times that collectors and learner waited for each other, per 1,000 env steps."
         ),
-        Metric(
-            "perf/mixed_rollouts",
-            "Mixed rollouts",
-            "%",
-            "min",
-            "Percentage of batches during which the policy changed.",
-            smooth=False,
-            so_far=True,
+        Metric("perf/mixed_rollouts", "Mixed rollouts", "%", "min", smooth=False, so_far=True).says(
+            "Percentage of batches during which the policy changed."
         ),
-        Metric(
-            "perf/first_micro_batch_s",
-            "Time to first micro-batch",
-            "s",
-            "min",
-            "Time from all ranks ready to the first forward of the first stage.",
-            live=False,
+        Metric("perf/first_micro_batch_s", "Time to first micro-batch", "s", "min", live=False).says(
+            "Time from all ranks ready to the first forward of the first stage."
         ),
-        Metric(
-            "perf/bubble_share", "Bubble share", "%", "min", "Percentage of a pipeline's time in which stages are idle."
+        Metric("perf/bubble_share", "Bubble share", "%", "min").says(
+            "Percentage of a pipeline's time in which stages are idle."
         ),
-        Metric(
-            "perf/activations_held",
-            "Activations held",
-            "MB",
-            "min",
-            "Peak size of the activations that a stage holds for its backwards.",
-            live=False,
+        Metric("perf/activations_held", "Activations held", "MB", "min", live=False).says(
+            "Peak size of the activations that a stage holds for its backwards."
         ),
         Metric("perf/peak_memory", "Peak memory", "MB", "min", "Peak memory of a stage's process.", live=False),
-        Metric(
-            "perf/overwritten_updates",
-            "Overwritten updates",
-            "%",
-            "min",
-            (
-                "Estimate: percentage of 1,000 sampled weights that, right after a trainer's write, "
-                "differ from their previous value plus the trainer's own change. It overestimates when "
-                "another write falls in between without a lost update."
-            ),
+        Metric("perf/overwritten_updates", "Overwritten updates", "%", "min").says(
+            "Estimate: percentage of 1,000 sampled weights that, right after a trainer's write, differ from their "
+            "previous value plus the trainer's own change. It overestimates when another write falls in between "
+            "without a lost update."
         ),
-        Metric(
-            "theory/omega",
-            "Sparsity Ω",
-            "weights",
-            None,
-            "Maximum number of weights that one sample touches; the theorem assumes it is small.",
-            live=False,
+        Metric("theory/omega", "Sparsity Ω", "weights", None, live=False).says(
+            "Maximum number of weights that one sample touches; the theorem assumes it is small."
         ),
-        Metric(
-            "theory/delta",
-            "Sparsity Δ",
-            "",
-            None,
-            "Largest fraction (0 to 1) of samples that touch the same weight; the theorem assumes it is small.",
-            live=False,
+        Metric("theory/delta", "Sparsity Δ", "", None, live=False).says(
+            "Largest fraction (0 to 1) of samples that touch the same weight; the theorem assumes it is small."
         ),
-        Metric(
-            "theory/rho",
-            "Sparsity ρ",
-            "",
-            None,
-            (
-                "Largest fraction (0 to 1) of samples that share a weight with one sample; the "
-                "theorem assumes it is small."
-            ),
-            live=False,
+        Metric("theory/rho", "Sparsity ρ", "", None, live=False).says(
+            "Largest fraction (0 to 1) of samples that share a weight with one sample; the theorem assumes it is small."
         ),
-        Metric(
-            "perf/disturbance",
-            "Disturbance",
-            "%",
-            "min",
-            (
-                "Percentage of the CPU time of the run's cores that other programs or the host of a virtual machine "
-                "took while its ranks worked."
-            ),
-            live=False,
+        Metric("perf/disturbance", "Disturbance", "%", "min", live=False).says(
+            "Percentage of the CPU time of the run's cores that other programs or the host of a virtual machine took "
+            "while its ranks worked."
         ),
-        Metric(
-            "perf/cpu_time_s", "CPU time", "s", None, "CPU time of the run's processes while ranks worked.", live=False
+        Metric("perf/cpu_time_s", "CPU time", "s", None, live=False).says(
+            "CPU time of the run's processes while ranks worked."
         ),
-        Metric(
-            "perf/others_cpu_time_s",
-            "CPU time of others",
-            "s",
-            "min",
-            "CPU time of all other programs on the cores that the run may use.",
-            live=False,
+        Metric("perf/others_cpu_time_s", "CPU time of others", "s", "min", live=False).says(
+            "CPU time of all other programs on the cores that the run may use."
         ),
-        Metric(
-            "perf/stolen_time_s",
-            "Stolen time",
-            "s",
-            "min",
-            "CPU time that the host of a virtual machine withheld from the cores that the run may use.",
-            live=False,
+        Metric("perf/stolen_time_s", "Stolen time", "s", "min", live=False).says(
+            "CPU time that the host of a virtual machine withheld from the cores that the run may use."
         ),
-        Metric(
-            "perf/throttled_time_s",
-            "Throttled time",
-            "s",
-            "min",
-            "Time during which the CPU limit of the container stopped the run.",
-            live=False,
+        Metric("perf/throttled_time_s", "Throttled time", "s", "min", live=False).says(
+            "Time during which the CPU limit of the container stopped the run."
         ),
-        Metric(
-            "perf/memory_wait_s",
-            "Waiting for memory",
-            "s",
-            "min",
-            "Time during which a process of the machine waited for memory (pressure stall information of Linux).",
-            live=False,
+        Metric("perf/memory_wait_s", "Waiting for memory", "s", "min", live=False).says(
+            "Time during which a process of the machine waited for memory (pressure stall information of Linux)."
         ),
-        Metric(
-            "perf/page_faults",
-            "Page faults",
-            "faults",
-            "min",
-            "Major page faults of the run's processes: accesses to memory that waited for a disk.",
-            live=False,
+        Metric("perf/page_faults", "Page faults", "faults", "min", live=False).says(
+            "Major page faults of the run's processes: accesses to memory that waited for a disk."
         ),
-        Metric(
-            "perf/points_dropped",
-            "Points dropped",
-            "points",
-            "min",
-            "Points dropped because a rank's buffer was full.",
-            live=False,
+        Metric("perf/points_dropped", "Points dropped", "points", "min", live=False).says(
+            "Points dropped because a rank's buffer was full."
         ),
     )
 }
