@@ -98,9 +98,9 @@ class Home:
         return self.path / "clusters.toml"
 
     @property
-    def mail(self) -> Path:
-        """Mail server settings, written by an admin."""
-        return self.path / "mail.toml"
+    def notices(self) -> Path:
+        """The lab's channels for notifications, written by an admin."""
+        return self.path / "notices.toml"
 
     @property
     def catalogue(self) -> Path:

@@ -1,8 +1,8 @@
-"""Notifications: channels for messages about ended runs, sweeps and duels."""
+"""Notifications: subscriptions to messages about ended runs, sweeps and duels."""
 
 import streamlit as st
 
-from app.notifications.channels import notifications_section
+from app.notifications.subscriptions import notifications_page
 
 st.title("Notifications", anchor=False)
-notifications_section(is_page=True)
+notifications_page()

@@ -93,13 +93,11 @@ COMMANDS: dict[str, CommandRule] = {
     "end sign-ins": _for("viewer", "end sessions"),
     "make token": _for("viewer", "create tokens"),
     "revoke token": _for("viewer", "revoke a token"),
-    "add channel": _for("member", "add a notification channel"),
-    "set channel": _for("member", "change a channel"),
-    "test channel": _for("member", "send a test message"),
-    "pause channel": _for("viewer", "pause a channel"),
-    "delete channel": _for("viewer", "delete a channel"),
-    "set receivers": _for("admin", "change the allowed receivers"),
-    "check mail": _for("admin", "test the mail server"),
+    "add subscription": _for("member", "subscribe to a notification channel"),
+    "set subscription": _for("member", "change a subscription"),
+    "test subscription": _for("member", "send a test message"),
+    "pause subscription": _for("viewer", "pause a subscription"),
+    "delete subscription": _for("viewer", "delete a subscription"),
 }
 """Every command by name. The store refuses to load with a command that is missing here."""
 

@@ -45,7 +45,7 @@ COMMANDS = {
     "users": CommandEntry("lab", "Manage accounts and roles."),
     "tokens": CommandEntry("lab", "Create and revoke API tokens."),
     "audit": CommandEntry("lab", "Show the audit log."),
-    "notify": CommandEntry("notify", "Manage notifications by webhook or e-mail."),
+    "notify": CommandEntry("notify", "Get notified by Slack, e-mail and other channels of the lab."),
     "backup": CommandEntry("upkeep", "Back up the store while runs continue."),
     "restore": CommandEntry("upkeep", "Replace the store by a backup."),
     "fsck": CommandEntry("upkeep", "Check the store's integrity and repair it."),

@@ -5,141 +5,139 @@ All state is in the store, so the next runner continues. A message can arrive tw
 recording the delivery), with the same key; it is never lost.
 """
 
-import asyncio
 import logging
 import random
+import re
+import threading
 import traceback
+from functools import partial
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any
+from urllib.parse import quote, urlencode
 
-from engine.access.receivers import checked_recipient, checked_webhook
-from engine.errors import ConfigError, StoreError
+from engine.access.channels import lab_channel
+from engine.errors import EngineError
 from engine.home import Home
-from engine.notices import mail, webhook
-from engine.notices.daemon_thread import apart
-from engine.notices.formats import BODIES, as_email
-from engine.notices.mail_server import mail_server
 from engine.notices.notice import Notice, notice_of
-from engine.notices.outcome import DeliveryOutcome
 from engine.notices.public_url import public_url
-from engine.store import ProcessIdentity, Reader, Store
-from engine.store.notices.delivery import Due
-from engine.store.store import StoreThread, Work
-from engine.system.runner_process import lives
+from engine.store import Reader, Store
+from engine.store.notices.outbox import Message
+from engine.store.store import StoreThread
 
 log = logging.getLogger(__name__)
+for _name in ("apprise", "urllib3"):  # below warnings, their logs contain a channel's URL
+    logging.getLogger(_name).setLevel(logging.WARNING)
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+    logging.getLogger(_name).propagate = False
 
 LOOK_S = 0.5
 """Polling interval."""
 FIRST_S, LONGEST_S = 5.0, 4 * 3600.0
 """Wait after the first failed attempt, doubled after each further one up to the maximum."""
+ANSWER_S, WHOLE_S = 10.0, 20.0
+"""Timeouts of each read, and of a whole attempt."""
+LONGEST_ERROR = 300
 
 
-def wait_before_next(attempts: int, asked_s: float = 0.0) -> float:
-    """Return the seconds before the next attempt: exponential backoff with jitter, and at least the receiver's
-    Retry-After.
-    """
-    longest = min(LONGEST_S, FIRST_S * 2.0 ** min(attempts - 1, 30))
-    return max(asked_s, longest * random.uniform(0.6, 1.0))
+def wait_before_next(attempts: int) -> float:
+    """Return the seconds before the next attempt: exponential backoff with jitter."""
+    return min(LONGEST_S, FIRST_S * 2.0 ** min(attempts - 1, 30)) * random.uniform(0.6, 1.0)
 
 
-def delivery_thread(home: Home, process: ProcessIdentity) -> StoreThread:
+def delivery_thread(home: Home) -> StoreThread:
     """Return the thread that delivers the messages of one home."""
-
-    def begin(store: Store) -> Work:
-        free_dead(store)
-        sender = Delivering(home, process)
-        return lambda: 0.0 if sender.deliver(store) else LOOK_S
-
-    return StoreThread(home, "notices", begin)
+    return StoreThread(home, "notices", lambda store: lambda: 0.0 if deliver(store) else LOOK_S)
 
 
-class Delivering:
-    """Delivers the messages of one home."""
-
-    def __init__(self, home: Home, process: ProcessIdentity) -> None:
-        self._home = home
-        self._lease = lease_of(process)
-
-    def deliver(self, store: Store) -> int:
-        """Send due messages, one per channel and several channels concurrently; return the number of attempts."""
-        if not store.delivery.has_due():
-            return 0
-        taken = store.delivery.take_due(self._lease)
-        if taken:
-            asyncio.run(self._send_all(store, taken))
-        return len(taken)
-
-    async def _send_all(self, store: Store, taken: list[Due]) -> None:
-        """Send messages concurrently, so that a hanging receiver delays only its own; record each when it ends."""
-
-        async def one(due: Due) -> None:
-            note(store, due, self._lease, await attempt(self._home, due))
-
-        for ended in await asyncio.gather(*(one(due) for due in taken), return_exceptions=True):
-            if isinstance(ended, BaseException):
-                raise ended
+def deliver(store: Store) -> int:
+    """Send due messages, one per subscription and several subscriptions concurrently; return the number of attempts."""
+    if not store.delivery.has_due():
+        return 0
+    waiting = {message.id: message for message in store.delivery.take_due()}
+    taken, ends, results = len(waiting), monotonic() + WHOLE_S, SimpleQueue[tuple[Message, str]]()
+    for message in waiting.values():
+        send_one = partial(_put_attempt, results, store.db.home, message)
+        threading.Thread(target=send_one, name="notice", daemon=True).start()  # a daemon: it may hang at a stop
+    while waiting:
+        try:
+            message, error = results.get(timeout=max(0.0, ends - monotonic()))
+        except Empty:
+            message, error = next(iter(waiting.values())), f"The channel did not answer within {WHOLE_S:g} s."
+        note(store, waiting.pop(message.id), error)
+    return taken
 
 
-async def attempt(home: Home, due: Due) -> DeliveryOutcome:
-    """Send one message once."""
+def _put_attempt(results: SimpleQueue[tuple[Message, str]], home: Home, message: Message) -> None:
+    results.put((message, attempt(home, message)))
+
+
+def attempt(home: Home, message: Message) -> str:
+    """Send one message once; return why it was not delivered, empty if it was."""
     try:
         with Reader.open(home) as reader:
-            notice, receivers = notice_of(reader, due, public_url()), reader.channels.receivers()
-            account = reader.channels.account_address(due.owner) if due.channel_kind == "email" else None
-        if due.channel_kind == "email":
-            recipient = checked_recipient(due.address, account, receivers)
-            return await apart(lambda: _mail(home, notice, recipient))
-        hook = checked_webhook(due.channel_kind, due.address, receivers)
-    except ConfigError as error:
-        return DeliveryOutcome(
-            str(error), refused=not any(problem.field not in ("address", "channel") for problem in error.problems)
-        )
-    except StoreError as error:
-        return DeliveryOutcome(str(error))
-    except Exception as bug:
-        log.error(
-            "a notice can't be composed, %s:\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__))
-        )
-        return DeliveryOutcome(f"Internal error ({type(bug).__name__}). See the runner's log.")
-    return await webhook.post(hook, BODIES[due.channel_kind](notice), due.key)
+            channel = lab_channel(home, message.channel)
+            account = reader.subscriptions.account_address(message.owner) if channel.takes == "email" else None
+            url = channel.url_to(channel.checked_address(message.address, account))
+            notice = notice_of(reader, message, public_url())
+        return send(url, notice, {"kind": message.kind, "at": message.made_at, **message.ids})
+    except EngineError as error:
+        return str(error)
+    except Exception as bug:  # its words may hold the URL
+        trace = "".join(traceback.format_tb(bug.__traceback__))
+        log.error("a notice can't be sent, %s:\n%s", type(bug).__name__, trace)
+        return f"Internal error ({type(bug).__name__}). See the runner's log."
 
 
-def _mail(home: Home, notice: Notice, recipient: str) -> DeliveryOutcome:
-    server = mail_server(home)
-    if server is None:
-        return DeliveryOutcome("This lab has no mail server. Ask an admin to set one up (docs/notifications.md).")
-    return mail.send(server, as_email(notice, server.sender, recipient), recipient)
+def send(url: str, notice: Notice, about: dict[str, str]) -> str:
+    """Send a notice to a URL of apprise, with fields for programs; return why it was not delivered, empty if it was."""
+    import apprise  # it takes 0.4 s, and 25 MB
+
+    kind = url.partition("://")[0].removesuffix("s")
+    options = {"rto": str(ANSWER_S)}
+    if kind == "mailto":
+        options |= {"format": "text", "+Auto-Submitted": "auto-generated"}
+    elif kind == "json":
+        fields = {"id": notice.key, "bad": str(notice.bad).lower(), "link": notice.link, **about}
+        options |= {"+Idempotency-Key": notice.key, **{f":{name}": value for name, value in fields.items()}}
+    plain = kind in ("mailto", "json")
+    behaviour: dict[str, Any] = {"http_redirects": False, "service_timeout": 0, "storage_mode": "memory"}
+    asset = apprise.AppriseAsset(app_id="Parallab", app_url=notice.link, image_url_mask="", **behaviour)
+    whole = f"{url}{'&' if '?' in url else '?'}{urlencode(options, quote_via=quote)}"
+    service = apprise.Apprise.instantiate(whole, asset=asset)
+    if service is None:
+        return "apprise does not accept the channel's URL. Ask an admin to correct it in notices.toml."
+    lab = apprise.Apprise(asset=asset)
+    lab.add(service)
+    with lab.notify(
+        title=notice.subject if plain else _unmarked(notice.subject),
+        body=notice.text if plain else _unmarked(notice.text),
+        notify_type=apprise.NotifyType.FAILURE if notice.bad else apprise.NotifyType.SUCCESS,
+        body_format=apprise.NotifyFormat.TEXT,
+    ) as result:
+        said = "" if result else " ".join(entry.message for entry in result.logs()) or "No reason was given."
+    return _without_secrets(said, url)[:LONGEST_ERROR]
 
 
-def note(store: Store, due: Due, lease: str, outcome: DeliveryOutcome) -> None:
+def _unmarked(text: str) -> str:
+    """Return a text with zero-width spaces in what chats would read as a mention or a link, as a name can hold one."""
+    return re.sub(r"[@!](?=\w)|\](?=\()", "\\g<0>\u200b", text)
+
+
+def _without_secrets(text: str, url: str) -> str:
+    """Return a text without the parts of a URL that can be secret: all but its scheme and names of hosts."""
+    for part in re.split(r"[/:?&=@]+", url)[1:]:
+        text = text.replace(part, "…") if len(part) > 5 and "." not in part else text
+    return text
+
+
+def note(store: Store, message: Message, error: str) -> None:
     """Record the outcome of an attempt."""
-    what = f"{due.kind} {due.run_id or due.sweep_id or due.duel_id or ''}".strip()
-    if outcome.delivered:
-        store.delivery.note_delivered(due, lease)
-        log.info("notified channel %d of %s", due.channel_id, what)
-    elif outcome.refused:
-        store.delivery.note_refused(due, lease, outcome.error)
-        log.warning("channel %d refuses messages and is paused: %s", due.channel_id, outcome.error)
-    else:
-        store.delivery.note_failed(due, lease, outcome.error, wait_before_next(due.attempts, outcome.wait_s))
-        log.info(
-            "channel %d could not be notified of %s, attempt %d: %s", due.channel_id, what, due.attempts, outcome.error
-        )
-
-
-def free_dead(store: Store) -> None:
-    """Release the messages of dead senders for another attempt."""
-    leases = store.delivery.leases()
-    if leases and (
-        freed := store.delivery.free_leases([each for each in leases if lives(store.db.home, _process_of(each))])
-    ):
-        log.info("%d notices are sent again: their sender was killed before it recorded the delivery", freed)
-
-
-def lease_of(process: ProcessIdentity) -> str:
-    """Return the lease name of a process."""
-    return f"{process.boot_id} {process.pid} {process.started_ticks} {process.pid_namespace or ''}".rstrip()
-
-
-def _process_of(lease: str) -> ProcessIdentity:
-    boot_id, *numbers = lease.split()
-    return ProcessIdentity(boot_id, *map(int, numbers))
+    what = " ".join([message.kind, *message.ids.values()])
+    if not error:
+        store.delivery.note_delivered(message)
+        log.info("notified subscription %d of %s", message.subscription_id, what)
+        return
+    store.delivery.note_failed(message, error, wait_before_next(message.attempts))
+    tried = (message.subscription_id, what, message.attempts, error)
+    log.info("subscription %d could not be notified of %s, attempt %d: %s", *tried)

@@ -69,7 +69,7 @@ def serve(home: Home) -> None:
 
 
 def _serve(home: Home, store: Store) -> None:
-    with delivery_thread(home, me()), cluster_thread(home):
+    with delivery_thread(home), cluster_thread(home):
         launcher = LocalLauncher(home)
         try:
             Runner(home, store, launcher, machine(), schedule=Schedule.from_environment(home)).until_stopped()

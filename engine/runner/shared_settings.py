@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import psutil
 
 from engine.home import Home
-from engine.notices.mail_server import PREFIX
 from engine.notices.public_url import VARIABLE as PUBLIC_URL
 from engine.system.processes import is_foreign
 from engine.system.runner_process import runner_process
@@ -20,9 +19,7 @@ from engine.upkeep.backups import EVERY, KEEP
 SHOWN = ("CUDA_VISIBLE_DEVICES", EVERY, KEEP, PUBLIC_URL)
 """Read by the runner or its workers; shown with their values."""
 HIDDEN = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-"""For downloads of data sets, in upper or lower case; their values, and those of the mail server, may contain a
-password.
-"""
+"""For downloads of data sets and for notifications, in upper or lower case; their values may contain a password."""
 
 RESTART = "To apply the change, restart the runner: python -m engine stop, then python -m engine serve."
 
@@ -51,7 +48,7 @@ def ignored_settings(home: Home, here: Mapping[str, str] = os.environ) -> list[s
 
 
 def _is_hidden(name: str) -> bool:
-    return name.startswith(PREFIX) or name.upper() in HIDDEN
+    return name.upper() in HIDDEN
 
 
 def _values(name: str, here: str, there: str | None) -> str:

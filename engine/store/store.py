@@ -19,9 +19,8 @@ from engine.store.connection import Connection, ReadConnection, WriteConnection
 from engine.store.curves.multi_run import MultiRunReader, SparklineReader, StudyReader
 from engine.store.curves.series import CurveReader, PointReader
 from engine.store.curves.traces import TraceQueries
-from engine.store.notices.channels import ChannelCommands, ChannelReader
-from engine.store.notices.delivery import DeliveryCommands
-from engine.store.notices.outbox import NoticeWriter, OutboxReader
+from engine.store.notices.outbox import DeliveryCommands, NoticeWriter, OutboxReader
+from engine.store.notices.subscriptions import SubscriptionCommands, SubscriptionReader
 from engine.store.queue.claims import ClaimCommands, DiskCommands
 from engine.store.queue.cluster_jobs import ClusterJobCommands, ClusterJobReader
 from engine.store.queue.queue import QueueCommands, QueueReader
@@ -47,7 +46,6 @@ class Store:
         self.read = Reader(db)
         self.access = AccessCommands(db)
         self.annotations = AnnotationCommands(db)
-        self.channels = ChannelCommands(db)
         self.claims = ClaimCommands(db)
         self.cluster_jobs = ClusterJobCommands(db)
         self.delivery = DeliveryCommands(db)
@@ -61,6 +59,7 @@ class Store:
         self.runner = RunnerCommands(db)
         self.runs = RunCommands(db)
         self.sign_ins = SignInCommands(db)
+        self.subscriptions = SubscriptionCommands(db)
         self.sweeps = SweepCommands(db)
         self.tokens = TokenCommands(db)
         self.views = ViewCommands(db)
@@ -102,7 +101,6 @@ class Reader:
         self.db = db
         self.access = AccessReader(db)
         self.audit = AuditReader(db)
-        self.channels = ChannelReader(db)
         self.cluster_jobs = ClusterJobReader(db)
         self.counters = CounterReader(db)
         self.curves = CurveReader(db)
@@ -127,6 +125,7 @@ class Reader:
         self.sign_ins = SignInReader(db)
         self.sparklines = SparklineReader(db)
         self.studies = StudyReader(db)
+        self.subscriptions = SubscriptionReader(db)
         self.sweeps = SweepReader(db)
         self.tokens = TokenReader(db)
         self.traces = TraceQueries(db)

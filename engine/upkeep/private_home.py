@@ -28,6 +28,7 @@ _OURS = frozenset(
         "import",
         "limits",
         "mail",
+        "notices",
         "parallab",
         "presence",
         "restoring",

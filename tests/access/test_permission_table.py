@@ -25,7 +25,6 @@ from tests.inputs import drawn
 
 PEOPLE: dict[str, Role] = {"vera": "viewer", "mo": "member", "mia": "member", "ada": "admin", "abe": "admin"}
 SIZE = Demand(1, 0, 1, 1)
-HOOK = "https://hooks.slack.com/services/T/B/secret12345"
 RUN = Launch("hogwild", {"learning_rate": 0.1, "seed": 1}, name="one", demand=SIZE)
 GRID = {"seed": [1]}
 NO_COMMANDS = {"permit", "note_restored"}
@@ -65,8 +64,8 @@ class Lab:
     def view(self, owner: str) -> int:
         return self.store.views.save("a view", "compare", "x=1", owner=Program(owner))
 
-    def channel(self, owner: str) -> int:
-        return self.store.channels.add("slack", HOOK, owner=Program(owner))
+    def subscription(self, owner: str) -> int:
+        return self.store.subscriptions.add("team", owner=Program(owner))
 
     def token(self, owner: str) -> int:
         self.store.tokens.make(owner, "a token", "read", by=Program("runner"))
@@ -146,15 +145,14 @@ GIVEN: dict[str, Given] = {
     "end sign-ins": lambda lab, by, owner: partial(lab.store.people.end_sign_ins, owner, by=by),
     "make token": lambda lab, by, owner: partial(lab.store.tokens.make, owner, "a", "read", by=by),
     "revoke token": lambda lab, by, owner: partial(lab.store.tokens.revoke, lab.token(owner), by=by),
-    "add channel": lambda lab, by, _: partial(lab.store.channels.add, "slack", HOOK, owner=by),
-    "set channel": lambda lab, by, owner: partial(
-        lab.store.channels.change, lab.channel(owner), ends="bad", reach="runs", by=by
+    "add subscription": lambda lab, by, _: partial(lab.store.subscriptions.add, "team", owner=by),
+    "set subscription": lambda lab, by, owner: partial(
+        lab.store.subscriptions.change, lab.subscription(owner), ends="bad", reach="runs", by=by
     ),
-    "test channel": lambda lab, by, owner: partial(lab.store.channels.test, lab.channel(owner), by=by),
-    "pause channel": lambda lab, by, owner: partial(lab.store.channels.pause, lab.channel(owner), by=by),
-    "delete channel": lambda lab, by, owner: partial(lab.store.channels.delete, lab.channel(owner), by=by),
-    "set receivers": lambda lab, by, _: partial(
-        lab.store.channels.allow_receiver, "public", "hooks.example.org", by=by
+    "test subscription": lambda lab, by, owner: partial(lab.store.subscriptions.test, lab.subscription(owner), by=by),
+    "pause subscription": lambda lab, by, owner: partial(lab.store.subscriptions.pause, lab.subscription(owner), by=by),
+    "delete subscription": lambda lab, by, owner: partial(
+        lab.store.subscriptions.delete, lab.subscription(owner), by=by
     ),
 }
 ELSEWHERE = {
@@ -167,7 +165,6 @@ ELSEWHERE = {
     "stop runner",
     "start runner",
     "set limits",
-    "check mail",
     "extend catalogue",
 }
 """Commands that are carried out beside the store's tables; `permit` stands before each."""
@@ -185,9 +182,8 @@ KEPT = (
     "tags",
     "notes",
     "events",
-    "channels",
+    "subscriptions",
     "outbox",
-    "receivers",
 )
 """All tables that commands write, but the audit log."""
 
@@ -195,6 +191,8 @@ KEPT = (
 @pytest.fixture
 def lab(home: Home) -> Iterator[Lab]:
     with Store.open(home) as store:
+        home.notices.write_text("[team]\nurl = 'slack://T/B/secret12345'")
+        home.notices.chmod(0o600)
         first = Program("first")
         store.people.add("ada", "admin", by=first)
         for name, role in PEOPLE.items():
@@ -208,13 +206,20 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
     role = PEOPLE[by] if role == "as it was" else role
     if role is None:
         return False
-    if command in ("set password", "end sign-ins", "make token", "revoke token", "pause channel", "delete channel"):
+    if command in (
+        "set password",
+        "end sign-ins",
+        "make token",
+        "revoke token",
+        "pause subscription",
+        "delete subscription",
+    ):
         return role == "admin" or by == owner
     if role == "viewer":
         return False
     if role == "admin":
         return True
-    if command in ("launch", "launch sweep", "launch duel", "save view", "import", "add channel"):
+    if command in ("launch", "launch sweep", "launch duel", "save view", "import", "add subscription"):
         return True
     if command in ELSEWHERE | {
         "prefer",
@@ -224,7 +229,6 @@ def expected(command: str, by: str, owner: str, role: Role | Literal["as it was"
         "disable",
         "enable",
         "unlink",
-        "set receivers",
     }:
         return False
     return by == owner

@@ -1,6 +1,4 @@
-"""The Notifications page: a channel is added, tried, changed, paused and deleted there, and its address is seen
-nowhere.
-"""
+"""The Notifications page: a subscription is added, tried, changed, paused and deleted there, and no URL is seen."""
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -8,12 +6,21 @@ from streamlit.testing.v1 import AppTest
 from engine.access.rules import Program
 from engine.home import Home
 from engine.store import Demand, Launch, Reader, Store
-from engine.store.notices.channels import Channel
+from engine.store.notices.subscriptions import Subscription
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
 from tests.waiting import PATIENCE_S
 
-HOOK = "https://hooks.slack.com/services/T/B/secret12345"
+CHANNELS = """
+[team]
+url = "slack://T/B/secret12345"
+about = "#runs of our workspace"
+[other]
+url = "discord://1/secret12345"
+[email]
+url = "mailtos://u:secret12345@lab.org?to={address}"
+domains = ["lab.org"]
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -24,15 +31,22 @@ def cookies(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return given
 
 
+@pytest.fixture(autouse=True)
+def channels(home: Home) -> None:
+    home.create()
+    home.notices.write_text(CHANNELS)
+    home.notices.chmod(0o600)
+
+
 def page(name: str = "Ada") -> AppTest:
     test = opened("notifications")
     test.session_state["person"] = name
     return test.run()
 
 
-def channels(home: Home) -> list[Channel]:
+def subscriptions(home: Home) -> list[Subscription]:
     with Reader.open(home) as reader:
-        return reader.channels.of()
+        return reader.subscriptions.of()
 
 
 def press(test: AppTest, key: str) -> AppTest:
@@ -41,64 +55,89 @@ def press(test: AppTest, key: str) -> AppTest:
     return test
 
 
-def test_a_channel_goes_through_its_life_on_the_page(home: Home) -> None:
+def test_a_subscription_goes_through_its_life_on_the_page(home: Home) -> None:
     test = page()
-    assert "No channels yet" in said(test)
-    test = press(test.text_input(key="notify.address").input("https://evil.example/secret12345").run(), "notify.add")
-    assert "evil.example is not an allowed webhook host" in said(test).replace("\\", "")
-    test = press(test.text_input(key="notify.address").input(HOOK).run(), "notify.add")
-    assert test.text_input(key="notify.address").value == ""
-    assert [each.shown for each in channels(home)] == ["hooks.slack.com/…2345"]
-    assert "hooks.slack.com/…2345" in html(test)
+    assert "No subscriptions yet" in said(test)
+    assert "#runs of our workspace" in said(test).replace("\\", "")
+    test = press(test, "notify.add")
+    test = press(test, "notify.add")
+    assert "Ada already has a subscription to 'team'" in said(test).replace("\\", "")
+    assert [each.channel for each in subscriptions(home)] == ["team"]
     test = press(test, "notify.Send test.1")
     assert "<td>test</td>" in html(test)
     assert "No runner is running" in said(test)
+    test.selectbox(key="notify.channel.1").select("other")
     test = press(test.selectbox(key="notify.ends.1").select("bad").run(), "notify.Save.1")
-    assert "sweeps and duels: failures only (failed, lost" in html(test)
+    assert "sweeps and duels: failures only (failed, lost" in html(test) and "other, subscription 1" in html(test)
     test = press(test, "notify.Pause.1")
     assert "Paused by Ada" in said(test)
     test = press(press(test, "notify.Resume.1"), "notify.delete.1")
-    assert "hooks.slack.com/…2345: its address and all pending messages will be deleted" in said(test).replace("\\", "")
+    assert "other: your address there and all pending messages will be deleted" in said(test).replace("\\", "")
     assert "secret12345" not in said(test) + html(test)
 
 
-def test_a_channel_is_deleted_after_one_more_question(home: Home, store: Store) -> None:
-    store.channels.add("slack", HOOK, owner="Ada")
+def test_an_address_is_asked_for_where_a_channel_takes_one(home: Home) -> None:
+    test = page().selectbox(key="notify.channel").select("email").run()
+    test = press(test.text_input(key="notify.address.email").input("ada@evil.example").run(), "notify.add")
+    assert "evil.example is not an allowed e-mail domain" in said(test).replace("\\", "")
+    press(test.text_input(key="notify.address.email").input("ada@lab.org").run(), "notify.add")
+    assert [each.title for each in subscriptions(home)] == ["email ada@lab.org"]
+
+
+def test_a_lab_without_channels_says_who_defines_them_and_an_invalid_file_why(home: Home) -> None:
+    home.notices.write_text("")
+    assert "This lab has no channels. An admin defines them" in said(page()).replace("\\", "")
+    home.notices.write_text("[team]\nurl = 3")
+    assert "'url' is unknown or not of its type" in said(page()).replace("\\", "")
+
+
+def test_a_webhook_of_an_earlier_version_is_replaced_by_a_channel(home: Home, store: Store) -> None:
+    store.subscriptions.add("team", owner="Ada")
+    store.db.connection.execute(
+        "UPDATE subscriptions SET channel = '', webhook = 'https://hooks.slack.com/secret12345', paused_at = created_at"
+    )
+    test = page()
+    assert "webhook at hooks.slack.com, subscription 1" in html(test)
+    test = press(test.selectbox(key="notify.channel.1").select("team").run(), "notify.Save.1")
+    press(test, "notify.Resume.1")
+    assert [(each.title, each.paused_at) for each in subscriptions(home)] == [("team", None)]
+    assert "secret12345" not in said(test) + html(test)
+
+
+def test_a_subscription_is_deleted_after_one_more_question(home: Home, store: Store) -> None:
+    store.subscriptions.add("team", owner="Ada")
 
     def script() -> None:
-        from app.notifications.channels import ask_delete
+        from app.notifications.subscriptions import ask_delete
         from engine.home import Home
         from engine.store import Reader
 
         with Reader.open(Home.find()) as reader:
-            found = reader.channels.of()
+            found = reader.subscriptions.of()
         if found:
             ask_delete(found[0])
 
     test = AppTest.from_function(script, default_timeout=PATIENCE_S)
     test.session_state["person"] = "Ada"
     test.run()
-    next(button for button in test.button if button.label == "Delete channel").click().run()
+    next(button for button in test.button if button.label == "Delete subscription").click().run()
     assert not test.exception
-    assert channels(home) == []
+    assert subscriptions(home) == []
 
 
 def test_messages_are_listed_with_why_they_did_not_arrive(home: Home, store: Store) -> None:
-    store.channels.add("slack", HOOK, owner="Ada")
+    store.subscriptions.add("team", owner="Ada")
     store.claims.refuse(store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1))), "Too large.")
-    store.delivery.note_refused(store.delivery.take_due("me")[0], "me", "hooks.slack.com answered 404 <b>now</b>.")
+    store.delivery.note_failed(store.delivery.take_due()[0], "Failed to send <b>now</b>: error=404.", 600.0)
     shown = html(page())
-    assert "given up" in shown and "/run?run=1" in shown
-    assert "404 &lt;b&gt;now&lt;/b&gt;." in shown
+    assert "tried 1 time" in shown and "/run?run=1" in shown
+    assert "Failed to send &lt;b&gt;now&lt;/b&gt;: error=404. Next attempt in " in shown
 
 
 @pytest.mark.parametrize("role", ["viewer", "member"])
 def test_with_accounts_a_viewer_is_told_why_not_and_email_goes_to_the_account(
     home: Home, cookies: dict[str, str], role: str
 ) -> None:
-    file = home.path / "mail.toml"
-    file.write_text('host = "localhost"\nsecurity = "none"\nsender = "parallab@lab.org"\n')
-    file.chmod(0o600)
     with Store.open(home) as store:
         store.people.add("Root", "admin", by=Program("first"))
         store.people.add("Ada", role, by="Root", email="ada@lab.org")  # type: ignore[arg-type]
@@ -108,7 +147,7 @@ def test_with_accounts_a_viewer_is_told_why_not_and_email_goes_to_the_account(
     if role == "viewer":
         assert "Ada is a viewer" in said(test).replace("\\", "")
         return
-    test = test.button_group(key="notify.kind").set_value("email").run()
+    test = test.selectbox(key="notify.channel").select("email").run()
     assert "E-mail is sent to your account's address, ada@lab.org" in said(test).replace("\\", "")
     press(test, "notify.add")
-    assert [(each.owner, each.kind, each.shown) for each in channels(home)] == [("Ada", "email", "account's address")]
+    assert [(each.owner, each.title) for each in subscriptions(home)] == [("Ada", "email")]

@@ -1,6 +1,4 @@
-"""`notify`: channels are added without their address on the command line, listed without it, tested, paused, removed;
-hosts and mail are an admin's.
-"""
+"""`notify`: channels are listed without their URLs; subscriptions are added, tested, changed, paused and removed."""
 
 import json
 from collections.abc import Callable
@@ -8,76 +6,79 @@ from collections.abc import Callable
 import pytest
 from click.testing import CliRunner, Result
 
-from engine.access.rules import Program
 from engine.cli import main
 from engine.home import Home
 from engine.store import Store
 
-HOOK = "https://hooks.slack.com/services/T/B/secret12345"
+CHANNELS = """
+[team]
+url = "slack://T/B/secret12345"
+about = "#runs"
+[email]
+url = "mailtos://u:secret12345@mail.lab.org?to={address}"
+domains = ["lab.org"]
+"""
 Notify = Callable[..., Result]
 
 
 @pytest.fixture
 def notify(home: Home) -> Notify:
-    def run(*words: str, typed: str = "", owner: str = "ada") -> Result:
-        told = CliRunner(env={"PARALLAB_OWNER": owner}).invoke(main, ["notify", *words], input=typed)
+    home.create()
+    home.notices.write_text(CHANNELS)
+    home.notices.chmod(0o600)
+
+    def run(*words: str, owner: str = "ada") -> Result:
+        told = CliRunner(env={"PARALLAB_OWNER": owner}).invoke(main, ["notify", *words])
         assert "secret" not in told.output
         return told
 
     return run
 
 
-def test_a_channel_is_added_tried_changed_paused_and_removed(notify: Notify, store: Store) -> None:
-    assert notify("list").stdout.startswith("No channels.")
-    assert notify("add", "slack", "--address-stdin", typed=f"{HOOK}\n").stdout.startswith("Channel 1 added for ada.")
-    assert (
-        json.loads(notify("add", "discord", "--json", typed="https://discord.com/api/webhooks/1/secret\n").stdout)[
-            "channel"
-        ]
-        == 2
-    )
-    assert "hooks.slack.com/…2345" in notify("list").stdout
+def test_a_subscription_is_added_tried_changed_paused_and_removed(notify: Notify, store: Store) -> None:
+    assert notify("list").stdout.startswith("No subscriptions.")
+    assert notify("add", "team").stdout.startswith("Subscription 1 to team added for ada.")
+    assert json.loads(notify("add", "email", "--to", "ada@lab.org", "--json").stdout)["subscription"] == 2
+    assert "email ada@lab.org" in notify("list").stdout
+    assert "Unknown channel 'teem'. Did you mean 'team'?" in notify("add", "teem").stderr
     notify("set", "1", "--ends", "bad", "--of", "wholes")
-    assert notify("test", "1").stdout == "Channel 1 will get a test message from the runner.\n"
+    assert notify("test", "1").stdout == "Subscription 1 will get a test message from the runner.\n"
     assert "is already queued" in notify("test", "1").stderr
     notify("pause", "1")
     found = json.loads(notify("list", "--json").stdout)
-    assert [(each["ends"], each["reach"], each["paused_because"]) for each in found["channels"]] == [
+    assert [(each["ends"], each["reach"], each["paused_because"]) for each in found["subscriptions"]] == [
         ("bad", "wholes", "Paused by ada."),
         ("all", "runs", ""),
     ]
-    assert [each["kind"] for each in found["messages"]] == ["test"]
+    assert [(each["kind"], each["channel"]) for each in found["messages"]] == [("test", "team")]
     notify("resume", "1")
     assert notify("remove", "1").exit_code == 0
     assert notify("remove", "1").exit_code == 2
-    assert "applies only to e-mail" in notify("add", "slack", "--to", HOOK).stderr
-    assert notify("list", owner="grace").stdout.startswith("No channels.")
+    assert notify("list", owner="grace").stdout.startswith("No subscriptions.")
 
 
-def test_hosts_are_listed_allowed_and_refused_by_admins_alone(notify: Notify, store: Store) -> None:
-    for name, role in (("root", "admin"), ("ada", "member")):
-        store.people.add(name, role, by=Program("first"))  # type: ignore[arg-type]
-    assert ("may not change the allowed receivers: that requires the role admin") in notify(
-        "hosts", "--add", "hooks.example.org"
-    ).stderr
-    notify("hosts", "--add", "hooks.example.org", "--add-internal", "10.0.0.5:8080", owner="root")
-    assert notify("hosts").stdout.splitlines()[-1].split()[:5] == ["10.0.0.5:8080", "webhooks", "of", "kind", "json"]
-    notify("hosts", "--remove", "10.0.0.5:8080", owner="root")
-    listed = [(each["receiver"]["host"], each["added_by"]) for each in json.loads(notify("hosts", "--json").stdout)]
-    assert listed == [("discord.com", "parallab"), ("hooks.example.org", "root"), ("hooks.slack.com", "parallab")]
-    assert "Receiver 'evil.example' is not listed" in notify("hosts", "--remove", "evil.example", owner="root").stderr
-    assert notify("mail").exit_code == 2
-    assert "has no mail server" in notify("mail", owner="root").stderr
+def test_channels_are_listed_without_their_urls(notify: Notify, home: Home, store: Store) -> None:
+    assert [line.split() for line in notify("channels").stdout.splitlines()[1:]] == [
+        ["team", "slack://…", "#runs"],
+        ["email", "mailtos://mail.lab.org…", "e-mail", "address"],
+    ]
+    assert [each["takes"] for each in json.loads(notify("channels", "--json").stdout)["channels"]] == [
+        "nothing",
+        "email",
+    ]
+    home.notices.write_text("")
+    assert notify("channels").stdout == f"No channels. Define them in {home.notices} (docs/notifications.md).\n"
 
 
-def test_the_mail_server_is_said_without_its_password(notify: Notify, home: Home) -> None:
-    file = home.path / "mail.toml"
-    file.write_text(
-        'host = "127.0.0.1"\nport = 1\nsecurity = "none"\nsender = "parallab@lab.org"\nuser = "u"\npassword = '
-        '"secret"\n'
+def test_what_an_earlier_version_left_is_listed_with_the_cure(notify: Notify, home: Home, store: Store) -> None:
+    notify("add", "team")
+    store.db.connection.execute(
+        "UPDATE subscriptions SET channel = '', webhook = 'https://hooks.slack.com/secret12345'"
     )
-    file.chmod(0o600)
-    assert notify("mail").stdout == "Sender parallab@lab.org, server 127.0.0.1:1, security none, with sign-in.\n"
-    checked = notify("mail", "--check", "--json")
-    assert checked.exit_code == 1
-    assert "could not be reached" in json.loads(checked.stdout)["error"]
+    (home.path / "mail.toml").write_text("")
+    told = notify("channels").stdout
+    assert "notify set NUMBER\n--channel NAME" in told and "mail.toml is no longer read" in told
+    assert ["1", "ada", "hooks.slack.com"] in [line.split() for line in told.splitlines()]
+    assert json.loads(notify("channels", "--json").stdout)["without_channel"][0]["host"] == "hooks.slack.com"
+    assert notify("set", "1", "--channel", "team").exit_code == 0
+    assert "hooks.slack.com" not in notify("channels").stdout

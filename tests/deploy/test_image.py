@@ -14,9 +14,8 @@ import yaml
 
 from app.web.server_config import ConsoleAddress
 from engine.home import ROOT, Home
-from engine.notices.delivery import Delivering
+from engine.notices.delivery import deliver
 from engine.store import Store
-from engine.system.processes import me
 from tests.notices.receivers import Receiver
 from tests.notices.test_delivering import tell
 
@@ -91,8 +90,8 @@ def test_in_the_image_s_environment_the_console_listens_and_messages_are_sent(
     assert ConsoleAddress.of().address == "0.0.0.0"
     with Receiver(200).serving() as receiver, Store.open(home) as store:
         run_id = tell(store, receiver)
-        assert Delivering(home, me()).deliver(store) == 1
-    assert receiver.bodies[0]["link"] == (f"{url}/run?run={run_id}" if url else None)
+        assert deliver(store) == 1
+    assert receiver.bodies[0]["link"] == (f"{url}/run?run={run_id}" if url else "")
 
 
 def test_compose_and_image_agree() -> None:

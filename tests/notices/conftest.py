@@ -1,22 +1,33 @@
-"""Receivers that answer are waited for, however busy the machine is; tests of the bounds themselves set their own."""
+"""Channels of a lab, and receivers that are waited for however busy the machine is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from engine.home import Home
-from engine.notices import mail, webhook
+from engine.notices import delivery
 from engine.store import Store
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONNECT_S", "ANSWER_S", "WHOLE_S"):
-        monkeypatch.setattr(webhook, name, 60.0)
-    monkeypatch.setattr(mail, "STEP_S", 60.0)
+    for name in ("ANSWER_S", "WHOLE_S"):
+        monkeypatch.setattr(delivery, name, 60.0)
 
 
 @pytest.fixture
 def store(home: Home) -> Iterator[Store]:
     with Store.open(home) as opened:
         yield opened
+
+
+@pytest.fixture
+def define(home: Home) -> Callable[[str], None]:
+    """Write the file of the lab's channels."""
+
+    def write(text: str) -> None:
+        home.create()
+        home.notices.write_text(text)
+        home.notices.chmod(0o600)
+
+    return write

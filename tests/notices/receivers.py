@@ -46,6 +46,7 @@ class Receiver:
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.port = int(self.server.server_address[1])
         self.address = f"http://127.0.0.1:{self.port}{SECRET}"
+        self.url = f"json://127.0.0.1:{self.port}{SECRET}"  # what apprise calls it
 
     def take(self, request: BaseHTTPRequestHandler) -> None:
         self.came_at.append(time.monotonic())
@@ -88,30 +89,6 @@ def hangs(until: threading.Event) -> Callable[[BaseHTTPRequestHandler], None]:
         closes(request)
 
     return hang
-
-
-def drips(request: BaseHTTPRequestHandler) -> None:
-    """Answer a byte at a time, and never to the end."""
-    try:
-        request.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
-        for _ in range(200):
-            request.wfile.write(b"a")
-            request.wfile.flush()
-            time.sleep(0.05)
-    except OSError:
-        pass
-    closes(request)
-
-
-def pours(request: BaseHTTPRequestHandler) -> None:
-    """Answer with far more than anybody asked for."""
-    request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
-    try:
-        for _ in range(2_000):
-            request.wfile.write(b"x" * 100_000)
-    except OSError:
-        pass
-    closes(request)
 
 
 def certificates(folder: Path, *names: str) -> tuple[Path, ssl.SSLContext]:

@@ -57,9 +57,9 @@ def test_a_setting_that_the_runner_has_otherwise_is_named_with_both_values(home:
 
 def test_a_setting_that_may_hold_a_password_is_named_without_its_value(home: Home, runner: Started) -> None:
     runner(https_proxy="http://ada:secret@proxy:1")
-    told = ignored_settings(home, {"https_proxy": "http://ada:other@proxy:1", "PARALLAB_MAIL_PASSWORD": "third"})
+    told = ignored_settings(home, {"https_proxy": "http://ada:other@proxy:1", "ALL_PROXY": "http://ada:third@proxy:1"})
     assert [sentence.partition(" in the runner")[0] for sentence in told] == [
-        "PARALLAB_MAIL_PASSWORD is set here, but not",
+        "ALL_PROXY is set here, but not",
         "https_proxy has a different value here than",
     ]
     assert not any(word in sentence for sentence in told for word in ("secret", "other@", "third"))
@@ -79,14 +79,3 @@ def test_a_command_that_launches_says_what_the_runner_ignores(
     assert told.returncode == 0
     assert "CUDA_VISIBLE_DEVICES is '1' here, but not set in the runner" in told.stderr
     assert "restart the runner: python -m engine stop, then python -m engine serve" in told.stderr
-
-
-def test_a_mail_server_that_only_the_command_has_is_said_to_be_none_of_the_runners(
-    runner: Started, parallab: Parallab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner()
-    monkeypatch.setenv("PARALLAB_MAIL_HOST", "mail.example.org")
-    monkeypatch.setenv("PARALLAB_MAIL_SENDER", "lab@example.org")
-    told = parallab("notify", "mail")
-    assert told.returncode == 0 and "mail.example.org" in told.stdout
-    assert "PARALLAB_MAIL_HOST is set here, but not in the runner" in told.stderr

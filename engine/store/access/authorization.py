@@ -24,7 +24,7 @@ _OWNERS = {
     "sweep": "SELECT owner FROM sweeps WHERE id IN (SELECT value FROM json_each(?))",
     "duel": "SELECT owner FROM duels WHERE id IN (SELECT value FROM json_each(?))",
     "view": "SELECT owner FROM views WHERE id IN (SELECT value FROM json_each(?))",
-    "channel": "SELECT owner FROM channels WHERE id IN (SELECT value FROM json_each(?))",
+    "subscription": "SELECT owner FROM subscriptions WHERE id IN (SELECT value FROM json_each(?))",
     "token": (
         "SELECT people.name FROM tokens JOIN people ON people.id = person_id WHERE tokens.id IN (SELECT value FROM "
         "json_each(?))"
@@ -134,7 +134,7 @@ _MAKING = (
     "retry sweep",
     "save view",
     "add person",
-    "add channel",
+    "add subscription",
 )
 """Commands that return the ids of new objects. A new token is excluded: its result is a secret."""
 
@@ -307,7 +307,15 @@ def mark(home: Home) -> None:
 
 # ---- Queries of the audit log: every command, done or refused, with person, time and target ------------------------
 
-_RENAMED = {"shut out": "disable", "let in": "enable"}
+_RENAMED = {
+    "shut out": "disable",
+    "let in": "enable",
+    "add channel": "add subscription",
+    "set channel": "set subscription",
+    "test channel": "test subscription",
+    "pause channel": "pause subscription",
+    "delete channel": "delete subscription",
+}
 """Commands that rows of earlier versions name otherwise, with their present names."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from engine.home import ROOT
 from engine.store.schema.first_tables import TABLES
-from engine.store.schema.later_tables import LATER, LATER_TABLES
+from engine.store.schema.later_tables import LATER, LATER_TABLES, RENAMED
 from engine.store.schema.migrations import steps
 from engine.store.schema.sqlite_library import apply
 
@@ -58,11 +58,14 @@ def page() -> str:
 
 def _table(connection: sqlite3.Connection, name: str) -> str:
     """Return the section of one table: its actual columns, with the descriptions of the steps that created them."""
-    sql = next(text for text in (*TABLES, *LATER_TABLES) if text.startswith(f"CREATE TABLE {name} "))
+    first_name = RENAMED.get(name, name)
+    sql = next(text for text in (*TABLES, *LATER_TABLES) if text.startswith(f"CREATE TABLE {first_name} "))
     first, last = sql.splitlines()[0], sql.splitlines()[-1]
     said = {line.name: line for line in _lines(sql)}
     columns = [
-        said.get(column) or ColumnDoc(column, kind, LATER[f"{name}.{column}"])
+        ColumnDoc(column, said[column].kind, LATER.get(f"{name}.{column}", said[column].words))
+        if column in said
+        else ColumnDoc(column, kind, LATER[f"{name}.{column}"])
         for _, column, kind, *_ in connection.execute(f"PRAGMA table_info({name})")
     ]
     facts = "; ".join([*(line.kind for line in _lines(sql) if not line.name), last.strip(") ")])

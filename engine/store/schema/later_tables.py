@@ -54,7 +54,23 @@ NOTICE_INDEXES = (
     ),
 )
 FIRST_RECEIVERS = ("hooks.slack.com", "discord.com")
-"""Permitted webhook hosts of a new lab."""
+"""Permitted webhook hosts of a new lab, until channels were an admin's."""
+SUBSCRIPTIONS = (
+    "ALTER TABLE channels RENAME TO subscriptions",
+    "ALTER TABLE subscriptions ADD COLUMN channel TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE subscriptions ADD COLUMN webhook TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE outbox RENAME COLUMN channel_id TO subscription_id",
+    "DROP INDEX channels_owner",
+    "CREATE INDEX subscriptions_owner ON subscriptions (owner)",
+    "DROP INDEX outbox_channel",
+    "CREATE INDEX outbox_subscription ON outbox (subscription_id, id)",
+    "DROP TABLE receivers",  # who permitted which host is in the audit log
+)
+"""Turns channels of people into subscriptions to those of the lab."""
+WEBHOOK_REPLACED = (
+    "An admin defines webhooks now. Ask one to define a channel for this webhook (docs/notifications.md), then choose "
+    "that channel here."
+)
 
 
 # ---- Later tables --------------------------------------------------------------------------------------------------
@@ -311,6 +327,12 @@ LATER: dict[str, str] = {
     "sweeps.figure": "published figure that it reproduces, with its size, such as hogwild/full; empty for none",
     "disk.text_bytes": "bytes of its config, its environment and its error in the store",
     "sweeps.fingerprint": ("fingerprint of an imported sweep, the same in every store; empty for a local one"),
+    "subscriptions.channel": "the lab's channel, by its name in notices.toml; empty for a webhook of an earlier version",
+    "subscriptions.address": "the person's address on the channel; empty if it takes none, or that of the account",
+    "subscriptions.webhook": "URL, a secret, of a webhook of an earlier version that no channel has replaced yet",
+    "outbox.subscription_id": "where it goes",
     "runner.network": "network that ranks listen on: namespace, container or host; empty if unknown",
 }
-"""Descriptions of columns added by later steps, by 'table.column'."""
+"""Descriptions of columns that later steps added or changed, by 'table.column'."""
+RENAMED = {"subscriptions": "channels"}
+"""Tables renamed by later steps, with their first names."""

@@ -28,9 +28,11 @@ from engine.store.schema.later_tables import (
     ORIGINS,
     PEOPLE,
     SIGN_INS,
+    SUBSCRIPTIONS,
     TOKENS,
     TRACES,
     VIEWS,
+    WEBHOOK_REPLACED,
 )
 from engine.store.schema.minmax_buckets import rebuild
 from engine.store.timestamps import now
@@ -335,3 +337,20 @@ def run_identities(db: Connection) -> None:
         "CREATE TRIGGER run_uid AFTER INSERT ON runs WHEN NEW.uid = ''"
         " BEGIN UPDATE runs SET uid = lower(hex(randomblob(16))) WHERE id = NEW.id; END"
     )
+
+
+@steps()
+def channels_of_the_lab(db: Connection) -> None:
+    """Let people subscribe to channels that an admin defines. What they had entered themselves is kept: e-mail goes to a
+    channel of that name, webhooks are paused until a channel replaces them.
+    """
+    for statement in SUBSCRIPTIONS:
+        db.execute(statement)
+    db.execute("UPDATE subscriptions SET channel = 'email' WHERE kind = 'email'")
+    db.execute(
+        "UPDATE subscriptions SET webhook = address, address = '', paused_at = coalesce(paused_at, ?), paused_because "
+        "= trim(? || ' ' || paused_because) WHERE kind <> 'email'",
+        [now(), WEBHOOK_REPLACED],
+    )
+    for column in ("subscriptions DROP COLUMN kind", "subscriptions DROP COLUMN failures", "outbox DROP COLUMN lease"):
+        db.execute(f"ALTER TABLE {column}")

@@ -34,7 +34,7 @@ from engine.notices.notice import notice_of
 from engine.recorder import Point
 from engine.registry import EXPERIMENTS, experiment, experiment_title
 from engine.store import Demand, Launch, RankBatch, Reader, RunRow, Store, SweepLaunch
-from engine.store.notices.delivery import Due
+from engine.store.notices.outbox import Message
 from engine.store.records import Status
 from engine.sweep.launch import launch_sweep
 from engine.system.processes import me
@@ -668,13 +668,8 @@ def test_a_result_is_the_same_number_everywhere_and_says_which_it_is(
     assert f"{number:g}" in best and f"{label}, {statistic}" in best
     assert said in plain(news_html(reader, MOMENT))
     assert f"Result: {said}." in summary_text(summary(reader, run.id))
-    notice = notice_of(reader, Due(1, "k", "run", run.id, None, None, MOMENT, 1, 1, "json", "ada", ""))
-    assert dict(notice.facts)["Result"] == said
-    assert notice.data["run"]["result"] == {
-        "metric": found.result.metric,
-        "statistic": found.result.of,
-        "value": number,
-    }
+    message = Message(1, "k", "run", run.id, None, None, MOMENT, 1, MOMENT, None, None, "", 1, "ada", "team", "")
+    assert dict(notice_of(reader, message).facts)["Result"] == said
 
 
 def test_the_mean_of_episodes_is_told_and_an_unknown_experiment_has_no_result(home: Home, reader: Reader) -> None:

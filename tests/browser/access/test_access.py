@@ -74,7 +74,7 @@ def found_at(page: Page, address: str, place: Place, *, dark: bool = True) -> li
 def places(lab: small.Lab, running: int) -> Iterator[Place]:
     """Yield every page of a lab with accounts, where all have names that would do harm."""
     for place in the_pages(lab, running):
-        seen = {"home": "Published figures", "sweep": "Runs counted", "notifications": "New channel"}.get(
+        seen = {"home": "Published figures", "sweep": "Runs counted", "notifications": "New subscription"}.get(
             place.name, place.seen
         )
         yield Place(place.name, place.path, seen, place.do)

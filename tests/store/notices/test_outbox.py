@@ -1,5 +1,5 @@
-"""What is told of which ends, in the transaction that makes them; and how messages are taken, tried again, given up and
-refused.
+"""What is told of which ends, in the transaction that makes them; and how messages are taken, tried again and given
+up.
 """
 
 import os
@@ -13,19 +13,36 @@ from engine.errors import ConfigError, WrongStatus
 from engine.home import Home
 from engine.launch_options import LaunchOptions
 from engine.store import Demand, Launch, Reader, Store, StrategyLaunch, SweepLaunch
-from engine.store.notices.channels import Ends, Reach
-from engine.store.notices.delivery import GIVE_UP_S, MOST_FAILURES, Due
-from engine.store.notices.outbox import Sent
+from engine.store.notices.outbox import GIVE_UP_S, LEASE_S, LEAST_ATTEMPTS, Message
+from engine.store.notices.subscriptions import Ends, Reach
 from engine.store.records import Status
+from engine.store.timestamps import in_seconds
 from tests.store.conftest import WORKER, Program
 from tests.waiting import PATIENCE_S
 
 SIZE = Demand(1, 0, 1, 1)
-HOOK = "https://hooks.slack.com/services/T/B/secret12345"
+CHANNELS = """
+[team]
+url = "slack://T/B/secret12345"
+[other]
+url = "discord://1/secret12345"
+[email]
+url = "mailtos://u:secret12345@lab.org?to={address}"
+domains = ["lab.org"]
+"""
 
 
-def channel(store: Store, owner: str = "ada", *, ends: Ends = "all", reach: Reach = "runs", address: str = HOOK) -> int:
-    return store.channels.add("slack", address, owner=owner, ends=ends, reach=reach)
+@pytest.fixture(autouse=True)
+def channels(home: Home) -> None:
+    home.create()
+    home.notices.write_text(CHANNELS)
+    home.notices.chmod(0o600)
+
+
+def subscribe(
+    store: Store, owner: str = "ada", *, ends: Ends = "all", reach: Reach = "runs", channel: str = "team"
+) -> int:
+    return store.subscriptions.add(channel, owner=owner, ends=ends, reach=reach)
 
 
 def told(reader: Reader, owner: str | None = "ada") -> list[tuple[str, int | None]]:
@@ -57,8 +74,8 @@ def sweep(store: Store, count: int, **more: object) -> tuple[int, list[int]]:
 def test_a_run_that_stands_still_is_told_before_its_end_and_one_of_a_sweep_too(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    channel(store)
-    channel(store, "bea", ends="bad", reach="wholes", address=HOOK + "6")
+    subscribe(store)
+    subscribe(store, "bea", ends="bad", reach="wholes", channel="other")
     run_id = add()
     sweep_id, (first, _) = sweep(store, 2)
     for each in (run_id, first):
@@ -77,8 +94,8 @@ def test_a_run_that_stands_still_is_told_before_its_end_and_one_of_a_sweep_too(
 def test_a_single_run_is_told_to_its_owner_however_it_ends(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    channel(store)
-    channel(store, "grace", address=HOOK + "6")
+    subscribe(store)
+    subscribe(store, "grace", channel="other")
     runs = [add() for _ in range(5)]
     for run_id, status in zip(runs, ("finished", "failed", "lost"), strict=False):
         carry_out(store, run_id, status)  # type: ignore[arg-type]
@@ -88,10 +105,10 @@ def test_a_single_run_is_told_to_its_owner_however_it_ends(
     assert told(reader, "grace") == []
 
 
-def test_a_channel_for_bad_ends_is_spared_what_ended_well_or_as_its_owner_asked(
+def test_a_subscription_to_bad_ends_is_spared_what_ended_well_or_as_its_owner_asked(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    channel(store, ends="bad")
+    subscribe(store, ends="bad")
     well, badly, mine, others = (add() for _ in range(4))
     carry_out(store, well)
     carry_out(store, badly, "failed")
@@ -101,8 +118,8 @@ def test_a_channel_for_bad_ends_is_spared_what_ended_well_or_as_its_owner_asked(
 
 
 def test_a_sweep_of_two_hundred_runs_is_told_once_and_at_its_first_failure(store: Store, reader: Reader) -> None:
-    channel(store)
-    channel(store, reach="wholes", address=HOOK + "6")
+    subscribe(store)
+    subscribe(store, reach="wholes", channel="other")
     sweep_id, runs = sweep(store, 200)
     for place, run_id in enumerate(runs):
         carry_out(store, run_id, "failed" if place in (7, 8, 9) else "finished")
@@ -114,7 +131,7 @@ def test_a_sweep_of_two_hundred_runs_is_told_once_and_at_its_first_failure(store
 
 
 def test_a_sweep_that_is_cancelled_or_stops_itself_is_told_once(store: Store, reader: Reader) -> None:
-    channel(store)
+    subscribe(store)
     cancelled, _ = sweep(store, 50)
     store.sweeps.cancel(cancelled, by="ada")
     assert told(reader) == [("sweep", cancelled)]
@@ -124,7 +141,7 @@ def test_a_sweep_that_is_cancelled_or_stops_itself_is_told_once(store: Store, re
 
 
 def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader) -> None:
-    channel(store)
+    subscribe(store)
     first = store.runs.add(Launch("hogwild", {}, "ada", terms=LaunchOptions(max_retries=1), demand=SIZE))
     store.claims.claim(first, WORKER, ())
     second = store.claims.lose(first, "Killed.", resumes=False)
@@ -136,7 +153,7 @@ def test_only_the_end_of_a_chain_of_retries_is_told(store: Store, reader: Reader
 
 
 def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader: Reader) -> None:
-    channel(store)
+    subscribe(store)
     runs = [
         StrategyLaunch(place, name, Launch("hogwild", {"learning_rate": 0.1, "seed": 1}, "ada", name=name, demand=SIZE))
         for place, name in enumerate(("one", "two"))
@@ -157,19 +174,19 @@ def test_a_duel_is_told_when_it_was_judged_or_can_not_go_on(store: Store, reader
     assert not store.notices.tell_stuck_duel(duel)
 
 
-def test_nothing_is_told_by_a_paused_channel_or_to_who_is_shut_out(
+def test_nothing_is_told_by_a_paused_subscription_or_to_who_is_shut_out(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
     for name in ("root", "ada", "eve"):
         store.people.add(name, "admin", by=Part("first"))
-    paused, _ = channel(store), channel(store, "eve")
-    store.channels.pause(paused, by="ada")
+    paused, _ = subscribe(store), subscribe(store, "eve")
+    store.subscriptions.pause(paused, by="ada")
     hers = add(owner="eve")
     store.people.disable("eve", by="root")
     carry_out(store, hers)
     carry_out(store, add())
     assert told(reader, None) == []
-    store.channels.resume(paused, by="ada")
+    store.subscriptions.resume(paused, by="ada")
     carry_out(store, add())
     assert told(reader, None) == [("run", 3)]
 
@@ -194,7 +211,7 @@ def test_an_end_and_its_message_are_kept_together_or_not_at_all(
     program: Callable[..., Program],
     commits: bool,
 ) -> None:
-    channel(store)
+    subscribe(store)
     run_id = running()
     ending = program(KILLED, home.path, run_id)
     assert ending.line() == "ready"
@@ -211,12 +228,12 @@ def test_an_end_and_its_message_are_kept_together_or_not_at_all(
 # ---- how it is sent ------------------------------------------------------------------------------------------------
 
 
-def take(store: Store, lease: str = "boot 1 1") -> Due:
-    (due,) = store.delivery.take_due(lease)
+def take(store: Store) -> Message:
+    (due,) = store.delivery.take_due()
     return due
 
 
-def newest(reader: Reader) -> Sent:
+def newest(reader: Reader) -> Message:
     return reader.outbox.sent(limit=1)[0]
 
 
@@ -229,101 +246,113 @@ def let_time_pass(store: Store, seconds: float = 0.0) -> None:
     store.db.connection.execute(sql, [f"-{seconds} seconds"])
 
 
-def test_a_message_is_one_senders_until_it_is_written_down_or_the_sender_is_gone(store: Store, reader: Reader) -> None:
-    store.channels.test(channel(store), by="ada")
-    due = take(store)
-    assert store.delivery.take_due("boot 2 2") == []
-    assert store.delivery.free_leases(["boot 1 1"]) == 0
-    assert store.delivery.free_leases([]) == 1
-    again = take(store, "boot 2 2")
-    assert (again.key, again.attempts) == (due.key, 2)
-    store.delivery.note_delivered(due, "boot 1 1")  # a sender that was thought dead: the message is another's now
-    assert newest(reader).waits
-    store.delivery.note_delivered(again, "boot 2 2")
+def test_a_message_is_one_senders_until_it_is_recorded_or_the_sender_must_be_gone(store: Store, reader: Reader) -> None:
+    store.subscriptions.test(subscribe(store), by="ada")
+    first = take(store)
+    assert store.delivery.take_due() == []
+    assert first.due_at > in_seconds(LEASE_S - 30)
+    let_time_pass(store)
+    again = take(store)
+    assert (again.key, again.attempts) == (first.key, 2)
+    store.delivery.note_delivered(first)  # a sender that was thought dead: the message is another's now
+    store.delivery.note_failed(first, "It answered 500.", 60.0)
+    assert newest(reader).waits and newest(reader).last_error == ""
+    store.delivery.note_delivered(again)
     assert newest(reader).state == "arrived"
     let_time_pass(store)
-    assert not store.delivery.has_due() and store.delivery.take_due("boot 3 3") == []
+    assert not store.delivery.has_due() and store.delivery.take_due() == []
 
 
 def test_a_failure_waits_with_all_that_goes_there_and_is_given_up_after_a_day(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
-    here = channel(store)
-    for _ in range(MOST_FAILURES + 1):
+    subscribe(store)
+    for _ in range(2):
         carry_out(store, add())
-    due = take(store)
-    store.delivery.note_failed(due, "boot 1 1", "It answered 500.", 60.0)
-    assert store.delivery.take_due("boot 1 1") == []
-    for left in range(MOST_FAILURES, 0, -1):
-        assert reader.channels.of("ada")[0].paused_at is None
-        for _ in range(6):
-            let_time_pass(store, GIVE_UP_S / 5)
-            store.delivery.note_failed(take(store), "boot 1 1", "It answered 500.", 60.0)
-            if [each.failed_at for each in reader.outbox.sent("ada")].count(None) == left:
-                break
-    assert (
-        "could not be delivered within a day. Last error: It answered 500."
-        in reader.channels.of("ada")[0].paused_because
-    )
+    store.delivery.note_failed(take(store), "It answered 500.", 60.0)
+    assert store.delivery.take_due() == []
+    for _ in range(LEAST_ATTEMPTS):
+        let_time_pass(store, GIVE_UP_S / LEAST_ATTEMPTS)
+        store.delivery.note_failed(take(store), "It answered 500.", 60.0)
+    second, first = reader.outbox.sent("ada")
+    assert (first.state, first.last_error) == ("given up", "It answered 500.")
+    assert second.state == "waits"
     let_time_pass(store)
-    assert store.delivery.take_due("boot 1 1") == []
-    store.channels.resume(here, by="ada")
-    store.delivery.note_delivered(take(store), "boot 1 1")
+    store.delivery.note_delivered(take(store))
+    assert newest(reader).state == "arrived"
 
 
-def test_a_refusal_pauses_the_channel_and_says_why(store: Store, reader: Reader) -> None:
-    here = channel(store)
-    store.channels.test(here, by="ada")
-    store.delivery.note_refused(take(store), "boot 1 1", "hooks.slack.com answered 404.")
-    assert (newest(reader).state, reader.channels.of()[0].paused_because) == (
-        "given up",
-        "hooks.slack.com answered 404.",
-    )
-    with pytest.raises(WrongStatus, match="is paused"):
-        store.channels.test(here, by="ada")
-
-
-def test_channels_are_taken_side_by_side_pause_on_a_refusal_and_are_said_to_be_missing(
+def test_subscriptions_are_served_side_by_side_and_are_said_to_be_missing(
     store: Store, add: Callable[..., int]
 ) -> None:
-    channel(store)
-    channel(store, "grace", address=HOOK + "6")
+    subscribe(store)
+    subscribe(store, "grace", channel="other")
     for owner in ("ada", "ada", "grace"):
         carry_out(store, add(owner=owner))
-    assert [(due.owner, due.run_id) for due in store.delivery.take_due("boot 1 1")] == [("ada", 1), ("grace", 3)]
-    for order in (store.channels.test, store.channels.pause, store.channels.delete, store.channels.resume):
-        with pytest.raises(ConfigError, match="Channel 9 doesn't exist"):
+    assert [(due.owner, due.run_id) for due in store.delivery.take_due()] == [("ada", 1), ("grace", 3)]
+    for order in (
+        store.subscriptions.test,
+        store.subscriptions.pause,
+        store.subscriptions.delete,
+        store.subscriptions.resume,
+    ):
+        with pytest.raises(ConfigError, match="Subscription 9 doesn't exist"):
             order(9, by="ada")
 
 
-# ---- channels ------------------------------------------------------------------------------------------------------
+# ---- subscriptions -------------------------------------------------------------------------------------------------
 
 
-def test_an_address_is_nowhere_but_in_its_own_row(store: Store, reader: Reader) -> None:
-    here = channel(store)
-    store.channels.change(here, ends="bad", reach="wholes", by="ada")
-    with pytest.raises(ConfigError, match="already"):
-        channel(store)
-    with pytest.raises(ConfigError):
-        channel(store, address="https://evil.example/secret12345")
-    store.channels.delete(here, by="ada")
-    others = [
-        name for (name,) in store.db.rows("SELECT name FROM sqlite_master WHERE type = 'table'") if name != "channels"
-    ]
-    assert not [
-        name for name in others for row in store.db.rows(f"SELECT * FROM {name}") if "secret12345" in str(tuple(row))
-    ]
-    assert reader.channels.of() == []
+def test_a_subscription_is_to_a_channel_of_the_lab_once_and_follows_a_change(store: Store, reader: Reader) -> None:
+    here = subscribe(store)
+    with pytest.raises(ConfigError, match="already has a subscription to 'team'"):
+        subscribe(store)
+    with pytest.raises(ConfigError, match="Unknown channel 'teem'"):
+        subscribe(store, channel="teem")
+    store.subscriptions.test(here, by="ada")
+    with pytest.raises(WrongStatus, match="already queued"):
+        store.subscriptions.test(here, by="ada")
+    store.subscriptions.change(here, ends="bad", reach="wholes", channel="other", by="ada")
+    assert take(store).channel == "other"
+    with pytest.raises(ConfigError, match="Unknown channel"):
+        store.subscriptions.change(here, ends="bad", reach="wholes", channel="teem", by="ada")
+    store.subscriptions.pause(here, by="ada")
+    with pytest.raises(WrongStatus, match="is paused"):
+        store.subscriptions.test(here, by="ada")
+    (found,) = reader.subscriptions.of("ada")
+    assert (found.ends, found.reach, found.title, found.paused_because) == ("bad", "wholes", "other", "Paused by ada.")
+
+
+def test_what_waited_during_a_pause_is_due_after_it_if_the_channel_is_still_there(
+    home: Home, store: Store, add: Callable[..., int]
+) -> None:
+    here = subscribe(store)
+    carry_out(store, add())
+    store.delivery.note_failed(take(store), "It answered 500.", 3600.0)
+    store.subscriptions.pause(here, by="ada")
+    home.notices.write_text("")
+    with pytest.raises(ConfigError, match="Unknown channel 'team'"):
+        store.subscriptions.resume(here, by="ada")
+    home.notices.write_text(CHANNELS)
+    store.subscriptions.resume(here, by="ada")
+    assert take(store).run_id == 1
+
+
+def test_no_url_of_a_channel_is_in_the_store(store: Store) -> None:
+    for channel in ("team", "other"):
+        subscribe(store, channel=channel)
+    store.subscriptions.add("email", "ada@lab.org", owner="ada")
+    tables = [name for (name,) in store.db.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    assert "secret12345" not in str([tuple(row) for name in tables for row in store.db.rows(f"SELECT * FROM {name}")])
 
 
 def test_email_is_for_the_address_of_the_account_or_of_a_listed_domain(store: Store, reader: Reader) -> None:
-    with pytest.raises(ConfigError, match=r"lab\.org is not an allowed e-mail domain"):
-        store.channels.add("email", "ada@lab.org", owner="ada")
-    store.channels.allow_receiver("mail", "lab.org", by="ada")
-    store.channels.add("email", "ada@lab.org", owner="ada")
+    with pytest.raises(ConfigError, match=r"evil\.org is not an allowed e-mail domain"):
+        store.subscriptions.add("email", "ada@evil.org", owner="ada")
+    store.subscriptions.add("email", "ada@lab.org", owner="ada")
     store.people.add("root", "admin", by=Part("first"), email="root@lab.org")
     store.people.add("ada", "member", by="root")
     with pytest.raises(ConfigError, match="no e-mail address"):
-        store.channels.add("email", "", owner="ada")
-    store.channels.add("email", "", owner="root")
-    assert [each.shown for each in reader.channels.of()] == ["ada@lab.org", "account's address"]
+        store.subscriptions.add("email", owner="ada")
+    store.subscriptions.add("email", owner="root")
+    assert [each.title for each in reader.subscriptions.of()] == ["email ada@lab.org", "email"]
