@@ -5,7 +5,7 @@ transfers a whole policy.
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch.nn.functional import log_softmax, softplus
 from engine.rl.kinds import Kind
 
 # ------------------------------------------------------------------------------------------------------------------
-# Distributions of actions, from the actor's outputs, with the derivatives that the policy's gradient needs.
+# Distributions of actions, from the actor's outputs.
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -38,16 +38,6 @@ class Choices:
         """Return the entropy per state [M]."""
         return -(self.scores.exp() * self.scores).sum(-1)
 
-    def gradients(self, actions: Tensor, by_log_probabilities: Tensor, by_entropies: float) -> Tensor:
-        """Return the loss's derivatives by the actor's outputs [M, choices], from those by the log-probabilities of
-        `actions` [M], and by the entropies, which are equal.
-        """
-        likely, slope = self.scores.exp(), by_log_probabilities.unsqueeze(-1)
-        found = (-slope * likely).scatter_add_(-1, actions.unsqueeze(-1), slope)
-        if by_entropies:
-            found -= by_entropies * likely * (self.scores + self.entropies().unsqueeze(-1))
-        return found
-
 
 class Vectors:
     """A normal distribution per state with independent parts; actions are float32 [M, action]."""
@@ -69,35 +59,12 @@ class Vectors:
         """Return the entropy per state [M]."""
         return (0.5 + _HALF_LOG_TWO_PI + self._log_deviation).sum(-1)
 
-    def gradients(self, actions: Tensor, by_log_probabilities: Tensor, by_entropies: float) -> tuple[Tensor, Tensor]:
-        """Return the loss's derivatives by the mean and by the logarithm of the deviation [M, action]; arguments as in
-        `Choices.gradients`.
-        """
-        away, slope = (actions - self.mean) / self.deviation, by_log_probabilities.unsqueeze(-1)
-        return slope * away / self.deviation, slope * (away.square() - 1) + by_entropies
-
 
 # ---- Actor critic --------------------------------------------------------------------------------------------------
 
 Network = Literal["two_layers", "published"]
 CLIP = 10.0
 """Normalized observations are clipped to this many standard deviations."""
-
-
-class Judged(NamedTuple):
-    """The networks' outputs for states and for the actions taken in them."""
-
-    log_probabilities: Tensor
-    entropies: Tensor
-    values: Tensor
-
-
-class Trace(NamedTuple):
-    """What a backward pass needs of a forward pass: the layers' inputs and outputs, and the actions' distribution."""
-
-    actor: list[Tensor]
-    critic: list[Tensor]
-    distribution: Choices | Vectors
 
 
 class ActorCritic(nn.Module):
@@ -118,8 +85,8 @@ class ActorCritic(nn.Module):
         published = network == "published"
         actor, critic = ([200], [100]) if published else ([64, 64], [64, 64])
         activation = nn.ReLU if published else nn.Tanh
-        self.actor = Dense([kind.observation, *actor, outputs], activation, 0.01)
-        self.critic = Dense([kind.observation, *critic, 1], activation, 1.0)
+        self.actor = dense([kind.observation, *actor, outputs], activation, 0.01)
+        self.critic = dense([kind.observation, *critic, 1], activation, 1.0)
         self.log_deviation = nn.Parameter(torch.zeros(0 if kind.choices or self.spread else len(kind.low)))
 
     def values(self, states: Tensor) -> Tensor:
@@ -127,7 +94,7 @@ class ActorCritic(nn.Module):
         found: Tensor = self.critic(states).squeeze(-1)
         return found
 
-    def _distribution(self, outputs: Tensor) -> Choices | Vectors:
+    def distribution(self, outputs: Tensor) -> Choices | Vectors:
         """Return the distribution of actions by the actor's outputs [M, outputs]."""
         if self.choices:
             return Choices(outputs)
@@ -138,45 +105,14 @@ class ActorCritic(nn.Module):
 
     def act(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Sample actions for states [M, observation]; return them and their log-probabilities [M]."""
-        distribution = self._distribution(self.actor(states))
+        distribution = self.distribution(self.actor(states))
         drawn = distribution.sample()
         return drawn, distribution.log_probabilities(drawn)
 
     def best(self, states: Tensor) -> Tensor:
         """Return the most likely actions."""
-        distribution = self._distribution(self.actor(states))
+        distribution = self.distribution(self.actor(states))
         return distribution.scores.argmax(-1) if isinstance(distribution, Choices) else distribution.mean
-
-    @torch.no_grad()
-    def evaluate_actions(self, states: Tensor, actions: Tensor) -> tuple[Judged, Trace]:
-        """Return log-probabilities, entropies and values, [M] each, and what `backward` needs of them."""
-        actor, critic = self.actor.trace(states), self.critic.trace(states)
-        distribution = self._distribution(actor[-1])
-        judged = Judged(distribution.log_probabilities(actions), distribution.entropies(), critic[-1].squeeze(-1))
-        return judged, Trace(actor, critic, distribution)
-
-    @torch.no_grad()
-    def backward(
-        self, trace: Trace, actions: Tensor, by_log_probabilities: Tensor, by_entropies: float, by_values: Tensor
-    ) -> None:
-        """Write the gradient of every parameter, from the loss's derivatives by what `judge` returned: by
-        log-probabilities and values [M], and by the entropies, which are equal.
-        """
-        distribution = trace.distribution
-        if isinstance(distribution, Choices):
-            gradients = distribution.gradients(actions, by_log_probabilities, by_entropies)
-        else:
-            by_mean, by_log_deviation = distribution.gradients(actions, by_log_probabilities, by_entropies)
-            if self.spread:  # mean = 2 tanh, deviation = softplus
-                _, raw = trace.actor[-1].chunk(2, -1)
-                by_outputs = by_mean * (2 - 0.5 * distribution.mean.square())
-                gradients = torch.cat([by_outputs, by_log_deviation / distribution.deviation * raw.sigmoid()], -1)
-            else:
-                assert self.log_deviation.grad is not None
-                torch.sum(by_log_deviation, 0, out=self.log_deviation.grad)
-                gradients = by_mean
-        self.actor.backward(trace.actor, gradients)
-        self.critic.backward(trace.critic, by_values.unsqueeze(-1))
 
 
 class Normalizer:
@@ -215,48 +151,16 @@ class Normalizer:
         return ((observations - self.mean) / (self.variance + 1e-8).sqrt()).clamp_(-CLIP, CLIP)
 
 
-# ------------------------------------------------------------------------------------------------------------------
-# Dense layers with a backward pass of their own: in nets of a few thousand weights, autograd's bookkeeping takes
-# more time than the arithmetic.
-
-
-class Dense(nn.Sequential):
-    """Linear layers of the given sizes with ReLU or tanh between them; orthogonal weights, zero biases."""
-
-    def __init__(self, sizes: Sequence[int], activation: type[nn.ReLU] | type[nn.Tanh], last_gain: float) -> None:
-        stack: list[nn.Module] = []
-        for place, (inner, outer) in enumerate(pairwise(sizes), start=1):
-            layer = nn.Linear(inner, outer)
-            last = place == len(sizes) - 1
-            nn.init.orthogonal_(layer.weight, last_gain if last else math.sqrt(2))
-            nn.init.zeros_(layer.bias)
-            stack += [layer] if last else [layer, activation()]
-        super().__init__(*stack)
-        self._linear = [layer for layer in stack if isinstance(layer, nn.Linear)]
-        self._is_relu = activation is nn.ReLU
-
-    @torch.no_grad()
-    def trace(self, inputs: Tensor) -> list[Tensor]:
-        """Return the inputs [M, size] of each linear layer, and the outputs of the last one."""
-        found = [inputs]
-        for layer in self._linear[:-1]:
-            outputs = layer(found[-1])
-            found.append(outputs.relu_() if self._is_relu else outputs.tanh_())
-        return [*found, self._linear[-1](found[-1])]
-
-    @torch.no_grad()
-    def backward(self, trace: Sequence[Tensor], gradients: Tensor) -> None:
-        """Write every parameter's gradient into its `grad`, which must exist; `gradients` are the loss's derivatives by
-        the outputs of the `trace` [M, outputs].
-        """
-        for place in reversed(range(len(self._linear))):
-            layer, inputs = self._linear[place], trace[place]
-            assert layer.weight.grad is not None and layer.bias.grad is not None
-            torch.mm(gradients.T, inputs, out=layer.weight.grad)
-            torch.sum(gradients, 0, out=layer.bias.grad)
-            if place:
-                gradients = gradients @ layer.weight
-                gradients *= inputs > 0 if self._is_relu else 1 - inputs.square()
+def dense(sizes: Sequence[int], activation: type[nn.ReLU] | type[nn.Tanh], last_gain: float) -> nn.Sequential:
+    """Return linear layers of the given sizes with ReLU or tanh between them; orthogonal weights, zero biases."""
+    stack: list[nn.Module] = []
+    for place, (inner, outer) in enumerate(pairwise(sizes), start=1):
+        layer = nn.Linear(inner, outer)
+        last = place == len(sizes) - 1
+        nn.init.orthogonal_(layer.weight, last_gain if last else math.sqrt(2))
+        nn.init.zeros_(layer.bias)
+        stack += [layer] if last else [layer, activation()]
+    return nn.Sequential(*stack)
 
 
 # ---- Discounted returns within an episode, and advantages estimated from values ------------------------------------

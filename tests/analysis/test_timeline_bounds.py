@@ -32,7 +32,7 @@ SERVER = "engine.training.server:WeightServer._handle"
 AGENT = "engine.experiments.batched_reinforce.reinforce:Agent.act"
 SHARED, RPC = (f"engine.runtime.transport.{name}" for name in ("shared_memory", "rpc"))
 ENVIRONMENT = "engine.rl.environments:Environments.step"
-LEARNER = "engine.experiments.dppo.ppo:PpoLearner._update"
+LEARNER = "engine.experiments.dppo.method:_Learner._update"
 STAGE = (
     "engine.experiments.pipeline.monitor:StageMonitor.watch",
     "engine.experiments.pipeline.monitor:StageMonitor.watch_backward",

@@ -1,6 +1,5 @@
 """The main process during training: it monitors the other ranks, evaluates the newest policy, and records episodes."""
 
-import threading
 import time
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from engine.errors import RunFailed
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.policy import FlatPolicy, PublishedPolicy
-from engine.experiments.dppo.shared_state import SharedState
+from engine.experiments.dppo.shared_state import RunThread, SharedState
 from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, make
 from engine.rl.pictures import PICTURE, write_gif
@@ -90,6 +89,32 @@ class PolicyEvaluation:
             self.draws = False
             self.rank.say("no picture", f"No episode of {self.kind.name} is recorded: {type(error).__name__}: {error}")
 
+    def repeat(self) -> None:
+        """Test and record the newest policy periodically until the run is over, in a thread of its own, so that
+        monitoring continues.
+        """
+        config = self.config
+        tested = drawn = time.monotonic()
+        while not self.shared.over:
+            time.sleep(LOOK_S)
+            now = time.monotonic()
+            if config.evaluate_every_s and now - tested >= config.evaluate_every_s:
+                self._test()
+                tested = time.monotonic()
+            if self.draws and now - drawn >= config.render_every_s:
+                self.draw(self.rank.folder / PICTURE)
+                drawn = time.monotonic()
+
+    def _test(self) -> None:
+        config, goal = self.config, self.kind.solved_at
+        mean = self.mean_return(config.evaluation_episodes, TESTS)
+        self.rank.recorder.log({"test/episodic_return": mean}, step=self.steps)
+        self.rank.recorder.summarize("test")
+        if not config.stop_when_solved or goal is None or mean < goal:
+            return
+        if self.solves(self.mean_return(CONFIRM, CONFIRMATION)):
+            self.shared.stop()
+
     def _take(self) -> None:
         """Copy the newest policy, or keep the one that solved the environment."""
         if self.solved is None:
@@ -115,7 +140,7 @@ def watch(rank: Rank, shared: SharedState, config: DppoConfig, kind: Kind) -> No
     """Run the main process: end the run when the environment is solved, and fail if a collector hangs."""
     evaluation = PolicyEvaluation(rank, shared, config, kind)
     rank.ready()
-    beside = EvaluationThread(evaluation)
+    beside = RunThread(shared, "evaluation", evaluation.repeat)
     beside.start()
     looks = 0
     try:
@@ -155,48 +180,3 @@ def _check_collectors(shared: SharedState, config: DppoConfig) -> None:
                 f"{config.environment} hangs. Check its log, try another environment, or raise "
                 "timeout_s if a step takes that long."
             )
-
-
-class EvaluationThread(threading.Thread):
-    """Evaluates and records in its own thread, so that monitoring continues; keeps its failure for the monitoring
-    thread.
-    """
-
-    def __init__(self, evaluation: PolicyEvaluation) -> None:
-        super().__init__(name="evaluation", daemon=True)
-        self.evaluation = evaluation
-        self.failure: BaseException | None = None
-
-    def check(self) -> None:
-        """Raise the thread's failure, if any."""
-        if self.failure is not None:
-            raise self.failure
-
-    def run(self) -> None:
-        try:
-            self._until_over()
-        except BaseException as failure:
-            self.failure = failure
-
-    def _until_over(self) -> None:
-        evaluation, config = self.evaluation, self.evaluation.config
-        tested = drawn = time.monotonic()
-        while not evaluation.shared.over:
-            time.sleep(LOOK_S)
-            now = time.monotonic()
-            if config.evaluate_every_s and now - tested >= config.evaluate_every_s:
-                self._test()
-                tested = time.monotonic()
-            if evaluation.draws and now - drawn >= config.render_every_s:
-                evaluation.draw(evaluation.rank.folder / PICTURE)
-                drawn = time.monotonic()
-
-    def _test(self) -> None:
-        evaluation, config, goal = self.evaluation, self.evaluation.config, self.evaluation.kind.solved_at
-        mean = evaluation.mean_return(config.evaluation_episodes, TESTS)
-        evaluation.rank.recorder.log({"test/episodic_return": mean}, step=evaluation.steps)
-        evaluation.rank.recorder.summarize("test")
-        if not config.stop_when_solved or goal is None or mean < goal:
-            return
-        if evaluation.solves(evaluation.mean_return(CONFIRM, CONFIRMATION)):
-            evaluation.shared.stop()

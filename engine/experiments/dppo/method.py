@@ -1,21 +1,35 @@
 """Distributed proximal policy optimization (Schulman et al. 2017; Heess et al. 2017): collectors play with a copy of
-the policy, a learner updates it, and a queue connects them. The algorithm is in ppo.py.
+the policy, a learner updates it, and a queue connects them.
 
-Roles: `main` monitors, evaluates and records; `learner` owns policy and value function; `collector1…N` play (optionally
-as threads of the learner). A batch of T steps carries the log-probabilities and values of the policy that played it, so
-the update may come later:
+Roles: `main` monitors, evaluates and records (evaluation.py); `learner` owns policy and value function; `collector1…N`
+play (optionally as threads of the learner). A batch of T steps carries the log-probabilities and values of the policy
+that played it, so the update may come later:
 
     r = pi(a|s) / pi_behaviour(a|s);  maximize the mean of min(r * A, clip(r, 1 - c, 1 + c) * A)
 
 with A the generalized advantage estimate. The mode decides which side waits (modes.py).
 """
 
+import time
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor
+
 from engine.experiments.dppo.config import DppoConfig
 from engine.experiments.dppo.evaluation import watch
-from engine.experiments.dppo.ppo import Collector, CollectorThread, PpoLearner, ThreadRecorder
-from engine.experiments.dppo.shared_state import SharedState
+from engine.experiments.dppo.gradient import Evaluation
+from engine.experiments.dppo.modes import MODES
+from engine.experiments.dppo.policy import ActorCriticAdam, FlatPolicy, PublishedPolicy, first_policy, mean_losses
+from engine.experiments.dppo.shared_state import Locks, Rollout, RunThread, SharedState
+from engine.recorder import Details, Recorder
+from engine.rl.actor_critic import advantages_of
+from engine.rl.environments import Environments
 from engine.rl.kinds import Kind, kind_of
 from engine.runtime.worker.ranks import Rank, Ranks
+from engine.seeding import ENVIRONMENT, ORDER, seed_of
+from engine.trace.layout import EVERYBODY, NOBODY
+from engine.training.settings import rate_factor
 
 
 def run(config: DppoConfig, ranks: Ranks) -> None:
@@ -29,9 +43,9 @@ def _run_rank(rank: Rank, config: DppoConfig, shared: SharedState) -> None:
         rank.barrier("policy made")
         watch(rank, shared, config, kind)
     elif rank.role == "learner":
-        learner = PpoLearner(shared, config, kind, rank.lock, rank.recorder)
+        learner = _Learner(shared, config, kind, rank.lock, rank.recorder)
         rank.barrier("policy made")
-        threads = _threads(rank, config, shared, kind) if config.collectors_as == "threads" else []
+        threads = _collector_threads(rank, config, shared, kind) if config.collectors_as == "threads" else []
         rank.ready()
         for thread in threads:
             thread.start()
@@ -41,14 +55,196 @@ def _run_rank(rank: Rank, config: DppoConfig, shared: SharedState) -> None:
             thread.check()
     else:
         rank.barrier("policy made")
-        collector = Collector(shared, config, kind, rank.lock, rank.recorder, rank.index - 2)
+        collector = _Collector(shared, config, kind, rank.lock, rank.recorder, rank.index - 2)
         rank.ready()
         collector.play()
 
 
-def _threads(rank: Rank, config: DppoConfig, shared: SharedState, kind: Kind) -> list[CollectorThread]:
-    record = ThreadRecorder(rank.recorder)
-    return [
-        CollectorThread(shared, Collector(shared, config, kind, rank.lock, record, place))
-        for place in range(config.collectors)
-    ]
+class _Collector:
+    """One collector, in its own process or thread; `place` counts from 0."""
+
+    def __init__(
+        self, shared: SharedState, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder, place: int
+    ) -> None:
+        self.shared, self.config, self.record, self.place = shared, config, record, place
+        self.mode = MODES[config.mode](shared, config, locks, record, place)
+        self.published = PublishedPolicy(shared, locks)
+        self.policy = FlatPolicy(config, kind, shared.weights[0] if shared.live else None)
+        seed, role = seed_of(config.seed, ENVIRONMENT, place + 1), config.collector_roles[place]
+        self.environments = Environments(kind, config.envs_per_collector, seed, role)
+        self.stepping = shared.stepping.numpy()
+        self.env_steps = self.rollouts = 0
+
+    @torch.inference_mode()
+    def play(self) -> None:
+        """Play rollouts until the run is over: copy the newest policy, fill a slot, queue it."""
+        try:
+            self._play()
+        finally:
+            self.shared.ended.release()
+
+    def _play(self) -> None:
+        while self.mode.begin():
+            slot = self.mode.queue.take_free()
+            header = self.shared.header(slot)
+            header.collector, header.first_version = self.place, self._take_policy()
+            with self.record.phase("compute", "rollout", number=slot) as played:
+                header.steps = self._play_rollout(self.shared.rollout(slot))
+                played.version = header.first_version
+            header.last_version = self.published.version if self.shared.live else header.first_version
+            self.mode.finish(slot, header.steps)
+            self.rollouts += 1
+            self.record.summarize("rollout", self.rollouts)
+        self.environments.close()
+
+    def _take_policy(self) -> int:
+        if self.shared.live:
+            return self.published.version
+        self.record.exchanged(self.policy.state.nbytes)
+        return self.published.take(self.policy.state)
+
+    def _play_rollout(self, rollout: Rollout) -> int:
+        """Play into the rollout's tensors; return the number of steps per environment."""
+        config, policy, environments = self.config, self.policy, self.environments
+        states, raw, actions, log_probabilities, values, after, rewards, ends = rollout.arrays()
+        t, going = 0, True
+        value = policy.values(environments.observations)
+        while going and t < config.batch_steps and not self.shared.over:
+            with self.mode.stepping():
+                raw[t] = environments.observations
+                state = policy.normalized(torch.from_numpy(environments.observations))
+                action, log_probability = policy.net.act(state)
+                states[t], actions[t] = state.numpy(), action.numpy()
+                log_probabilities[t], values[t] = log_probability.numpy(), value
+                self.stepping[self.place] = time.monotonic_ns()
+                step = environments.step(actions[t])
+                self.stepping[self.place] = 0
+                rewards[t] = (step.rewards + config.reward_shift) * config.reward_scale
+                ends[t] = step.terminated | step.truncated
+                value = after[t] = policy.values(environments.observations)
+                for place, last in step.last.items():
+                    after[t, place] = 0.0 if step.terminated[place] else float(policy.values(last[None])[0])
+            t += 1
+            going = self.mode.count(config.envs_per_collector)
+            self.env_steps += config.envs_per_collector
+            for reward, length in environments.take_finished():
+                self.record.log(
+                    {"charts/episodic_return": reward, "charts/episodic_length": length}, step=self.env_steps
+                )
+        return t
+
+
+class _Learner:
+    """The trained policy and its optimizer."""
+
+    def __init__(self, shared: SharedState, config: DppoConfig, kind: Kind, locks: Locks, record: Recorder) -> None:
+        self.shared, self.config, self.record = shared, config, record
+        self.mode = MODES[config.mode](shared, config, locks, record)
+        self.published = PublishedPolicy(shared, locks)
+        self.policy = first_policy(shared, config, kind)
+        self.optimizer = ActorCriticAdam(self.policy, config)
+        self._order = torch.Generator().manual_seed(seed_of(config.seed, ORDER))
+
+    def learn(self) -> None:
+        """Update with every rollout that the mode yields, and publish, until the run is over; then record what part of
+        all steps was used.
+        """
+        counts, collected = self.shared.counts, 0
+        for slot in self.mode.updates():
+            header = self.shared.header(slot)
+            rollout = self.shared.rollout(slot, header.steps)
+            age = counts.version - header.first_version
+            counts.mixed_rollouts += header.last_version != header.first_version
+            with self.record.phase("update", "batch", number=slot) as update:
+                values = self._update(rollout)
+                update.version, update.value = counts.version, age
+            counts.steps_used += rollout.rewards.numel()
+            counts.rollouts += 1
+            self.published.publish(self.policy.state)
+            collected = counts.steps_collected
+            values |= counts.metrics(self.shared.live) | {"perf/policy_age": float(age)}
+            self.record.log(values, step=counts.rollouts)
+            self.record.summarize("update", counts.rollouts)
+        with self.record.phase("wait", "collectors", peer=EVERYBODY):
+            self.shared.wait_for_collectors()
+        if counts.steps_collected > collected:  # the run ended early
+            self.record.log(counts.metrics(self.shared.live), step=counts.rollouts)
+
+    def _update(self, rollout: Rollout) -> dict[str, float]:
+        """Estimate advantages and iterate over the rollout in mini-batches; return the metrics of the update."""
+        config = self.config
+        self.optimizer.scale_rates(rate_factor(config.schedule, self.mode.progress(), 1))
+        values, dones = rollout.values, rollout.ends
+        advantages = advantages_of(rollout.rewards, values, rollout.after, dones, config.gamma, config.gae_lambda)
+        returns = (advantages + values).flatten()
+        advantages, behaviour = advantages.flatten(), rollout.log_probabilities.flatten()
+        states, actions = rollout.states.flatten(0, 1), rollout.actions.flatten(0, 1)
+        if config.normalize_observations:
+            self.policy.normalizer.add(rollout.raw.flatten(0, 1))
+        ratio = Evaluation(self.policy.net, states, actions).log_probabilities - behaviour
+        kl = float((ratio.exp() - 1 - ratio).mean())  # Schulman's estimator: never negative
+        size = -(-len(advantages) // config.minibatches)
+        losses = [
+            self._step(states[part], actions[part], behaviour[part], advantages[part], returns[part])
+            for _ in range(config.epochs)
+            for part in torch.split(torch.randperm(len(advantages), generator=self._order), size)
+        ]
+        return mean_losses(losses, self.shared.counts.rollouts + 1, config) | {"train/kl": kl}
+
+    def _step(self, states: Tensor, actions: Tensor, behaviour: Tensor, advantages: Tensor, returns: Tensor) -> Tensor:
+        """Make one step of Adam on a mini-batch; return the means of its losses, in the order of `LOSSES`."""
+        config, count = self.config, len(states)
+        if config.normalize_advantages and count > 1:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        now = Evaluation(self.policy.net, states, actions)
+        ratios = (now.log_probabilities - behaviour).exp()
+        clipped = ratios.clamp(1 - config.clip, 1 + config.clip)
+        gains, clipped_gains = ratios * advantages, clipped * advantages
+        policy_loss = -torch.minimum(gains, clipped_gains)
+        value_loss = 0.5 * (now.values - returns).square()
+        # The derivatives of mean(policy_loss + value_loss - entropy * now.entropies): a clipped gain is constant.
+        now.backward(
+            by_log_probabilities=torch.where(gains <= clipped_gains, gains, 0.0) / -count,
+            by_entropies=-config.entropy / count,
+            by_values=(now.values - returns) / count,
+        )
+        self.optimizer.step()
+        return torch.stack([policy_loss, value_loss, now.entropies, 100.0 * (ratios != clipped)]).mean(1)
+
+
+# ---- Collectors as threads of the learner's process, to show the cost of Python's global interpreter lock ----------
+
+
+def _collector_threads(rank: Rank, config: DppoConfig, shared: SharedState, kind: Kind) -> list[RunThread]:
+    record = _ThreadRecorder(rank.recorder)
+    collectors = [_Collector(shared, config, kind, rank.lock, record, place) for place in range(config.collectors)]
+    return [RunThread(shared, config.collector_roles[each.place], each.play) for each in collectors]
+
+
+class _ThreadRecorder:
+    """A recorder for threads other than their rank's main one: it passes points and operations on, and phases count in
+    no sum.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.log, self.note = recorder.log, recorder.note
+        self.histogram, self.flush = recorder.histogram, recorder.flush
+        self.operation = recorder.operation
+
+    def phase(
+        self, name: str, what: str = "", *, peer: int = NOBODY, number: int = 0, picked: bool = False
+    ) -> AbstractContextManager[Details]:
+        """Trace the block."""
+        return self.operation(name, what, peer=peer, number=number, picked=picked)
+
+    def spend(self, name: str, seconds: float) -> None:
+        """Count nothing."""
+
+    def exchanged(self, size: int) -> None:
+        """Count nothing: the threads share their memory."""
+
+    def progress(self, done: int, total: int, unit: str = "samples") -> None:
+        """Report nothing: main reports the progress."""
+
+    def summarize(self, what: str, number: int | None = None, total: int | None = None) -> None:
+        """Write nothing: the log is the learner's."""

@@ -1,16 +1,17 @@
 """The four modes: how collectors and learner wait for each other. Each has a collector's side and the learner's.
 
-A collector's rollout:   begin(), then (before(), a step, after()) T times or until after() returns False, then finish()
+A collector's rollout:   begin(), then T times, or until count() returns False:  with stepping(): a step;  then finish()
 The learner:             for slot in mode.updates(): train on it
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from engine.experiments.dppo.config import DppoConfig
-from engine.experiments.dppo.shared_state import Locks, SharedState
+from engine.experiments.dppo.shared_state import Lock, Locks, SharedState
 from engine.recorder import Recorder
+from engine.runtime.rank.semaphore import Semaphore
 from engine.trace.layout import EVERYBODY
 
 LEARNER = 1
@@ -22,6 +23,7 @@ class Mode(ABC):
 
     def __init__(self, shared: SharedState, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
         self.shared = shared
+        self.counts = shared.counts
         self.config = config
         self.queue = RolloutQueue(shared, locks)
         self.record = record
@@ -31,13 +33,13 @@ class Mode(ABC):
 
     def begin(self) -> bool:
         """Wait for a free slot; return False if the run is over."""
-        with self.record.phase("wait", "free slot", peer=LEARNER):
-            return self.shared.wait_for(self.shared.permits)
+        return self._wait("free slot", LEARNER, self.shared.permits)
 
-    def before(self) -> None:  # noqa: B027  (most modes do nothing here)
-        """Called before each step."""
+    def stepping(self) -> AbstractContextManager[None]:
+        """Return the block of one step; most modes do nothing here."""
+        return nullcontext()
 
-    def after(self, steps: int) -> bool:
+    def count(self, steps: int) -> bool:
         """Count `steps` env steps; return False if the rollout ends now."""
         return True
 
@@ -73,20 +75,23 @@ class Mode(ABC):
         """Return the oldest queued slot, or None."""
         slot = self.queue.get()
         if slot is not None:
-            self.record.note(
-                "queue",
-                "get",
-                peer=LEARNER + 1 + self.shared.header(slot).collector,
-                number=slot,
-                value=self.queue.depth,
-            )
+            peer = LEARNER + 1 + self.shared.header(slot).collector
+            self.record.note("queue", "get", peer=peer, number=slot, value=self.queue.depth)
         return slot
 
-    def _permit(self, count: int) -> None:
-        self.shared.permits.release(count)
+    def _wait(self, what: str, peer: int, bell: Semaphore, times: int = 1) -> bool:
+        """Wait for a semaphore; return False if the run ends first."""
+        with self.record.phase("wait", what, peer=peer):
+            return all(self.shared.wait_for(bell) for _ in range(times))
 
-    def _synchronized(self) -> None:
-        self.shared.counts.synchronizations += 1
+    @contextmanager
+    def _locked(self, locks: Iterable[Lock]) -> Iterator[None]:
+        """Hold the locks for the block; only the time until they are held counts as the phase `lock`."""
+        with ExitStack() as held:
+            with self.record.phase("lock"):
+                for lock in locks:
+                    held.enter_context(lock)
+            yield
 
 
 class BoundedQueue(Mode):
@@ -103,21 +108,17 @@ class BoundedQueue(Mode):
 
     def updates(self) -> Iterator[int]:
         while self.progress() < 1:
-            self._permit(self.config.bound)
-            if not self._full():
+            self.shared.permits.release(self.config.bound)
+            if not self._wait("full queue", EVERYBODY, self.shared.ready):
                 return
             while (slot := self._get()) is not None:
                 yield slot
                 self.queue.free_slot(slot)
-            self._synchronized()
+            self.counts.synchronizations += 1
         self.shared.stop()
 
     def progress(self) -> float:
-        return self.shared.counts.rollouts / self._batches(self.config.bound)
-
-    def _full(self) -> bool:
-        with self.record.phase("wait", "full queue", peer=EVERYBODY):
-            return self.shared.wait_for(self.shared.ready)
+        return self.counts.rollouts / self._batches(self.config.bound)
 
 
 class Unlocked(Mode):
@@ -132,27 +133,23 @@ class Unlocked(Mode):
 
     def updates(self) -> Iterator[int]:
         total, bound = self._batches(), self.config.bound
-        self._permit(min(bound, total))
+        self.shared.permits.release(min(bound, total))
         for number in range(total):
-            if not self._one_is_there():
+            if not self._wait("batch", EVERYBODY, self.shared.ready):
                 return
             slot = self._get()
             assert slot is not None
             yield from self._update(slot)
             self.queue.free_slot(slot)
             if number + bound < total:
-                self._permit(1)
+                self.shared.permits.release(1)
         self.shared.stop()
 
     def progress(self) -> float:
-        return self.shared.counts.rollouts / self._batches()
+        return self.counts.rollouts / self._batches()
 
     def _update(self, slot: int) -> Iterator[int]:
         yield slot
-
-    def _one_is_there(self) -> bool:
-        with self.record.phase("wait", "batch", peer=EVERYBODY):
-            return self.shared.wait_for(self.shared.ready)
 
 
 class UpdateLocked(Unlocked):
@@ -168,29 +165,19 @@ class UpdateLocked(Unlocked):
         self._own = locks(f"step{place}")
         self._all = [locks(f"step{each}") for each in range(config.collectors)]
 
-    def before(self) -> None:
-        with self.record.phase("lock"):
-            with self._turnstile:
-                pass
-            self._own.__enter__()
-
-    def after(self, steps: int) -> bool:
-        self._own.__exit__(None, None, None)
-        return True
+    @contextmanager
+    def stepping(self) -> Iterator[None]:
+        with ExitStack() as held:
+            with self.record.phase("lock"):
+                with self._turnstile:
+                    pass
+                held.enter_context(self._own)
+            yield
 
     def _update(self, slot: int) -> Iterator[int]:
-        held: list[Any] = []
-        with self._turnstile:
-            try:
-                with self.record.phase("lock"):
-                    for lock in self._all:
-                        lock.__enter__()
-                        held.append(lock)
-                yield slot
-            finally:
-                for lock in held:
-                    lock.__exit__(None, None, None)
-        self._synchronized()
+        with self._turnstile, self._locked(self._all):
+            yield slot
+        self.counts.synchronizations += 1
 
 
 class ReaderWriter(Mode):
@@ -202,34 +189,28 @@ class ReaderWriter(Mode):
     def __init__(self, shared: SharedState, config: DppoConfig, locks: Locks, record: Recorder, place: int = 0) -> None:
         super().__init__(shared, config, locks, record, place)
         self._counter = locks("counter")
-        self._counts = shared.counts
         self._round = -1
         self._mine = False
         self._collected = 0
         """Env steps collected before the current round."""
 
     def begin(self) -> bool:
-        with self.record.phase("wait", "next round", peer=LEARNER):
-            going = self.shared.wait_for(self.shared.go[self.place])
+        going = self._wait("next round", LEARNER, self.shared.go[self.place])
         self._round += 1  # its own count: the first collector may close a round before the last one begins
         self._mine = False
         return going
 
-    def after(self, steps: int) -> bool:
-        with self.record.phase("lock"):
-            self._counter.__enter__()
-        try:
-            if self._counts.round != self._round:
+    def count(self, steps: int) -> bool:
+        with self._locked([self._counter]):
+            if self.counts.round != self._round:
                 return False
-            self._counts.round_steps += steps
-            if self._counts.round_steps < self.config.batch_steps * self.config.envs_per_collector:
+            self.counts.round_steps += steps
+            if self.counts.round_steps < self.config.batch_steps * self.config.envs_per_collector:
                 return True
-            self._counts.round += 1
-            self._counts.round_steps = 0
+            self.counts.round += 1
+            self.counts.round_steps = 0
             self._mine = True
             return False
-        finally:
-            self._counter.__exit__(None, None, None)
 
     def finish(self, slot: int, length: int) -> None:
         if self._mine:
@@ -239,29 +220,21 @@ class ReaderWriter(Mode):
         self.shared.parked.release()
 
     def updates(self) -> Iterator[int]:
-        self._let_go()
-        while self._all_parked():
+        while self.progress() < 1:
+            for bell in self.shared.go:
+                bell.release()
+            if not self._wait("collectors", EVERYBODY, self.shared.parked, self.config.collectors):
+                return
             slot = self._get()
             assert slot is not None
             yield slot
             self.queue.free_slot(slot)
-            self._synchronized()
-            self._collected = self._counts.steps_collected
-            if self.progress() >= 1:
-                self.shared.stop()
-                return
-            self._let_go()
+            self.counts.synchronizations += 1
+            self._collected = self.counts.steps_collected
+        self.shared.stop()
 
     def progress(self) -> float:
         return self._collected / self.config.total_steps
-
-    def _let_go(self) -> None:
-        for bell in self.shared.go:
-            bell.release()
-
-    def _all_parked(self) -> bool:
-        with self.record.phase("wait", "collectors", peer=EVERYBODY):
-            return all(self.shared.wait_for(self.shared.parked) for _ in range(self.config.collectors))
 
 
 MODES: dict[str, type[Mode]] = {

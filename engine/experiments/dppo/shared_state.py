@@ -4,6 +4,7 @@ Every count changes under one lock; semaphores have no owner, so a killed rank l
 """
 
 import ctypes
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -217,3 +218,25 @@ def size_of(config: DppoConfig, kind: Kind) -> int:
         return sum(parameter.numel() for parameter in ActorCritic(kind, config.network).parameters()) + Normalizer.size(
             kind.observation
         )
+
+
+class RunThread(threading.Thread):
+    """A thread of a rank besides its main one; it keeps its failure for the main one and ends the run with it."""
+
+    def __init__(self, shared: SharedState, name: str, work: Callable[[], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._shared = shared
+        self._work = work
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as failure:
+            self._failure = failure
+            self._shared.stop()
+
+    def check(self) -> None:
+        """Raise the thread's failure, if any."""
+        if self._failure is not None:
+            raise self._failure

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from engine.experiments.dppo import method
 from engine.experiments.dppo.config import DppoConfig
+from engine.experiments.dppo.gradient import Evaluation
 from engine.experiments.dppo.policy import FlatPolicy, PublishedPolicy
-from engine.experiments.dppo.ppo import PpoLearner
 from engine.experiments.dppo.shared_state import SharedState
 from engine.rl import environments
 from engine.rl.kinds import kind_of
@@ -69,7 +69,7 @@ def check_batches(rank: Rank, config: DppoConfig, board: SharedState, checked: T
         method._run_rank(rank, config, board)
         return
     kind = kind_of(config.environment)
-    learner = PpoLearner(board, config, kind, rank.lock, rank.recorder)
+    learner = method._Learner(board, config, kind, rank.lock, rank.recorder)
     kept[0] = learner.policy.state.clone()
     judge, learn, publish = FlatPolicy(config, kind), learner._update, learner.published.publish
 
@@ -82,8 +82,7 @@ def check_batches(rank: Rank, config: DppoConfig, board: SharedState, checked: T
         header = board.header(slot)
         judge.state.copy_(kept[header.first_version])
         own = board.rollout(slot, header.steps)
-        with torch.no_grad():
-            found = judge.net.evaluate_actions(own.states.flatten(0, 1), own.actions.flatten())[0].log_probabilities
+        found = Evaluation(judge.net, own.states.flatten(0, 1), own.actions.flatten()).log_probabilities
         checked[0] += 1
         checked[1] = max(float(checked[1]), float((found - own.log_probabilities.flatten()).abs().max()))
         return learn(batch)  # type: ignore[arg-type]

@@ -15,9 +15,9 @@ import torch
 
 from engine.data.nets import FlatAdam
 from engine.errors import RankFailed
+from engine.experiments.dppo.method import _Learner
 from engine.experiments.dppo.modes import Mode, RolloutQueue
 from engine.experiments.dppo.policy import PublishedPolicy
-from engine.experiments.dppo.ppo import PpoLearner
 from engine.experiments.dppo.shared_state import Rollout, SharedState
 from engine.recorder import MemoryRecorder
 from engine.registry import method
@@ -161,13 +161,13 @@ def test_a_run_that_ends_early_counts_what_it_does_not_use(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_of(mode=mode, total_steps=10**8)
-    board, update = board_of(config), PpoLearner._update
+    board, update = board_of(config), _Learner._update
 
-    def last(learner: PpoLearner, rollout: Rollout) -> dict[str, float]:
+    def last(learner: _Learner, rollout: Rollout) -> dict[str, float]:
         board.stop()
         return update(learner, rollout)
 
-    monkeypatch.setattr(PpoLearner, "_update", last)
+    monkeypatch.setattr(_Learner, "_update", last)
     if mode in ("update_locked", "unlocked"):
         train_after(monkeypatch, board, lambda: board.counts.queue_depth > 1)
     ranks = LocalRanks(config.roles)
@@ -293,7 +293,7 @@ def test_an_environment_that_raises_is_named_with_its_step(tmp_path: Path) -> No
 def test_losses_that_are_not_finite_end_the_run_with_the_update() -> None:
     config = config_of(collectors=1)
     board, kind = board_of(config), kind_of("CartPole-v1")
-    learner = PpoLearner(board, config, kind, lambda name: threading.Lock(), MemoryRecorder())
+    learner = _Learner(board, config, kind, lambda name: threading.Lock(), MemoryRecorder())
     batch = board.rollout(0)
     batch.rewards[0, 0] = torch.nan
     with pytest.raises(
