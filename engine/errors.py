@@ -61,7 +61,7 @@ class ConfigError(EngineError):
     @classmethod
     def of(cls, field: str, sentence: str) -> "ConfigError":
         """Return the error for one setting, or for a rule on several if `field` is empty."""
-        return cls([Problem(field, sentence)])
+        return ConfigError([Problem(field, sentence)])
 
 
 class UnknownName(ConfigError):
