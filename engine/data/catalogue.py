@@ -52,10 +52,8 @@ DATA_SETS: dict[str, DataSet] = {
         DataSet(
             "mnist",
             "MNIST",
-            (
-                "70,000 handwritten digits of 28x28 pixels. Read from the data folder, or downloaded "
-                "there on first use (12 MB)."
-            ),
+            "70,000 handwritten digits of 28x28 pixels. Read from the data folder, or downloaded there on first use "
+            "(12 MB).",
             train=60_000,
             test=10_000,
             files=_idx_files("MNIST"),
@@ -63,10 +61,8 @@ DATA_SETS: dict[str, DataSet] = {
         DataSet(
             "fashion_mnist",
             "Fashion-MNIST",
-            (
-                "70,000 pieces of clothing of 28x28 pixels, in ten classes. Read from the data "
-                "folder, or downloaded there on first use (31 MB)."
-            ),
+            "70,000 pieces of clothing of 28x28 pixels, in ten classes. Read from the data folder, or downloaded "
+            "there on first use (31 MB).",
             train=60_000,
             test=10_000,
             files=_idx_files("FashionMNIST"),

@@ -17,10 +17,8 @@ _TRAINERS = {"trainers": (4,)}
 REINFORCE = Figure(
     name="reinforce",
     title="Batched RPC: time by observers",
-    claim=(
-        "Answering all observers of a step in one batch is faster than answering each individually, and the time grows "
-        "more slowly with their number."
-    ),
+    claim="Answering all observers of a step in one batch is faster than answering each individually, and the time "
+    "grows more slowly with their number.",
     source="PyTorch tutorial on batch RPC processing: a picture without numbers, 1 to 10 observers, one GPU.",
     experiment="batched_reinforce",
     axis="observers",
@@ -53,10 +51,8 @@ def _pipeline(name: str, title: str, claim: str, splits: tuple[int, ...], label:
         name=f"pipeline_{name}",
         title=f"Pipeline: time by splits, {title}",
         claim=claim,
-        source=(
-            "A public discussion of the tutorial's example (pytorch/examples#749): 16.45, 12.33, 10.16 and 9.08 s for "
-            "3 batches of 120 images on two GPUs."
-        ),
+        source="A public discussion of the tutorial's example (pytorch/examples#749): 16.45, 12.33, 10.16 and 9.08 s "
+        "for 3 batches of 120 images on two GPUs.",
         experiment="pipeline",
         axis="splits",
         metric=WHOLE,
@@ -101,10 +97,8 @@ SERVER = Figure(
         "reduced": Version(_TRAINERS, {"epochs": 3}, reduced=("3 passes over the data instead of 10.",)),
     },
     assumed="4 trainers and a batch size of 32",
-    note=(
-        "Each step waits for all gradients, so the method is synchronous. The batch size of 32 is chosen by its "
-        "outcome: with 64, runs end about 2 points below the published value."
-    ),
+    note="Each step waits for all gradients, so the method is synchronous. The batch size of 32 is chosen by its "
+    "outcome: with 64, runs end about 2 points below the published value.",
 )
 
 HOGWILD = Figure(

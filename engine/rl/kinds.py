@@ -73,18 +73,14 @@ def make(name: str, render: bool = False) -> Any:
     except gymnasium.error.Error as error:  # unknown, or not of the form name-v0
         raise RuleBroken(
             FIELD,
-            (
-                f"environment must be a gymnasium id, got '{name}': {_sentence(error)} Always "
-                f"available: {', '.join(SHOWN)}.{'' if ':' in name else _MODULE}"
-            ),
+            f"environment must be a gymnasium id, got '{name}': {_sentence(error)} Always available: "
+            f"{', '.join(SHOWN)}.{'' if ':' in name else _MODULE}",
         ) from error
     except ModuleNotFoundError as error:
         raise RuleBroken(
             FIELD,
-            (
-                f"environment {name} needs a module that can't be imported: {_sentence(error.__cause__ or error)} "
-                "Install its package in the Python of the console and the runner, and of the nodes of a cluster."
-            ),
+            f"environment {name} needs a module that can't be imported: {_sentence(error.__cause__ or error)} Install "
+            "its package in the Python of the console and the runner, and of the nodes of a cluster.",
         ) from error
     except (Exception, SystemExit) as error:  # an environment's own code may raise anything
         raise RuleBroken(
