@@ -1,8 +1,8 @@
 """Pipeline parallelism: one net in stages, a batch in micro-batches, so that stages overlap (Huang et al. 2019).
 
 Roles: `stage1…p`, each with some of the net's layers; in mode rpc also a `master`, which splits the batches and calls
-the stages. Modes gpipe and 1f1b are in gpipe.py, rpc in rpc_master.py and rpc_stage.py, torch_pipelining in
-torch_pipelining.py. With m micro-batches, each stage does in every batch, in the order of its schedule,
+the stages. Each way has a folder: gpipe (both schedules, gpipe and 1f1b), rpc, and torch (torch_pipelining). With m
+micro-batches, each stage does in every batch, in the order of its schedule,
 
     forward  i   activations of micro-batch i from the previous stage, through its layers, to the next stage
     backward i   their gradient from the next stage, through its layers, to the previous stage
@@ -14,9 +14,9 @@ and idles the rest of the time (the bubble): at least (p - 1) / (m + p - 1) of i
 import torch
 
 from engine.data.tensors import shared_zeros, usable
-from engine.experiments.pipeline import gpipe
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.links import Links
+from engine.experiments.pipeline.gpipe import stage as gpipe
+from engine.experiments.pipeline.gpipe.links import Links
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.partition import boundaries
 from engine.runtime.worker.ranks import Ranks
@@ -29,15 +29,13 @@ def run(config: PipelineConfig, ranks: Ranks) -> None:
     batches = MicroBatches.create(config)
     costs = shared_zeros(config.stages, len(boundaries(config)), dtype=torch.float64)
     if config.mode == "rpc":
-        from engine.experiments.pipeline import rpc_master
+        from engine.experiments.pipeline.rpc import master
 
-        ranks.run(rpc_master.run_rank, config, batches, costs, stages)
+        ranks.run(master.run_rank, config, batches, costs, stages)
     elif config.mode == "torch_pipelining":
-        from engine.experiments.pipeline import (
-            torch_pipelining,  # torch.distributed.pipelining takes a second to import
-        )
+        from engine.experiments.pipeline.torch import stage  # torch.distributed.pipelining takes a second to import
 
-        ranks.run(torch_pipelining.run_rank, config, batches, costs)
+        ranks.run(stage.run_rank, config, batches, costs)
     else:
         over_rpc = config.transport == "rpc" or (config.transport == "auto" and devices[-1].type == "cuda")
         ranks.run(gpipe.run_rank, config, batches, Links.create(config, over_rpc, stages), costs)

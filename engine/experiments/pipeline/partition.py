@@ -13,6 +13,7 @@ from engine.data.nets import FlatSgd, bind, fast_in_small_batches, flat_weights,
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import CALIBRATION
 from engine.pipelining import sizes
+from engine.runtime.transport.rpc_group import DeviceMaps
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, WEIGHTS, seed_of
 
@@ -194,6 +195,17 @@ def make_stage(rank: Rank, number: int, config: PipelineConfig, costs: Tensor) -
     layers = layers_of(whole_net(config).to(rank.device))
     cuts = (0, *cut(rank, number, config, costs, layers), len(layers))
     return Stage(config, number, layers[cuts[number] : cuts[number + 1]], rank.device, cuts[number])
+
+
+def device_maps(config: PipelineConfig, devices: tuple[str, ...], rank: Rank) -> DeviceMaps | None:
+    """Return the device map from this rank's GPU to each stage's device; None for a stage without a GPU."""
+    if rank.device.type != "cuda":
+        return None
+    return {
+        role: {rank.device: torch.device(device)}
+        for role, device in zip(config.stage_roles, devices, strict=True)
+        if role != rank.role
+    }
 
 
 def loss_of(outputs: Tensor, targets: Tensor, config: PipelineConfig) -> Tensor:

@@ -4,8 +4,11 @@ from typing import Any
 
 import torch
 
-from engine.experiments.pipeline import gpipe, rpc_master, rpc_stage, torch_pipelining
+from engine.experiments.pipeline.gpipe import stage as gpipe
 from engine.experiments.pipeline.monitor import StageMonitor
+from engine.experiments.pipeline.rpc import master as rpc_master
+from engine.experiments.pipeline.rpc import stage as rpc_stage
+from engine.experiments.pipeline.torch import stage as torch_pipelining
 from engine.runtime.worker.ranks import Rank
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from engine.data.nets import bind, flat_weights
 from engine.data.tensors import shared_zeros
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.links import Links
+from engine.experiments.pipeline.gpipe.links import Links
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.partition import boundaries, loss_of, whole_net
 from engine.recorder import Span

@@ -7,13 +7,13 @@ import torch
 
 from engine.data.nets import layers_of, resnet
 from engine.errors import ConfigError, DeviceError, PeerLost, RunFailed
-from engine.experiments.pipeline import links as rpc_links
-from engine.experiments.pipeline import torch_pipelining
 from engine.experiments.pipeline.config import LAYERS, PipelineConfig
-from engine.experiments.pipeline.links import Links, slot_of
+from engine.experiments.pipeline.gpipe import links as rpc_links
+from engine.experiments.pipeline.gpipe.links import Links, slot_of
 from engine.experiments.pipeline.micro_batches import MicroBatches
 from engine.experiments.pipeline.monitor import is_out_of_memory, named
 from engine.experiments.pipeline.partition import Stage, best_cut, boundaries, largest_boundary
+from engine.experiments.pipeline.torch import stage as torch_pipelining
 from engine.registry import experiment
 from engine.runtime.worker.ranks import Rank
 from tests.doubles import LocalRanks

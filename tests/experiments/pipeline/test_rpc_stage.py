@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.partition import Stage
-from engine.experiments.pipeline.rpc_stage import ForwardTurns, OpenBackwards, StageService
+from engine.experiments.pipeline.rpc.stage import ForwardTurns, OpenBackwards, StageService
 from engine.recorder import MemoryRecorder
 from engine.runtime.rank.rank import Rank
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.data.tensors import keep_freed_memory
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.links import Links, Neighbours
+from engine.experiments.pipeline.gpipe.links import Links, Neighbours
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
 from engine.experiments.pipeline.monitor import StageClock, StageMonitor, log_memory, reset_peak_memory
 from engine.experiments.pipeline.partition import Stage, boundaries, loss_of, make_stage

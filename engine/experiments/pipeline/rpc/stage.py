@@ -12,9 +12,8 @@ from torch import Tensor
 from engine.data.tensors import finish
 from engine.errors import RunFailed
 from engine.experiments.pipeline.config import PipelineConfig
-from engine.experiments.pipeline.links import device_maps
 from engine.experiments.pipeline.monitor import StageClock, StageMonitor, log_memory, reset_peak_memory
-from engine.experiments.pipeline.partition import Stage, make_stage
+from engine.experiments.pipeline.partition import Stage, device_maps, make_stage
 from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
 

@@ -1,6 +1,6 @@
 """Mode rpc: a master calls the stages, as in PyTorch's tutorial "Distributed Pipeline Parallelism Using RPC".
 
-Roles: `master` splits batches and compares outputs with targets, `stage1…p` compute (rpc_stage.py).
+Roles: `master` splits batches and compares outputs with targets, `stage1…p` compute (stage.py).
 
 The master passes each micro-batch to stage 1 by `remote`, and the returned reference at once to stage 2, which fetches
 the activations when they are ready. torch's distributed autograd computes the gradients in all stages, and its
@@ -20,7 +20,7 @@ from engine.errors import PeerLost
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.micro_batches import MicroBatches, TestScore
 from engine.experiments.pipeline.partition import loss_of
-from engine.experiments.pipeline.rpc_stage import OTHER_CALLS, local_stage, serve_stage
+from engine.experiments.pipeline.rpc.stage import OTHER_CALLS, local_stage, serve_stage
 from engine.runtime.transport import rpc_group
 from engine.runtime.worker.ranks import Rank
 from engine.trace.layout import EVERYBODY

@@ -21,7 +21,7 @@ from torch.futures import Future
 from engine.data.tensors import check_room, shared_zeros
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.experiments.pipeline.monitor import StageClock, WaitTable
-from engine.experiments.pipeline.partition import Stage, largest_boundary
+from engine.experiments.pipeline.partition import Stage, device_maps, largest_boundary
 from engine.pipelining import depth, sizes
 from engine.runtime.rank.semaphore import Semaphore
 from engine.runtime.transport import rpc_group
@@ -211,17 +211,6 @@ def slot_of(slots: Tensor, number: int, shape: tuple[int, ...]) -> Tensor:
 # ---- Links by remote calls: a tensor from a neighbour stays in a mailbox until the stage takes it ------------------
 
 LOOK_S = 1.0
-
-
-def device_maps(config: PipelineConfig, devices: tuple[str, ...], rank: Rank) -> rpc_group.DeviceMaps | None:
-    """Return the device map from this rank's GPU to each stage's device; None for a stage without a GPU."""
-    if rank.device.type != "cuda":
-        return None
-    return {
-        role: {rank.device: torch.device(device)}
-        for role, device in zip(config.stage_roles, devices, strict=True)
-        if role != rank.role
-    }
 
 
 class Mailbox:
