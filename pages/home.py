@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.actions import saved_views
 from app.home import recent, summary
-from app.home.best import experiments_html
+from app.home.recent import experiments_html
 from app.launch.launch_panel import newcomer
 from app.links.launch import ASKED
 from app.ui import components, current_user, widgets

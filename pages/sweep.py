@@ -11,8 +11,7 @@ from app.scaling.tables import of_sweep
 from app.scaling.target import to_a_target, usual_goal
 from app.scaling.view import scaling
 from app.sweep.chart import matrix, results
-from app.sweep.export import download_button, sweep_facts
-from app.sweep.header import entry, heading
+from app.sweep.header import download_button, entry, heading, sweep_facts
 from app.ui import components, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link
 from app.ui.store_access import invalid_link, reading

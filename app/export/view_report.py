@@ -13,7 +13,7 @@ import streamlit as st
 
 from app.export.rerun_commands import runs_again
 from app.report import CommandLines, FactList, Grid, Heading, Part, ReportLink, report
-from app.report.content import of_frame
+from app.report.document import of_frame
 from app.report.page_capture import Noted
 from app.ui import components, current_user, widgets
 from app.ui.html import as_text

@@ -1,39 +1,142 @@
 """One published figure as a card and on its own page: chart, published values beside ours, missing runs, and launch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
+import plotly.graph_objects as go
 import streamlit as st
 
 from app.actions import submit
 from app.actions.sweep_forecast import in_a_line
+from app.charts.plotly_figures import FROM_ZERO, look
+from app.charts.sweep_charts import measured, scale
 from app.core.formatting import absolute
 from app.export.rerun_commands import figure_again
 from app.export.view_report import here, view_downloads
-from app.figures.chart import CARD_PX, HEIGHT_PX, as_table, picture, points
 from app.report import page_capture
 from app.ui import components, current_user, widgets
-from app.ui.html import as_text, joined, labelled, sweep_link
+from app.ui.config_form import label_of
+from app.ui.html import as_text, joined, labelled, nowrap, number, sweep_link, table, wide
 from app.ui.run_state import NO_RUN
 from app.ui.store_access import reading
-from engine.analysis.statistics.intervals import LIMIT
+from engine.analysis.statistics.groups import Group, grouped
+from engine.analysis.statistics.intervals import LIMIT, mean_interval
 from engine.errors import EngineError
-from engine.published import EXECUTION, WHOLE, Figure, Size, figure
+from engine.metrics import metric
+from engine.published import EXECUTION, PASSES, WHOLE, Figure, Size, figure
 from engine.published.comparison import (
+    MEAN_COLUMNS,
     ComparedValue,
     FigureComparison,
     FigureReading,
     Result,
     best_comparison,
     compare,
+    mean_cells,
     size_of,
     sweeps_of,
     values_table,
 )
+from engine.registry import experiment
 from engine.store import Sweep
 from engine.sweep.plan import plan
 from engine.transfer.tables import Table
+
+# ---- The chart and tables of a published figure --------------------------------------------------------------------
+# published and measured values. Pure; the theme sets the colours.
+
+HEIGHT_PX, CARD_PX = 360, 230
+NOTHING = "Published without numbers, not measured yet"
+_PUBLISHED = 7
+"""Palette index of the published series: grey, which no measured line uses."""
+
+
+def picture(
+    figure: Figure, readings: Sequence[FigureReading], name: str, *, height: int = HEIGHT_PX
+) -> tuple[go.Figure, list[int]]:
+    """Return the chart of one metric, and the palette index of each trace; empty axes where there are no values yet."""
+    drawn, colours = go.Figure(), list[int]()
+    groups = groups_of(figure, readings)
+    for colour, line in enumerate(dict.fromkeys(group.key[1] for group in groups)):
+        own = [group for group in groups if group.key[1] == line]
+        measured(drawn, own, str(line) or "measured", look(colour).symbol, numeric=True, scattered=False)
+        colours += [colour] * (len(drawn.data) - len(colours))
+    theirs = {each.x: each.value for each in figure.published if each.metric == name == figure.metric}
+    if theirs:
+        drawn.add_scatter(
+            x=list(theirs),
+            y=list(theirs.values()),
+            name=figure.published_label,
+            mode="lines+markers",
+            marker={"symbol": "star", "size": 11},
+            line={"dash": "dash", "width": 1.6},
+            hovertemplate=f"%{{y:,.4~r}} {{y unit}}<extra>{figure.published_label}</extra>",
+        )
+        colours.append(_PUBLISHED)
+    if not drawn.data:
+        drawn.add_annotation(text=NOTHING, showarrow=False, xref="paper", yref="paper", x=0.5, y=0.5)
+    xs = {*map(_x, groups), *theirs} or {x for each in figure.versions.values() for x in each.grid.get(figure.axis, ())}
+    drawn.update_layout(
+        height=height,
+        xaxis={"title": x_title(figure), **(scale(sorted(map(float, xs))) if xs else {})},
+        yaxis={
+            "title": {"text": metric(name).label},
+            "rangemode": "tozero" if metric(name).unit in FROM_ZERO else "normal",
+            "showticklabels": bool(drawn.data),
+        },
+        meta={"units": {"y": metric(name).unit}},
+        hovermode="closest",
+        showlegend=bool(drawn.data),
+    )
+    return drawn, colours
+
+
+def x_title(figure: Figure) -> str:
+    """Return the title of a figure's x-axis."""
+    if figure.axis == PASSES:
+        return "Passes over the training data (all ranks)"
+    return label_of(figure.axis, experiment(figure.experiment).config.model_fields[figure.axis])
+
+
+def groups_of(figure: Figure, readings: Sequence[FigureReading]) -> list[Group]:
+    """Return one group per point, keyed by x and line; over passes, only points that every run has reached."""
+    groups = grouped(
+        ((found.x, found.line), found.run_id, found.value)
+        for found in sorted(readings, key=lambda found: (found.line, found.x))
+    )
+    runs = len({found.run_id for found in readings})
+    return [group for group in groups if figure.axis != PASSES or len(group.values) == runs]
+
+
+def points(figure: Figure, readings: Sequence[FigureReading]) -> Table:
+    """Return our mean at each point of the chart."""
+    rows = [
+        [*([str(group.key[1])] if figure.line else []), _x(group), *mean_cells(mean_interval([*group.values.values()]))]
+        for group in groups_of(figure, readings)
+    ]
+    return Table((*([figure.line] if figure.line else []), figure.axis, *MEAN_COLUMNS), rows)
+
+
+def as_table(found: Table, caption: str) -> str:
+    """Return a table as HTML."""
+    shapes: dict[str, Callable[[str], str]] = {"Result": nowrap, "Reason": wide}
+    rows = [
+        [
+            shapes.get(column, str)(cell) if isinstance(cell, str) else number(cell, 5)
+            for column, cell in zip(found.columns, row, strict=True)
+        ]
+        for row in found.rows
+    ]
+    return table(found.columns, rows, caption=caption)
+
+
+def _x(group: Group) -> float:
+    return float(group.key[0])  # type: ignore[arg-type]
+
+
+# ---- One published figure as a card and on its own page ------------------------------------------------------------
+# chart, published values beside ours, missing runs, and launch.
 
 EVERY_MS = 2_000
 COLOURS: dict[Result, Literal["green", "red", "blue", "gray"]] = {

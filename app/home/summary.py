@@ -16,8 +16,7 @@ from app.core.base_path import at
 from app.core.caches import VersionedCache
 from app.core.formatting import duration, since, size
 from app.core.machine_state import OTHERS, Loads, fresh, share_of_others
-from app.home.best import best_html, published_html
-from app.home.recent import news_html
+from app.home.recent import best_html, news_html, published_html
 from app.ui.html import Slot, bar, block, entry, fact_row, facts, joined, link, number, paragraph, run_link, sweep_link
 from app.ui.run_state import place_in_words, time_left, waiting
 from app.ui.widgets import runner_trouble, title_of

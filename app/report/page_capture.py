@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from app.charts.plotly_figures import PlainFigure
-from app.report.content import Chart, FactList, Grid, Heading, Legend, Paragraph, Part, of_frame
+from app.report.document import Chart, FactList, Grid, Heading, Legend, Paragraph, Part, of_frame
 from engine.transfer.tables import Table
 
 Make = Callable[[], Table | pd.DataFrame]

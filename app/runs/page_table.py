@@ -15,7 +15,7 @@ from app.links import compare
 from app.links.compare import query_of
 from app.links.launch import clone_query
 from app.report import page_capture
-from app.report.content import of_frame
+from app.report.document import of_frame
 from app.runs import frame, grid, query, rows
 from app.runs.columns import disturbed, measured, texts
 from app.runs.import_dialog import import_button

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 from app.api import catalogue_routes, run_routes
 from app.charts.sweep_data import EXECUTION, disturbed_of, groups_of
 from app.core.formatting import duration
-from app.home.best import best_html
+from app.home.recent import best_html
 from app.links.compare import TABS
 from app.runs import grid
 from app.runs.columns import disturbed

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.core.caches import VersionedCache
-from app.home import best as figures
+from app.home import recent as figures
 from app.home import summary
 from app.home.summary import _cpu, main_curve, sparkline, standing
 from app.ui.html import Slot

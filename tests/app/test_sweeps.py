@@ -435,11 +435,11 @@ def dialog(name: str) -> AppTest:
     """
 
     def script(name: str) -> None:
-        from app.sweep import actions
+        from app.sweep import header
         from app.ui.store_access import reading
 
         with reading() as reader:
-            getattr(actions, name)(reader.sweeps.one(1), reader.sweeps.runs(1))
+            getattr(header, name)(reader.sweeps.one(1), reader.sweeps.runs(1))
 
     test = AppTest.from_function(script, args=(name,), default_timeout=PATIENCE_S)
     test.session_state["person"] = "Ada"

@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.compare import session_state
-from app.report.content import of_frame
+from app.report.document import of_frame
 from app.run.header import run_report
 from app.runs.import_dialog import _import
 from engine.analysis.run_values import field_in_words

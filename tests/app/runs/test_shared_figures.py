@@ -6,7 +6,7 @@ from app.api.run_routes import in_full as full_answer
 from app.api.run_shapes import RunEntry
 from app.charts.sweep_data import statistic_of, value_of
 from app.core.formatting import duration
-from app.home.best import best_html
+from app.home.recent import best_html
 from app.run.summary_html import facts_of, tiles
 from app.runs.columns import choices, measured, read_column
 from engine.analysis.result import ranked

@@ -15,8 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.actions import annotations
-from app.home.best import best_html
-from app.home.recent import news_html
+from app.home.recent import best_html, news_html
 from app.run.summary_html import tiles
 from app.runs import columns, frame, grid
 from app.runs import rows as row_makers
