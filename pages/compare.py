@@ -10,10 +10,9 @@ import streamlit as st
 from app.actions.saved_views import saved_views, view_menu
 from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
-from app.compare.number_tabs import numeric_names
+from app.compare.number_tabs import differences, numeric_names, runs_table, timelines
 from app.compare.selection import choice, chooser, chosen, telling, with_known_names
 from app.compare.tab_widgets import compared, grouping, legend, view_facts
-from app.compare.tables import differences, runs_table, timelines
 from app.export.view_report import view_downloads
 from app.links.compare import TABS, CompareView, address, ids_text, query_of, with_query
 from app.report import page_capture

@@ -7,9 +7,8 @@ from app.links import address
 from app.links.addresses import read_run_ids
 from app.links.compare import ids_text
 from app.report import page_capture
-from app.scaling.breakdown import where_time_went
+from app.scaling.breakdown import MOST_RUNS, of_runs, where_time_went
 from app.scaling.staleness import staleness
-from app.scaling.tables import MOST_RUNS, of_runs
 from app.scaling.target import to_a_target
 from app.scaling.view import scaling
 from app.sweep.header import to_scaling

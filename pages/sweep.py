@@ -5,9 +5,8 @@ import streamlit as st
 from app.core.base_path import at
 from app.links import address
 from app.report import page_capture
-from app.scaling.breakdown import where_time_went
+from app.scaling.breakdown import of_sweep, where_time_went
 from app.scaling.staleness import staleness
-from app.scaling.tables import of_sweep
 from app.scaling.target import to_a_target, usual_goal
 from app.scaling.view import scaling
 from app.sweep.chart import matrix, results

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from app.report import page_capture
+from app.scaling.breakdown import LINE, intervals, named, of_lines
 from app.scaling.staleness_charts import HEIGHT_PX, against_expected, result_along, spread
-from app.scaling.tables import LINE, intervals, named, of_lines
 from app.ui import components
 from app.ui.html import as_text, nowrap, number, run_link, table
 from app.ui.time_difference import EXPLAINED, with_interval

@@ -11,7 +11,7 @@ from app.charts.plotly_figures import look
 from app.charts.sweep_charts import add_disturbed, error_bars, scale
 from app.charts.sweep_data import DisturbedPoint
 from app.report import page_capture
-from app.scaling.tables import laws_table, line_title, sizes_table
+from app.scaling.breakdown import laws_table, line_title, sizes_table
 from app.ui import components
 from app.ui.html import as_text, nowrap, stacked, table
 from app.ui.time_difference import EXPLAINED, with_interval

@@ -10,8 +10,8 @@ import pytest
 from app.charts.curve_points import clocks
 from app.charts.sweep_data import EXECUTION, references
 from app.run.summary_html import tiles
+from app.scaling.breakdown import of_sweep
 from app.scaling.staleness import _who_records_it
-from app.scaling.tables import of_sweep
 from engine import registry
 from engine.analysis.comparability import crowded
 from engine.analysis.scaling.scaling_data import Study, at_once, axis_of, words_of

@@ -12,9 +12,9 @@ from streamlit.testing.v1 import AppTest
 
 from app.compare import number_charts, session_state
 from app.compare.groups import band_named, groups_of, usual_grouping
+from app.compare.number_tabs import differences_table
 from app.compare.selection import LONGEST_NAME, _shortened
 from app.compare.selection import names_of as names
-from app.compare.tables import differences_table
 from app.links.compare import (
     MOST_IDS,
     TABS,
