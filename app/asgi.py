@@ -15,7 +15,7 @@ from app.auth.host_guard import Guard
 from app.auth.middleware import Gate
 from app.auth.oidc_routes import provider_routes
 from app.auth.streamlit_internals import set_option
-from app.core import base_path
+from app.core import assets
 from app.web.page_html import missing_page_routes
 from app.web.polling import PollingRoutes, backpressure
 from app.web.prometheus import requests
@@ -35,7 +35,7 @@ def _settled() -> ConsoleAddress:
     raises ConfigError.
     """
     if path := str(st.get_option("server.baseUrlPath")).strip("/"):
-        os.environ.setdefault(base_path.VARIABLE, path)
+        os.environ.setdefault(assets.VARIABLE, path)
     asked = ConsoleAddress.of()
     hosts = answering([*asked.hosts, *st.get_option("server.allowedHosts")])
     set_option("server.baseUrlPath", asked.base.strip("/"))

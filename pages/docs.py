@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.ui.documentation import DOCS, groups, pages, title_of
 from app.ui.html import breadcrumb, link
 from app.ui.widgets import page_address

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.figures.view import card, section
 from app.ui import components, widgets
 from app.ui.html import breadcrumb, link

@@ -6,7 +6,7 @@ from typing import Literal
 
 import streamlit as st
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.museum.exhibit import card, launch, section
 from app.ui import components, current_user, widgets
 from app.ui.html import breadcrumb, link

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.links import address
 from app.report import page_capture
 from app.scaling.breakdown import of_sweep, where_time_went

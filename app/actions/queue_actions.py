@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import streamlit as st
 
+from app.core.caches import slowed_by_others
 from app.core.formatting import duration
-from app.core.machine_state import slowed_by_others
 from app.ui import current_user, dialogs
 from app.ui.html import as_text
 from app.ui.store_access import command, reading

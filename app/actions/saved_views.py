@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import streamlit as st
 from markupsafe import Markup
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.ui import current_user
 from app.ui.html import as_text, block, joined, link, quiet, when
 from app.ui.store_access import command

@@ -5,9 +5,8 @@ from time import monotonic
 
 import streamlit as st
 
-from app.core.caches import VersionedCache
+from app.core.caches import VersionedCache, slowed_by_others
 from app.core.formatting import duration
-from app.core.machine_state import slowed_by_others
 from app.ui import current_user
 from app.ui.html import as_text, number
 from app.ui.store_access import reading

@@ -11,7 +11,7 @@ from app.api.run_routes import RunId
 from app.api.run_shapes import RunEntry, TermsTold
 from app.api.shapes import Body, Id, Shape, left_out
 from app.auth.bearer import API
-from app.core.base_path import at
+from app.core.assets import at
 from engine.analysis.total_work import unreached
 from engine.home import Home
 from engine.launch import launch

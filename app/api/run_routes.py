@@ -21,7 +21,7 @@ from app.api.run_shapes import (
     said_of,
 )
 from app.api.shapes import DIGITS, MOST_ID, Asked, Id, LogTail, left_out
-from app.run import log_tail
+from app.run import sections
 from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST
 from engine.home import Home
@@ -109,7 +109,7 @@ def logs(run_id: RunId, asked: Annotated[LogAsked, Query()]) -> LogTail:
         reader.runs.one(run_id)
         sources = [source for source, _ in reader.details.logs(run_id)]
     try:
-        found = log_tail.tail(log_tail.log_path(home, run_id, asked.source), asked.offset)
+        found = sections.tail(sections.log_path(home, run_id, asked.source), asked.offset)
     except (StoreBusy, StoreTooNew):
         raise
     except EngineError as error:

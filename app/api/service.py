@@ -17,7 +17,7 @@ from app.api import catalogue_routes, curve_routes, lab_routes, launch_routes, r
 from app.api.errors import add_refusals, described, refusal
 from app.api.launch_routes import LONGEST_BODY
 from app.auth.bearer import API
-from app.core.base_path import at
+from app.core.assets import at
 from engine import __version__
 from engine.home import ROOT
 

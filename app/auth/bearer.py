@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
-from app.core.base_path import inside
+from app.core.assets import inside
 from app.core.caches import NEVER_STORE
 from app.core.visitor import Visitor
 from engine.store import Reader

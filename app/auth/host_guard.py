@@ -7,7 +7,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.core.base_path import inside
+from app.core.assets import inside
 from app.core.visitor import is_secure
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")

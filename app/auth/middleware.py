@@ -15,8 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth import bearer
 from app.auth.host_guard import POLICY_VIOLATION
-from app.core.assets import render
-from app.core.base_path import at, inside
+from app.core.assets import at, inside, render
 from app.core.caches import NEVER_STORE, SharedReader
 from app.core.visitor import Visitor, visitor
 from engine.access.providers import CALLBACK

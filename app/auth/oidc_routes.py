@@ -24,7 +24,7 @@ from app.auth.streamlit_internals import (
     login_endpoints,
     signed_claims,
 )
-from app.core.base_path import at, base, cookie_path, inside
+from app.core.assets import at, base, cookie_path, inside
 from app.core.caches import NEVER_STORE
 from app.core.visitor import safe_way
 from engine.access.providers import CALLBACK, configured

@@ -19,8 +19,7 @@ from starlette.routing import BaseRoute, Route
 
 from app.auth.middleware import VISITOR
 from app.core import visitor
-from app.core.assets import render
-from app.core.base_path import at, cookie_path
+from app.core.assets import at, cookie_path, render
 from app.core.caches import NEVER_STORE
 from app.core.visitor import Visitor, cookie_name, is_secure, place, safe_way
 from engine.access.confusables import plain

@@ -14,7 +14,7 @@ from app.charts.plotly_figures import Look, look, looks
 from app.compare.groups import BANDS, STATISTICS, ComparedGroup, band_named, groups_of, usual_grouping
 from app.compare.selection import names_of as names
 from app.compare.session_state import key_of, one_of, several_of
-from app.core.base_path import at
+from app.core.assets import at
 from app.links.compare import TABS, CompareView
 from app.report import page_capture
 from app.ui import components

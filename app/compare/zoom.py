@@ -14,7 +14,7 @@ from app.charts.curve_points import CLOCKED, PLAIN, usual_axis
 from app.compare.groups import lines_of
 from app.compare.selection import chosen
 from app.compare.tab_widgets import Compared, compared
-from app.core.base_path import at
+from app.core.assets import at
 from app.links.compare import CompareView, query_of, read_view
 from engine.analysis.statistics.groups import BandLine
 from engine.analysis.statistics.resample import Aligned, Floats

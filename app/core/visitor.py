@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 from starlette.requests import HTTPConnection
 
-from app.core.base_path import at, base, inside
+from app.core.assets import at, base, inside
 from engine.access.providers import CALLBACK, configured
 from engine.errors import ConfigError
 from engine.home import Home

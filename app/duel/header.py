@@ -7,7 +7,7 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.core.formatting import absolute
 from app.duel import tables
 from app.export.rerun_commands import checkout, written

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import streamlit as st
 from markupsafe import Markup
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.core.caches import VersionedCache
 from app.core.formatting import absolute, duration
 from app.core.formatting import since as seconds_since

@@ -11,11 +11,9 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from app.core.assets import macro
-from app.core.base_path import at
-from app.core.caches import VersionedCache
+from app.core.assets import at, macro
+from app.core.caches import OTHERS, Loads, VersionedCache, fresh, share_of_others
 from app.core.formatting import duration, since, size
-from app.core.machine_state import OTHERS, Loads, fresh, share_of_others
 from app.home.recent import best_html, news_html, published_html
 from app.ui.html import Slot, bar, block, entry, fact_row, facts, joined, link, number, paragraph, run_link, sweep_link
 from app.ui.run_state import place_in_words, time_left, waiting

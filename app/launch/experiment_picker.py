@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from app.actions.submit import NODES, TARGET
-from app.core.base_path import at
+from app.core.assets import at
 from app.launch import sweep_form
 from app.launch.message_flow import scene
 from app.links.launch import ASKED, Wish, changes_of, read_link

@@ -15,8 +15,8 @@ import psutil
 import streamlit as st
 
 from app.charts.plotly_figures import look
+from app.core.caches import is_silent
 from app.core.formatting import moment, now, size
-from app.core.machine_state import is_silent
 from app.ui import components, widgets
 from app.ui.html import as_text, bar, run_link, stacked, table, when
 from app.ui.run_state import waiting

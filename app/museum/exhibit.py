@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from app.actions.submit import submit
 from app.charts.sweep_charts import scale
-from app.core.base_path import at
+from app.core.assets import at
 from app.links.launch import LAUNCH
 from app.ui import components, current_user
 from app.ui.documentation import guide

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.ui import current_user
 from app.ui.html import as_text, entry, facts, link, strong, table, when
 from app.ui.store_access import command, give, say_trouble

@@ -12,14 +12,14 @@ from app.actions.annotations import baseline_beside, marks, marks_of
 from app.actions.queue_actions import queue_actions, why_queued
 from app.charts import plotly_figures
 from app.charts.plotly_figures import look
-from app.core.base_path import at
+from app.core.assets import at
 from app.core.formatting import absolute, duration
 from app.export.rerun_commands import repeating
 from app.export.view_report import download
 from app.report import Chart, CommandLines, FactList, Grid, Heading, Paragraph, Part, report
 from app.run import summary_html
-from app.run.lineage import resume_button, retry_button
-from app.run.live_series import live_metrics
+from app.run.live_update import live_metrics
+from app.run.overview import resume_button, retry_button
 from app.ui import current_user, widgets
 from app.ui.html import as_text, breadcrumb, duel_link, link, slot, sweep_link
 from app.ui.run_state import cause_of, disturbed_help, outcome, place_in_words, tab_title

@@ -10,8 +10,7 @@ from typing import Any, get_args
 
 import streamlit as st
 
-from app.core.assets import static_text
-from app.core.base_path import at
+from app.core.assets import at, static_text
 from app.core.formatting import duration
 from app.runs.columns import Column
 from app.runs.frame import DIFFERENCE, SD

@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.actions import sweep_forecast
 from app.charts.sweep_data import experiment_of
-from app.core.base_path import at
+from app.core.assets import at
 from app.core.formatting import absolute
 from app.export.rerun_commands import sweep_again
 from app.export.view_report import Environments, here, view_downloads

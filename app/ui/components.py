@@ -12,8 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from app.charts import plotly_figures
-from app.core.assets import CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS, PLOTLY_URL, static_text
-from app.core.base_path import at
+from app.core.assets import CURVES_SCRIPTS, FIGURE_SCRIPTS, PICTURE_SCRIPTS, PLOTLY_URL, at, static_text
 from app.report import page_capture
 
 TITLE_PX = 48

@@ -9,7 +9,7 @@ from typing import TypedDict
 import streamlit as st
 
 from app.core import visitor
-from app.core.base_path import at
+from app.core.assets import at
 from app.core.visitor import Visitor, key_in, visitor_now
 from app.ui import components, dialogs
 from app.ui.html import as_text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.ui.html import link
 from engine.home import ROOT
 

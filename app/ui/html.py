@@ -6,8 +6,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from app.core.assets import as_html, macro
-from app.core.base_path import at
+from app.core.assets import as_html, at, macro
 from app.core.formatting import absolute, ago
 
 # ------------------------------------------------------------------------------------------------------------------

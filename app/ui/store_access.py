@@ -6,7 +6,7 @@ from typing import Literal, TypeVar
 
 import streamlit as st
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.ui import current_user
 from app.ui.html import as_text, link
 from engine.errors import EngineError, NoSuchDuel, NoSuchRun, NoSuchSweep

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import streamlit as st
 from markupsafe import Markup
 
-from app.core.base_path import at
+from app.core.assets import at
 from app.links.launch import LAUNCH, as_path, clone_query
 from app.report import page_capture
 from app.ui import widgets

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from app.core.base_path import at
+from app.core.assets import at
+from app.core.caches import is_silent
 from app.core.formatting import absolute, ago
-from app.core.machine_state import is_silent
 from app.links.launch import clone_query
 from app.ui import components, current_user, dialogs
 from app.ui.html import as_text, facts

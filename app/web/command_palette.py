@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.auth.middleware import VISITOR
-from app.core.base_path import at
+from app.core.assets import at
 from app.core.caches import NEVER_STORE
 from app.core.formatting import ago
 from app.core.visitor import Visitor

@@ -14,8 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from app.auth.middleware import VISITOR
-from app.core.assets import render, static_text
-from app.core.base_path import at, base, inside
+from app.core.assets import at, base, inside, render, static_text
 from app.core.caches import NEVER_STORE
 from app.core.visitor import Visitor
 from app.links.addresses import RESULTS, current

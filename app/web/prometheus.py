@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from app.auth.bearer import METRICS
-from app.core.base_path import at
+from app.core.assets import at
 from app.core.caches import NEVER_STORE
 from app.web.polling import backpressure
 from app.web.request_metrics import Requests

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from app.auth.host_guard import LOOPBACK
 from app.auth.middleware import FAR, is_loopback
-from app.core import base_path
+from app.core import assets
 from app.core.visitor import visitor_now
 from engine.errors import ConfigError, Problem
 from engine.home import Home, private
@@ -79,7 +79,7 @@ def _names(environment: Mapping[str, str]) -> list[str]:
 
 
 def _path(environment: Mapping[str, str]) -> str:
-    given = environment.get(base_path.VARIABLE, "").strip("/")
+    given = environment.get(assets.VARIABLE, "").strip("/")
     return f"/{given}" if given else ""
 
 
@@ -131,8 +131,7 @@ def _wrong_base(environment: Mapping[str, str]) -> list[Problem]:
         return []
     return [
         Problem(
-            base_path.VARIABLE,
-            f"{base_path.VARIABLE} must be a path of letters, digits, '-', '.', '_' and '~' such as /lab, "
-            f"got '{path}'.",
+            assets.VARIABLE,
+            f"{assets.VARIABLE} must be a path of letters, digits, '-', '.', '_' and '~' such as /lab, got '{path}'.",
         )
     ]

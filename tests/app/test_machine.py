@@ -138,7 +138,7 @@ def test_the_token_changes_with_a_sample_with_a_run_and_when_the_runner_falls_si
         seen.append(token())
         store.runs.add(Launch("hogwild", {}, "Ada", demand=Demand(1, 0, 1, 1)))
         seen.append(token())
-    monkeypatch.setattr("app.core.machine_state.SILENT_S", -1.0)
+    monkeypatch.setattr("app.core.caches.SILENT_S", -1.0)
     seen.append(token())
     assert len(set(seen)) == 4
     assert token() == seen[-1]

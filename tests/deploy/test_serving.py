@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.auth.middleware import FAR, is_near
-from app.core.base_path import at, cookie_path, inside
+from app.core.assets import at, cookie_path, inside
 from app.core.visitor import safe_way
 from app.ui.widgets import PAGES
 from app.web.server_config import REFUSED, ConsoleAddress, refusal
