@@ -8,8 +8,7 @@ from typing import NoReturn
 
 import click
 
-from app.web.port_check import complaint, is_console
-from app.web.server_config import ADDRESS, PORT, REFUSED, ConsoleAddress, refusal
+from app.web.supervision import ADDRESS, PORT, REFUSED, ConsoleAddress, complaint, is_console, refusal
 from engine.cli.frame import code_of, complete_process
 from engine.errors import EngineError
 from engine.home import ROOT, Home

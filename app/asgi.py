@@ -21,8 +21,7 @@ from app.web.polling import PollingRoutes, backpressure
 from app.web.prometheus import requests
 from app.web.request_metrics import RequestCounter
 from app.web.routes import polled_routes, routes
-from app.web.server_config import REFUSED, ConsoleAddress, answering, refusal
-from app.web.supervision import share_heaps, supervised
+from app.web.supervision import REFUSED, ConsoleAddress, answering, refusal, share_heaps, supervised
 from engine.access.providers import configured
 from engine.cli.frame import code_of
 from engine.errors import EngineError
