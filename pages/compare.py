@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.actions.saved_views import saved_views, view_menu
+from app.actions.annotations import saved_views, view_menu
 from app.compare import number_tabs, session_state
 from app.compare.curve_tab import curves
 from app.compare.number_tabs import differences, numeric_names, runs_table, timelines

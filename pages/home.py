@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from app.actions import saved_views
+from app.actions import annotations
 from app.home import recent, summary
 from app.home.recent import experiments_html
 from app.launch.launch_panel import newcomer
@@ -83,11 +83,11 @@ def saved(reader: Reader) -> None:
             st.page_link(widgets.PAGES["runs"], label="Runs", width="content")
             st.page_link(widgets.PAGES["compare"], label="Compare runs", width="content")
     for view in found[:VIEWS_SHOWN]:
-        saved_views.entry(view, with_page=True)
+        annotations.entry(view, with_page=True)
     if found[VIEWS_SHOWN:]:
         with st.expander(f"{len(found) - VIEWS_SHOWN} more"):
             for view in found[VIEWS_SHOWN:]:
-                saved_views.entry(view, with_page=True)
+                annotations.entry(view, with_page=True)
 
 
 with st.container(horizontal=True, vertical_alignment="center"):

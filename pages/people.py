@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from app.links import address
+from app.links import addresses
 from app.people import account, table
 from app.people.audit_log import audit_log
 from app.people.dialogs import adding, adding_list
@@ -27,7 +27,7 @@ with reading() as reader:
         Known(reader.ownership.holdings(), table.disk(reader), reader.ownership.last_seen(), table.own_quotas()),
     )
 view = st.segmented_control(
-    "View", VIEWS, required=True, label_visibility="collapsed", **address.kept("view", VIEWS[0], VIEWS)
+    "View", VIEWS, required=True, label_visibility="collapsed", **addresses.kept("view", VIEWS[0], VIEWS)
 )
 if view == VIEWS[1]:
     audit_log(everyone)

@@ -4,8 +4,8 @@ import time
 
 import streamlit as st
 
+from app.actions.annotations import view_menu
 from app.actions.queue_actions import waits
-from app.actions.saved_views import view_menu
 from app.export.view_report import here
 from app.runs import page_table, query
 from app.runs.import_dialog import import_button

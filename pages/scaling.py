@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.export.view_report import here, view_downloads
-from app.links import address
+from app.links import addresses
 from app.links.addresses import read_run_ids
 from app.links.compare import ids_text
 from app.report import page_capture
@@ -32,7 +32,7 @@ with reading() as reader:
 text = st.text_input(
     "Runs",
     placeholder="12, 15-18",
-    **address.kept("runs", ""),
+    **addresses.kept("runs", ""),
     help="Run numbers (comma-separated) and ranges, such as 12, 15-18.",
 )
 if not text:
@@ -85,7 +85,7 @@ with reading() as reader:
             if others
             else None
         )
-        view = st.segmented_control("View", VIEWS, required=True, **address.kept("view", VIEWS[0], VIEWS))
+        view = st.segmented_control("View", VIEWS, required=True, **addresses.kept("view", VIEWS[0], VIEWS))
         leaving = st.container(width="content")
     with page_capture.keeping() as shown:
         page_capture.facts("Shown", [("X-axis", along or ""), ("Group by", line or "")])

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.core.assets import at
-from app.links import address
+from app.links import addresses
 from app.report import page_capture
 from app.scaling.breakdown import of_sweep, where_time_went
 from app.scaling.staleness import staleness
@@ -48,7 +48,11 @@ def page(sweep_id: int) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             view = (
                 st.segmented_control(
-                    "View", VIEWS, required=True, label_visibility="collapsed", **address.kept("view", VIEWS[0], VIEWS)
+                    "View",
+                    VIEWS,
+                    required=True,
+                    label_visibility="collapsed",
+                    **addresses.kept("view", VIEWS[0], VIEWS),
                 )
                 or VIEWS[0]
             )

@@ -7,7 +7,7 @@ import streamlit as st
 from app.charts.curve_charts import extents, groups_frame
 from app.duel import charts, tables
 from app.duel.header import heading, leave, note, note_tables, title_of, waits_for_the_runner
-from app.links import address
+from app.links import addresses
 from app.report import page_capture
 from app.ui import components, widgets
 from app.ui.html import as_text
@@ -93,7 +93,7 @@ def show_judged(found: DuelOutcome) -> None:
                 choices,
                 required=True,
                 label_visibility="collapsed",
-                **address.kept("against", kind, choices),
+                **addresses.kept("against", kind, choices),
             )
             or kind
         )

@@ -11,7 +11,7 @@ from app.charts import plotly_figures
 from app.charts.curve_charts import FEW
 from app.charts.curve_points import AXES, has_passes, usual_axis
 from app.core.formatting import duration
-from app.links import address
+from app.links import addresses
 from app.links.compare import CompareView, query_of
 from app.links.launch import launch_query
 from app.run import live_update
@@ -191,7 +191,7 @@ def curves(run: Run, reader: Reader) -> None:
         )
         smoothing = SMOOTHING
         if not is_short:
-            address.take("smooth", SMOOTHING)
+            addresses.take("smooth", SMOOTHING)
             st.session_state["smooth"] = min(MOST, max(0.0, st.session_state["smooth"]))
             smoothing = st.slider(
                 "Smoothing",
@@ -199,7 +199,7 @@ def curves(run: Run, reader: Reader) -> None:
                 MOST,
                 step=0.02,
                 key="smooth",
-                on_change=address.keep,
+                on_change=addresses.keep,
                 args=("smooth", SMOOTHING),
                 width=200,
                 help=f"Exponential moving average for noisy curves with more than {FEW} points; the raw line stays "

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.links import address
+from app.links import addresses
 from app.links.addresses import is_run_id
 from app.runs import columns, grid
 from app.runs.columns import Column
@@ -70,7 +70,7 @@ class RunsView:
 def choose(reader: Reader) -> RunsView:
     """Show the controls and return the resulting view; errors appear below them."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        address.take("show", [EVERY])
+        addresses.take("show", [EVERY])
         st.session_state["show"] = [each for each in st.session_state["show"] if each in (EVERY, *GROUPS)] or [EVERY]
         shown = st.segmented_control(
             *("Status", [EVERY, *GROUPS]),
@@ -85,7 +85,7 @@ def choose(reader: Reader) -> RunsView:
             "Search", key="search", placeholder="name, owner, tag, note", bind="query-params", width=CHOICE_PX + 35
         )
         of, by, mine, starred = _filters(reader)
-        kept = address.kept("filter", "")
+        kept = addresses.kept("filter", "")
         matching, problem = _filter(reader, st.session_state["filter"])
         if matching:
             starred_only = [reader.fields.filter("starred").tree] if starred else []
@@ -131,9 +131,9 @@ def clear() -> None:
         st.session_state[name] = "" if name in ("search", "filter") else [EVERY] if name == "show" else []
     for name in SWITCHES:
         st.session_state[name] = False
-    address.keep("show", [EVERY])
-    address.keep("of", ())
-    address.keep("filter", "")
+    addresses.keep("show", [EVERY])
+    addresses.keep("of", ())
+    addresses.keep("filter", "")
 
 
 def _all_or_some() -> None:
@@ -143,7 +143,7 @@ def _all_or_some() -> None:
         st.session_state["show"] = [EVERY]
     elif EVERY in chosen:
         st.session_state["show"] = [group for group in chosen if group != EVERY] or [EVERY]
-    address.keep("show", [EVERY])
+    addresses.keep("show", [EVERY])
 
 
 def sort_by_heading() -> None:
@@ -154,7 +154,7 @@ def sort_by_heading() -> None:
 
 def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:
     """Return the selected experiments and owners, the person's own name for My runs, and whether a star is required."""
-    address.take("of", ())
+    addresses.take("of", ())
     # In a visit's first script run the address has the choices, and the widgets don't exist yet.
     count = sum(bool(st.session_state.get(name) or st.query_params.get(name)) for name in ("of", "by", *SWITCHES))
     with st.popover(f"Filters ({count})" if count else "Filters", key="filters"):
@@ -163,7 +163,7 @@ def _filters(reader: Reader) -> tuple[list[str], list[str], list[str], bool]:
             list(dict.fromkeys([*EXPERIMENTS, *reader.runs.experiments(), *st.session_state["of"]])),
             key="of",
             format_func=experiment_title,
-            on_change=address.keep,
+            on_change=addresses.keep,
             args=("of", ()),
             placeholder="all",
             select_all=False,
@@ -186,7 +186,7 @@ def _filter(reader: Reader, text: str) -> tuple[Filter | None, str]:
 
 def _columns(reader: Reader, settings: Mapping[str, int], metrics: Sequence[str]) -> tuple[list[Column], list[str]]:
     usual = columns.usual(metrics, settings)
-    address.take("columns", usual)
+    addresses.take("columns", usual)
     with st.popover("Columns", key="columns.open"):
         written = st.multiselect(
             "Columns",
@@ -199,7 +199,7 @@ def _columns(reader: Reader, settings: Mapping[str, int], metrics: Sequence[str]
             filter_mode="contains",
             key="columns",
             format_func=columns.named,
-            on_change=address.keep,
+            on_change=addresses.keep,
             args=("columns", usual),
             accept_new_options=True,
             width=420,
@@ -230,7 +230,7 @@ def _more(
         order, wrong = _order(reader, columns, settings)
         grouped = st.toggle(
             "Group by seed",
-            **address.kept("group", False),
+            **addresses.kept("group", False),
             help="One row per config: mean and sd over finished runs that differ only in seed.",
         )
         folds = st.toggle(
@@ -272,7 +272,7 @@ def _order(
         ]
     )
     options = [sign + name for name in names for sign in ("-", "")]
-    address.take("sort", None)
+    addresses.take("sort", None)
     if chosen := st.session_state["sort"]:
         options = list(dict.fromkeys([*options, chosen]))
     text = st.selectbox(
@@ -281,7 +281,7 @@ def _order(
         index=None,
         key="sort",
         format_func=_order_named,
-        on_change=address.keep,
+        on_change=addresses.keep,
         args=("sort", None),
         accept_new_options=True,
         filter_mode="contains",

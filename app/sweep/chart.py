@@ -29,7 +29,7 @@ from app.charts.sweep_data import (
     statistic_of,
 )
 from app.core.formatting import duration
-from app.links import address
+from app.links import addresses
 from app.report import Chart, Grid, page_capture
 from app.ui import components
 from app.ui.config_form import label_of
@@ -124,7 +124,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     by_label = {_label(choice): choice for choice in choices}
     if written := by_label.get(st.query_params.get("number", "")):
         st.query_params["number"] = written  # links of earlier versions have the label
-    name = st.selectbox("Metric", choices, format_func=_label, width=320, **address.kept("number", default, choices))
+    name = st.selectbox("Metric", choices, format_func=_label, width=320, **addresses.kept("number", default, choices))
     page_capture.others(lambda: _other_metrics(sweep, runs, [one for one in choices if one != name], with_disturbed))
     drawn = _drawn(sweep, runs, name, reader, with_disturbed=with_disturbed)
     if drawn is None:

@@ -126,7 +126,7 @@ def _changed(home: Home, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Return the keys of the boxes that change saved views on the Home page."""
     found: set[str] = set()
     with monkeypatch.context() as patch:
-        patch.setattr("app.actions.saved_views._change", lambda view: found.add(f"view.change.{view.id}"))
+        patch.setattr("app.actions.annotations._change", lambda view: found.add(f"view.change.{view.id}"))
         opened("home")
     return found
 

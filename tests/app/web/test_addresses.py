@@ -1,4 +1,4 @@
-"""Names in addresses: Streamlit's binding must not take one that another page has (app/links/address.py)."""
+"""Names in addresses: Streamlit's binding must not take one that another page has (app/links/addresses.py)."""
 
 import ast
 from dataclasses import fields
@@ -11,11 +11,11 @@ from app.links.compare import CompareView
 from app.links.launch import ASKED
 from engine.home import ROOT
 
-KEPT = ("address.take", "address.kept")
+KEPT = ("addresses.take", "addresses.kept")
 
 
 def names(called: str) -> dict[str, list[str]]:
-    """Return the constant names in addresses by file: widgets that Streamlit binds, or those that `address.take`
+    """Return the constant names in addresses by file: widgets that Streamlit binds, or those that `addresses.take`
     keeps.
     """
     found: dict[str, list[str]] = {}
@@ -42,17 +42,17 @@ def test_no_name_that_streamlit_binds_is_another_pages_name() -> None:
 
 SCRIPT = """
 import streamlit as st
-from app.links import address
+from app.links import addresses
 usual, known = st.session_state["case"]
-address.take("it", usual, known)
+addresses.take("it", usual, known)
 if isinstance(usual, bool):
-    st.toggle("it", key="it", on_change=address.keep, args=("it", usual))
+    st.toggle("it", key="it", on_change=addresses.keep, args=("it", usual))
 elif isinstance(usual, tuple):
-    st.multiselect("it", ["a", "b"], key="it", on_change=address.keep, args=("it", usual))
+    st.multiselect("it", ["a", "b"], key="it", on_change=addresses.keep, args=("it", usual))
 elif isinstance(usual, float):
-    st.number_input("it", key="it", on_change=address.keep, args=("it", usual))
+    st.number_input("it", key="it", on_change=addresses.keep, args=("it", usual))
 else:
-    st.selectbox("it", known, key="it", on_change=address.keep, args=("it", usual))
+    st.selectbox("it", known, key="it", on_change=addresses.keep, args=("it", usual))
 """
 
 
