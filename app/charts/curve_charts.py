@@ -15,7 +15,7 @@ from app.charts.curve_data import DrawnCurve
 from app.charts.curve_points import is_monotone, metric_of, smoothed
 from app.charts.plotly_figures import Look, PlainFigure, as_label, axis_title, range_mode
 from engine.analysis.statistics.groups import BandLine, counted
-from engine.analysis.statistics.resample import Aligned, Floats
+from engine.analysis.statistics.intervals import Aligned, Floats
 from engine.metrics import metric
 from engine.store.records import RunRow
 

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from app.charts import curve_points
 from app.charts.curve_points import CLOCKED, PLAIN, all_points, are_cached, clocks, recorded
 from engine.analysis.statistics.groups import BandLine, Spread, counted, line
-from engine.analysis.statistics.intervals import Statistic
-from engine.analysis.statistics.resample import (
+from engine.analysis.statistics.intervals import (
     MOST_CELLS,
     Aligned,
     Floats,
     RunPoints,
+    Statistic,
     aligned,
     between,
     centres_of,

@@ -17,7 +17,7 @@ from app.compare.tab_widgets import Compared, compared
 from app.core.assets import at
 from app.links.compare import CompareView, query_of, read_view
 from engine.analysis.statistics.groups import BandLine
-from engine.analysis.statistics.resample import Aligned, Floats
+from engine.analysis.statistics.intervals import Aligned, Floats
 from engine.errors import NoSuchRun
 from engine.home import Home
 from engine.store import Reader

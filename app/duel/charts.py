@@ -11,7 +11,7 @@ from app.charts.curve_charts import GroupLine, Picture, group_line, of_groups, p
 from app.charts.plotly_figures import as_label, look
 from engine.analysis.duel import Spent
 from engine.analysis.statistics.groups import counted, line
-from engine.analysis.statistics.resample import RunPoints, aligned, member
+from engine.analysis.statistics.intervals import RunPoints, aligned, member
 from engine.duel.evidence import DuelEvidence, Tried
 from engine.duel.outcome import DuelOutcome
 from engine.duel.spec import Duel

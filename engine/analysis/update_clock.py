@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from engine.analysis.statistics.resample import Floats
+from engine.analysis.statistics.intervals import Floats
 
 EXCHANGED = "perf/exchanged"
 """Metric with the data that a rank has exchanged so far, in MB."""

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from engine.filter import times
+from engine.filter import tree
 
 LONGEST_NAME = 40
 """Characters of a name in a table."""
-duration = partial(times.duration, missing="", aligned=True)
+duration = partial(tree.duration, missing="", aligned=True)
 
 
 def plain(value: object) -> Any:

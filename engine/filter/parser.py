@@ -11,7 +11,6 @@ from difflib import get_close_matches
 
 from engine.errors import FilterError
 from engine.filter.syntax import QUOTED, error_at, place, syntax_tree
-from engine.filter.times import read_length, read_moment
 from engine.filter.tree import (
     OF,
     WORDS,
@@ -30,6 +29,8 @@ from engine.filter.tree import (
     metric_written,
     near,
     quoted,
+    read_length,
+    read_moment,
 )
 from engine.metrics import metric
 

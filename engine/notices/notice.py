@@ -7,7 +7,7 @@ from typing import Literal
 
 from engine.analysis.result import ranked
 from engine.errors import EngineError
-from engine.filter.times import duration
+from engine.filter.tree import duration
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, RunRow, StoredDuel, Sweep

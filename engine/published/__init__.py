@@ -1,6 +1,16 @@
 """Published figures, and what a sweep says of their values. Torch-free."""
 
-from engine.published.figure import EXECUTION, PASSES, SIZES, WHOLE, Figure, PublishedValue, Size, Version
-from engine.published.figures import FIGURES, figure
+from engine.published.figures import (
+    EXECUTION,
+    FIGURES,
+    PASSES,
+    SIZES,
+    WHOLE,
+    Figure,
+    PublishedValue,
+    Size,
+    Version,
+    figure,
+)
 
 __all__ = ["EXECUTION", "FIGURES", "PASSES", "SIZES", "WHOLE", "Figure", "PublishedValue", "Size", "Version", "figure"]

@@ -12,7 +12,7 @@ from engine.analysis.run_values import fields_in_words, label, tries
 from engine.analysis.statistics.intervals import EQUAL, FEWEST, Interval, mean_interval
 from engine.config_values import value_in_words
 from engine.metrics import metric
-from engine.published.figure import EXECUTION, PASSES, PRESET, SIZES, WHOLE, Figure, PublishedValue, Size
+from engine.published.figures import EXECUTION, PASSES, PRESET, SIZES, WHOLE, Figure, PublishedValue, Size
 from engine.registry import experiment, experiment_title
 from engine.store import Reader, Surroundings, Sweep, Tested
 from engine.store.records import ENDED, RunRow

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from engine.analysis.statistics.groups import Spread, line
-from engine.analysis.statistics.intervals import Statistic, ends
-from engine.analysis.statistics.resample import Aligned, Floats, RunPoints, aligned, member
+from engine.analysis.statistics.intervals import Aligned, Floats, RunPoints, Statistic, aligned, ends, member
 
 MEMBERS, STEPS = 7, 60
 Central = Callable[..., Any]

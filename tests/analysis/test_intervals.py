@@ -17,6 +17,7 @@ from engine.analysis.statistics.intervals import (
     RESAMPLES,
     SEED,
     Ends,
+    Floats,
     Statistic,
     central,
     ends,
@@ -26,7 +27,6 @@ from engine.analysis.statistics.intervals import (
     slope_within,
     student,
 )
-from engine.analysis.statistics.resample import Floats
 
 VALUES = [98.9, 99.02, 98.96, 99.1]
 

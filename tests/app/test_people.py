@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from app.core.visitor import COOKIE
 from app.people.account import in_words
 from app.people.audit_log import PAGE, AuditQuery, _table
-from engine.access import docs, passwords
+from engine.access import passwords, rules
 from engine.access.passwords import Patience
 from engine.access.quotas import limits
 from engine.access.rules import COMMANDS, OF_NOBODY, ROLES, PersonStanding, abilities
@@ -252,8 +252,8 @@ def test_the_log_as_a_file_and_the_table_of_rules_say_what_is_so(accounts: Home)
         store.access.permit("collect", by="ada")
     rows = list(csv.DictReader(io.StringIO(as_csv(_table(AuditQuery("ada", "back up", False))).decode("utf-8-sig"))))
     assert [(row["who"], row["command"], row["detail"]) for row in rows] == [("ada", "back up", f"'{FORMULA}")]
-    text = docs.PAGE.read_text()
-    assert docs.written(text) == text, "write it anew: python -m engine.access.docs"
+    text = rules.PAGE.read_text()
+    assert rules.written(text) == text, "write it anew: python -m engine.access.rules"
     for each in abilities():
         for role in ROLES:
             own, others = (PersonStanding("me", role).may(each.command, owners) for owners in (["me"], ["you"]))

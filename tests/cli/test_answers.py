@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.answers import duration, moment, number, plain, table
-from engine.filter.times import read_moment
+from engine.filter.tree import read_moment
 from engine.queue.forecast import clock
 from engine.store import Demand
 

@@ -26,8 +26,7 @@ from engine.filter import (
 )
 from engine.filter.parser import STATUSES
 from engine.filter.syntax import LONGEST
-from engine.filter.times import read_length
-from engine.filter.tree import Of, metric_written
+from engine.filter.tree import Of, metric_written, read_length
 from engine.store.records import Status
 from tests.inputs import drawn
 

@@ -7,7 +7,7 @@ from engine.analysis.duel import Better, easier
 from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.scaling.speedup import is_unclear, ratio_of_rates
 from engine.analysis.statistics.intervals import Interval, Statistic, mean_interval
-from engine.filter.times import duration
+from engine.filter.tree import duration
 from engine.metrics import metric
 from engine.store.records import RunRow
 

@@ -9,8 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.analysis.statistics.intervals import FEWEST, Statistic, central, ends
-from engine.analysis.statistics.resample import Floats
+from engine.analysis.statistics.intervals import FEWEST, Floats, Statistic, central, ends
 from engine.store.records import ENDED, RunRow, is_complete
 
 

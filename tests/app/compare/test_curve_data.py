@@ -16,7 +16,7 @@ from app.charts.plotly_figures import look
 from app.compare.groups import groups_of, lines_of
 from app.compare.zoom import joined, spliced
 from engine.analysis.statistics.groups import Spread, Statistic
-from engine.analysis.statistics.resample import MOST_CELLS, Aligned
+from engine.analysis.statistics.intervals import MOST_CELLS, Aligned
 from engine.home import Home
 from engine.recorder import Point
 from engine.store import RankBatch, Reader, Store

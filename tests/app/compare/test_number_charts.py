@@ -20,7 +20,7 @@ from app.charts.plotly_figures import look, looks
 from app.compare import number_charts
 from app.compare.session_state import short_labels
 from engine.analysis.statistics.groups import line
-from engine.analysis.statistics.resample import aligned, member
+from engine.analysis.statistics.intervals import aligned, member
 from engine.filter.tree import metric_written
 
 NAN = np.nan
