@@ -12,8 +12,7 @@ from app.web.supervision import ADDRESS, PORT, REFUSED, ConsoleAddress, complain
 from engine.cli.frame import code_of, complete_process
 from engine.errors import EngineError
 from engine.home import ROOT, Home
-from engine.system.console_presence import has_console
-from engine.system.runner_process import ensure_running
+from engine.system.runner_process import ensure_running, has_console
 
 CONFIG = ".streamlit/config.toml"
 

@@ -19,7 +19,7 @@ from engine.access.quotas import BOUNDS, Value
 from engine.access.rules import ROLES, Role
 from engine.home import Home
 from engine.queue.forecast import limits_of
-from engine.runner.disk_meter import disk_use
+from engine.runner.runner import disk_use
 from engine.store import Person, Reader, Store
 from engine.store.access.quotas import Holding
 

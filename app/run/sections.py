@@ -31,7 +31,7 @@ from engine.registry import experiment, known_experiment
 from engine.rl.pictures import PICTURE
 from engine.store import Reader, Store
 from engine.store.records import Run
-from engine.system import log_files
+from engine.system import run_files
 
 # ---- The text of a run's logs --------------------------------------------------------------------------------------
 # by offset for the live view, complete for the download. Paths from requests are always validated.
@@ -112,15 +112,15 @@ def tail(path: Path, offset: int | None) -> LogPiece:
     if not path.is_file():
         return LogPiece("", 0, 0, 0)
     size = path.stat().st_size
-    found = log_files.piece(
-        path, max(0, size - CHUNK) if offset is None else log_files.offset_now(path, max(0, offset)), CHUNK
+    found = run_files.piece(
+        path, max(0, size - CHUNK) if offset is None else run_files.offset_now(path, max(0, offset)), CHUNK
     )
     start, block, dropped = found.start, found.data, found.dropped
     if offset is None and start > 0:
         skipped = block.find(b"\n") + 1
         block, start, dropped = block[skipped:], start + skipped, 0
     whole = block[: block.rfind(b"\n") + 1] or (block if len(block) == CHUNK or found.end < size else b"")
-    text = log_files.Piece(start, whole, dropped if whole else 0).text
+    text = run_files.Piece(start, whole, dropped if whole else 0).text
     return LogPiece(text.decode("utf-8", "replace"), start, start + len(whole), size)
 
 

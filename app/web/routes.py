@@ -33,7 +33,7 @@ from engine.home import Home
 from engine.store import Reader, Stretch
 from engine.store.access.people import checked_name
 from engine.store.curves.series import Axis
-from engine.system import log_files
+from engine.system import run_files
 
 _reader = SharedReader()
 _responses = ResponseCache()
@@ -180,10 +180,10 @@ def log(request: Request) -> Response:
             whose = "the lab" if run_id is None else f"run {run_id}"
             raise NoSuchRun(f"The log '{source}' of {whose} doesn't exist: not written yet, or removed.")
         filename = path.name if run_id is None else f"run-{run_id}-{source}.log"
-        if log_files.has_hole(path):
+        if run_files.has_hole(path):
             as_file = {"Content-Disposition": f'attachment; filename="{filename}"'}
             return StreamingResponse(
-                (each.text for each in log_files.pieces(path)),
+                (each.text for each in run_files.pieces(path)),
                 media_type="text/plain; charset=utf-8",
                 headers=NEVER_STORE | as_file,
             )

@@ -33,8 +33,7 @@ from engine.notices.public_url import VARIABLE as PUBLIC_URL
 from engine.notices.public_url import public_url
 from engine.runner.shared_settings import RESTART, ignored_settings
 from engine.store import Store
-from engine.system.console_presence import console_presence
-from engine.system.runner_process import ensure_running, has_died, runner_process
+from engine.system.runner_process import console_presence, ensure_running, has_died, runner_process
 
 # ---- The console's address, port, host names and base path from the environment, and whether they are allowed ------
 # Without accounts the console may serve only this machine: anyone who reaches it could start processes here.

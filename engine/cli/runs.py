@@ -303,7 +303,7 @@ class LogFollower:
 
     def read(self, *, final: bool = False) -> Iterator[str]:
         """Yield the new lines."""
-        from engine.system.log_files import offset_now, pieces  # ctypes, which no other command here needs
+        from engine.system.run_files import offset_now, pieces  # ctypes, which no other command here needs
 
         if self.path.is_file():
             self.offset = offset_now(self.path, self.offset)

@@ -60,8 +60,8 @@ def restore_command(
     that were running when FILE was made are marked as lost by the next runner.
     """
     from engine.commands.lab_settings import operator
-    from engine.system.console_presence import has_console
-    from engine.upkeep.restore import restore
+    from engine.system.runner_process import has_console
+    from engine.upkeep.backups import restore
 
     home = Home.find()
     if has_console(home):

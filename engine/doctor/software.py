@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.doctor.machine import Finding
 from engine.home import ROOT
-from engine.runner.launcher import room_for_sockets
+from engine.runner.placement import room_for_sockets
 
 PROBE_TIMEOUT_S = 180
 INSTALL = "Install the requirements: make install (or python -m pip install -r requirements.txt)."

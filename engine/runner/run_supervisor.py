@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from engine import __version__, seeding
 from engine.errors import EngineError
 from engine.registry import experiment
-from engine.runner.launcher import Launcher
+from engine.runner.placement import Launcher
 from engine.runtime.worker.environment import begun_by, is_of_another_version
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store

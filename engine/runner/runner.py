@@ -8,8 +8,11 @@ import logging
 import os
 import signal
 import time
-from contextlib import AbstractContextManager
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 
 from filelock import FileLock, Timeout
@@ -22,24 +25,86 @@ from engine.notices.delivery import delivery_thread
 from engine.notices.public_url import public_url
 from engine.queue.slots import free_cores
 from engine.runner.cluster_supervisor import cluster_thread
-from engine.runner.disk_meter import Usage
-from engine.runner.launcher import Launcher, LocalLauncher
-from engine.runner.placement import Placement
+from engine.runner.placement import Launcher, LocalLauncher, Placement
 from engine.runner.run_supervisor import Endings
 from engine.runner.schedulers import Referee, Repeats
 from engine.runtime.usage import Telemetry
 from engine.runtime.worker.environment import is_replaced, version_on_disk
 from engine.store import Reader, Store
 from engine.store.records import Run
-from engine.system.log_files import log_to_stdout
 from engine.system.machine import Gpus, Machine, NvmlGpus, machine
 from engine.system.network_isolation import LEVEL_WORDS, machine_level
 from engine.system.processes import is_foreign, me
+from engine.system.run_files import log_to_stdout, size_on_disk
 from engine.system.runner_process import announce, is_served, refuse_beside_foreign_runs
 from engine.transfer.import_process import clear_killed
 from engine.upkeep.backups import Schedule
 from engine.upkeep.leftovers import clean, leftovers
 from engine.upkeep.private_home import close_home
+
+# ---- Disk usage of runs, measured by the runner for changed runs only, so that quotas need no full scan ------------
+# Torch-free.
+
+EVERY_S = 20.0
+"""Maximum age of a live run's measurement."""
+AT_ONCE = 100
+"""Runs to measure per round, so that the first scan of a large home blocks nothing."""
+
+
+class Usage:
+    """Measures changed runs, at most once in `EVERY_S`, and immediately again while more are due."""
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+
+    def look(self, store: Store) -> int:
+        """Measure due runs and return their number."""
+        if time.monotonic() < self._next_at:
+            return 0
+        changed = store.disk.unmeasured(AT_ONCE)
+        if changed:
+            store.disk.note([(run, folder_bytes(store.db.home.run_folder(run.run_id))) for run in changed])
+        if len(changed) < AT_ONCE:
+            self._next_at = time.monotonic() + EVERY_S
+        return len(changed)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the bytes of all files below a folder, without following links; 0 if it doesn't exist. Ignores files
+    deleted meanwhile.
+    """
+    return sum(_sizes(folder))
+
+
+def disk_use(home: Home, owners: Mapping[int, str]) -> dict[str, int]:
+    """Return the bytes of each owner's run folders, without orphan folders; points in the store are not counted."""
+    used: Counter[str] = Counter()
+    with suppress(FileNotFoundError), os.scandir(home.run_folder(0).parent) as folders:
+        for folder in folders:
+            if folder.name.isdecimal() and (owner := owners.get(int(folder.name))) is not None:
+                used[owner] += folder_bytes(Path(folder.path))
+    return dict(used)
+
+
+def _sizes(folder: str | Path) -> Iterator[int]:
+    try:
+        entries = list(os.scandir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _sizes(entry.path)
+            continue
+        try:
+            about = entry.stat(follow_symlinks=False)
+            yield size_on_disk(about.st_size, about.st_blocks)
+        except FileNotFoundError:
+            continue
+
+
+# ---- The runner ----------------------------------------------------------------------------------------------------
+# the single process per store that claims queued runs, places them, and supervises their workers. Torch-free. It may be
+# killed at any time: runs continue, and the next runner takes them over from the store.
 
 log = logging.getLogger(__name__)
 

@@ -2,11 +2,17 @@
 run left there. Torch-free.
 """
 
+import ctypes
 import errno
+import logging
 import os
+import re
 import stat
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -90,3 +96,175 @@ def vacate(home: Home, run_id: int) -> Path | None:
         if not folder.is_symlink() and not folder.exists():
             return None
     return put_aside(home, folder, f"found-{now().replace(':', '-')}")
+
+
+# ---- Logs with a maximum size: long ones keep their start and end. Torch-free --------------------------------------
+# Writers are not involved and never wait: ranks append to their files, and the middle is freed underneath them (a hole
+# in the file, so that later offsets stay valid). After the run's end, its logs are rewritten without holes. In both
+# cases, readers see one line in place of the missing part.
+
+HEAD_BYTES, TAIL_BYTES = 4 << 20, 12 << 20
+SLACK_BYTES = 4 << 20
+"""Additional size before the next trim."""
+CHUNK = 256 * 1024
+_BLOCK = 4096
+_KEEP_SIZE, _PUNCH_HOLE = 1, 2
+_DROPPED = re.compile(rb"\n\[([\d,]+) bytes (?:were )?dropped here[^\n]*\]\n")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes of a log from `start`, with the number of `dropped` bytes right before them."""
+
+    start: int
+    data: bytes
+    dropped: int = 0
+
+    @property
+    def end(self) -> int:
+        """Start of the next piece."""
+        return self.start + len(self.data)
+
+    @property
+    def text(self) -> bytes:
+        """The bytes as shown to readers."""
+        return (dropped_line(self.dropped) if self.dropped else b"") + self.data.replace(b"\0", b"")
+
+
+def dropped_line(count: int) -> bytes:
+    """Return the line shown in place of missing bytes."""
+    return (
+        f"\n[{count:,} bytes were dropped here: a log keeps its first {HEAD_BYTES >> 20} MB and its last "
+        f"{TAIL_BYTES >> 20} MB]\n"
+    ).encode()
+
+
+def pieces(path: Path, offset: int = 0, most: int = CHUNK) -> Iterator[Piece]:
+    """Yield the pieces of a log from a byte offset to its current end; nothing without a file."""
+    with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+        while (found := _piece(file.fileno(), offset, most)).data:
+            yield found
+            offset = found.end
+
+
+def piece(path: Path, offset: int, most: int = CHUNK) -> Piece:
+    """Return the first piece from a byte offset; empty at the end of the log."""
+    return next(pieces(path, offset, most), Piece(offset, b""))
+
+
+def size_on_disk(size: int, blocks: int) -> int:
+    """Return a file's disk usage, from its size and its blocks of 512 bytes: less than its size with holes."""
+    return min(size, blocks * 512)
+
+
+def has_hole(path: Path) -> bool:
+    """Return whether a part of a log is missing."""
+    about = path.stat()
+    return size_on_disk(about.st_size, about.st_blocks) < about.st_size
+
+
+def offset_now(path: Path, offset: int) -> int:
+    """Convert a byte offset from before the log was rewritten without its hole."""
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if offset <= size or (found := _DROPPED.match(os.pread(file.fileno(), 300, HEAD_BYTES))) is None:
+            return min(offset, size)
+        return max(0, min(offset - int(found[1].replace(b",", b"")) + len(found[0]), size))
+
+
+def trim(path: Path) -> None:
+    """Free the middle of a long log, even while it is being written."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return
+    bound = HEAD_BYTES + TAIL_BYTES + SLACK_BYTES
+    if size_on_disk(about.st_size, about.st_blocks) <= bound:
+        return
+    if not _punch(path, HEAD_BYTES, (about.st_size - TAIL_BYTES) // _BLOCK * _BLOCK):
+        cut(path)
+
+
+def cut(path: Path) -> None:
+    """Truncate a log to its start, for file systems without holes."""
+    with path.open("r+b") as file:
+        before = _DROPPED.match(os.pread(file.fileno(), 300, HEAD_BYTES))
+        gone = os.fstat(file.fileno()).st_size - HEAD_BYTES
+        if before:
+            gone += int(before[1].replace(b",", b"")) - len(before[0])
+        file.truncate(HEAD_BYTES)
+    with path.open("ab") as file:  # O_APPEND: other writers append before or after this line, not into it
+        file.write(dropped_line(gone))
+
+
+def close_up(path: Path) -> None:
+    """Rewrite a long log without its hole, after its writers have ended."""
+    about = path.stat()
+    if about.st_size <= HEAD_BYTES + TAIL_BYTES + SLACK_BYTES:
+        return
+    begin = about.st_size - TAIL_BYTES
+    aside = path.with_suffix(".part")
+    try:
+        with path.open("rb") as log, aside.open("wb") as file:
+            os.fchmod(file.fileno(), about.st_mode & 0o777)
+            file.write(log.read(HEAD_BYTES))
+            file.write(dropped_line(begin - HEAD_BYTES))
+            for found in pieces(path, begin):
+                file.write(found.data)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _piece(descriptor: int, offset: int, most: int) -> Piece:
+    start, end = _data(descriptor, offset)
+    return Piece(start, os.pread(descriptor, min(most, end - start), start), start - offset if end > start else 0)
+
+
+def _data(descriptor: int, offset: int) -> tuple[int, int]:
+    """Return the first data range from an offset; empty at the end."""
+    size = os.fstat(descriptor).st_size
+    if offset >= size:
+        return offset, offset
+    try:
+        start = os.lseek(descriptor, offset, os.SEEK_DATA)
+        return start, os.lseek(descriptor, start, os.SEEK_HOLE)
+    except (AttributeError, OSError):  # no support for holes
+        return offset, size
+
+
+def _punch(path: Path, begin: int, end: int) -> bool:
+    """Free a range of a file without changing its size; False if unsupported."""
+    if not sys.platform.startswith("linux"):
+        return False
+    allocate = ctypes.CDLL(None, use_errno=True).fallocate
+    allocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    with path.open("r+b") as file:
+        return bool(allocate(file.fileno(), _KEEP_SIZE | _PUNCH_HOLE, begin, end - begin) == 0)
+
+
+# ---- Log format of runner and worker: one line per entry, UTC, to standard output, which is a file -----------------
+# Torch-free.
+
+FORMAT, MOMENT = "%(asctime)sZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"
+
+
+def log_to_stdout() -> None:
+    """Configure logging to standard output."""
+    formatter = logging.Formatter(FORMAT, datefmt=MOMENT)
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def moment(at: float | None = None) -> str:
+    """Return a time (default: now) as lines of a log begin, in UTC."""
+    return time.strftime(MOMENT, time.gmtime(at)) + "Z"
+
+
+def note_for_runner(home: Home, words: str) -> None:
+    """Append a line to the runner's log, from any process; lines are written atomically."""
+    line = f"{moment()} INFO {' '.join(words.split())}\n"
+    with home.runner_log.open("a", encoding="utf-8") as log:
+        log.write(line)

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from filelock import FileLock, Timeout
 
@@ -174,3 +176,27 @@ def _place(process: ProcessIdentity) -> int:
     """Return the byte that the process locks: far beyond the file's end, where nothing is ever written."""
     words = f"{process.boot_id} {process.pid_namespace} {process.pid} {process.started_ticks}"
     return int.from_bytes(hashlib.sha256(words.encode()).digest()[:7])
+
+
+# ---- Whether a console serves a home -------------------------------------------------------------------------------
+# each holds a shared lock on a file in it, which ends with the process.
+
+
+@contextmanager
+def console_presence(home: Home) -> Iterator[None]:
+    """Mark the home as served for the block."""
+    with home.create().console_lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+def has_console(home: Home) -> bool:
+    """Return whether a console serves the home."""
+    if not home.console_lock.exists():
+        return False
+    with home.console_lock.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return isinstance(error, BlockingIOError)  # else the file system has no locks
+    return False

@@ -22,9 +22,8 @@ from engine.store.maintenance.integrity import Stint, stints_of_pids
 from engine.store.records import ProcessIdentity, Status
 from engine.store.timestamps import now, seconds_since
 from engine.system.cleanup import SHARED, Cleared, held, maker_of, tree
-from engine.system.log_files import note_for_runner
 from engine.system.processes import age_s, boot_id, end_these, identity, is_alive, is_foreign, mark_of, pid_namespace
-from engine.system.run_files import ASIDE, is_meeting_file, put_aside
+from engine.system.run_files import ASIDE, is_meeting_file, note_for_runner, put_aside
 from engine.upkeep.backups import LOCK, PART, SUM
 
 # ---- One leftover: kind, reason, and whether it certainly belongs to this home -------------------------------------

@@ -19,8 +19,7 @@ from engine.doctor.storage import store as examine_store
 from engine.errors import Forbidden, SignInRefused, StoreError
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
-from engine.upkeep.backups import back_up
-from engine.upkeep.restore import restore
+from engine.upkeep.backups import back_up, restore
 from tests.access.test_middleware import BROKEN
 from tests.app.browsing import Client
 from tests.waiting import PATIENCE_S

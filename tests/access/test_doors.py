@@ -23,8 +23,7 @@ from app.core.visitor import COOKIE
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import key_of
-from engine.upkeep.backups import back_up
-from engine.upkeep.restore import restore
+from engine.upkeep.backups import back_up, restore
 from tests.access.people import PASSWORD, settle
 from tests.browser.conftest import Console
 from tests.labs import small

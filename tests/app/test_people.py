@@ -20,7 +20,7 @@ from engine.commands.accounts import change_password
 from engine.commands.accounts import sign_in as by_password
 from engine.errors import Forbidden, SignInRefused
 from engine.home import Home
-from engine.runner.disk_meter import disk_use
+from engine.runner.runner import disk_use
 from engine.store import Reader, Store
 from engine.store.access.sign_ins import key_of
 from engine.transfer.tables import as_csv

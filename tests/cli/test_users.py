@@ -12,7 +12,7 @@ from engine.access import passwords
 from engine.cli import main
 from engine.home import ROOT, Home
 from engine.store import Reader, Store
-from engine.system.console_presence import console_presence
+from engine.system.runner_process import console_presence
 from tests.labs import basic
 
 PASSWORD = "a quiet winter morning\n"

@@ -17,7 +17,7 @@ import torch
 from engine.home import Home
 from engine.launch import launch, resume
 from engine.registry import experiment
-from engine.runner.launcher import LocalLauncher
+from engine.runner.placement import LocalLauncher
 from engine.runtime.rank import fork_server
 from engine.store import ENDED, Launch, Run, Store
 from engine.store.curve_records import MachineSample

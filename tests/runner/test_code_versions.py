@@ -15,7 +15,7 @@ from engine import __version__
 from engine.errors import RunnerError
 from engine.experiments.hogwild.config import EXPERIMENT
 from engine.home import ROOT, Home
-from engine.runner.launcher import LocalLauncher
+from engine.runner.placement import LocalLauncher
 from engine.runner.run_supervisor import Endings
 from engine.runner.runner import Runner
 from engine.runtime.worker import environment as code_version

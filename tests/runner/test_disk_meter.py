@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from engine.home import Home
-from engine.runner import disk_meter
-from engine.runner.disk_meter import Usage, folder_bytes
+from engine.runner import runner
+from engine.runner.runner import Usage, folder_bytes
 from engine.store import Reader, Store
 from tests.labs import basic
 
@@ -14,7 +14,7 @@ from tests.labs import basic
 def test_folders_and_points_are_measured_once_and_again_when_they_change(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_meter, "AT_ONCE", 3)
+    monkeypatch.setattr(runner, "AT_ONCE", 3)
     ids = basic.fill(home)
     folder = home.run_folder(ids["finished"])
     (folder / "checkpoint.pt").write_bytes(bytes(5_000_000))

@@ -14,11 +14,11 @@ import pytest
 from app.run.sections import sources, tail
 from engine.cli.runs import LogFollower, read_logs
 from engine.home import ROOT, Home
-from engine.runner.disk_meter import disk_use, folder_bytes
+from engine.runner.runner import disk_use, folder_bytes
 from engine.store import Reader, Store
 from engine.store.records import RankRow, Status
 from engine.store.timestamps import now
-from engine.system.log_files import (
+from engine.system.run_files import (
     HEAD_BYTES,
     SLACK_BYTES,
     TAIL_BYTES,

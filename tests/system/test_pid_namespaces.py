@@ -13,7 +13,7 @@ import pytest
 
 from engine.errors import RunnerError
 from engine.home import ROOT, Home
-from engine.runner.launcher import LocalLauncher
+from engine.runner.placement import LocalLauncher
 from engine.runner.run_supervisor import Endings
 from engine.runner.runner import serve
 from engine.store import Launch, Reader, Store

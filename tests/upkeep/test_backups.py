@@ -26,8 +26,7 @@ from engine.store.timestamps import now
 from engine.system.checkpoint_state import last_checkpoint
 from engine.system.processes import me
 from engine.upkeep import fsck
-from engine.upkeep.backups import Schedule, back_up, backups, check_sum
-from engine.upkeep.restore import restore
+from engine.upkeep.backups import Schedule, back_up, backups, check_sum, restore
 from tests.checkpoints import lay
 from tests.store.test_concurrency import WRITER
 

@@ -15,8 +15,7 @@ from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.transfer.bundles.bundle import write_bundle
 from engine.transfer.import_child import import_path
 from engine.upkeep import fsck
-from engine.upkeep.backups import back_up
-from engine.upkeep.restore import restore
+from engine.upkeep.backups import back_up, restore
 from engine.upkeep.retention_policy import RetentionPolicy, collect, preview
 from tests.upkeep.conftest import HOUR_AGO, found
 

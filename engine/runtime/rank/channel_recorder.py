@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.runtime.rank.rank import Saved
-from engine.system.log_files import moment
+from engine.system.run_files import moment
 from engine.trace.layout import NO_VERSION, NOBODY
 from engine.trace.ring import Operation, Phase, TraceWriter
 

@@ -20,7 +20,7 @@ from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch
 from engine.store.timestamps import now
 from engine.system.checkpoint_state import PARTS, publish
-from engine.system.log_files import trim
+from engine.system.run_files import trim
 from engine.trace.chunk import TraceChunk
 from engine.trace.layout import TraceWindow
 from engine.trace.sampler import TraceCollector

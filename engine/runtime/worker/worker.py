@@ -29,10 +29,9 @@ from engine.runtime.worker.stop_request import StopSwitch, stop_reason
 from engine.store import Store
 from engine.store.records import Run, Status
 from engine.system.checkpoint_state import go_on_from_parent
-from engine.system.log_files import close_up, log_to_stdout
 from engine.system.machine import machine
 from engine.system.processes import me, uptime_s
-from engine.system.run_files import vacate
+from engine.system.run_files import close_up, log_to_stdout, vacate
 from engine.system.runner_process import announce, lives
 
 log = logging.getLogger(__name__)

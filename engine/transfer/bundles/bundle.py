@@ -19,8 +19,7 @@ from engine.store.curves.ingest import POINT_BYTES, arriving_runs
 from engine.store.imports.bundle_import import admit, origin_of
 from engine.store.imports.bundle_tables import TABLES, TableRows, parts_of
 from engine.store.timestamps import now
-from engine.system.log_files import has_hole, pieces
-from engine.system.run_files import vacate
+from engine.system.run_files import has_hole, pieces, vacate
 from engine.transfer.archives import Members, opened
 from engine.transfer.bundles.checks import MatchedRuns, match_runs
 from engine.transfer.bundles.rows import (

@@ -22,9 +22,9 @@ from engine.runtime.rank.rank import Saved
 from engine.runtime.worker.ranks import Ranks, StopRequested
 from engine.runtime.worker.run_progress import RunProgress
 from engine.system.checkpoint_state import CHECKPOINT, PARTS
-from engine.system.log_files import pieces
 from engine.system.network_isolation import network_id
 from engine.system.processes import identity
+from engine.system.run_files import pieces
 from tests import rank_functions as functions
 from tests.doubles import MemorySink
 from tests.waiting import PATIENCE_S, wait_until
