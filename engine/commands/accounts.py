@@ -59,8 +59,7 @@ def from_list(text: str) -> tuple[list[NewPerson], list[Slip]]:
         if line.strip():
             rows.append((number, name.strip(), email.strip()))
     if not 1 <= len(rows) <= MOST:
-        sentence = f"A list must have 1 to {MOST} names, one per line; got {len(rows):,}."
-        raise ConfigError.of("names", sentence)
+        raise ConfigError.of("names", f"A list must have 1 to {MOST} names, one per line; got {len(rows):,}.")
     slips = [Slip(name, passwords.made()) for _, name, _ in rows]
     people = [
         NewPerson(number, name, email, passwords.hashed(slip.password))
@@ -159,11 +158,8 @@ def groups_of(claims: Mapping[str, Any], claim: str) -> frozenset[str]:
 def _email(claims: Mapping[str, Any]) -> str:
     """Return the address, empty if invalid."""
     email = _text(claims, "email").strip()
-    return (
-        email
-        if len(email) <= EMAIL_LENGTH and email.count("@") == 1 and email.isprintable() and " " not in email
-        else ""
-    )
+    is_valid = len(email) <= EMAIL_LENGTH and email.count("@") == 1 and email.isprintable() and " " not in email
+    return email if is_valid else ""
 
 
 def _shown(name: str) -> str:

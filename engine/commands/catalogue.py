@@ -2,7 +2,7 @@
 a lock.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from filelock import FileLock
@@ -29,26 +29,19 @@ def add_environment(home: Home, name: str, *, by: str) -> Kind:
     already listed.
     """
     if not _fits(EnvironmentId, name):
-        raise _wrong(
+        raise ConfigError.of(
             "environment",
-            (
-                "environment must be an id such as CliffWalking-v1 or ale_py:ALE/Pong-v5 (the module that registers "
-                f"it, a colon, its name and version), of letters, digits, _ . and -, got {name[:80]!r}."
-            ),
+            "environment must be an id such as CliffWalking-v1 or ale_py:ALE/Pong-v5 (the module that registers "
+            f"it, a colon, its name and version), of letters, digits, _ . and -, got {name[:80]!r}.",
         )
     if name in BUILT_IN["environments"] or name in catalogue(home).environments:
-        raise _wrong("environment", f"environment {name} is already in the catalogue.")
+        raise ConfigError.of("environment", f"environment {name} is already in the catalogue.")
     permit(home, COMMAND, by=by, detail=f"environment={name}")
     try:
         found = kind_of(name)
     except RuleBroken as error:
-        raise _wrong("environment", str(error)) from error
-    _change(
-        home,
-        lambda now: now.model_copy(
-            update={"environments": [*(each for each in now.environments if each != name), name]}
-        ),
-    )
+        raise ConfigError.of("environment", str(error)) from error
+    _change(home, lambda now: now.model_copy(update={"environments": [*_without(now.environments, name), name]}))
     return found
 
 
@@ -62,9 +55,9 @@ def add_dataset(home: Home, name: str, folder: str, *, by: str, title: str = "")
             "start with a lowercase letter, have at most 40 lowercase letters, digits and _, and differ from "
             "the built-in names"
         )
-        raise _wrong("dataset", f"The name of a data set must {rule}; got {name[:80]!r}.")
+        raise ConfigError.of("dataset", f"The name of a data set must {rule}; got {name[:80]!r}.")
     if not _fits(Folder, folder):
-        raise _wrong(
+        raise ConfigError.of(
             "folder",
             (f"folder must be relative to {home.data}, without a leading dot or slash; got {folder[:80]!r}."),
         )
@@ -85,17 +78,21 @@ def remove(home: Home, name: str, *, by: str) -> None:
     _change(
         home,
         lambda now: Catalogue(
-            environments=[each for each in now.environments if each != name],
+            environments=_without(now.environments, name),
             datasets={each: found for each, found in now.datasets.items() if each != name},
         ),
     )
+
+
+def _without(names: Iterable[str], name: str) -> list[str]:
+    return [each for each in names if each != name]
 
 
 def _change(home: Home, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
     with FileLock(home.create().catalogue_lock):
         wanted = change(catalogue(home))
         if len(wanted.environments) > MOST or len(wanted.datasets) > MOST:
-            raise _wrong(
+            raise ConfigError.of(
                 "", f"The catalogue is full: at most {MOST:,} environments and {MOST:,} data sets. Remove some first."
             )
         set_catalogue(home, wanted)
@@ -108,7 +105,3 @@ def _fits(kind: Any, text: str) -> bool:
     except ValidationError:
         return False
     return True
-
-
-def _wrong(field: str, sentence: str) -> ConfigError:
-    return ConfigError.of(field, sentence)

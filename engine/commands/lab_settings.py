@@ -44,23 +44,14 @@ def change_limits(
     replace(NONE, **given).changed(changes, person)  # validate before anything is written to the audit log
     if person is not None:
         _known(home, person)
-    told = ", ".join(
-        [
-            *(f"{BOUNDS[name].words}={'none' if value is None else value}" for name, value in changes.items()),
-            *(f"{BOUNDS[name].words}=usual" for name in sorted(usual)),
-        ]
-    )
-    told = ", ".join(
-        filter(
-            None,
-            [
-                told,
-                "" if host_network is None else f"host_network={'yes' if host_network else 'no'}",
-                "" if disturbed_above_percent is None else f"disturbed_above={disturbed_above_percent:g} %",
-            ],
-        )
-    )
-    permit(home, "set limits", by=by, detail=f"{f'person={person}, ' if person is not None else ''}{told}")
+    told = [
+        *([] if person is None else [f"person={person}"]),
+        *(f"{BOUNDS[name].words}={'none' if value is None else value}" for name, value in changes.items()),
+        *(f"{BOUNDS[name].words}=usual" for name in sorted(usual)),
+        *([] if host_network is None else [f"host_network={'yes' if host_network else 'no'}"]),
+        *([] if disturbed_above_percent is None else [f"disturbed_above={disturbed_above_percent:g} %"]),
+    ]
+    permit(home, "set limits", by=by, detail=", ".join(told))
     with FileLock(home.create().limits_lock):
         wanted = replace(_now(home, replace_unreadable).changed(changes, person, usual), **given)
         set_limits(home, wanted)

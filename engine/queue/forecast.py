@@ -14,7 +14,19 @@ from engine.errors import ConfigError
 from engine.home import Home
 from engine.queue.cluster_wait import cluster_wait
 from engine.queue.estimates import Estimate, History, left
-from engine.queue.order import FreeSlots, Holder, Waiting, fits, forecast, free, keeps_back, next_up, shares, with_new
+from engine.queue.order import (
+    FreeSlots,
+    Holder,
+    Waiting,
+    counted,
+    fits,
+    forecast,
+    free,
+    keeps_back,
+    next_up,
+    shares,
+    with_new,
+)
 from engine.queue.slots import foreign_gpus
 from engine.store.launches import Launch
 from engine.store.queue.cluster_jobs import ClusterJob
@@ -225,12 +237,8 @@ def holders_of(alive: Iterable[Run], history: History, room: FreeSlots) -> list[
     """Return the live runs with their estimated ends; an exclusive one holds all cores."""
     return [
         Holder(
-            run.id,
-            run.owner,
-            room.cores if run.exclusive else run.demand.cores,
-            run.demand.gpus,
-            *_ends(run, history),
-            run.demand.cores,
+            *(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus),
+            *(*_ends(run, history), run.demand.cores),
         )
         for run in alive
     ]
@@ -325,13 +333,13 @@ def lacking(run: Waiting, holders: Sequence[Holder], room: FreeSlots, clock: Cal
         "core": run.cores if run.cores > cores and not run.oversubscribe else 0,
     }
     kinds = [kind for kind, count in wanted.items() if count]
-    asked = "an idle machine" if run.exclusive else " and ".join(_counted(wanted[kind], kind) for kind in kinds)
+    asked = "an idle machine" if run.exclusive else " and ".join(counted(wanted[kind], kind) for kind in kinds)
     held = [(holder, {"GPU": holder.gpus, "core": holder.cores}) for holder in holders]
     by_end = sorted(held, key=lambda pair: (pair[0].end is None, pair[0].end or 0.0, pair[0].id))
     holding = [_holds(holder, counts, kinds, clock) for holder, counts in by_end if any(counts[kind] for kind in kinds)]
     named = list(islice(holding, MOST_NAMED))
     if more := len(holding) - len(named):
-        named.append(f"{_counted(more, 'more run')} {'holds' if more == 1 else 'hold'} the rest")
+        named.append(f"{counted(more, 'more run')} {'holds' if more == 1 else 'hold'} the rest")
     if "GPU" in kinds and room.foreign_gpus:
         named.append(f"another program uses {' and '.join(f'GPU {index}' for index in room.foreign_gpus)}")
     return f"waits for {asked}: {', '.join(named)}" if named else f"waits for {asked}"
@@ -342,11 +350,7 @@ def _holds(holder: Holder, counts: Mapping[str, int], kinds: Sequence[str], cloc
     what = (
         str(counts[kinds[0]])
         if len(kinds) == 1
-        else " and ".join(_counted(counts[kind], kind) for kind in kinds if counts[kind])
+        else " and ".join(counted(counts[kind], kind) for kind in kinds if counts[kind])
     )
     until = f" until about {clock(holder.end)}" if holder.end is not None and holder.end >= SOON_S else ""
     return f"run {holder.id} holds {what}{until}"
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"

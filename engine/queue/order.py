@@ -223,7 +223,7 @@ def keeps_back(owner: str, cores: int, gpus: int, held: Mapping[str, Share], lim
     share, mine = held.get(owner, NOTHING), limits.of(owner)
     if is_full(share, mine):
         whose = "per person" if mine == limits else f"for {owner}"
-        running = _counted(share.runs, "running run")
+        running = counted(share.runs, "running run")
         return f"waits: {owner} has {running}, and the limit {whose} is {mine.max_running_per_person}"
     for kind, asks, holds, most in (
         ("core", cores, share.cores, mine.max_cores_per_person),
@@ -232,11 +232,12 @@ def keeps_back(owner: str, cores: int, gpus: int, held: Mapping[str, Share], lim
         if most is None or asks == 0 or holds + asks <= most:
             continue
         if asks > most:
-            return f"waits: needs {_counted(asks, kind)}, but {owner}'s limit is {most}; an admin can raise it"
+            return f"waits: needs {counted(asks, kind)}, but {owner}'s limit is {most}; an admin can raise it"
         needed = "" if holds >= most else f", and this run needs {asks}"
-        return f"waits: {owner} uses {holds} of {_counted(most, kind)}{needed}"
+        return f"waits: {owner} uses {holds} of {counted(most, kind)}{needed}"
     return ""
 
 
-def _counted(count: int, name: str) -> str:
+def counted(count: int, name: str) -> str:
+    """Return a number of things in words."""
     return f"{count} {name}" if count == 1 else f"{count} {name}s"

@@ -121,10 +121,8 @@ def _outlay(part: _Part, near: Estimate | None, found: Scene) -> Outlay:
     seconds = {run.id: run.takes.median if run.takes else None for run in waiting.values()} | {
         holder.id: holder.end for holder in on.values()
     }
-    queue, holders = (
-        [waiting.get(run.id, run) for run in found.waiting],
-        [on.get(holder.id, holder) for holder in found.holders],
-    )
+    queue = [waiting.get(run.id, run) for run in found.waiting]
+    holders = [on.get(holder.id, holder) for holder in found.holders]
     return Outlay(
         len(seconds),
         like,

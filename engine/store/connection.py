@@ -5,7 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -25,6 +25,7 @@ from engine.home import Home, flush, make_private
 from engine.store.schema.upgrade import applied, bring_up_to_date, known
 
 Row = sqlite3.Row
+T = TypeVar("T")
 SYNCHRONOUS = "NORMAL"
 """With a write-ahead log a killed process loses no committed data, and a power failure leaves a consistent store."""
 POLL_S = 0.005
@@ -69,6 +70,23 @@ class Connection:
         with self.as_store_errors():
             found: Row | None = self.connection.execute(sql, values).fetchone()
             return found
+
+    def exists(self, sql: str, values: Sequence[Any] = ()) -> bool:
+        """Return whether a query has a row."""
+        return self.row(sql, values) is not None
+
+    def number(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Return the whole number of a query's first row; 0 for none."""
+        row = self.row(sql, values)
+        return int(row[0] or 0) if row else 0
+
+    def column(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Return the first column of all rows of a query."""
+        return [row[0] for row in self.rows(sql, values)]
+
+    def records(self, kind: Callable[..., T], sql: str, values: Sequence[Any] = ()) -> list[T]:
+        """Return all rows of a query as records whose fields are its columns, in order."""
+        return [kind(*row) for row in self.rows(sql, values)]
 
     def tuples(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return all rows of a query as tuples, which is faster for many."""
@@ -164,10 +182,12 @@ class WriteConnection(Connection):
         """Call `act` if the change that is in progress, with all outer ones, is rolled back."""
         self._after_rollback += (act,)
 
-    def insert(self, table: str, values: Mapping[str, Any], **expressions: str) -> int:
-        """Add a row, within a change, and return its id; `expressions` are columns whose values are SQL."""
+    def insert(self, table: str, values: Mapping[str, Any], otherwise: str = "ABORT", **expressions: str) -> int:
+        """Add a row, within a change, and return its id; `otherwise` says what happens to one that is there (SQLite's
+        conflict clause), `expressions` are columns whose values are SQL.
+        """
         columns, made = ", ".join([*values, *expressions]), ", ".join([*"?" * len(values), *expressions.values()])
-        sql = f"INSERT INTO {table} ({columns}) VALUES ({made})"
+        sql = f"INSERT OR {otherwise} INTO {table} ({columns}) VALUES ({made})"
         found = self.connection.execute(sql, list(values.values())).lastrowid
         assert found is not None
         return found

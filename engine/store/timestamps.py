@@ -10,7 +10,7 @@ _recorded: ContextVar[str | None] = ContextVar("recorded", default=None)
 
 def now() -> str:
     """Return the current time in the store's format, or that of `recorded_at`."""
-    return _recorded.get() or datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _recorded.get() or in_seconds(0)
 
 
 @contextmanager
@@ -26,9 +26,12 @@ def recorded_at(at: str) -> Iterator[None]:
         _recorded.reset(token)
 
 
-def in_seconds(seconds: float) -> str:
-    """Return the time in this many seconds (or ago, if negative), in the store's format."""
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def in_seconds(seconds: float, at: str | None = None) -> str:
+    """Return the time this many seconds after a stored time, or after now (before, if negative), in the store's
+    format.
+    """
+    moment = (datetime.fromisoformat(at) if at else datetime.now(UTC)) + timedelta(seconds=seconds)
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seconds_since(at: str, until: str | None = None) -> float:

@@ -1,7 +1,7 @@
 """Accounts as rows and records, and the account changes that several commands share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from engine.access.rules import Role
@@ -9,24 +9,9 @@ from engine.errors import ConfigError, UnknownName
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.timestamps import now
 
-PERSON = (
-    "SELECT id, name, role, role_from, email, issuer, created_at, created_by, disabled_at, password IS NOT NULL AS "
-    "has_password FROM people"
-)
-
-
-ACCOUNT = (
-    "name",
-    "role",
-    "role_from",
-    "password",
-    "email",
-    "issuer",
-    "subject",
-    "created_at",
-    "created_by",
-    "disabled_at",
-)
+_SAME = ("name", "role", "role_from", "email", "issuer", "created_at", "created_by", "disabled_at")
+PERSON = f"SELECT id, {', '.join(_SAME)}, password IS NOT NULL AS has_password FROM people"
+ACCOUNT = (*_SAME, "password", "subject")
 Account = Mapping[str, Any]
 """A row of a person, with the columns of `ACCOUNT`."""
 
@@ -101,5 +86,4 @@ class AccountChanges:
 
 def as_person(row: Row) -> Person:
     """Return a row of `PERSON` as a person."""
-    values = {name: row[name] for name in row.keys() if name != "has_password"}  # noqa: SIM118 -- a Row is no mapping
-    return Person(**values, has_password=bool(row["has_password"]))
+    return replace(Person(*row), has_password=bool(row["has_password"]))

@@ -70,13 +70,9 @@ class Authorization:
         self, name: str, by: str, role: str, kind: str, targets: Sequence[object], detail: str, refused: str = ""
     ) -> None:
         """Add an audit row for a command, done or refused."""
-        self.db.connection.execute(
-            (
-                "INSERT INTO audit (at, who, role, command, kind, targets, detail, refused) VALUES (?, ?, ?, ?, ?, "
-                "?, ?, ?)"
-            ),
-            [now(), str(by), role, name, kind, _written(targets), storable(detail[:DETAIL_LENGTH]), storable(refused)],
-        )
+        what_by = {"at": now(), "who": str(by), "role": role, "command": name, "kind": kind}
+        told = {"detail": storable(detail[:DETAIL_LENGTH]), "refused": storable(refused)}
+        self.db.insert("audit", {**what_by, "targets": _written(targets), **told})
 
     def refuse(self, name: str, by: str, kind: str, targets: Sequence[object], detail: str, refused: str) -> None:
         """Record a refused command, after its changes were rolled back, and again if an outer change is, too."""
@@ -126,15 +122,8 @@ T = TypeVar("T")
 Name = str | Callable[[Mapping[str, Any]], str]
 Targets = Callable[[Any, Mapping[str, Any]], Sequence[object]]
 _MAKING = (
-    "launch",
-    "retry",
-    "launch sweep",
-    "launch duel",
-    "extend sweep",
-    "retry sweep",
-    "save view",
-    "add person",
-    "add subscription",
+    *("launch", "retry", "launch sweep", "launch duel", "extend sweep", "retry sweep"),
+    *("save view", "add person", "add subscription"),
 )
 """Commands that return the ids of new objects. A new token is excluded: its result is a secret."""
 
@@ -173,7 +162,7 @@ def command(
                     done = method(self, *args, **kwargs)
                     made = _several(done) if called in _MAKING else []
                     told = ", ".join(
-                        part for part in (detail, f"made={' '.join(map(str, made))}" if made and meant else "") if part
+                        filter(None, (detail, f"made={' '.join(map(str, made))}" if made and meant else ""))
                     )
                     authorization.audit(called, by, role, of or called.split()[-1], meant or made, told)
                     return done
@@ -262,7 +251,7 @@ class AccessReader:
 
     def has_people(self) -> bool:
         """Return whether the lab has accounts, so that rules apply and the console requires a sign-in."""
-        return self.db.row("SELECT 1 FROM people LIMIT 1") is not None
+        return self.db.exists("SELECT 1 FROM people LIMIT 1")
 
     def require_accounts(self) -> None:
         """Raise StoreError if the lab has accounts but this store has none: it was emptied, deleted or replaced."""

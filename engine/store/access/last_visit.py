@@ -6,11 +6,10 @@ same news.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from engine.store.connection import Connection, Row, WriteConnection
 from engine.store.records import BUDGET_OF, ENDED, Status
-from engine.store.timestamps import now, seconds_since
+from engine.store.timestamps import in_seconds, now, seconds_since
 
 VISIT_S = 1_800.0
 FIRST_S = 86_400.0
@@ -57,9 +56,7 @@ class VisitCommands:
         return at
 
     def _write(self, person: str, since: str) -> None:
-        self.db.connection.execute(
-            "INSERT OR REPLACE INTO looks (person, looked_at, new_since) VALUES (?, ?, ?)", [person, now(), since]
-        )
+        self.db.insert("looks", {"person": person, "looked_at": now(), "new_since": since}, otherwise="REPLACE")
 
 
 def _is_first(row: Row | None) -> bool:
@@ -68,9 +65,7 @@ def _is_first(row: Row | None) -> bool:
 
 def _since(row: Row | None) -> str:
     if row is None or _is_first(row):
-        return (
-            (datetime.now(UTC) - timedelta(seconds=FIRST_S)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        )
+        return in_seconds(-FIRST_S)
     return str(row["new_since"] if seconds_since(row["looked_at"]) < VISIT_S else row["looked_at"])
 
 

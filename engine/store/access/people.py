@@ -73,15 +73,13 @@ class PeopleCommands:
             raise ConfigError.of(
                 "role", f"The first account must be an admin, because only admins can add people; got {role}."
             )
-        if alike := next(
-            (str(row["name"]) for row in self.db.rows("SELECT name FROM people") if looks(row["name"]) == looks(name)),
-            None,
-        ):
+        names = self.db.column("SELECT name FROM people")
+        if alike := next((each for each in names if looks(each) == looks(name)), None):
             raise ConfigError.of("name", _taken(name, alike))
 
     def _insert(self, name: str, role: Role, by: str, email: str, password_hash: str | None) -> str:
-        sql = "INSERT INTO people (name, role, password, email, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?)"
-        self.db.connection.execute(sql, [name, role, password_hash, email, now(), by])
+        account = {"name": name, "role": role, "password": password_hash, "email": email}
+        self.db.insert("people", {**account, "created_at": now(), "created_by": by})
         mark(self.db.home)  # before the commit: a crash closes the lab rather than leave it open
         return name
 
@@ -184,8 +182,8 @@ def _checked_email(text: str) -> str:
     if text and (len(text) > EMAIL_LENGTH or text.count("@") != 1 or not text.isprintable() or " " in text):
         raise ConfigError.of(
             "email",
-            f"An e-mail address must look like ada@lab.org and have at most {EMAIL_LENGTH} characters; got "
-            f"'{text[:60]}'.",
+            f"An e-mail address must look like ada@lab.org and have at most {EMAIL_LENGTH} characters; "
+            f"got '{text[:60]}'.",
         )
     return text
 
@@ -264,12 +262,8 @@ class OidcCommands:
 
     def _linked(self, issuer: str, subject: str, email: str) -> int | None:
         """Link the account that an admin created with a verified address, within a change; None if there is none."""
-        rows = (
-            self.db.rows("SELECT id, name, issuer, subject FROM people WHERE email = ? COLLATE NOCASE", [email])
-            if email
-            else []
-        )
-        if not rows:
+        sql = "SELECT id, name, issuer, subject FROM people WHERE email = ? COLLATE NOCASE"
+        if not email or not (rows := self.db.rows(sql, [email])):
             return None
         if len(rows) > 1:
             raise SignInRefused(
@@ -297,11 +291,9 @@ class OidcCommands:
                 "and no account matches a verified e-mail address. Ask an admin to add you."
             )
         kept = self._free_name(name, email)
-        sql = (
-            "INSERT INTO people (name, role, role_from, email, issuer, subject, created_at, created_by) VALUES (?, "
-            "?, 'provider', ?, ?, ?, ?, ?)"
-        )
-        made = self.db.connection.execute(sql, [kept, role, email, issuer, subject, now(), issuer]).lastrowid
+        account = {"name": kept, "role": role, "role_from": "provider", "email": email}
+        source = {"issuer": issuer, "subject": subject, "created_at": now(), "created_by": issuer}
+        made = self.db.insert("people", account | source)
         self._authorization.audit("add person", issuer, _AS, "person", [kept], f"role={role}")
         mark(self.db.home)
         return self._with_id(made)
@@ -316,10 +308,7 @@ class OidcCommands:
         return next(each for each in numbered if looks(each) not in taken)
 
     def _has_admin(self, beside: int = 0) -> bool:
-        return (
-            self.db.row("SELECT 1 FROM people WHERE role = 'admin' AND disabled_at IS NULL AND id <> ?", [beside])
-            is not None
-        )
+        return self.db.exists("SELECT 1 FROM people WHERE role = 'admin' AND disabled_at IS NULL AND id <> ?", [beside])
 
-    def _with_id(self, person_id: int | None) -> Person:
+    def _with_id(self, person_id: int) -> Person:
         return as_person(self.db.rows(f"{PERSON} WHERE id = ?", [person_id])[0])

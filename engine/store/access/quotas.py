@@ -102,9 +102,8 @@ class QuotaChecks:
         if any(each.listens for each in demands) and (why := self._quotas.why_no_listening()):
             raise LimitReached(why)
         mine = limits(self.db.home).of(owner)
-        if sentence := refusal(
-            mine, owner, self._quotas.held(owner) if _needs(mine) else Held(owner), demands, wanted_s
-        ):
+        held = self._quotas.held(owner) if _needs(mine) else Held(owner)
+        if sentence := refusal(mine, owner, held, demands, wanted_s):
             raise LimitReached(sentence)
 
     def cut(self, terms: LaunchOptions, owner: str) -> LaunchOptions:
@@ -129,14 +128,10 @@ def refusal(mine: Limits, person: str, held: Held, demands: Sequence[Demand], wa
         return (
             f"Time limit must be at most {most_s:,.12g} s (quota of {person}); got {wanted_s:,.12g} s. Lower it, {ASK}"
         )
+    cores, gpus = (max((getattr(each, slot) for each in demands), default=0) for slot in ("cores", "gpus"))
     for kind, cure, asked, most in (
-        (
-            "CPU cores",
-            "Choose fewer ranks or threads per rank",
-            max((each.cores for each in demands), default=0),
-            mine.max_cores_per_person,
-        ),
-        ("GPUs", "Choose device cpu", max((each.gpus for each in demands), default=0), mine.max_gpus_per_person),
+        ("CPU cores", "Choose fewer ranks or threads per rank", cores, mine.max_cores_per_person),
+        ("GPUs", "Choose device cpu", gpus, mine.max_gpus_per_person),
     ):
         if most is not None and asked > most:
             return (
@@ -158,14 +153,15 @@ def over_disk(mine: Limits, person: str, held: Held, more_bytes: int = 0) -> str
     """Return why a person may not store more, or `more_bytes` more; empty if they may."""
     if mine.max_disk_gb is None or held.disk_bytes + more_bytes < mine.max_disk_gb * GB:
         return ""
+    used = f"{held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,.12g} GB used"
     if held.disk_bytes < mine.max_disk_gb * GB:
         return (
-            f"Disk quota of {person}: {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,.12g} GB used, and this import "
+            f"Disk quota of {person}: {used}, and this import "
             f"needs about {more_bytes / GB:,.3g} GB more. Import fewer runs, or ask an admin to thin or delete old "
             "runs (the gc command) or to raise the quota."
         )
     return (
-        f"Disk quota of {person} exceeded: {held.disk_bytes / GB:,.3g} of {mine.max_disk_gb:,.12g} GB used. Ask an "
+        f"Disk quota of {person} exceeded: {used}. Ask an "
         "admin to thin or delete old runs (the gc command) or to raise the quota."
     )
 
@@ -214,7 +210,7 @@ class OwnershipReader:
     def active_runs(self, owner: str) -> list[int]:
         """Return the queued and live runs of an owner."""
         sql = f"SELECT id FROM runs WHERE owner = ? AND status IN ('queued', {_ALIVE}) ORDER BY id"
-        return [row["id"] for row in self.db.rows(sql, [owner])]
+        return self.db.column(sql, [owner])
 
     def last_seen(self) -> dict[str, str]:
         """Return the last request of each person's browsers and scripts, accurate to a few minutes; people without

@@ -66,9 +66,7 @@ class SignInReader:
 
     def has_passwords(self) -> bool:
         """Return whether anybody can sign in with a password."""
-        return (
-            self.db.row("SELECT 1 FROM people WHERE password IS NOT NULL AND disabled_at IS NULL LIMIT 1") is not None
-        )
+        return self.db.exists("SELECT 1 FROM people WHERE password IS NOT NULL AND disabled_at IS NULL LIMIT 1")
 
     def of(self, name: str) -> list[SignIn]:
         """Return a person's sessions, most recently used first."""
@@ -76,7 +74,7 @@ class SignInReader:
             "SELECT key, way, browser, began_at, seen_at FROM sign_ins JOIN people ON people.id = person_id WHERE "
             f"name = ? AND expires_at > ? AND {_LIVE}"
         )
-        found = [SignIn(*row) for row in self.db.rows(f"{sql} ORDER BY seen_at DESC", [name, now()])]
+        found = self.db.records(SignIn, f"{sql} ORDER BY seen_at DESC", [name, now()])
         return [each for each in found if seconds_since(each.seen_at) <= IDLE_S]
 
     def password_of(self, name: str) -> tuple[str, str | None, bool]:
@@ -104,11 +102,9 @@ class SignInCommands:
             row = self.db.row("SELECT id, role FROM people WHERE name = ? AND disabled_at IS NULL", [name])
             if row is None:
                 raise SignInRefused("Your session has ended. Sign in again.")
-            sql = (
-                "INSERT INTO sign_ins (key, person_id, way, browser, began_at, seen_at, expires_at) VALUES (?, ?, "
-                "?, ?, ?, ?, ?)"
-            )
-            connection.execute(sql, [key_of(secret), row["id"], way, browser[:120], now(), now(), in_seconds(LASTS_S)])
+            whose = {"key": key_of(secret), "person_id": row["id"], "way": way, "browser": browser[:120]}
+            times = {"began_at": now(), "seen_at": now(), "expires_at": in_seconds(LASTS_S)}
+            self.db.insert("sign_ins", whose | times)
             connection.execute("DELETE FROM sign_ins WHERE expires_at < ?", [in_seconds(-LASTS_S * 8)])
             self._authorization.audit("sign in", name, row["role"], "", [], f"way={way}")
         return secret
@@ -119,15 +115,8 @@ class SignInCommands:
         """
         with self.db.change():
             row = self.db.row("SELECT name FROM people WHERE name = ?", [name])
-            self._authorization.audit(
-                "sign in",
-                row["name"] if row else STRANGER,
-                "nobody",
-                "",
-                [],
-                f"from={address[:60]}" if address else "",
-                refused=why,
-            )
+            who, where = row["name"] if row else STRANGER, f"from={address[:60]}" if address else ""
+            self._authorization.audit("sign in", who, "nobody", "", [], where, refused=why)
 
     def renew_password(self, name: str, stored: str) -> None:
         """Store the hash of the same password with current parameters."""
@@ -138,13 +127,8 @@ class SignInCommands:
         """End a session permanently and return its sign-in method; None if it had ended or never existed."""
         way: Way | None = None
         with self.db.change() as connection:
-            row = self.db.row(
-                (
-                    "SELECT name, role, way FROM sign_ins JOIN people ON people.id = person_id WHERE key = ? AND "
-                    "ended_at IS NULL"
-                ),
-                [key],
-            )
+            sql = "SELECT name, role, way FROM sign_ins JOIN people ON people.id = person_id WHERE key = ?"
+            row = self.db.row(f"{sql} AND ended_at IS NULL", [key])
             if row is not None:
                 way = row["way"]
                 connection.execute(
@@ -155,14 +139,9 @@ class SignInCommands:
 
     def note_use(self, key: str) -> None:
         """Record that a session or a token is in use; writes nothing if that was recorded recently."""
-        before = in_seconds(-SEEN_EVERY_S)
-        if self.db.row(
-            (
-                "SELECT 1 FROM sign_ins WHERE key = ?1 AND seen_at < ?2 UNION SELECT 1 FROM tokens WHERE key = ?1 "
-                "AND coalesce(used_at, '') < ?2"
-            ),
-            [key, before],
-        ):
+        sql = "SELECT 1 FROM sign_ins WHERE key = ?1 AND seen_at < ?2"
+        sql += " UNION SELECT 1 FROM tokens WHERE key = ?1 AND coalesce(used_at, '') < ?2"
+        if self.db.exists(sql, [key, in_seconds(-SEEN_EVERY_S)]):
             with self.db.change() as connection:
                 connection.execute("UPDATE sign_ins SET seen_at = ? WHERE key = ?", [now(), key])
                 connection.execute("UPDATE tokens SET used_at = ? WHERE key = ?", [now(), key])
@@ -214,7 +193,7 @@ class TokenReader:
             "SELECT tokens.id, tokens.name, scope, made_at, expires_at, used_at, revoked_at FROM tokens JOIN "
             "people ON people.id = person_id"
         )
-        return [Token(*row) for row in self.db.rows(f"{sql} WHERE people.name = ? ORDER BY tokens.id DESC", [name])]
+        return self.db.records(Token, f"{sql} WHERE people.name = ? ORDER BY tokens.id DESC", [name])
 
 
 class TokenCommands:
@@ -243,20 +222,18 @@ class TokenCommands:
         if scope == "launch" and ROLES.index(row["role"]) < ROLES.index("member"):
             raise ConfigError.of(
                 "scope",
-                f"{row['name']} is a viewer and can't launch runs, so neither can their tokens. Create a token with "
-                "scope read.",
+                f"{row['name']} is a viewer and can't launch runs, so neither can their tokens. Create "
+                "a token with scope read.",
             )
-        (there,) = self.db.rows(
-            "SELECT count(*) FROM tokens WHERE person_id = ? AND revoked_at IS NULL AND expires_at > ?",
-            [row["id"], now()],
-        )[0]
+        of_person = "SELECT count(*) FROM tokens WHERE person_id = ?"
+        there = self.db.number(f"{of_person} AND revoked_at IS NULL AND expires_at > ?", [row["id"], now()])
         if there >= MOST_TOKENS:
             raise ConfigError.of(
                 "name", f"{row['name']} has {there} tokens; the limit is {MOST_TOKENS}. Revoke one first."
             )
         token = TOKEN_MARK + secrets.token_urlsafe(32)
-        sql = "INSERT INTO tokens (key, person_id, name, scope, made_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)"
-        self.db.connection.execute(sql, [key_of(token), row["id"], name, scope, now(), in_seconds(days * 86_400)])
+        times = {"made_at": now(), "expires_at": in_seconds(days * 86_400)}
+        self.db.insert("tokens", {"key": key_of(token), "person_id": row["id"], "name": name, "scope": scope, **times})
         return token
 
     @command("revoke token", "token")

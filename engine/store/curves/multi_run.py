@@ -58,10 +58,7 @@ class MultiRunReader:
 
     def recorded(self, run_ids: Sequence[int], metrics: Sequence[str]) -> list[RecordedMetric]:
         """Return the ranks of the runs with points of the metrics, by run, metric and rank, the whole run's first."""
-        return [
-            RecordedMetric(*row)
-            for row in self.db.rows(_RECORDED, [json.dumps(list(run_ids)), json.dumps(list(metrics))])
-        ]
+        return self.db.records(RecordedMetric, _RECORDED, [json.dumps(list(run_ids)), json.dumps(list(metrics))])
 
     def marks(self, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
         """Return the starts of a long curve's buckets along an axis; None if unknown."""
@@ -204,9 +201,7 @@ class StudyReader:
             f" WHERE metrics.run_id IN {_RUNS} AND metrics.name IN {_RUNS} AND points.value IS NOT NULL"
             " ORDER BY metrics.run_id, metrics.name, points.id LIMIT ?"
         )
-        return [
-            Tested(*row) for row in self.db.rows(sql, [json.dumps(list(run_ids)), json.dumps(list(names)), MOST_POINTS])
-        ]
+        return self.db.records(Tested, sql, [json.dumps(list(run_ids)), json.dumps(list(names)), MOST_POINTS])
 
     def reached(
         self, run_ids: Sequence[int], name: str, target: float, better: Literal["max", "min"]

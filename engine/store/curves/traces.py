@@ -27,8 +27,7 @@ class TraceQueries:
 
     def newest(self, run_id: int) -> int:
         """Return the id of a run's newest chunk; 0 if it has none."""
-        row = self.db.row("SELECT max(id) AS id FROM trace_chunks WHERE run_id = ?", [run_id])
-        return int(row["id"] or 0) if row else 0
+        return self.db.number("SELECT max(id) AS id FROM trace_chunks WHERE run_id = ?", [run_id])
 
     def chunks(self, run_id: int, after: int = 0) -> "list[TraceChunk]":
         """Return a run's chunks with higher ids than `after`, in the order recorded; raises StoreDamaged."""

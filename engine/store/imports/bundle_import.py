@@ -8,7 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import astuple, fields, replace
 from itertools import islice
 from typing import Any
 
@@ -17,6 +17,7 @@ from engine.store.curves.ingest import Arrival
 from engine.store.imports.bundle_tables import NO_LONGER, ArrivingSweeps, TableRows, columns_of
 from engine.store.runs.commands import RunChanges
 from engine.store.runs.origins import Origin
+from engine.store.runs.rows import APPENDED
 from engine.store.schema.config_text import keep_whole, listed
 from engine.store.schema.minmax_buckets import rebuild
 from engine.store.store import Store
@@ -28,13 +29,11 @@ IMPORTED = "imported"
 MOST_CURVES = 20_000
 """Maximum number of metrics of one run, counted per rank."""
 
+_COLUMNS = ["run_id", *(each.name for each in fields(Origin))]
 _ORIGIN = (
-    "INSERT INTO origins (run_id, kind, host, original_id, owner, fingerprint, file, imported_at, imported_by) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    f"INSERT INTO origins ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
     " ON CONFLICT (fingerprint) DO NOTHING"
 )
-_VERSION = "(SELECT coalesce(max(version), 0) + 1 FROM runs)"
-_PLACE = "(SELECT coalesce(max(place), 0) + 1 FROM runs)"
 _COUNTED = (
     "UPDATE runs SET last_point_id = (SELECT coalesce(max((SELECT max(id) FROM points WHERE metric_id = metrics.id)), "
     "0) FROM metrics WHERE run_id = ?1) WHERE id = ?1"
@@ -59,17 +58,7 @@ def arriving(here: Arrival, origins: Mapping[int, Origin]) -> Iterator[sqlite3.C
 
 def name_origin(connection: sqlite3.Connection, run_id: int, origin: Origin) -> None:
     """Write a run's origin; raises ImportRefused if it was imported concurrently."""
-    told = (
-        origin.kind,
-        origin.host,
-        origin.original_id,
-        origin.owner,
-        origin.fingerprint,
-        origin.file,
-        origin.imported_at,
-        origin.imported_by,
-    )
-    if connection.execute(_ORIGIN, [run_id, *told]).rowcount == 0:
+    if connection.execute(_ORIGIN, [run_id, *astuple(origin)]).rowcount == 0:
         raise ImportRefused(
             f"{origin.file} was imported by another process at the same time, and its runs are already here. "
             "Nothing was written twice."
@@ -109,7 +98,7 @@ def admit(
                     sweeps.hold(part)
                 else:
                     rows = _shortened(connection, part, ids)
-                    _insert(connection, replace(part, rows=rows), keys, {"version": _VERSION, "place": _PLACE})
+                    _insert(connection, replace(part, rows=rows), keys, APPENDED)
     return sweeps.ids
 
 
@@ -245,7 +234,7 @@ def _renumbered(row: Sequence[Any], keys: Sequence[tuple[int, Callable[[Any], in
 
 def origin_of(old: Origin, file: str, by: str) -> Origin:
     """Return an updated origin: the same run, imported from another file."""
-    return Origin(old.kind, old.host, old.original_id, old.owner, old.fingerprint, file, now(), by)
+    return replace(old, file=file, imported_at=now(), imported_by=by)
 
 
 # ------------------------------------------------------------------------------------------------------------------

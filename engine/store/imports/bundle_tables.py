@@ -23,16 +23,8 @@ _LEFT_OUT = {
     "runs": (
         *("pinned_by", "version", "place", "priority", "held_by", "gpu_ids", "max_retries", "end_when_hung"),
         *("target", "nodes", "uid", "resumed_uid"),
-        *(
-            "worker_boot_id",
-            "worker_pid",
-            "worker_started_ticks",
-            "worker_pid_namespace",
-            "data_folder",
-            "heartbeat_at",
-            "last_point_id",
-            "begun_uptime_s",
-        ),
+        *("worker_boot_id", "worker_pid", "worker_started_ticks", "worker_pid_namespace"),
+        *("data_folder", "heartbeat_at", "last_point_id", "begun_uptime_s"),
     ),
     "ranks": ("pid",),
     "spans": ("id",),
@@ -41,31 +33,15 @@ _LEFT_OUT = {
     "trace_chunks": ("id",),
 }
 SWEEP = (
-    "id",
-    "experiment",
-    "name",
-    "owner",
-    "grid",
-    "created_at",
-    "exclusive",
-    "stop_after",
-    "draw",
-    "figure",
-    "timing",
-    "equal_work",
-    "fingerprint",
+    *("id", "experiment", "name", "owner", "grid", "created_at", "exclusive", "stop_after"),
+    *("draw", "figure", "timing", "equal_work", "fingerprint"),
 )
 """Columns of a sweep in a bundle; not whether it is paused, because exported runs have ended."""
 NO_LONGER = {"runs": ("pinned_by",)}
 """Columns of older bundles that are ignored."""
 _OF_POINTS = "metric_id IN (SELECT id FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)))"
 _ORDER = {
-    "spans": "id",
-    "events": "id",
-    "machine_metrics": "id",
-    "trace_chunks": "id",
-    "runs": "id",
-    "metrics": "id",
+    **dict.fromkeys(("spans", "events", "machine_metrics", "trace_chunks", "runs", "metrics"), "id"),
     "points": "metric_id, id",
 }
 

@@ -13,6 +13,7 @@ from engine.store.curves.ingest import POINT_BYTES, Arrival, add_points, arrivin
 from engine.store.imports.bundle_import import arriving
 from engine.store.records import Status
 from engine.store.runs.origins import Kind, Origin
+from engine.store.runs.rows import APPENDED, SLOTS
 from engine.store.schema.config_text import keep_whole, listed
 from engine.store.store import Store
 from engine.store.timestamps import now
@@ -22,12 +23,6 @@ IMPORTED_EXPERIMENT = "imported"
 
 BATCH = 5_000
 """Number of points held in memory while a run is written."""
-_RUN = (
-    "INSERT INTO runs (id, experiment, name, owner, status, cause, config, environment, cores, gpus, ranks, "
-    "threads_per_rank, created_at, started_at,"
-    " ended_at, execution_time_s, place, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, ?,"
-    " (SELECT coalesce(max(place), 0) + 1 FROM runs), (SELECT coalesce(max(version), 0) + 1 FROM runs))"
-)
 
 
 @dataclass(frozen=True)
@@ -73,11 +68,29 @@ def take_in(store: Store, runs: Sequence[ExternalRun], *, file: str, by: str) ->
         _write_hidden(here, runs)
         with arriving(here, origins) as connection:
             for run_id, run in zip(here.ids, runs, strict=True):
-                config, environment = json.dumps(run.config), json.dumps(run.environment)
-                name, owner = without_hidden(run.name), by or run.owner
-                texts = [run.experiment, name, owner, run.status, run.cause, listed(config)]
-                times = [run.created_at, run.created_at, run.ended_at, run.seconds]
-                connection.execute(_RUN, [run_id, *map(storable, [*texts, environment]), *times])
+                config = json.dumps(run.config)
+                texts = {
+                    "experiment": run.experiment,
+                    "name": without_hidden(run.name),
+                    "owner": by or run.owner,
+                    "status": run.status,
+                    "cause": run.cause,
+                    "config": listed(config),
+                    "environment": json.dumps(run.environment),
+                }
+                here.db.insert(
+                    "runs",
+                    {
+                        **{name: storable(text) for name, text in texts.items()},
+                        "id": run_id,
+                        **dict.fromkeys(SLOTS, 0),
+                        "created_at": run.created_at,
+                        "started_at": run.created_at,
+                        "ended_at": run.ended_at,
+                        "execution_time_s": run.seconds,
+                    },
+                    **APPENDED,
+                )
                 keep_whole(connection, run_id, config)
     return list(here.ids)
 

@@ -103,13 +103,8 @@ def unlike_summaries(store: Store | Reader) -> list[Unlike]:
     found = []
     for row in store.db.rows(_COUNTED.format(", ".join(f"'{status}'" for status in ALIVE))):
         last = store.db.row(_LAST, [row["id"]])
-        says = (
-            row["count"] + row["nonfinite"] - row["thinned"],
-            row["last"],
-            row["last_step"],
-            row["low"],
-            row["high"],
-        )
+        stored = row["count"] + row["nonfinite"] - row["thinned"]
+        says = (stored, row["last"], row["last_step"], row["low"], row["high"])
         holds = (row["points"], *(last or (None, None)), row["least"], row["greatest"])
         compared = 3 if row["thinned"] else 5  # beside an infinity the least finite value may be thinned away
         if says[:compared] != holds[:compared] or (not row["thinned"] and row["count"] != row["finite"]):
@@ -132,7 +127,7 @@ def mend_summaries(store: Store, unlike: Sequence[Unlike]) -> None:
 
 def unlike_corners(store: Store | Reader) -> list[int]:
     """Return the metrics whose bucket extremes do not cover their points."""
-    return [row[0] for row in store.db.rows(_UNLIKE_BUCKETS)]
+    return store.db.column(_UNLIKE_BUCKETS)
 
 
 def mend_corners(store: Store, metric_ids: Sequence[int]) -> None:
@@ -145,7 +140,7 @@ def mend_corners(store: Store, metric_ids: Sequence[int]) -> None:
 
 def behind(store: Store | Reader) -> list[int]:
     """Return the runs that count fewer points than they have, so that their next point would be refused."""
-    return [row[0] for row in store.db.rows(_BEHIND)]
+    return store.db.column(_BEHIND)
 
 
 def mend_behind(store: Store, run_ids: Sequence[int]) -> None:

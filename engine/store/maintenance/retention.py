@@ -6,12 +6,12 @@ Only the gc command uses it: recorded data is kept until a person decides otherw
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from engine.store.curves.downsample import kept
 from engine.store.curves.ingest import CHUNK, delete_recorded
 from engine.store.records import ENDED
 from engine.store.store import Reader, Store
+from engine.store.timestamps import in_seconds
 
 VACUUM_PAGES = 2_000
 
@@ -58,12 +58,12 @@ class Deletion:
 
 def to_thin(reader: Reader, days: float, most: int) -> list[Thinning]:
     """Return the unprotected curves of more than `most` points whose run ended more than `days` ago."""
-    return [Thinning(*row) for row in reader.db.rows(_LONG, [most, _before(days)])]
+    return reader.db.records(Thinning, _LONG, [most, in_seconds(-days * 86_400)])
 
 
 def to_delete(reader: Reader, days: float) -> list[Deletion]:
     """Return the unprotected runs that ended more than `days` ago."""
-    return [Deletion(*row) for row in reader.db.rows(_SIZES, [_before(days)])]
+    return reader.db.records(Deletion, _SIZES, [in_seconds(-days * 86_400)])
 
 
 def thin(store: Store, curve: Thinning, most: int) -> int:
@@ -102,13 +102,9 @@ def delete(store: Store, run_id: int, days: float) -> bool:
     delete_recorded(store.db, run_id)
     with store.db.change() as connection:
         # The highest change token must never come back, so another run takes the next one before this one goes.
-        connection.execute(
-            (
-                "UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = (SELECT max(id) FROM "
-                "runs WHERE id <> ?)"
-            ),
-            [run_id],
-        )
+        last_other = "(SELECT max(id) FROM runs WHERE id <> ?)"
+        sql = f"UPDATE runs SET version = (SELECT max(version) + 1 FROM runs) WHERE id = {last_other}"
+        connection.execute(sql, [run_id])
         (sweep_id,) = connection.execute("SELECT sweep_id FROM runs WHERE id = ?", [run_id]).fetchone() or [None]
         connection.execute("DELETE FROM runs WHERE id = ?", [run_id])
         connection.execute(
@@ -121,12 +117,10 @@ def give_back(store: Store) -> Iterator[int]:
     """Return free pages of the file to the disk in steps; yield the bytes of each. Yields nothing if the file can't
     shrink.
     """
-    size = int(store.db.rows("PRAGMA page_size")[0][0])
-    while (free := int(store.db.rows("PRAGMA freelist_count")[0][0])) and int(
-        store.db.rows("PRAGMA auto_vacuum")[0][0]
-    ) == 2:
+    size = store.db.number("PRAGMA page_size")
+    while (free := store.db.number("PRAGMA freelist_count")) and store.db.number("PRAGMA auto_vacuum") == 2:
         store.db.rows(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
-        left = int(store.db.rows("PRAGMA freelist_count")[0][0])
+        left = store.db.number("PRAGMA freelist_count")
         if left >= free:
             return
         yield (free - left) * size
@@ -134,8 +128,4 @@ def give_back(store: Store) -> Iterator[int]:
 
 
 def _is_free(store: Store, run_id: int, days: float) -> bool:
-    return store.db.row(f"SELECT 1 FROM runs WHERE id = ? AND {_UNPROTECTED}", [run_id, _before(days)]) is not None
-
-
-def _before(days: float) -> str:
-    return (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return store.db.exists(f"SELECT 1 FROM runs WHERE id = ? AND {_UNPROTECTED}", [run_id, in_seconds(-days * 86_400)])

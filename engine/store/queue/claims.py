@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from engine.store.access.authorization import storable
 from engine.store.connection import WriteConnection
@@ -14,7 +14,7 @@ from engine.store.runs.commands import RunChanges
 from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import NOT_HELD
 from engine.store.schema.config_text import TEXT_BYTES
-from engine.store.sweeps.commands import SweepFailures
+from engine.store.sweeps.commands import stop_after_failures
 from engine.store.timestamps import now, seconds_since
 
 TIME_LIMIT = "its time limit"
@@ -28,7 +28,6 @@ class ClaimCommands:
         self.db = db
         self._changes = RunChanges(db)
         self._runs = RunReader(db)
-        self._failures = SweepFailures(db)
         self._notices = NoticeWriter(db)
 
     def claim(self, run_id: int, worker: ProcessIdentity, gpus: Sequence[int], cores: Sequence[int] = ()) -> bool:
@@ -40,16 +39,7 @@ class ClaimCommands:
                 "UPDATE runs SET status = 'starting', claimed_at = ?, starts = starts + 1, gpu_ids = ?, core_ids = ?,"
                 " worker_boot_id = ?, worker_pid = ?, worker_started_ticks = ?, worker_pid_namespace = ?"
                 f" WHERE id = ? AND status = 'queued' AND {NOT_HELD}",
-                [
-                    now(),
-                    json.dumps(list(gpus)),
-                    json.dumps(list(cores)),
-                    worker.boot_id,
-                    worker.pid,
-                    worker.started_ticks,
-                    worker.pid_namespace,
-                    run_id,
-                ],
+                [now(), json.dumps(list(gpus)), json.dumps(list(cores)), *astuple(worker), run_id],
             )
             if cursor.rowcount == 0:
                 return False
@@ -81,7 +71,7 @@ class ClaimCommands:
 
     def refuse(self, run_id: int, cause: str) -> bool:
         """Fail a queued run that can never be placed; False if it is no longer queued."""
-        return self._to_end(run_id, ("queued",), "failed", cause, "", None, "runner")
+        return self._end(run_id, "failed", cause, allowed=("queued",))
 
     def end(
         self,
@@ -94,7 +84,9 @@ class ClaimCommands:
         who: str = "runner",
     ) -> bool:
         """Set the final status and cause of a live run; False, and nothing written, if it has already ended."""
-        return self._to_end(run_id, ALIVE, status, cause, error, execution_time_s, who)
+        if status not in ENDED:
+            raise ValueError(f"status must be one of {', '.join(ENDED)}; got '{status}'.")
+        return self._end(run_id, status, cause, error, execution_time_s, who)
 
     def stop_at_limit(self, run_id: int) -> bool:
         """Request the end of a run that reached its time limit; False if it is already ending."""
@@ -121,64 +113,43 @@ class ClaimCommands:
             if run.attempt < run.terms.max_retries and not run.stop_requested_by:
                 next_id = self._try_again(run, resumes)
                 cause = f"{cause} It is tried again as run {next_id}, {_way(resumes)}."
-            self._end(run_id, ALIVE, "lost", cause, "", _recorded_s(run), "runner")
+            self._end(run_id, "lost", cause, execution_time_s=_recorded_s(run))
         return next_id
 
     def _try_again(self, run: Run, resumes: bool) -> int:
         again = Launch.again(run, run.owner, resumes=resumes)
         next_id = self._changes.queue(replace(again, attempt=run.attempt + 1, data_folder=run.data_folder))
-        self._changes.note_event(
-            next_id,
-            RETRIES,
-            "runner",
-            f"run {run.id} {_way(resumes)}, retry {run.attempt + 1} of at most {run.terms.max_retries}",
-        )
+        which = f"retry {run.attempt + 1} of at most {run.terms.max_retries}"
+        self._changes.note_event(next_id, RETRIES, "runner", f"run {run.id} {_way(resumes)}, {which}")
         self._changes.note_event(run.id, RETRIED, "runner", f"as run {next_id}")
         return next_id
-
-    def _to_end(
-        self,
-        run_id: int,
-        allowed: Sequence[Status],
-        status: Status,
-        cause: str,
-        error: str,
-        execution_time_s: float | None,
-        who: str,
-    ) -> bool:
-        if status not in ENDED:
-            raise ValueError(f"status must be one of {', '.join(ENDED)}; got '{status}'.")
-        with self.db.change():
-            return self._end(run_id, allowed, status, cause, error, execution_time_s, who)
 
     def _end(
         self,
         run_id: int,
-        allowed: Sequence[Status],
         status: Status,
         cause: str,
-        error: str,
-        execution_time_s: float | None,
-        who: str,
+        error: str = "",
+        execution_time_s: float | None = None,
+        who: str = "runner",
+        allowed: Sequence[Status] = ALIVE,
     ) -> bool:
-        """Write a run's end, within a change; False if its status is not among those allowed."""
-        if self._changes.status(run_id) not in allowed:
-            return False
-        self.db.connection.execute(
-            (
-                "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?, execution_time_s = coalesce(?, "
-                "execution_time_s) WHERE id = ?"
-            ),
-            [status, storable(cause), storable(error), now(), execution_time_s, run_id],
-        )
-        self.db.connection.execute(
-            "UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ('done', 'failed', 'ended')", [run_id]
-        )
-        self._changes.note_event(run_id, status, who, cause)
-        self.db.touch(run_id)
-        if status in BAD_ENDS:
-            self._failures.stop(run_id)
-        self._notices.tell_end(run_id)
+        """Write a run's end; False if its status is not among those allowed."""
+        with self.db.change() as connection:
+            if self._changes.status(run_id) not in allowed:
+                return False
+            connection.execute(
+                "UPDATE runs SET status = ?, cause = ?, error = ?, ended_at = ?,"
+                " execution_time_s = coalesce(?, execution_time_s) WHERE id = ?",
+                [status, storable(cause), storable(error), now(), execution_time_s, run_id],
+            )
+            done = "'done', 'failed', 'ended'"
+            connection.execute(f"UPDATE ranks SET state = 'ended' WHERE run_id = ? AND state NOT IN ({done})", [run_id])
+            self._changes.note_event(run_id, status, who, cause)
+            self.db.touch(run_id)
+            if status in BAD_ENDS:
+                stop_after_failures(self._changes, run_id)
+            self._notices.tell_end(run_id)
         return True
 
 

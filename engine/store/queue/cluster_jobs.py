@@ -80,7 +80,7 @@ class ClusterJobReader:
 
     def is_held(self, run_id: int) -> bool:
         """Return whether a run is on hold, by a person or by its sweep's pause."""
-        return self.db.row(f"SELECT 1 FROM runs WHERE id = ? AND NOT ({NOT_HELD})", [run_id]) is not None
+        return self.db.exists(f"SELECT 1 FROM runs WHERE id = ? AND NOT ({NOT_HELD})", [run_id])
 
 
 class ClusterJobCommands:

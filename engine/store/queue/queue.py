@@ -142,21 +142,19 @@ class QueueReader:
 
     def owners(self) -> list[str]:
         """Return everyone with a queued run."""
-        return [str(row["owner"]) for row in self.db.rows("SELECT DISTINCT owner FROM runs WHERE status = 'queued'")]
+        return self.db.column("SELECT DISTINCT owner FROM runs WHERE status = 'queued'")
 
     def count(self, target: str | None = None) -> int:
         """Return the number of queued runs, with `target` of those for it (empty: this machine), including held
         ones.
         """
         which, values = _waiting_for(target)
-        row = self.db.row(f"SELECT count(*) AS n {which}", values)
-        return int(row["n"]) if row else 0
+        return self.db.number(f"SELECT count(*) AS n {which}", values)
 
     def count_held(self, target: str | None = None) -> int:
         """Return the number of these on hold, by a person or by their sweep's pause."""
         which, values = _waiting_for(target)
-        row = self.db.row(f"SELECT count(*) AS n {which} AND NOT ({NOT_HELD})", values)
-        return int(row["n"]) if row else 0
+        return self.db.number(f"SELECT count(*) AS n {which} AND NOT ({NOT_HELD})", values)
 
     def position(self, run_id: int) -> int | None:
         """Return the number of queued runs for the same machine or cluster before this one, without held ones; None for
@@ -167,11 +165,9 @@ class QueueReader:
         )
         if here is None:
             return None
-        row = self.db.row(
-            f"SELECT count(*) AS n {_WAITING} AND {_BEFORE} AND target = ?3 AND {NOT_HELD}",
-            list(here),
+        return self.db.number(
+            f"SELECT count(*) AS n {_WAITING} AND {_BEFORE} AND target = ?3 AND {NOT_HELD}", list(here)
         )
-        return int(row["n"]) if row else 0
 
     def alive(self) -> list[Run]:
         """Return the runs that should have a live worker on the runner's machine, oldest first."""

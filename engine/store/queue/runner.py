@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict
 
 from engine.store.connection import Connection, WriteConnection
 from engine.store.curve_records import MachineSample
 from engine.store.records import ProcessIdentity, RunnerRow
 from engine.store.runs.rows import as_runner
-from engine.store.timestamps import now
+from engine.store.timestamps import in_seconds, now
 
 
 class RunnerReader:
@@ -29,9 +29,7 @@ class RunnerReader:
 
     def rank_pids(self, run_id: int) -> list[int]:
         """Return the process ids of the run's ranks."""
-        return [
-            row["pid"] for row in self.db.rows("SELECT pid FROM ranks WHERE run_id = ? AND pid IS NOT NULL", [run_id])
-        ]
+        return self.db.column("SELECT pid FROM ranks WHERE run_id = ? AND pid IS NOT NULL", [run_id])
 
     def workers(self, boot_id: str, pids: Collection[int]) -> list[tuple[int, str | None, ProcessIdentity]]:
         """Return id, end (None for a live run) and worker of the runs whose worker had one of these pids in this boot
@@ -57,23 +55,10 @@ class RunnerCommands:
         """Register this process as the store's runner, replacing any other. `network` is the network that ranks listen
         on (engine.system.network_isolation.Level).
         """
-        with self.db.change() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO runner (id, boot_id, pid, started_ticks, pid_namespace, started_at, "
-                "heartbeat_at, cores, gpus, network)"
-                " VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    process.boot_id,
-                    process.pid,
-                    process.started_ticks,
-                    process.pid_namespace,
-                    now(),
-                    now(),
-                    cores,
-                    gpus,
-                    network,
-                ],
-            )
+        at = now()
+        capacity = {"started_at": at, "heartbeat_at": at, "cores": cores, "gpus": gpus, "network": network}
+        with self.db.change():
+            self.db.insert("runner", {"id": 1, **asdict(process), **capacity}, otherwise="REPLACE")
 
     def beat(self, *, warm: bool) -> bool:
         """Write a heartbeat; return whether the runner was asked to stop."""
@@ -109,10 +94,9 @@ class MachineReader:
 
     def samples(self) -> list[MachineSample]:
         """Return the runner's samples of the last hour, oldest first."""
-        return [
-            MachineSample(*row)
-            for row in self.db.rows("SELECT at, source, name, value FROM machine_samples ORDER BY at, source, name")
-        ]
+        return self.db.records(
+            MachineSample, "SELECT at, source, name, value FROM machine_samples ORDER BY at, source, name"
+        )
 
     def latest(self) -> list[MachineSample]:
         """Return the newest sample of each measurement."""
@@ -120,7 +104,7 @@ class MachineReader:
             "SELECT at, source, name, value FROM machine_samples WHERE at = (SELECT max(at) FROM machine_samples) "
             "ORDER BY source, name"
         )
-        return [MachineSample(*row) for row in self.db.rows(sql)]
+        return self.db.records(MachineSample, sql)
 
     def newest(self) -> str:
         """Return the time of the newest sample, empty if there is none."""
@@ -142,9 +126,6 @@ class MachineCommands:
             sql = "INSERT OR REPLACE INTO machine_samples (at, source, name, value) VALUES (?, ?, ?, ?)"
             connection.executemany(sql, [(s.at, s.source, s.name, s.value) for s in found])
             newest = max(sample.at for sample in found)
-            connection.execute("DELETE FROM machine_samples WHERE at < ? OR at > ?", [_before(newest, KEPT_S), newest])
-
-
-def _before(at: str, seconds: float) -> str:
-    moment = datetime.fromisoformat(at) - timedelta(seconds=seconds)
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            connection.execute(
+                "DELETE FROM machine_samples WHERE at < ? OR at > ?", [in_seconds(-KEPT_S, newest), newest]
+            )

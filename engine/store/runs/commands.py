@@ -16,43 +16,12 @@ from engine.store.launches import Launch, LaunchKey
 from engine.store.notices.outbox import NoticeWriter
 from engine.store.records import ENDED, RESUMED, RETRIED, RETRIES, Status, StopKind
 from engine.store.runs.reader import RunReader
-from engine.store.runs.rows import OPTIONS, SLOTS
+from engine.store.runs.rows import APPENDED, OPTIONS, SLOTS
 from engine.store.schema.config_text import keep_whole, listed
 from engine.store.timestamps import in_seconds, now
 
-# ---- Idempotency keys of launches: a repeated request launches once ------------------------------------------------
-
 KEPT_S = 7 * 24 * 3600.0
-"""Lifetime of a key; a later retry launches again."""
-
-
-class IdempotencyKeys:
-    """Reads and writes of a launch with a key, within its change."""
-
-    def __init__(self, db: WriteConnection) -> None:
-        self.db = db
-
-    def launched_under(self, key: LaunchKey, owner: str) -> int | None:
-        """Return the run that a person launched with a key, None if there is none; raises ConfigError if the request
-        was different.
-        """
-        row = self.db.row("SELECT run_id, asked FROM launch_keys WHERE owner = ? AND key = ?", [owner, key.text])
-        if row is None:
-            return None
-        if row["asked"] != key.asked:
-            sentence = f"Idempotency-Key was already used for run {row['run_id']} with other settings. Use a new key."
-            raise ConfigError.of("Idempotency-Key", sentence)
-        return int(row["run_id"])
-
-    def keep(self, key: LaunchKey, owner: str, run_id: int) -> None:
-        """Store the run of a key, and delete expired keys."""
-        self.db.connection.execute("DELETE FROM launch_keys WHERE made_at < ?", [in_seconds(-KEPT_S)])
-        kept = {"owner": owner, "key": key.text, "asked": key.asked, "run_id": run_id, "made_at": now()}
-        self.db.insert("launch_keys", kept)
-
-
-# ---- Commands ------------------------------------------------------------------------------------------------------
-
+"""Lifetime of an idempotency key; a later retry launches again."""
 TAG_LENGTH = 40
 NAME_LENGTH = 200
 NOTE_LENGTH = 20_000
@@ -66,7 +35,6 @@ class RunCommands:
 
     def __init__(self, db: WriteConnection) -> None:
         self.db = db
-        self._keys = IdempotencyKeys(db)
         self._changes = RunChanges(db)
         self._runs = RunReader(db)
 
@@ -83,7 +51,7 @@ class RunCommands:
         """
         owner, parent_id = launch.owner, launch.parent_id
         with self.db.change():
-            if once and (there := self._keys.launched_under(once, owner)) is not None:
+            if once and (there := self._launched_under(once, owner)) is not None:
                 return there
             self._changes.may_queue([launch], wanted_s=launch.terms.max_run_time_s if parent_id is None else None)
             if parent_id is None:
@@ -96,8 +64,22 @@ class RunCommands:
                 if not launch.resumes:
                     self._changes.note_event(run_id, RETRIES, owner, f"run {parent_id} from the start")
             if once:
-                self._keys.keep(once, owner, run_id)
+                self.db.connection.execute("DELETE FROM launch_keys WHERE made_at < ?", [in_seconds(-KEPT_S)])
+                request = {"owner": owner, "key": once.text, "asked": once.asked, "run_id": run_id}
+                self.db.insert("launch_keys", {**request, "made_at": now()})
         return run_id
+
+    def _launched_under(self, key: LaunchKey, owner: str) -> int | None:
+        """Return the run that a person launched with a key, None if there is none; raises ConfigError if the request
+        was different.
+        """
+        row = self.db.row("SELECT run_id, asked FROM launch_keys WHERE owner = ? AND key = ?", [owner, key.text])
+        if row is None:
+            return None
+        if row["asked"] != key.asked:
+            sentence = f"Idempotency-Key was already used for run {row['run_id']} with other settings. Use a new key."
+            raise ConfigError.of("Idempotency-Key", sentence)
+        return int(row["run_id"])
 
     @command("cancel", "run")
     def cancel(self, run_id: int, *, by: str, force: bool = False) -> Status:
@@ -220,8 +202,7 @@ class RunChanges:
                 "seeding": SEEDING,
                 "data_folder": launch.data_folder or named_data() or self._data_folder(launch.parent_id),
             },
-            place="(SELECT coalesce(max(place), 0) + 1 FROM runs)",
-            version="(SELECT coalesce(max(version), 0) + 1 FROM runs)",
+            **APPENDED,
         )
         keep_whole(self.db.connection, run_id, whole)
         told = f"{demand.ranks} ranks, {demand.cores} cores, {demand.gpus} GPUs"

@@ -3,17 +3,16 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from engine.experiment.result import Result
-from engine.filter import Filter, SortOrder
+from engine.filter import SortOrder
 from engine.filter.tree import Field
 from engine.metrics import metric
 from engine.seeding import SEEDING
 from engine.store.connection import Connection
-from engine.store.records import Status
 from engine.store.runs.filter_sql import number_of, sorted_by
-from engine.store.runs.reader import where_of
+from engine.store.runs.reader import RunConditions, where_of
 
 # ------------------------------------------------------------------------------------------------------------------
 # Groups of runs with the same config except the seed and the same seeding rule; and a metric's value at a step, the
@@ -62,20 +61,12 @@ class GroupReader:
         self.db = db
 
     def find(
-        self,
-        *,
-        statuses: Sequence[Status] | None = None,
-        search: str = "",
-        matching: Filter | None = None,
-        archived: bool | None = None,
-        order: SortOrder | None = None,
-        limit: int = 500,
-        offset: int = 0,
+        self, *, order: SortOrder | None = None, limit: int = 500, offset: int = 0, **asked: Unpack[RunConditions]
     ) -> list[RunGroup]:
         """Return the groups of all matching runs, those with the newest run first, or ordered by the mean over a
         group's finished runs.
         """
-        where, values = where_of(statuses, search=search, matching=matching, archived=archived)
+        where, values = where_of(**asked)
         sort, bound = sorted_by(order.field) if order else ("NULL", [])
         sql = _GROUPS.format(where=where, sort=sort, by=_by(order) if order else "")
         with self.db.snapshot():
@@ -91,18 +82,10 @@ class GroupReader:
                 self.db.rows(_GROUPS.format(where=f"WHERE {_KEY} = ?", sort="NULL", by=""), [row["key"], 1, 0])[0]
             )
 
-    def count(
-        self,
-        *,
-        statuses: Sequence[Status] | None = None,
-        search: str = "",
-        matching: Filter | None = None,
-        archived: bool | None = None,
-    ) -> int:
+    def count(self, **asked: Unpack[RunConditions]) -> int:
         """Return the number of groups of the matching runs."""
-        where, values = where_of(statuses, search=search, matching=matching, archived=archived)
-        row = self.db.row(f"SELECT count(DISTINCT {_KEY}) AS n FROM runs {where}", values)
-        return int(row["n"]) if row else 0
+        where, values = where_of(**asked)
+        return self.db.number(f"SELECT count(DISTINCT {_KEY}) AS n FROM runs {where}", values)
 
     def values_at(self, run_ids: Sequence[int], metric: str, step: int) -> dict[int, float]:
         """Return a metric's last finite value up to a step for each run that reached it: the whole run's, otherwise the
@@ -218,20 +201,8 @@ class LeaderboardReader:
         for row in self.db.rows(sql, [*values, *bound, experiment]):
             tasks, (seeds, mean) = tuple(json.loads(row["task"])), json.loads(row["others"])
             if not set(result.nothing_to_learn) & set(tasks):
-                found.append(
-                    LeaderboardEntry(
-                        experiment,
-                        tasks,
-                        row["value"],
-                        row["id"],
-                        row["owner"],
-                        row["preset"],
-                        row["name"],
-                        seeds,
-                        mean,
-                        result,
-                    )
-                )
+                run = (row["id"], row["owner"], row["preset"], row["name"])
+                found.append(LeaderboardEntry(experiment, tasks, row["value"], *run, seeds, mean, result))
         if result.older:  # only on tasks without a run of this version
             tasks_here = {each.task for each in found}
             found += [each for each in self.bests(experiment, result.older) if each.task not in tasks_here]

@@ -102,7 +102,7 @@ class CounterReader:
         return runs, changed
 
     def _number(self, sql: str, values: Sequence[object] = ()) -> int:
-        return int(self.db.rows(sql, values)[0][0])
+        return self.db.number(sql, values)
 
 
 def _counted(rows: Sequence[Row]) -> dict[int, CountedRun]:

@@ -34,39 +34,30 @@ class RunDetails:
 
     def summaries(self, run_id: int) -> list[Summary]:
         """Return one row per metric of a run, the whole run's before its ranks'."""
-        return [
-            as_summary(row)
-            for row in self.db.rows(
-                "SELECT metrics.*, done, unit, execution_time_s FROM metrics JOIN runs ON runs.id = metrics.run_id"
-                " LEFT JOIN progress ON progress.run_id = runs.id WHERE runs.id = ?"
-                " ORDER BY metrics.name, coalesce(rank, -1)",
-                [run_id],
-            )
-        ]
+        sql = (
+            "SELECT metrics.*, done, unit, execution_time_s FROM metrics JOIN runs ON runs.id = metrics.run_id"
+            " LEFT JOIN progress ON progress.run_id = runs.id WHERE runs.id = ?"
+            " ORDER BY metrics.name, coalesce(rank, -1)"
+        )
+        return [as_summary(row) for row in self.db.rows(sql, [run_id])]
 
     def counts_passes(self, run_id: int) -> bool:
         """Return whether the run's points have passes over the data, judged by the first point of each metric."""
         first = "(SELECT passes FROM points WHERE metric_id = metrics.id ORDER BY id LIMIT 1)"
-        return (
-            self.db.row(f"SELECT 1 FROM metrics WHERE run_id = ? AND {first} IS NOT NULL LIMIT 1", [run_id]) is not None
-        )
+        return self.db.exists(f"SELECT 1 FROM metrics WHERE run_id = ? AND {first} IS NOT NULL LIMIT 1", [run_id])
 
     def phases(self, run_id: int) -> dict[int, dict[str, float]]:
         """Return the seconds of each rank in each phase."""
         found: dict[int, dict[str, float]] = {}
-        for row in self.db.rows(
-            "SELECT rank, name, seconds FROM phases WHERE run_id = ? ORDER BY rank, name", [run_id]
-        ):
-            found.setdefault(row["rank"], {})[row["name"]] = row["seconds"]
+        sql = "SELECT rank, name, seconds FROM phases WHERE run_id = ? ORDER BY rank, name"
+        for rank, name, seconds in self.db.rows(sql, [run_id]):
+            found.setdefault(rank, {})[name] = seconds
         return found
 
     def ranks(self, run_id: int) -> list[RankRow]:
         """Return the run's ranks in order."""
         columns = "rank, role, pid, device, state, last_step, heartbeat_at, exit_code, memory_mb, cpu_percent, dropped"
-        return [
-            RankRow(*row)
-            for row in self.db.rows(f"SELECT {columns} FROM ranks WHERE run_id = ? ORDER BY rank", [run_id])
-        ]
+        return self.db.records(RankRow, f"SELECT {columns} FROM ranks WHERE run_id = ? ORDER BY rank", [run_id])
 
     def health(self, run_id: int) -> Health | None:
         """Return what each rank of a run was doing when the worker last looked; None for runs of earlier versions."""
@@ -82,72 +73,54 @@ class RunDetails:
 
     def events(self, run_id: int) -> list[Event]:
         """Return the events of a run, oldest first."""
-        return [
-            Event(*row)
-            for row in self.db.rows("SELECT at, kind, who, detail FROM events WHERE run_id = ? ORDER BY id", [run_id])
-        ]
+        return self.db.records(Event, "SELECT at, kind, who, detail FROM events WHERE run_id = ? ORDER BY id", [run_id])
 
     def logs(self, run_id: int) -> list[tuple[str, str]]:
         """Return the run's log files as (source, path below the run's folder)."""
-        return [
-            (row["source"], row["path"])
-            for row in self.db.rows("SELECT source, path FROM logs WHERE run_id = ? ORDER BY source", [run_id])
-        ]
+        return self.db.tuples("SELECT source, path FROM logs WHERE run_id = ? ORDER BY source", [run_id])
 
     def spans(self, run_id: int, limit: int = 10_000) -> list[tuple[int, Span]]:
         """Return the run's first spans with their ranks."""
         columns = "rank, name, stage, micro_batch, t0_ns, t1_ns, bytes, peer"
-        return [
-            (row[0], Span(*tuple(row)[1:]))
-            for row in self.db.rows(
-                f"SELECT {columns} FROM spans WHERE run_id = ? ORDER BY id LIMIT ?", [run_id, limit]
-            )
-        ]
+        sql = f"SELECT {columns} FROM spans WHERE run_id = ? ORDER BY id LIMIT ?"
+        return [(rank, Span(*span)) for rank, *span in self.db.rows(sql, [run_id, limit])]
 
     def has_spans(self, run_id: int) -> bool:
         """Return whether any rank of a run has recorded a span."""
-        return self.db.row("SELECT 1 FROM spans WHERE run_id = ? LIMIT 1", [run_id]) is not None
+        return self.db.exists("SELECT 1 FROM spans WHERE run_id = ? LIMIT 1", [run_id])
 
     def recorded_batches(self, run_id: int, splits: int) -> list[int]:
         """Return the batches of `splits` micro-batches with stored spans, in order; each costs one index lookup."""
-        return [row["batch"] for row in self.db.rows(_BATCHES, [run_id, splits])]
+        return self.db.column(_BATCHES, [run_id, splits])
 
     def batch_spans(self, run_id: int, batch: int, splits: int, limit: int = 20_000) -> list[Span]:
         """Return the first `limit` spans of one batch of `splits` micro-batches, ordered by start."""
         within = [run_id, batch * splits, (batch + 1) * splits, limit]
-        return [
-            Span(*row)
-            for row in self.db.tuples(
-                f"{_SPANS} AND micro_batch >= ? AND micro_batch < ? ORDER BY t0_ns LIMIT ?", within
-            )
-        ]
+        sql = f"{_SPANS} AND micro_batch >= ? AND micro_batch < ? ORDER BY t0_ns LIMIT ?"
+        return [Span(*row) for row in self.db.tuples(sql, within)]
 
     def has_histograms(self, run_id: int) -> bool:
         """Return whether any rank of a run has recorded a histogram."""
-        return self.db.row("SELECT 1 FROM histograms WHERE run_id = ? LIMIT 1", [run_id]) is not None
+        return self.db.exists("SELECT 1 FROM histograms WHERE run_id = ? LIMIT 1", [run_id])
 
     def histograms(self, run_id: int) -> dict[tuple[int, str], dict[int, int]]:
         """Return the counts of each rank's histograms by bucket."""
         found: dict[tuple[int, str], dict[int, int]] = {}
-        for row in self.db.rows(
-            "SELECT rank, name, bucket, count FROM histograms WHERE run_id = ? ORDER BY rank, name, bucket", [run_id]
-        ):
-            found.setdefault((row["rank"], row["name"]), {})[row["bucket"]] = row["count"]
+        sql = "SELECT rank, name, bucket, count FROM histograms WHERE run_id = ? ORDER BY rank, name, bucket"
+        for rank, name, bucket, count in self.db.rows(sql, [run_id]):
+            found.setdefault((rank, name), {})[bucket] = count
         return found
 
     def has_machine_samples(self, run_id: int) -> bool:
         """Return whether the machine was sampled during a run."""
-        return self.db.row("SELECT 1 FROM machine_metrics WHERE run_id = ? LIMIT 1", [run_id]) is not None
+        return self.db.exists("SELECT 1 FROM machine_metrics WHERE run_id = ? LIMIT 1", [run_id])
 
     def machine(self, run_id: int, after: str = "") -> list[MachineSample]:
         """Return the machine's measurements during a run, those later than `after`."""
-        sql = (
-            "SELECT at, source, name, coalesce(value, 'nan') FROM machine_metrics WHERE run_id = ? AND at > ? "
-            "ORDER BY at, id"
-        )
+        sql = "SELECT at, source, name, coalesce(value, 'nan') FROM machine_metrics WHERE run_id = ? AND at > ?"
         return [
             MachineSample(at, source, name, float(value))
-            for at, source, name, value in self.db.rows(sql, [run_id, after])
+            for at, source, name, value in self.db.rows(f"{sql} ORDER BY at, id", [run_id, after])
         ]
 
 
@@ -166,14 +139,14 @@ class FieldReader:
     def names(self) -> Names:
         """Return the settings, metrics and experiments of the store's runs and of this version."""
         with self.db.snapshot():
-            settings = [row[0] for row in self.db.rows("SELECT DISTINCT key FROM runs, json_each(runs.config)")]
+            settings = self.db.column("SELECT DISTINCT key FROM runs, json_each(runs.config)")
             experiments = frozenset(row[0] for row in self.db.rows("SELECT DISTINCT experiment FROM runs"))
             return Names.usual() | Names(dict.fromkeys(settings, "any"), frozenset(self.metric_names()), experiments)
 
     def metric_names(self) -> list[str]:
         """Return the names of all recorded metrics."""
         of_runs = "EXISTS (SELECT 1 FROM runs WHERE id = run_id)"  # others are of an unfinished import
-        return [row[0] for row in self.db.rows(f"SELECT DISTINCT name FROM metrics WHERE {of_runs} ORDER BY name")]
+        return self.db.column(f"SELECT DISTINCT name FROM metrics WHERE {of_runs} ORDER BY name")
 
     def filter(self, text: str) -> Filter:
         """Parse a filter, which may use names that only this store has. Raises FilterError."""
@@ -207,17 +180,12 @@ class FieldReader:
         for name in dict.fromkeys(field.name for field in summed):
             of_it = [field for field in summed if field.name == name]
             numbers = ", ".join(OF[side(name, field.of)] for field in of_it)
-            sql = (
-                f"SELECT run_id, {numbers} FROM metrics WHERE run_id IN (SELECT value FROM json_each(?)) AND name "
-                "= ? GROUP BY run_id"
-            )
-            with self.db.as_store_errors():
-                cursor = self.db.connection.cursor()
-                cursor.row_factory = None
-                for run_id, *values in cursor.execute(sql, [ids, name]):
-                    for field, value in zip(of_it, values, strict=True):
-                        if value is not None:
-                            found[field][run_id] = value
+            among = "run_id IN (SELECT value FROM json_each(?)) AND name = ?"
+            sql = f"SELECT run_id, {numbers} FROM metrics WHERE {among} GROUP BY run_id"
+            for run_id, *values in self.db.tuples(sql, [ids, name]):
+                for field, value in zip(of_it, values, strict=True):
+                    if value is not None:
+                        found[field][run_id] = value
         return found | {field: self.values(run_ids, field) for field in found if field not in summed}
 
     def texts(self, run_ids: Sequence[int], fields: Sequence[Field]) -> dict[Field, dict[int, Text]]:

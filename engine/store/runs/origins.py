@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -52,12 +52,7 @@ class OriginReader:
 
 def as_origin(row: Row) -> Origin:
     """Return a row of the origins table as a record."""
-    return Origin(
-        **{
-            name: row[name]
-            for name in ("kind", "host", "original_id", "owner", "fingerprint", "file", "imported_at", "imported_by")
-        }
-    )
+    return Origin(**{each.name: row[each.name] for each in fields(Origin)})
 
 
 def fingerprint(kind: Kind, *told: object) -> str:

@@ -6,7 +6,7 @@ reads `config_groups.py`.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from engine.access.quotas import disturbed_above
 from engine.filter import Filter, SortOrder
@@ -42,6 +42,30 @@ SELECT rank, max(last_step) FROM (SELECT rank, last_step FROM ranks WHERE run_id
 """A resumed run has steps of its parent in its curves, and its ranks may have none of their own yet."""
 
 
+class RunConditions(TypedDict, total=False):
+    """Conditions on runs, all of which must hold."""
+
+    statuses: Sequence[Status] | None
+    experiment: str | None
+    owner: str | None
+    sweep: int | None
+    search: str
+    """Each word must occur in the name, owner, experiment, preset, a tag or the note, or be the id."""
+    matching: Filter | None
+    archived: bool | None
+    """Only archived runs, or only others; None for both."""
+    before: int | None
+    """Only runs older than this one."""
+
+
+_CONDITIONS = {
+    "experiment": "runs.experiment = ?",
+    "owner": "runs.owner = ?",
+    "sweep": "runs.sweep_id = ?",
+    "before": "runs.id < ?",
+}
+
+
 class RunReader:
     """Queries of runs: one by id, or a list of matching ones."""
 
@@ -70,33 +94,15 @@ class RunReader:
         )
 
     def find(
-        self,
-        *,
-        statuses: Sequence[Status] | None = None,
-        experiment: str | None = None,
-        owner: str | None = None,
-        sweep: int | None = None,
-        search: str = "",
-        matching: Filter | None = None,
-        archived: bool | None = None,
-        order: SortOrder | None = None,
-        before: int | None = None,
-        limit: int = 500,
-        offset: int = 0,
+        self, *, order: SortOrder | None = None, limit: int = 500, offset: int = 0, **asked: Unpack[RunConditions]
     ) -> list[RunRow]:
-        """Return runs, newest first or in another order, optionally only those older than run `before`.
-
-        Each word of `search` must occur in the name, owner, experiment, preset, a tag or the note, or be the id.
-        `archived` selects only archived runs (True) or excludes them (False); by default both are included.
-        """
-        where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived, before)
+        """Return the matching runs, newest first or in another order."""
+        where, values = where_of(**asked)
         by, bound = order_of(order)
         with self.db.snapshot():
             # First the ids, so that sorting carries nothing long along.
-            found = self.db.rows(
-                f"SELECT runs.id FROM runs {where} ORDER BY {by} LIMIT ? OFFSET ?", [*values, *bound, limit, offset]
-            )
-            return self._rows_of([row["id"] for row in found])
+            sql = f"SELECT runs.id FROM runs {where} ORDER BY {by} LIMIT ? OFFSET ?"
+            return self._rows_of(self.db.column(sql, [*values, *bound, limit, offset]))
 
     def some(self, run_ids: Sequence[int]) -> list[RunRow]:
         """Return the existing runs of these ids, in this order."""
@@ -106,12 +112,8 @@ class RunReader:
     def pinned(self) -> dict[str, RunRow]:
         """Return the baseline of each experiment that has one."""
         with self.db.snapshot():
-            return {
-                row.experiment: row
-                for row in self._rows_of(
-                    [row["id"] for row in self.db.rows("SELECT id FROM runs WHERE pinned_by IS NOT NULL ORDER BY id")]
-                )
-            }
+            ids = self.db.column("SELECT id FROM runs WHERE pinned_by IS NOT NULL ORDER BY id")
+            return {row.experiment: row for row in self._rows_of(ids)}
 
     def entry(self, run_id: int) -> RunRow:
         """Return one run as in a list; raises NoSuchRun."""
@@ -121,24 +123,13 @@ class RunReader:
                 raise self.db.no_such_run(run_id)
             return self.with_numbers([row])[0]
 
-    def count(
-        self,
-        *,
-        statuses: Sequence[Status] | None = None,
-        experiment: str | None = None,
-        owner: str | None = None,
-        sweep: int | None = None,
-        search: str = "",
-        matching: Filter | None = None,
-        archived: bool | None = None,
-    ) -> int:
+    def count(self, **asked: Unpack[RunConditions]) -> int:
         """Return the number of matching runs."""
-        where, values = where_of(statuses, experiment, owner, sweep, search, matching, archived)
-        row = self.db.row(f"SELECT count(*) AS n FROM runs {where}", values)
-        return int(row["n"]) if row else 0
+        where, values = where_of(**asked)
+        return self.db.number(f"SELECT count(*) AS n FROM runs {where}", values)
 
-    def recorded(self, **asked: Any) -> tuple[dict[str, int], list[str]]:
-        """Return what the newest matching runs (arguments of `count`) have: their settings that are not None, with the
+    def recorded(self, **asked: Unpack[RunConditions]) -> tuple[dict[str, int], list[str]]:
+        """Return what the newest matching runs have: their settings that are not None, with the
         number of different values, and the names of their metrics.
         """
         where, values = where_of(**asked)
@@ -156,7 +147,7 @@ class RunReader:
     def ids_of(self, matching: Filter) -> list[int]:
         """Return the ids of all runs that match a filter, oldest first."""
         where, values = where_of(matching=matching)
-        return [row["id"] for row in self.db.rows(f"SELECT runs.id FROM runs {where} ORDER BY runs.id", values)]
+        return self.db.column(f"SELECT runs.id FROM runs {where} ORDER BY runs.id", values)
 
     def began_at(self) -> str | None:
         """Return the queueing time of the oldest run; None without runs."""
@@ -165,33 +156,24 @@ class RunReader:
 
     def owners(self) -> list[str]:
         """Return the owners of runs."""
-        return [row["owner"] for row in self.db.rows("SELECT DISTINCT owner FROM runs ORDER BY sort_key(owner)")]
+        return self.db.column("SELECT DISTINCT owner FROM runs ORDER BY sort_key(owner)")
 
     def experiments(self) -> list[str]:
         """Return the experiments of runs, including unregistered ones."""
-        return [row["experiment"] for row in self.db.rows("SELECT DISTINCT experiment FROM runs ORDER BY experiment")]
+        return self.db.column("SELECT DISTINCT experiment FROM runs ORDER BY experiment")
 
     def token(self, run_id: int | None = None) -> int:
         """Return the change token of a run, or the highest of all; 0 where there is none."""
-        if run_id is None:
-            row = self.db.row("SELECT max(version) AS version FROM runs")
-        else:
-            row = self.db.row("SELECT version FROM runs WHERE id = ?", [run_id])
-        return int(row["version"] or 0) if row else 0
+        which, values = ("", []) if run_id is None else (" WHERE id = ?", [run_id])
+        return self.db.number(f"SELECT max(version) FROM runs{which}", values)
 
     def resumed_as(self, run_id: int) -> list[int]:
         """Return the runs that resume this one, oldest first."""
-        return [
-            row["id"]
-            for row in self.db.rows("SELECT id FROM runs WHERE parent_id = ? AND resumes ORDER BY id", [run_id])
-        ]
+        return self.db.column("SELECT id FROM runs WHERE parent_id = ? AND resumes ORDER BY id", [run_id])
 
     def retried_as(self, run_id: int) -> list[int]:
         """Return the runs that repeat this one from the start, oldest first."""
-        return [
-            row["id"]
-            for row in self.db.rows("SELECT id FROM runs WHERE parent_id = ? AND NOT resumes ORDER BY id", [run_id])
-        ]
+        return self.db.column("SELECT id FROM runs WHERE parent_id = ? AND NOT resumes ORDER BY id", [run_id])
 
     def chain(self, run_id: int) -> list[tuple[int, Status]]:
         """Return the run with its ancestors and descendants, oldest first, each with its status."""
@@ -245,32 +227,21 @@ def _no_numbers() -> _Numbers:
     return {}, {}, {}, ({}, {}), {}, {}
 
 
-def where_of(
-    statuses: Sequence[Status] | None = None,
-    experiment: str | None = None,
-    owner: str | None = None,
-    sweep: int | None = None,
-    search: str = "",
-    matching: Filter | None = None,
-    archived: bool | None = None,
-    before: int | None = None,
-) -> Sql:
+def where_of(**asked: Unpack[RunConditions]) -> Sql:
     """Return the WHERE clause of all conditions, empty without conditions."""
     parts: list[str] = []
     values: list[Any] = []
-    if statuses is not None:
+    if (statuses := asked.get("statuses")) is not None:
         parts.append(f"runs.status IN ({', '.join('?' * len(statuses))})")
         values += statuses
-    for column, wanted in (("experiment", experiment), ("owner", owner), ("sweep_id", sweep)):
-        if wanted is not None:
-            parts.append(f"runs.{column} = ?")
+    for name, sql in _CONDITIONS.items():
+        if (wanted := asked.get(name)) is not None:
+            parts.append(sql)
             values.append(wanted)
-    if before is not None:
-        parts.append("runs.id < ?")
-        values.append(before)
-    if archived is not None:
+    if (archived := asked.get("archived")) is not None:
         parts.append(f"runs.archived_by IS {'NOT ' if archived else ''}NULL")
-    for part, given in [*map(_has, search.split()), *([condition(matching)] if matching else [])]:
+    matching = asked.get("matching")
+    for part, given in [*map(_has, asked.get("search", "").split()), *([condition(matching)] if matching else [])]:
         parts.append(part)
         values += given
     return (f"WHERE {' AND '.join(parts)}" if parts else ""), values

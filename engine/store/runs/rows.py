@@ -12,17 +12,8 @@ from engine.store.schema.config_text import WHOLE
 from engine.store.timestamps import seconds_since
 
 _LISTED = (
-    *("id", "experiment", "preset", "name", "owner", "status", "cause"),
-    *(
-        "created_at",
-        "started_at",
-        "ended_at",
-        "execution_time_s",
-        "startup_time_s",
-        "version",
-        "time_before_s",
-        "sweep_id",
-    ),
+    *("id", "experiment", "preset", "name", "owner", "status", "cause", "created_at", "started_at", "ended_at"),
+    *("execution_time_s", "startup_time_s", "version", "time_before_s", "sweep_id"),
     *("starred_by", "pinned_by", "archived_by", "seeding", "target", "nodes"),
 )
 _TAGS = "(SELECT json_group_array(tag) FROM (SELECT tag FROM tags WHERE tags.run_id = runs.id ORDER BY tag)) AS tags"
@@ -51,6 +42,11 @@ OPTIONS = ("oversubscribe", "max_run_time_s", "max_retries", "end_when_hung", "t
 """Columns of the launch options, apart from the priority, which is a number."""
 SLOTS = ("cores", "gpus", "ranks", "threads_per_rank")
 """Columns of the requested resources."""
+APPENDED = {
+    "place": "(SELECT coalesce(max(place), 0) + 1 FROM runs)",
+    "version": "(SELECT coalesce(max(version), 0) + 1 FROM runs)",
+}
+"""Columns of a new run that put it behind all others, as SQL."""
 
 LEAST_S, LEAST_SHARE, STEADY_S = 3.0, 0.02, 30.0
 """A run's pace is known after at least 3 s, once 2 % of its work is done or it has run for 30 s."""
@@ -162,16 +158,8 @@ def as_summary(row: sqlite3.Row) -> Summary:
 def as_runner(row: sqlite3.Row) -> RunnerRow:
     """Return a row of the runner table as a record."""
     process = ProcessIdentity(row["boot_id"], row["pid"], row["started_ticks"], row["pid_namespace"])
-    return RunnerRow(
-        process,
-        row["heartbeat_at"],
-        row["started_at"],
-        bool(row["stopping"]),
-        row["cores"],
-        row["gpus"],
-        bool(row["warm"]),
-        row["network"],
-    )
+    same = {name: row[name] for name in ("heartbeat_at", "started_at", "cores", "gpus", "network")}
+    return RunnerRow(process, **same, stopping=bool(row["stopping"]), warm=bool(row["warm"]))
 
 
 def best_of(name: str, low: float | None, high: float | None) -> float | None:

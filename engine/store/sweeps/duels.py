@@ -74,25 +74,21 @@ class DuelReader:
     def recent(self, *, limit: int = 50, stage: Stage | None = None) -> list[StoredDuel]:
         """Return duels newest first, optionally only those in stage `stage`."""
         with self.db.snapshot():
-            which, values = ("WHERE stage = ? ", [stage]) if stage else ("", [])
-            return self._with_parts(
-                self.db.rows(f"SELECT * FROM duels {which}ORDER BY id DESC LIMIT ?", [*values, limit])
-            )
+            sql = "SELECT * FROM duels WHERE ?1 IS NULL OR stage = ?1 ORDER BY id DESC LIMIT ?2"
+            return self._with_parts(self.db.rows(sql, [stage, limit]))
 
     def runs(self, duel_id: int) -> dict[int, list[RunRow]]:
         """Return the runs of each sweep of a duel, oldest first."""
         found: dict[int, list[RunRow]] = {}
         with self.db.snapshot():
-            for run in self._runs.with_numbers(
-                self.db.rows(f"{RUN_ROW} WHERE runs.sweep_id IN ({SWEEPS_OF}) ORDER BY runs.id", [duel_id])
-            ):
+            rows = self.db.rows(f"{RUN_ROW} WHERE runs.sweep_id IN ({SWEEPS_OF}) ORDER BY runs.id", [duel_id])
+            for run in self._runs.with_numbers(rows):
                 found.setdefault(run.sweep_id or 0, []).append(run)
         return found
 
     def token(self, duel_id: int) -> int:
         """Return the highest change token of a duel's runs; 0 where it has none."""
-        row = self.db.row(f"SELECT max(version) AS version FROM runs WHERE sweep_id IN ({SWEEPS_OF})", [duel_id])
-        return int(row["version"] or 0) if row else 0
+        return self.db.number(f"SELECT max(version) AS version FROM runs WHERE sweep_id IN ({SWEEPS_OF})", [duel_id])
 
     def of_sweep(self, sweep_id: int) -> int | None:
         """Return the duel of a sweep, None if there is none."""

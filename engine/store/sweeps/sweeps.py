@@ -4,13 +4,12 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
-from engine.filter import Filter
 from engine.store.connection import Connection, Row
 from engine.store.launches import Draw, Timing
 from engine.store.records import ALIVE, BUDGET_OF, ENDED, RunRow, Status
-from engine.store.runs.reader import RunReader, where_of
+from engine.store.runs.reader import RunConditions, RunReader, where_of
 from engine.store.runs.rows import RUN_ROW
 
 SEED = "seed"
@@ -123,28 +122,22 @@ class SweepReader:
     def of_figures(self, figures: Sequence[str]) -> list[Sweep]:
         """Return the sweeps that reproduce one of these published figures, newest first."""
         with self.db.snapshot():
-            sql = (
-                "SELECT * FROM sweeps WHERE figure <> '' AND figure IN (SELECT value FROM json_each(?)) ORDER BY "
-                "id DESC"
-            )
-            return self._with_statuses(self.db.rows(sql, [json.dumps(list(figures))]))
+            sql = "SELECT * FROM sweeps WHERE figure <> '' AND figure IN (SELECT value FROM json_each(?))"
+            return self._with_statuses(self.db.rows(f"{sql} ORDER BY id DESC", [json.dumps(list(figures))]))
 
     def count(self) -> int:
         """Return the number of sweeps."""
-        row = self.db.row("SELECT count(*) AS n FROM sweeps")
-        return int(row["n"]) if row else 0
+        return self.db.number("SELECT count(*) AS n FROM sweeps")
 
     def runs(self, sweep_id: int) -> list[RunRow]:
         """Return the runs of a sweep in queue order."""
         with self.db.snapshot():
-            return self._runs.with_numbers(
-                self.db.rows(f"{RUN_ROW} WHERE runs.sweep_id = ? ORDER BY runs.id", [sweep_id])
-            )
+            sql = f"{RUN_ROW} WHERE runs.sweep_id = ? ORDER BY runs.id"
+            return self._runs.with_numbers(self.db.rows(sql, [sweep_id]))
 
     def token(self, sweep_id: int) -> int:
         """Return the highest change token of a sweep's runs; 0 where it has none."""
-        row = self.db.row("SELECT max(version) AS version FROM runs WHERE sweep_id = ?", [sweep_id])
-        return int(row["version"] or 0) if row else 0
+        return self.db.number("SELECT max(version) AS version FROM runs WHERE sweep_id = ?", [sweep_id])
 
     def rank_numbers(self, sweep_id: int, metric: str) -> list[RankNumber]:
         """Return the maximum value of a metric on each rank that recorded it, over the sweep's finished runs."""
@@ -154,7 +147,7 @@ class SweepReader:
             " WHERE runs.sweep_id = ? AND runs.status = 'finished' AND metrics.name = ? AND metrics.high IS "
             "NOT NULL ORDER BY runs.id, ranks.rank"
         )
-        return [RankNumber(*row) for row in self.db.rows(sql, [sweep_id, metric])]
+        return self.db.records(RankNumber, sql, [sweep_id, metric])
 
     def _with_statuses(self, rows: Sequence[Row]) -> list[Sweep]:
         counts: dict[int, dict[Status, int]] = {row["id"]: {} for row in rows}
@@ -221,18 +214,9 @@ class FoldReader:
     def __init__(self, db: Connection) -> None:
         self.db = db
 
-    def find(
-        self,
-        *,
-        statuses: Sequence[Status] | None = None,
-        search: str = "",
-        matching: Filter | None = None,
-        archived: bool | None = None,
-        limit: int = 500,
-        offset: int = 0,
-    ) -> list[RunFold]:
+    def find(self, *, limit: int = 500, offset: int = 0, **asked: Unpack[RunConditions]) -> list[RunFold]:
         """Return the entries of all matching runs, those with running runs first, then the newest."""
-        where, values = where_of(statuses, search=search, matching=matching, archived=archived)
+        where, values = where_of(**asked)
         return [
             RunFold(
                 row["kind"],
@@ -244,20 +228,12 @@ class FoldReader:
             for row in self.db.rows(_FOLDS.format(where=where), [*values, limit, offset])
         ]
 
-    def count(
-        self,
-        *,
-        statuses: Sequence[Status] | None = None,
-        search: str = "",
-        matching: Filter | None = None,
-        archived: bool | None = None,
-    ) -> int:
+    def count(self, **asked: Unpack[RunConditions]) -> int:
         """Return the number of entries of the matching runs."""
-        where, values = where_of(statuses, search=search, matching=matching, archived=archived)
+        where, values = where_of(**asked)
         sql = (
             "SELECT count(DISTINCT CASE WHEN duel_id IS NOT NULL THEN 'd' || duel_id WHEN runs.sweep_id IS NOT NULL "
             "THEN 's' || runs.sweep_id ELSE runs.id END) AS n FROM runs "
             f"LEFT JOIN duel_sweeps ON duel_sweeps.sweep_id = runs.sweep_id {where}"
         )
-        row = self.db.row(sql, values)
-        return int(row["n"]) if row else 0
+        return self.db.number(sql, values)

@@ -223,7 +223,7 @@ def test_the_end_and_the_retry_of_a_lost_run_are_one_transaction(
     assert store.claims.lose(run_id, "gone", resumes=False) == run_id + 1
 
 
-def _dies(*_: object) -> bool:
+def _dies(*_: object, **__: object) -> bool:
     raise KeyboardInterrupt
 
 
