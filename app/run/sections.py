@@ -305,10 +305,10 @@ def _save(run: Run, tags: list[str], text: str, name: str) -> None:
         who = current_user.whoever()
         for tag in dict.fromkeys(tags):
             if tag not in run.tags:
-                store.annotations.add_tag(run.id, tag, by=who)
+                store.annotations.tag([run.id], tag, by=who)
         for tag in run.tags:
             if tag not in tags:
-                store.annotations.remove_tag(run.id, tag, by=who)
+                store.annotations.untag([run.id], tag, by=who)
         if name != run.name:
             store.annotations.rename(run.id, name, by=who)
         if text != run.note:

@@ -59,7 +59,7 @@ def test_no_text_is_carried_out_by_the_store(home: Home, text: str) -> None:
         store.people.add("ada", "admin", by="root")
         first = store.runs.add(Launch("hogwild", {"seed": 1, "note": storable}, "ada", name=storable, demand=SIZE))
         before = rows(store)
-        store.annotations.add_tag(first, text[:40], by="ada")
+        store.annotations.tag([first], text[:40], by="ada")
         store.annotations.set_note(first, text, by="ada")
         store.annotations.rename(first, text, by="ada")
         store.views.save(storable, "compare", f"filter={storable}", owner="ada")
@@ -109,7 +109,7 @@ def formula_lab(home: Home) -> int:
         store.claims.end(run_id, "failed", "=HYPERLINK(1)", error="+1", execution_time_s=1.0)
         for tag in FORMULAS:
             if tag.strip() == tag:
-                store.annotations.add_tag(run_id, tag, by="=1+2")
+                store.annotations.tag([run_id], tag, by="=1+2")
         store.annotations.set_note(run_id, "=1+1", by="=1+2")
     return run_id
 
@@ -191,7 +191,7 @@ def test_the_report_of_a_run_holds_no_element_that_a_person_wrote(home: Home) ->
                 [RankBatch(0, [Point(f"train/{texts[1]}", step, 1.0, 0.1) for step in (1, 2)], phases={texts[2]: 1.0})],
             )
             store.claims.end(run_id, "failed", texts[3], error=texts[4], execution_time_s=1.0)
-            store.annotations.add_tag(run_id, texts[0][:40], by=texts[1])
+            store.annotations.tag([run_id], texts[0][:40], by=texts[1])
             store.annotations.set_note(run_id, texts[2], by=texts[3])
         return elements(run_report(run_id, texts[1]).decode())
 

@@ -215,7 +215,7 @@ def test_what_ticks_needs_no_script_run_and_a_note_of_someone_else_does(
         "the bar of trainer1 grew",
     )
     assert len(sent) == before
-    store.annotations.add_tag(run, "odd", by="Ada")
+    store.annotations.tag([run], "odd", by="Ada")
 
     def ran_again() -> bool:
         page.wait_for_timeout(50)  # what the page sends is only noted while Playwright is at work
@@ -231,7 +231,7 @@ def test_data_that_changes_while_the_scripts_load_does_not_stop_live_updates(
     page.goto(path_of(lab, run))
     facts = page.locator("[data-slot='facts']")
     facts.wait_for()
-    store.annotations.add_tag(run, "odd", by="Ada")
+    store.annotations.tag([run], "odd", by="Ada")
     page.get_by_role("radio", name="Time", exact=True).click()
     expect(facts).to_contain_text("odd")
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()

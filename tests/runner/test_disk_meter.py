@@ -26,7 +26,7 @@ def test_folders_and_points_are_measured_once_and_again_when_they_change(
         before = reader.quotas.held(owner).disk_bytes
         assert before >= 5_000_000 + folder_bytes(folder / "logs") + 48 * points
         (folder / "checkpoint.pt").write_bytes(bytes(9_000_000))
-        store.annotations.add_tag(ids["finished"], "a", by=owner)
+        store.annotations.tag([ids["finished"]], "a", by=owner)
         meter._next_at = 0.0
         assert meter.look(store) == 1
         assert reader.quotas.held(owner).disk_bytes == before + 4_000_000

@@ -23,7 +23,7 @@ def test_a_store_of_an_earlier_version_reads_back_whole(home: Home) -> None:
     home.create()
     home.database.write_bytes(gzip.decompress(FIXTURE.read_bytes()))
     with Store.open(home) as store:
-        store.annotations.add_tag(1, "kept", by="ada")
+        store.annotations.tag([1], "kept", by="ada")
     with Reader.open(home) as reader:
         run = reader.runs.entry(1)
         assert (run.name, run.owner, run.status, set(run.tags)) == ("first", "ada", "finished", {"kept", "thesis"})

@@ -18,7 +18,7 @@ def theirs(tmp_path: Path) -> Home:
     home = Home(tmp_path / "theirs").create()
     ids = basic.fill(home)
     with Store.open(home) as store:
-        store.annotations.add_tag(ids["finished"], "=cmd", by="Ada")
+        store.annotations.tag([ids["finished"]], "=cmd", by="Ada")
         store.annotations.set_note(ids["finished"], "the one to keep", by="Ada")
         child = basic.add(store, "Ada")
         basic.drive(store, home, child, "running")

@@ -24,19 +24,6 @@ class AnnotationCommands:
         self.db = db
         self._changes = RunChanges(db)
 
-    @command("tag", "run")
-    def add_tag(self, run_id: int, tag: str, *, by: str) -> None:
-        """Add a tag to a run; an existing tag changes nothing. Raises ConfigError for an empty or too long tag."""
-        tag = checked_tag(tag)
-        self._edit(run_id, "tagged", by, tag, "INSERT OR IGNORE INTO tags (run_id, tag) VALUES (?, ?)", [run_id, tag])
-
-    @command("untag", "run")
-    def remove_tag(self, run_id: int, tag: str, *, by: str) -> None:
-        """Remove a tag from a run; a missing tag changes nothing."""
-        self._edit(
-            run_id, "untagged", by, tag.strip(), "DELETE FROM tags WHERE run_id = ? AND tag = ?", [run_id, tag.strip()]
-        )
-
     @command("note", "run")
     def set_note(self, run_id: int, text: str, *, by: str) -> None:
         """Replace the run's note; raises ConfigError for a too long one."""
@@ -87,13 +74,8 @@ class AnnotationCommands:
     @command("unarchive", "run")
     def unarchive(self, run_ids: Sequence[int], *, by: str) -> list[int]:
         """Unarchive runs; return those that were archived."""
-        return self._mark(
-            run_ids,
-            "unarchived",
-            by,
-            "",
-            "UPDATE runs SET archived_by = NULL WHERE id = ?1 AND archived_by IS NOT NULL",
-        )
+        sql = "UPDATE runs SET archived_by = NULL WHERE id = ?1 AND archived_by IS NOT NULL"
+        return self._mark(run_ids, "unarchived", by, "", sql)
 
     @command("pin", "run", lambda store, given: [given["run_id"], *store._baseline_beside(given["run_id"])])
     def pin(self, run_id: int, *, by: str) -> int | None:
@@ -123,10 +105,10 @@ class AnnotationCommands:
             "SELECT id FROM runs WHERE experiment = (SELECT experiment FROM runs WHERE id = ?1) AND pinned_by IS "
             "NOT NULL AND id <> ?1"
         )
-        return [row["id"] for row in self.db.rows(sql, [run_id])]
+        return self.db.column(sql, [run_id])
 
     def _is_pinned(self, run_id: int) -> bool:
-        return self.db.row("SELECT 1 FROM runs WHERE id = ? AND pinned_by IS NOT NULL", [run_id]) is not None
+        return self.db.exists("SELECT 1 FROM runs WHERE id = ? AND pinned_by IS NOT NULL", [run_id])
 
     def _mark(
         self, run_ids: Sequence[int], kind: str, by: str, detail: str, sql: str, *values: Any, only_ended: bool = False
@@ -192,7 +174,7 @@ class ViewReader:
             "= coalesce(?, owner)"
             " ORDER BY sort_key(name), sort_key(owner), id LIMIT ?"
         )
-        return [SavedView(*row) for row in self.db.rows(sql, [page, owner, limit])]
+        return self.db.records(SavedView, sql, [page, owner, limit])
 
 
 class ViewCommands:

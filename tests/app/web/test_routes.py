@@ -329,7 +329,7 @@ def test_a_ticking_page_shows_slots_as_the_route_gives_them_and_its_frame_stays(
 
 CHANGES: dict[str, Callable[[Store, int], object]] = {
     "note": lambda store, run_id: store.annotations.set_note(run_id, "look at this", by="Ada"),
-    "tag": lambda store, run_id: store.annotations.add_tag(run_id, "odd", by="Ada"),
+    "tag": lambda store, run_id: store.annotations.tag([run_id], "odd", by="Ada"),
     "event": lambda store, run_id: store.runs.add_event(run_id, "cut", "worker", "The net was cut."),
     "log": lambda store, run_id: store.worker.add_log(run_id, "trainer1", "logs/trainer1.log"),
     "histogram": lambda store, run_id: store.worker.write(run_id, [RankBatch(0, histograms={("staleness", 1): 3})]),
@@ -373,7 +373,7 @@ def test_the_route_says_how_a_run_stands_in_text_alone_and_then_that_nothing_cha
     news = client.get("/api/standing", params=query | {"version": first["version"]}).json()
     assert "75% done" in news["slots"]["cause"]
     assert news["token"] == first["token"]
-    store.annotations.add_tag(lab["running"], "<img src=x onerror=alert(1)>", by="Ada")
+    store.annotations.tag([lab["running"]], "<img src=x onerror=alert(1)>", by="Ada")
     slots = {}
     for section in ("Overview", "Events"):
         slots |= client.get("/api/standing", params={"run": lab["running"], "section": section}).json()["slots"]

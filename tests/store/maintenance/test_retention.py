@@ -131,7 +131,7 @@ def test_a_run_on_a_tagged_one_and_those_of_a_sweep_that_goes_on_are_left_alone(
     age(store, ended, 90)
     tagged, parent = long_run(), long_run()
     long_run(days=0)
-    store.annotations.add_tag(tagged, "starred", by="ada")
+    store.annotations.tag([tagged], "starred", by="ada")
     child = store.runs.add(Launch("hogwild", {}, "ada", parent_id=parent, demand=demand))
     for policy in (OLD, OLDER):
         found = preview(home, policy)

@@ -42,7 +42,7 @@ def test_several_runs_are_tagged_at_once_and_what_has_the_tag_stays(
     store: Store, reader: Reader, ended: Callable[..., int]
 ) -> None:
     one, two = ended(), ended()
-    store.annotations.add_tag(one, "thesis", by="ada")
+    store.annotations.tag([one], "thesis", by="ada")
     before = reader.runs.token(one)
     assert store.annotations.tag([one, two], " thesis ", by="bea") == [two]
     assert [row.tags for row in reader.runs.find()] == [("thesis",), ("thesis",)]

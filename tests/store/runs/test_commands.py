@@ -68,10 +68,10 @@ def test_tags_note_and_name_come_back_and_leave_events_once(
     store: Store, reader: Reader, add: Callable[..., int]
 ) -> None:
     run_id = add()
-    store.annotations.add_tag(run_id, " thesis ", by="grace")
-    store.annotations.add_tag(run_id, "baseline", by="ada")
-    store.annotations.add_tag(run_id, "wrong, really", by="ada")
-    store.annotations.remove_tag(run_id, "wrong, really", by="ada")
+    store.annotations.tag([run_id], " thesis ", by="grace")
+    store.annotations.tag([run_id], "baseline", by="ada")
+    store.annotations.tag([run_id], "wrong, really", by="ada")
+    store.annotations.untag([run_id], "wrong, really", by="ada")
     store.annotations.set_note(run_id, "first", by="ada")
     store.annotations.set_note(run_id, "second ⟨note⟩", by="grace")
     store.annotations.rename(run_id, "wide", by="ada")
@@ -88,25 +88,25 @@ def test_tags_note_and_name_come_back_and_leave_events_once(
         "noted",
         "renamed",
     ]
-    store.annotations.add_tag(run_id, "thesis", by="ada")
+    store.annotations.tag([run_id], "thesis", by="ada")
     before = (reader.runs.token(run_id), reader.details.events(run_id))
-    store.annotations.add_tag(run_id, "thesis", by="grace")
-    store.annotations.remove_tag(run_id, "other", by="grace")
+    store.annotations.tag([run_id], "thesis", by="grace")
+    store.annotations.untag([run_id], "other", by="grace")
     assert (reader.runs.token(run_id), reader.details.events(run_id)) == before
 
 
 @pytest.mark.parametrize("tag", ["", "   ", "x" * 41])
 def test_a_tag_has_1_to_40_characters(store: Store, add: Callable[..., int], tag: str) -> None:
     with pytest.raises(ConfigError, match="tag must have") as error:
-        store.annotations.add_tag(add(), tag, by="ada")
+        store.annotations.tag([add()], tag, by="ada")
     assert error.value.problems[0].field == "tag"
 
 
 def commands(store: Store) -> dict[str, Callable[[int], object]]:
     return {
         "cancel": lambda run_id: store.runs.cancel(run_id, by="ada"),
-        "tag": lambda run_id: store.annotations.add_tag(run_id, "x", by="ada"),
-        "untag": lambda run_id: store.annotations.remove_tag(run_id, "x", by="ada"),
+        "tag": lambda run_id: store.annotations.tag([run_id], "x", by="ada"),
+        "untag": lambda run_id: store.annotations.untag([run_id], "x", by="ada"),
         "note": lambda run_id: store.annotations.set_note(run_id, "x", by="ada"),
         "rename": lambda run_id: store.annotations.rename(run_id, "x", by="ada"),
         "event": lambda run_id: store.runs.add_event(run_id, "x", "ada"),

@@ -92,7 +92,7 @@ def written(store: Store, dice: random.Random) -> Mirror:
     )
     run = Mirror(run_id, texts, {tag for tag in TAGS if dice.random() < 0.3}, config, dice.choice(DAYS), {})
     for tag in run.tags:
-        store.annotations.add_tag(run_id, tag, by="ada")
+        store.annotations.tag([run_id], tag, by="ada")
     if dice.random() < 0.5:
         store.annotations.set_note(run_id, "Too SLOW", by="ada")
     texts["note"] = next(

@@ -86,7 +86,7 @@ def test_search_finds_each_word_as_it_stands_anywhere(
     store: Store, reader: Reader, add: Callable[..., int], search: str, found: list[int]
 ) -> None:
     add(name="a wide net, 100%")
-    store.annotations.add_tag(add(owner="grace"), "thesis", by="grace")
+    store.annotations.tag([add(owner="grace")], "thesis", by="grace")
     store.annotations.set_note(add("reference", preset="quick", name="x_y"), "remember me", by="ada")
     assert ids(reader, search=search) == found
     assert reader.runs.count(search=search) == len(found)

@@ -97,7 +97,7 @@ def test_a_sweep_is_queued_whole_or_not_at_all_and_one_that_is_not_there_is_said
 def test_its_token_changes_with_its_own_runs_alone(store: Store, reader: Reader, add: Callable[..., int]) -> None:
     sweep_id, other = sweep(store), add()
     before = reader.sweeps.token(sweep_id)
-    store.annotations.add_tag(other, "x", by="ada")
+    store.annotations.tag([other], "x", by="ada")
     assert reader.sweeps.token(sweep_id) == before
     start(store, 2)
     assert reader.sweeps.token(sweep_id) == reader.runs.token(2) > before
