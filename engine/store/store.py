@@ -18,7 +18,6 @@ from engine.store.access.sign_ins import SignInCommands, SignInReader, TokenComm
 from engine.store.connection import Connection, ReadConnection, WriteConnection
 from engine.store.curves.multi_run import MultiRunReader, SparklineReader, StudyReader
 from engine.store.curves.series import CurveReader, PointReader
-from engine.store.curves.traces import TraceQueries
 from engine.store.notices.outbox import DeliveryCommands, NoticeWriter, OutboxReader
 from engine.store.notices.subscriptions import SubscriptionCommands, SubscriptionReader
 from engine.store.queue.claims import ClaimCommands, DiskCommands
@@ -29,7 +28,7 @@ from engine.store.runs.annotations import AnnotationCommands, ViewCommands, View
 from engine.store.runs.commands import RunCommands
 from engine.store.runs.config_groups import GroupReader, LeaderboardReader
 from engine.store.runs.counters import CounterReader
-from engine.store.runs.details import FieldReader, RunDetails
+from engine.store.runs.details import FieldReader, RunDetails, TraceQueries
 from engine.store.runs.origins import OriginReader
 from engine.store.runs.reader import RunReader
 from engine.store.sweeps.commands import SweepCommands

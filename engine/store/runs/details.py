@@ -1,8 +1,9 @@
-"""Queries of one run for pages and the command line; each is one short read."""
+"""Queries of one run for pages and the command line; each is one short read. And its stored trace."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from engine.errors import FilterError
 from engine.filter import Filter, Names, read_filter, read_order
@@ -16,6 +17,11 @@ from engine.store.runs.filter_sql import OF, number_of, side
 from engine.store.runs.reader import RunReader
 from engine.store.runs.rows import as_summary
 from engine.trace.health import Health, Verdict
+from engine.trace.layout import TraceWindow
+
+if TYPE_CHECKING:
+    from engine.trace.chunk import TraceChunk
+
 
 _SPANS = "SELECT name, stage, micro_batch, t0_ns, t1_ns, bytes, peer FROM spans WHERE run_id = ?"
 _NEXT = "SELECT min(micro_batch) / ?2 FROM spans WHERE run_id = ?1"
@@ -202,3 +208,34 @@ class FieldReader:
                 if value not in (None, ""):
                     found[field][run_id] = bool(value) if field.kind == "flag" else str(value)
         return found
+
+
+# ---- Queries of the stored traces: the windows of a run, and the operations of its ranks in them -------------------
+
+
+class TraceQueries:
+    """Reads traces. Their NumPy form is imported at first use, so that other commands start fast."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def windows(self, run_id: int) -> list[TraceWindow]:
+        """Return the stretches of a run whose operations are stored, in order."""
+        sql = "SELECT begin_ns, end_ns, reason FROM trace_windows WHERE run_id = ? ORDER BY begin_ns"
+        return [TraceWindow(*row) for row in self.db.tuples(sql, [run_id])]
+
+    def requests(self, run_id: int, after: int) -> list[tuple[int, float]]:
+        """Return the requests with higher ids than `after`, as (id, seconds)."""
+        sql = "SELECT id, seconds FROM trace_requests WHERE run_id = ? AND id > ? ORDER BY id"
+        return [(int(number), float(seconds)) for number, seconds in self.db.tuples(sql, [run_id, after])]
+
+    def newest(self, run_id: int) -> int:
+        """Return the id of a run's newest chunk; 0 if it has none."""
+        return self.db.number("SELECT max(id) AS id FROM trace_chunks WHERE run_id = ?", [run_id])
+
+    def chunks(self, run_id: int, after: int = 0) -> "list[TraceChunk]":
+        """Return a run's chunks with higher ids than `after`, in the order recorded; raises StoreDamaged."""
+        from engine.trace.chunk import TraceChunk
+
+        sql = "SELECT rank, names, content, entries, lost FROM trace_chunks WHERE run_id = ? AND id > ? ORDER BY id"
+        return [TraceChunk.unpacked(*row) for row in self.db.tuples(sql, [run_id, after])]
