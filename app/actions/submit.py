@@ -57,7 +57,7 @@ def _queued(home: Home, wanted: Wanted, owner: str) -> int:
         case Launch():
             return launch(home, replace(wanted, owner=owner))
         case SweepLaunch():
-            return launch_sweep(home, replace(wanted, runs=replace(wanted.runs, owner=owner)))
+            return launch_sweep(home, replace(wanted, shared=replace(wanted.shared, owner=owner)))
         case DuelLaunch():
             return launch_duel(home, replace(wanted, owner=owner))
         case Again():

@@ -140,7 +140,7 @@ def _show_cautions(sentences: Sequence[str]) -> None:
 def _launch(found: Experiment, config: Config | None, draft: sweep_form.Draft | None, more: dict[str, Any]) -> None:
     """Launch what the form holds; `more` are the other fields of the launch."""
     if draft:
-        submit(replace(draft.sweep, runs=replace(draft.sweep.runs, **more)))
+        submit(replace(draft.sweep, shared=replace(draft.sweep.shared, **more)))
     elif config:
         submit(Launch(found.name, config.model_dump(mode="json"), **more))
 

@@ -91,7 +91,7 @@ class Timing:
 class SweepLaunch:
     """A sweep to launch: what its runs share, and the values of the settings that vary."""
 
-    runs: Launch
+    shared: Launch
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Values of each varied field; empty for a draw. The store gets them with the seeds, last."""
     seeds: int = 1

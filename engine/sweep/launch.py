@@ -22,7 +22,7 @@ def launch_sweep(home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIME
     With `timing`, the runner adds runs of each combination to the `seeds` ones until its median time is known. Raises
     what `plan` raises, DeviceError for a run that could never run here, StoreBusy if the store is locked.
     """
-    shared = replace(asked.runs, owner=owner_of(asked.runs.owner), name=checked_name(asked.runs.name))
+    shared = replace(asked.shared, owner=owner_of(asked.shared.owner), name=checked_name(asked.shared.name))
     if asked.stop_after is not None and asked.stop_after < 1:
         raise ConfigError.of(
             "stop_after", f"stop_after must be at least 1, got {asked.stop_after}. Omit it to continue after failures."
@@ -38,7 +38,7 @@ def launch_sweep(home: Home, asked: SweepLaunch, *, timeout_s: float = PAGE_TIME
     if asked.timing:
         runs = [warm_up(runs[0], shared.name), *runs]
     with Store.open(home, timeout_s=timeout_s) as store:
-        return store.sweeps.add(replace(asked, runs=shared, grid=planned.grid), runs, equal)
+        return store.sweeps.add(replace(asked, shared=shared, grid=planned.grid), runs, equal)
 
 
 def new_runs(cells: Iterable[SweepCell], shared: Launch, here: Machine) -> list[Launch]:

@@ -54,7 +54,7 @@ def plan(asked: SweepLaunch) -> Plan:
     has the length for which its total work is that of the shared settings, varied fields included. Raises UnknownName,
     and ConfigError that names the combination.
     """
-    found, base, seeds = experiment(asked.runs.experiment), asked.runs.config, asked.seeds
+    found, base, seeds = experiment(asked.shared.experiment), asked.shared.config, asked.seeds
     config = found.config
     first_seed = config.check_field(SEED, base.get(SEED, config.model_fields[SEED].default))
     if asked.draw:

@@ -41,7 +41,7 @@ class SweepCommands:
         """
         if not runs:
             raise ConfigError.of("", "A sweep needs at least one run.")
-        shared = sweep.runs
+        shared = sweep.shared
         with self.db.change():
             self._changes.may_queue(_alike(shared, runs), wanted_s=shared.terms.max_run_time_s)
             sweep_id = self.db.insert(
