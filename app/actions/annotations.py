@@ -34,65 +34,37 @@ def mark_selected(runs: Sequence[RunRow], baseline: Run | RunRow | None = None) 
     """
     ids, owners, named = tuple(run.id for run in runs), _owners(runs), _named(runs)
     if any(not run.starred_by for run in runs):
-        st.button(
-            "Star",
-            key="mark.star",
-            on_click=_order,
-            args=(lambda store, who: store.annotations.star(ids, by=who), "starred"),
-            **current_user.control("star", owners, what=named, help="The gc command keeps starred runs."),
-        )
+        stands = current_user.control("star", owners, what=named, help="The gc command keeps starred runs.")
+        _mark("Star", "star", lambda store, who: store.annotations.star(ids, by=who), "starred", stands)
     if any(run.starred_by for run in runs):
-        take_off = current_user.control("unstar", owners, what=named)
-        st.button(
-            "Unstar",
-            key="mark.unstar",
-            on_click=_order,
-            args=(lambda store, who: store.annotations.unstar(ids, by=who), "unstarred"),
-            **take_off,
-        )
+        stands = current_user.control("unstar", owners, what=named)
+        _mark("Unstar", "unstar", lambda store, who: store.annotations.unstar(ids, by=who), "unstarred", stands)
     with st.popover("Tag", key="mark.tags", **current_user.control("tag", owners, what=named)):
         st.text_input("Tag", key="mark.tag", max_chars=40, placeholder="one word, e.g. thesis")
         with st.container(horizontal=True):
             st.button("Add tag", key="mark.tag.add", on_click=_tag, args=(ids, True), type="primary")
             st.button("Remove tag", key="mark.tag.remove", on_click=_tag, args=(ids, False))
     if len(runs) == 1 and not runs[0].pinned_by:
-        st.button(
-            "Pin as baseline",
-            key="mark.pin",
-            on_click=_order,
-            args=(lambda store, who: pinned(store, ids[0], who), "pinned as baseline"),
-            **_pinning(runs[0], baseline),
-        )
+        stands = _pinning(runs[0], baseline)
+        _mark("Pin as baseline", "pin", lambda store, who: pinned(store, ids[0], who), "pinned as baseline", stands)
     if len(runs) == 1 and runs[0].pinned_by:
-        let_go = current_user.control("unpin", owners, what=named)
-        st.button(
-            "Unpin",
-            key="mark.unpin",
-            on_click=_order,
-            args=(lambda store, who: store.annotations.unpin(ids[0], by=who), "unpinned"),
-            **let_go,
-        )
+        stands = current_user.control("unpin", owners, what=named)
+        _mark("Unpin", "unpin", lambda store, who: store.annotations.unpin(ids[0], by=who), "unpinned", stands)
     over = [run for run in runs if run.status in ENDED and not run.archived_by]
     ended = tuple(run.id for run in over)
     if over:
         words = "Hides the runs from the tables without deleting anything. Show archived runs to see them."
-        put_away = current_user.control("archive", _owners(over), what=_named(over), help=words)
-        st.button(
-            "Archive",
-            key="mark.archive",
-            on_click=_order,
-            args=(lambda store, who: store.annotations.archive(ended, by=who), "archived"),
-            **put_away,
-        )
+        stands = current_user.control("archive", _owners(over), what=_named(over), help=words)
+        _mark("Archive", "archive", lambda store, who: store.annotations.archive(ended, by=who), "archived", stands)
     if any(run.archived_by for run in runs):
-        take_out = current_user.control("unarchive", owners, what=named)
-        st.button(
-            "Unarchive",
-            key="mark.restore",
-            on_click=_order,
-            args=(lambda store, who: store.annotations.unarchive(ids, by=who), "unarchived"),
-            **take_out,
-        )
+        stands = current_user.control("unarchive", owners, what=named)
+        _mark("Unarchive", "restore", lambda store, who: store.annotations.unarchive(ids, by=who), "unarchived", stands)
+
+
+def _mark(
+    label: str, key: str, order: Callable[[Store, str], Sequence[int]], done: str, stands: current_user.Control
+) -> None:
+    st.button(label, key=f"mark.{key}", on_click=_order, args=(order, done), **stands)
 
 
 def marks_of(run: Run, baseline: Run | RunRow | None = None) -> None:
@@ -148,17 +120,23 @@ def _named(runs: Sequence[RunRow]) -> str:
     return what("run", [run.id for run in runs])
 
 
-def _button(
-    run: Run, label: str, order: Callable[[Store, str], object], stands: current_user.Control | None = None
+def command_button(
+    label: str, key: str, order: Callable[[Store, str], object], stands: current_user.Control | None = None
 ) -> None:
+    """Show one button that gives a command; if the store refuses it, its error is shown below."""
+
     def give(store: Store) -> bool:
         order(store, current_user.whoever())
         return True
 
-    if st.button(
-        label, key=f"mark-{label}-{run.id}", width="stretch", **(stands or current_user.off(None))
-    ) and command(give):
+    if st.button(label, key=key, width="stretch", **(stands or current_user.off(None))) and command(give):
         st.rerun()
+
+
+def _button(
+    run: Run, label: str, order: Callable[[Store, str], object], stands: current_user.Control | None = None
+) -> None:
+    command_button(label, f"mark-{label}-{run.id}", order, stands)
 
 
 def _order(order: Callable[[Store, str], Sequence[int]], done: str) -> None:

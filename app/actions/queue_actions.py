@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import streamlit as st
 
+from app.actions.annotations import command_button
 from app.core.caches import slowed_by_others
 from app.core.formatting import duration
 from app.ui import current_user, dialogs
@@ -63,12 +64,7 @@ def waits(reader: Reader) -> dict[int, Wait]:
 def why(run: Run | RunRow, wait: Wait | None, reader: Reader) -> str:
     """Return why a run waits and its estimated start, in sentences; a run far back has only its position."""
     if wait is None:
-        before = reader.queue.position(run.id)
-        if before is None:
-            return "On hold."
-        if run.target:
-            return _sentence(cluster_wait(run.target, reader.cluster_jobs.of(run.id)))
-        return _sentence(_place(before + 1))
+        return _sentence(_far_back(run, reader))
     starts = wait.start if wait.reason != NEXT else ""
     sentences = [_sentence(wait.reason)]
     if wait.position and wait.reason != NEXT:
@@ -90,15 +86,17 @@ def why_queued(run: Run, reader: Reader) -> str:
 def in_short(run: RunRow, wait: Wait | None, reader: Reader) -> str:
     """Return why a run waits and its estimated start, in a few words; of a run far back only its position."""
     if wait is None:
-        before = reader.queue.position(run.id)
-        if before is None:
-            return "on hold"
-        if run.target:
-            return cluster_wait(run.target, reader.cluster_jobs.of(run.id))
-        return _place(before + 1)
+        return _far_back(run, reader)
     starts = wait.start if wait.reason != NEXT else ""
     place = f"position {wait.position:,}: " if (wait.position or 1) > 1 else ""
     return f"{place}{wait.reason}{f', starts {starts}' if starts else ''}"
+
+
+def _far_back(run: Run | RunRow, reader: Reader) -> str:
+    before = reader.queue.position(run.id)
+    if before is None:
+        return "on hold"
+    return cluster_wait(run.target, reader.cluster_jobs.of(run.id)) if run.target else _place(before + 1)
 
 
 def queue_actions(run: Run) -> None:
@@ -130,16 +128,7 @@ def _setting(run_id: int, priority: Priority) -> Callable[[Store, str], None]:
 def _button(
     label: str, run: Run, order: Callable[[Store, str], None], stands: current_user.Control | None = None
 ) -> None:
-    """Show one button; if the store refuses the action, its error is shown below."""
-
-    def done(store: Store) -> bool:
-        order(store, current_user.whoever())
-        return True
-
-    if st.button(
-        label, key=f"queue-{run.id}-{label}", width="stretch", **(stands or current_user.off(None))
-    ) and command(done):
-        st.rerun()
+    command_button(label, f"queue-{run.id}-{label}", order, stands)
 
 
 def _place(position: int) -> str:
@@ -149,7 +138,7 @@ def _place(position: int) -> str:
 
 def _sentence(words: str) -> str:
     """Return words as a sentence; a name at the start keeps its case."""
-    starts_low = words.startswith(("waits", "held", "starts", "to be", "next", "position"))
+    starts_low = words.startswith(("waits", "held", "on hold", "starts", "to be", "next", "position"))
     return f"{words[:1].upper() if starts_low else words[:1]}{words[1:]}."
 
 
