@@ -227,7 +227,7 @@ def waiting_of(queued: Iterable[QueuedRun], history: History, room: FreeSlots) -
             run.oversubscribe,
             within(history.estimate(run.experiment, run.config, run.demand), run.max_run_time_s),
             run.exclusive,
-            run.demand.cores,
+            counts=run.demand.cores,
         )
         for run in queued
     ]
@@ -238,7 +238,8 @@ def holders_of(alive: Iterable[Run], history: History, room: FreeSlots) -> list[
     return [
         Holder(
             *(run.id, run.owner, room.cores if run.exclusive else run.demand.cores, run.demand.gpus),
-            *(*_ends(run, history), run.demand.cores),
+            *_ends(run, history),
+            counts=run.demand.cores,
         )
         for run in alive
     ]

@@ -5,7 +5,7 @@ ends before the earliest start of the head, by the longest similar run and a mar
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from engine.access.quotas import NONE, Limits
@@ -23,20 +23,14 @@ IDLE_CHECK_S = 1.0
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """A run in the queue."""
+class _OfOwner:
+    """A run with the slots that it needs or holds; an exclusive one has all cores."""
 
     id: int
     owner: str
     cores: int
     gpus: int = 0
-    priority: Priority = "normal"
-    held_by: str | None = None
-    oversubscribe: bool = False
-    takes: Estimate | None = None
-    exclusive: bool = False
-    """Whether it needs the machine to itself; its cores are then all cores."""
-    counts: int | None = None
+    counts: int | None = field(default=None, kw_only=True)
     """The cores that count against its owner's limit, if not all its cores."""
 
     @property
@@ -45,22 +39,24 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Holder:
+class Waiting(_OfOwner):
+    """A run in the queue."""
+
+    priority: Priority = "normal"
+    held_by: str | None = None
+    oversubscribe: bool = False
+    takes: Estimate | None = None
+    exclusive: bool = False
+    """Whether it needs the machine to itself."""
+
+
+@dataclass(frozen=True)
+class Holder(_OfOwner):
     """A run that holds cores and GPUs; times are in seconds from now, None if unknown."""
 
-    id: int
-    owner: str
-    cores: int
-    gpus: int = 0
     soonest_end: float | None = None
     end: float | None = None
     """Estimated end."""
-    counts: int | None = None
-    """The cores that count against its owner's limit, if not all its cores."""
-
-    @property
-    def counted_cores(self) -> int:
-        return self.cores if self.counts is None else self.counts
 
 
 @dataclass(frozen=True)
