@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from engine.launch_options import PRIORITIES, LaunchOptions
 from engine.metrics import is_rate, metric, rate_of, throughput
@@ -38,7 +38,7 @@ NOT_PAUSED = "NOT EXISTS (SELECT 1 FROM sweeps WHERE sweeps.id = runs.sweep_id A
 NOT_HELD = f"held_by IS NULL AND {NOT_PAUSED}"
 """Condition on runs: not held by a person or a paused sweep."""
 
-OPTIONS = ("oversubscribe", "max_run_time_s", "max_retries", "end_when_hung", "target", "nodes")
+OPTIONS = tuple(each.name for each in fields(LaunchOptions) if each.name != "priority")
 """Columns of the launch options, apart from the priority, which is a number."""
 SLOTS = ("cores", "gpus", "ranks", "threads_per_rank")
 """Columns of the requested resources."""
