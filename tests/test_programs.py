@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from engine.cluster.doctor import COMMANDS
 from engine.doctor import machine
-from engine.doctor.cluster import COMMANDS
 from engine.doctor.machine import CHROMIUM, PROGRAMS, program
 from engine.home import ROOT
 from tests import conftest

@@ -201,8 +201,8 @@ def doctor_command(
     With --cluster: checks Slurm's commands and the shared folder, and by a job of at most two nodes their files,
     clocks, code, cores, GPUs, interfaces, ports and data sets.
     """
+    from engine.cluster.doctor import examine_cluster
     from engine.doctor import examine
-    from engine.doctor.cluster import examine_cluster
 
     home, findings = Home.find(), []
     for finding in examine_cluster(home, cluster, wait_s) if cluster else examine(home):

@@ -19,12 +19,12 @@ from filelock import FileLock, Timeout
 
 from engine import __version__
 from engine.access.rules import Program
+from engine.cluster.supervisor import cluster_thread
 from engine.errors import RunnerError, StoreBusy, StoreError, StoreFull
 from engine.home import Home
 from engine.notices.delivery import delivery_thread
 from engine.notices.public_url import public_url
 from engine.queue.slots import free_cores
-from engine.runner.cluster_supervisor import cluster_thread
 from engine.runner.placement import Launcher, LocalLauncher, Placement
 from engine.runner.run_supervisor import Endings
 from engine.runner.schedulers import Referee, Repeats

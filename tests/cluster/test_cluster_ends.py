@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.cluster.job_folder import JobFolder, JobSpec
+from engine.cluster.record_file import RecordFile
+from engine.cluster.supervisor import ClusterJobs
 from engine.home import Home
-from engine.jobs.job_folder import JobFolder, JobSpec
-from engine.jobs.record_file import RecordFile
 from engine.launch_options import LaunchOptions
-from engine.runner.cluster_supervisor import ClusterJobs
 from engine.store import Demand, Launch, Store
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from engine.cluster import slurm as commands
+from engine.cluster.doctor import examine_cluster
+from engine.cluster.job_folder import JobFolder, JobSpec
+from engine.cluster.record_file import RecordFile
 from engine.cluster.targets import clusters
-from engine.doctor.cluster import examine_cluster
 from engine.errors import ConfigError
 from engine.home import ROOT, Home
-from engine.jobs import slurm as commands
-from engine.jobs.job_folder import JobFolder, JobSpec
-from engine.jobs.record_file import RecordFile
 from engine.launch_options import LaunchOptions
 from engine.store import Demand, Launch, Store
 from tests.waiting import PATIENCE_S

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from engine.cluster.doctor import COMMANDS, examine_cluster
+from engine.cluster.doctor import _runner as runner_finding
+from engine.cluster.node_checks import FileEcho, judge
+from engine.cluster.probe import CodeVersions, NodeAnswer, Route, code_versions, interface_of
 from engine.cluster.targets import Cluster
 from engine.doctor import Finding
-from engine.doctor.cluster import COMMANDS, examine_cluster
-from engine.doctor.cluster import _runner as runner_finding
-from engine.doctor.nodes import FileEcho, judge
 from engine.errors import UnknownName
 from engine.home import Home
-from engine.jobs.probe import CodeVersions, NodeAnswer, Route, code_versions, interface_of
 from engine.system.processes import me
 
 HERE = CodeVersions(version="1.0", code="abc", python="3.11.7", torch="2.15.0")
@@ -149,9 +149,9 @@ def test_a_runner_with_another_slurm_than_this_shell_is_told(
     here = {"PATH": str(tmp_path), "SLURM_CONF": "/this"}
     for name, value in here.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("engine.doctor.cluster.runner_process", lambda home: me())
+    monkeypatch.setattr("engine.cluster.doctor.runner_process", lambda home: me())
     monkeypatch.setattr("psutil.Process.environ", lambda process: here | environment)
     found = runner_finding(home)
     assert found and found.state == state
-    monkeypatch.setattr("engine.doctor.cluster.runner_process", lambda home: None)
+    monkeypatch.setattr("engine.cluster.doctor.runner_process", lambda home: None)
     assert runner_finding(home) is None

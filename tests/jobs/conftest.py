@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from engine.cluster import slurm, supervisor
+from engine.cluster.job_folder import JobFolder
+from engine.cluster.record_file import RecordFile
+from engine.cluster.supervisor import ClusterJobs
 from engine.cluster.targets import Cluster
 from engine.home import Home
-from engine.jobs import slurm
-from engine.jobs.job_folder import JobFolder
-from engine.jobs.record_file import RecordFile
 from engine.launch import launch
 from engine.launch_options import LaunchOptions
 from engine.recorder import Point
 from engine.registry import experiment
-from engine.runner import cluster_supervisor
-from engine.runner.cluster_supervisor import ClusterJobs
 from engine.store import Launch, Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import RankBatch, RankRow, Run
@@ -66,8 +65,8 @@ class StandInSlurm:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator["Clock"]:
     """Let tests pass the time of the supervisor."""
     made = Clock()
-    monkeypatch.setattr(cluster_supervisor.time, "monotonic", lambda: made.at)
-    monkeypatch.setattr(cluster_supervisor, "seconds_since", lambda at: made.at - made.stamps.setdefault(at, made.at))
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: made.at)
+    monkeypatch.setattr(supervisor, "seconds_since", lambda at: made.at - made.stamps.setdefault(at, made.at))
     return made
 
 

@@ -7,9 +7,9 @@ from typing import IO
 
 import pytest
 
-from engine.jobs import job_results
-from engine.jobs.job_results import mirror
-from engine.jobs.record_file import read_records
+from engine.cluster import job_results
+from engine.cluster.job_results import mirror
+from engine.cluster.record_file import read_records
 from engine.system.run_files import is_meeting_file
 
 

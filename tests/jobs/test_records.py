@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.cluster.job_folder import JobFolder
+from engine.cluster.record_file import RecordFile, read_records
+from engine.cluster.records import EventRecord, WriteRecord, line_of, tail_of
 from engine.errors import StoreFull, StoreGone
-from engine.jobs.job_folder import JobFolder
-from engine.jobs.record_file import RecordFile, read_records
-from engine.jobs.records import EventRecord, WriteRecord, line_of, tail_of
 from engine.recorder import Point, Span
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.cluster import slurm
+from engine.cluster.slurm import SlurmRefused, SlurmUnavailable
 from engine.cluster.targets import Cluster
 from engine.home import ROOT
-from engine.jobs import slurm
-from engine.jobs.slurm import SlurmRefused, SlurmUnavailable
 
 pytestmark = pytest.mark.processes
 

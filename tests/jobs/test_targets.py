@@ -96,7 +96,7 @@ def test_a_cluster_without_gpus_is_named(home: Home) -> None:
 
 
 def test_the_network_of_this_machine_does_not_matter_to_a_cluster(home: Home) -> None:
-    """The worker on the node refuses a run whose ranks would listen where they must not (engine/jobs/worker.py)."""
+    """The worker on the node refuses a run whose ranks would listen where they must not (engine/cluster/worker.py)."""
     write_clusters(home, RIGHT)
     config = experiment("sync_sgd").configure("quick", {"transport": "rpc"})
     assert demand(config, machine_for(home, LaunchOptions())).listens

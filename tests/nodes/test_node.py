@@ -15,11 +15,11 @@ import psutil
 import pytest
 import torch
 
+from engine.cluster import worker
+from engine.cluster.job_folder import JobFolder
 from engine.errors import RankFailed
 from engine.hang.watch import HangLimits
 from engine.home import ROOT
-from engine.jobs import worker
-from engine.jobs.job_folder import JobFolder
 from engine.runtime.nodes.agent import connect
 from engine.runtime.nodes.node import Node
 from engine.runtime.rank import fork_server

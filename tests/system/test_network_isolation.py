@@ -30,8 +30,8 @@ NOT_ON_A_NETWORK = {
 }
 """Modules whose words look alike: a probe of loopback, a Unix socket in a folder of its owner's, a signature."""
 BETWEEN_NODES = {
-    "engine/jobs/worker.py",
-    "engine/jobs/probe.py",
+    "engine/cluster/worker.py",
+    "engine/cluster/probe.py",
     "engine/runtime/transport/rendezvous.py",
 }
 """The worker of a run over several nodes, and the doctor's job: on the interface of a cluster that its admin trusts

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import psutil
 
+from engine.cluster import slurm
+from engine.cluster.job_folder import replace_file
+from engine.cluster.node_checks import FileEcho, judge
+from engine.cluster.probe import POLL_S, QUESTION, NodeAnswer, ProbeQuestion, appears, code_versions
+from engine.cluster.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
 from engine.cluster.targets import Cluster, cluster
 from engine.doctor.machine import Finding
-from engine.doctor.nodes import FileEcho, judge
 from engine.errors import ConfigError, UnknownName
 from engine.home import Home
-from engine.jobs import slurm
-from engine.jobs.job_folder import replace_file
-from engine.jobs.probe import POLL_S, QUESTION, NodeAnswer, ProbeQuestion, appears, code_versions
-from engine.jobs.slurm import ACTIVE, SlurmRefused, SlurmUnavailable
 from engine.store.queue.cluster_jobs import JobState
 from engine.system.runner_process import runner_process
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from engine.access.quotas import ALLOW_HOST_NETWORK
+from engine.cluster.probe import CodeVersions, NodeAnswer
 from engine.cluster.targets import Cluster
 from engine.doctor.machine import Finding, State
-from engine.jobs.probe import CodeVersions, NodeAnswer
 from engine.system.network_isolation import LEVEL_WORDS
 
 SKEW_WARN_S, SKEW_FAIL_S = 1.0, 60.0

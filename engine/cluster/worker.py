@@ -21,10 +21,10 @@ from pathlib import Path
 from socket import SHUT_RDWR, create_server, socket
 
 from engine import __version__
+from engine.cluster.job_folder import JobFolder, JobSpec, LinkAddress
+from engine.cluster.record_file import RecordFile
 from engine.errors import RunFailed
 from engine.home import ROOT, Home
-from engine.jobs.job_folder import JobFolder, JobSpec, LinkAddress
-from engine.jobs.record_file import RecordFile
 from engine.runtime.nodes.agent import NodeAgent, connect
 from engine.runtime.nodes.messages import own_address, slurm_address
 from engine.runtime.nodes.node import Node
@@ -197,7 +197,7 @@ def _other_node() -> str:
 def _start_agents(folder: JobFolder, count: int) -> subprocess.Popen[bytes]:
     tasks = ("--relative=1", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--kill-on-bad-exit=1")
     cores = ("--export=ALL", f"--cpus-per-task={os.environ.get('SLURM_CPUS_PER_TASK', '1')}")
-    command = (sys.executable, "-m", "engine.jobs.job", str(folder.path))
+    command = (sys.executable, "-m", "engine.cluster.job", str(folder.path))
     with (folder.run / "logs" / "agents.log").open("ab") as output:
         return subprocess.Popen(
             ["srun", *tasks, *cores, *command],

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import StoreFull, StoreGone
-from engine.jobs.job_folder import JobFolder
-from engine.jobs.records import (
+from engine.cluster.job_folder import JobFolder
+from engine.cluster.records import (
     BatchRecord,
     BeginRecord,
     Ended,
@@ -30,6 +29,7 @@ from engine.jobs.records import (
     plain,
     raw_point,
 )
+from engine.errors import StoreFull, StoreGone
 from engine.recorder import Point
 from engine.store.curve_records import MachineSample
 from engine.store.records import RankBatch, RankRow

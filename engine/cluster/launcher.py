@@ -11,12 +11,12 @@ from pathlib import Path
 
 from engine import __version__
 from engine.catalogue import catalogue, set_catalogue
+from engine.cluster import slurm
+from engine.cluster.job_folder import JobFolder, JobSpec, check_owner
+from engine.cluster.slurm import SlurmRefused, SlurmUnavailable
 from engine.cluster.targets import Cluster, machine_for
 from engine.errors import ConfigError, NoCheckpoint, RunnerError
 from engine.home import Home
-from engine.jobs import slurm
-from engine.jobs.job_folder import JobFolder, JobSpec, check_owner
-from engine.jobs.slurm import SlurmRefused, SlurmUnavailable
 from engine.store import Store
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import Run

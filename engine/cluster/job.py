@@ -9,13 +9,13 @@ from importlib import import_module
 def run_job(path: str, nodes: int = 1) -> None:
     """Execute the run whose job folder this is, on that many nodes of which this is the first."""
     _prepare(path, nodes > 1)
-    import_module("engine.jobs.worker").execute_job(path)
+    import_module("engine.cluster.worker").execute_job(path)
 
 
 def serve_agent(path: str) -> None:
     """Serve the worker of a job on a further node of it."""
     _prepare(path, spread=True)
-    import_module("engine.jobs.worker").serve(path)
+    import_module("engine.cluster.worker").serve(path)
 
 
 def _prepare(path: str, spread: bool) -> None:

@@ -15,17 +15,17 @@ from functools import partial
 from pathlib import Path
 
 from engine.access.quotas import NONE, Limits, limits
+from engine.cluster.job_folder import JobFolder
+from engine.cluster.job_results import StoredRun, apply, mirror
+from engine.cluster.launcher import JobRefused, SlurmLauncher
+from engine.cluster.record_file import read_records
+from engine.cluster.records import Tail, tail_of
+from engine.cluster.slurm import ACTIVE, SlurmUnavailable, name_of
 from engine.cluster.targets import Cluster, cluster
 from engine.errors import ConfigError
 from engine.home import Home
-from engine.jobs.job_folder import JobFolder
-from engine.jobs.job_results import StoredRun, apply, mirror
-from engine.jobs.record_file import read_records
-from engine.jobs.records import Tail, tail_of
-from engine.jobs.slurm import ACTIVE, SlurmUnavailable, name_of
 from engine.queue.order import quota_limits
 from engine.runner.run_supervisor import lose
-from engine.runner.slurm_launcher import JobRefused, SlurmLauncher
 from engine.runtime.worker.stop_request import stop_reason
 from engine.store import Store
 from engine.store.connection import GAP_S

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from engine.cluster.job import run_job
+from engine.cluster.probe import probe_node
 from engine.cluster.targets import Cluster
 from engine.errors import RunnerError
-from engine.jobs.job import run_job
-from engine.jobs.probe import probe_node
 from engine.store.queue.cluster_jobs import ClusterJob, JobState
 from engine.store.records import Run
 
@@ -74,7 +74,7 @@ def submit(cluster: Cluster, run: Run, job: ClusterJob, nodes: int) -> str:
 
 
 def submit_probe(cluster: Cluster, name: str, folder: Path, nodes: int) -> str:
-    """Submit a job that asks for as much as a run may and examines each of its nodes (engine/jobs/probe.py)."""
+    """Submit a job that asks for as much as a run may and examines each of its nodes (engine/cluster/probe.py)."""
     asked = {
         "job_name": name,
         "comment": "Parallab doctor",
@@ -129,7 +129,7 @@ def _submit(
 def _enter(checkout: Path) -> list[str]:
     """Return the lines of a shell that enter the checkout, or end the job with the reason."""
     refusal = f"{checkout} on this node is not a checkout of Parallab: see the key checkout of clusters.toml."
-    there = f"cd {shlex.quote(str(checkout))} && [ -f engine/jobs/job.py ]"
+    there = f"cd {shlex.quote(str(checkout))} && [ -f engine/cluster/job.py ]"
     return [f"{there} || {{ echo {shlex.quote(refusal)}; exit 1; }}"]
 
 

@@ -1,5 +1,0 @@
-"""Runs as jobs of a Slurm cluster.
-
-The runner submits a job per run and takes the job's records into the store; the job's worker writes them to a file on
-the shared file system. Only the console's machine opens the store.
-"""
