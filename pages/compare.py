@@ -112,7 +112,7 @@ def comparison(reader: Reader, view: CompareView, runs: tuple[RunRow, ...]) -> C
             key = session_state.key_of("disturbed", view.disturbed)
             view = replace(view, disturbed=disturbed_choice(ended, reader, key=key))
         values = [compared_values(ended, name, with_disturbed=view.disturbed) for name in names]
-        for said in filter(None, values or [reached_most(ended)]):
+        for said in filter(None, values or [reached_most(groups)]):
             st.markdown(as_text(said))
             page_capture.words([said])
         if timed:

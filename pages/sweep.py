@@ -65,7 +65,7 @@ def page(sweep_id: int) -> None:
             show_unequal_work(counted(groups), reader)
             show_not_learned(counted(groups))
             whole = view != VIEWS[3] and disturbed_choice(groups, reader, sweep_id=sweep_id)
-            reached = "" if sweep.active else reached_most(complete(groups))
+            reached = "" if sweep.active else reached_most(groups)
             if said := answer(sweep, every, reader, with_disturbed=whole) or reached:
                 above.markdown(f"**{as_text(said)}**")
                 page_capture.words([said])

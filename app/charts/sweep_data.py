@@ -1,6 +1,6 @@
 """The data of a sweep's chart and table: available metrics, a group of runs per point, and reference lines."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -218,17 +218,22 @@ def axis(sweep: Sweep) -> list[int]:
     return sorted(sweep.grid[sweep.fields[0]])
 
 
-def _in_order(sweep: Sweep, groups: Sequence[Group]) -> list[Group]:
-    """Return groups in grid order."""
+def in_order(sweep: Sweep, keys: Iterable[tuple[Hashable, ...]]) -> list[tuple[Hashable, ...]]:
+    """Return the keys of groups in grid order."""
     places = [{value: place for place, value in enumerate(sweep.grid[field])} for field in sweep.fields]
     last = max(map(len, places), default=0)
     return sorted(
-        groups,
-        key=lambda group: [
-            *(place.get(value, last) for place, value in zip(places, group.key, strict=False)),
-            *map(str, group.key[len(places) :]),
+        keys,
+        key=lambda key: [
+            *(place.get(value, last) for place, value in zip(places, key, strict=False)),
+            *map(str, key[len(places) :]),
         ],
     )
+
+
+def _in_order(sweep: Sweep, groups: Sequence[Group]) -> list[Group]:
+    by_key = {group.key: group for group in groups}
+    return [by_key[key] for key in in_order(sweep, by_key)]
 
 
 # ------------------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def to_a_target(found: Study, runs: Sequence[RunRow], reader: Reader, key: str) 
             format="%.4g",
             width=180,
             bind="query-params",
-            help="Default: the hardest target that every run reached.",
+            help="Default: the hardest target that every run reached which learned anything.",
         )
     if target is None:
         return

@@ -2,7 +2,7 @@
 each cell links to its run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -19,6 +19,7 @@ from app.charts.sweep_data import (
     experiment_of,
     explained,
     groups_of,
+    in_order,
     is_by_median,
     is_numeric,
     key_of,
@@ -36,6 +37,7 @@ from app.ui.config_form import label_of
 from app.ui.html import as_text, cell_link, nowrap, number, table
 from app.ui.run_state import STATUS_SIGNS, cause_of, outcome
 from engine.analysis.comparability import in_words, left_out
+from engine.analysis.result import ends_in_words
 from engine.analysis.run_values import cell_of, fields_in_words, label, lower_title, newest, tries
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group
@@ -43,7 +45,7 @@ from engine.config_values import value_in_words
 from engine.home import Home
 from engine.metrics import is_rate, metric
 from engine.store import Reader, Sweep
-from engine.store.records import RunRow
+from engine.store.records import ENDED, RunRow
 from engine.store.sweeps.sweeps import SEED
 from engine.transfer.tables import Table
 
@@ -254,8 +256,8 @@ def _table(found: Table, headings: Sequence[str], name: str, keys: int) -> str:
 def _rows(
     sweep: Sweep, runs: Sequence[RunRow], groups: Sequence[Group], name: str, lines: Lines, by_rank: bool
 ) -> Table:
-    """Return a row for each combination with a finished run, with the values of the reference lines if there
-    are any.
+    """Return a row for each combination with an ended run, with how many of its runs count, how the others ended, and
+    the values of the reference lines if there are any.
     """
     unit = metric(name).unit
     labels = list(dict.fromkeys(line.label for found in lines.values() for line in found))
@@ -269,24 +271,39 @@ def _rows(
         *(f"{word} ({unit})" if unit else word for word in words),
     ]
     places: dict[object, int] = {value: place for place, value in enumerate(axis(sweep))} if lines else {}
-    totals: dict[tuple[object, ...], int] = {}
+    cells: dict[tuple[Hashable, ...], list[RunRow]] = {}
     for run in newest(sweep, runs):
-        totals[key_of(sweep, run)] = totals.get(key_of(sweep, run), 0) + 1
+        cells.setdefault(key_of(sweep, run), []).append(run)
+    by_key: dict[tuple[Hashable, ...], Group | None] = {group.key: group for group in groups}
+    counted = {key[: len(sweep.fields)] for key in by_key}
+    role = [""] if by_rank else []
+    by_key |= {
+        (*key, *role): None
+        for key, own in cells.items()
+        if key not in counted and any(run.status in ENDED for run in own)
+    }
     rows = []
-    for group in groups:
-        known = {line.label: line.times_s for line in lines.get(group.key[1:], [])}
+    for key in in_order(sweep, by_key):
+        group, own = by_key[key], cells.get(key[: len(sweep.fields)], [])
+        known = {line.label: line.times_s for line in lines.get(key[1:], [])}
+        early = f", {ends}" if (ends := ends_in_words(own)) else ""
         rows.append(
             [
-                *(value if is_numeric([value]) else value_in_words(value) for value in group.key),
-                f"{len(group.values)} of {totals.get(group.key[: len(sweep.fields)], 0)}",
-                *((group.median, *(group.median_interval or (None, None))) if by_median else _mean_and_range(group)),
-                *(known[label][places[group.key[0]]] if label in known else None for label in labels),
+                *(value if is_numeric([value]) else value_in_words(value) for value in key),
+                f"{len(group.values) if group else 0} of {len(own)}{early}",
+                *_spread(group, by_median=by_median),
+                *(known[label][places[key[0]]] if label in known else None for label in labels),
             ]
         )
     return Table.of(headers, rows)
 
 
-def _mean_and_range(group: Group) -> tuple[float, float, float]:
+def _spread(group: Group | None, *, by_median: bool) -> tuple[float | None, ...]:
+    """Return the mean and its range, or the median and its interval; empty values without a run that counts."""
+    if group is None:
+        return None, None, None
+    if by_median:
+        return group.median, *(group.median_interval or (None, None))
     return group.mean, group.low, group.high
 
 

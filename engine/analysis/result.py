@@ -1,5 +1,6 @@
 """The result of a run: the value by which its experiment ranks runs, with its statistic. Torch-free."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, sqrt
@@ -12,9 +13,13 @@ from engine.data.catalogue import DATA_SETS
 from engine.experiment.result import Result
 from engine.metrics import EPISODES, LAST_EPISODES, LOSS, LOSS_FALL, WINDOW, Metric, metric
 from engine.registry import known_experiment
-from engine.store.records import RunRow, is_complete
+from engine.store.records import ENDED, RunRow, is_complete
 
 Block = tuple[int, Any]
+LONGEST_CAUSE = 60
+"""Letters of a cause up to which it is named beside a result."""
+_NUMBERED = re.compile(r"^\w+'s (?=loss )| (?:at step|in batch) [\d,]+.*")
+"""What differs between the causes of runs that failed alike: whose loss it was, and when."""
 
 
 @dataclass(frozen=True)
@@ -60,23 +65,43 @@ def ranked(run: RunRow) -> Ranked | None:
 
 
 def reached_most(groups: Mapping[str, Sequence[RunRow]]) -> str:
-    """Return which group reached the best result, as a sentence; empty unless all have results of one task that are to
-    be high and do not depend on time. The result of a group is the mean over its runs.
+    """Return which group reached the best result, as a sentence, and what was not counted; empty unless all groups with
+    complete runs have results of one task that are to be high and do not depend on time. The result of a group is the
+    mean over its complete runs.
     """
-    found = {name: [(run, result) for run in runs if (result := ranked(run))] for name, runs in groups.items()}
+    done = {name: own for name, runs in groups.items() if (own := [run for run in runs if is_complete(run)])}
+    found = {name: [(run, result) for run in runs if (result := ranked(run))] for name, runs in done.items()}
     every = [each for own in found.values() for each in own]
     tasks = {(result.result.of, *(str(run.config.get(name)) for name in result.result.task)) for run, result in every}
     metrics = {result.result.metric for _, result in every}
-    if len(found) < 2 or not all(found.values()) or len(tasks) > 1 or len(metrics) > 1:
+    if len(groups) < 2 or not every or not all(found.values()) or len(tasks) > 1 or len(metrics) > 1:
         return ""
     known = metric(metrics.pop())
     if known.better != "max" or depends_on_time(known.name):
         return ""
-    return _ordered(
-        {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()},
-        known,
-        every[0][1].result.of,
-    )
+    values = {name: [(block_of(run), each.value) for run, each in own] for name, own in found.items()}
+    return _ordered(values, known, every[0][1].result.of) + _not_counted(groups)
+
+
+def _not_counted(groups: Mapping[str, Sequence[RunRow]]) -> str:
+    """Return which runs of groups ended without a result, as a sentence after another; empty if all are complete."""
+    named = (f"{name}, {words}" for name, runs in groups.items() if (words := ends_in_words(runs)))
+    said = "; ".join(named)
+    return f" Not counted: {said}." if said else ""
+
+
+def ends_in_words(runs: Sequence[RunRow]) -> str:
+    """Return how many of some runs ended early, by status, such as `2 failed: loss became NaN`; empty if none did."""
+    early = [run for run in runs if run.status in ENDED and not is_complete(run)]
+    counts = {status: [run for run in early if run.status == status] for status in ENDED}
+    return ", ".join(f"{len(own)} {status}{_why(own)}" for status, own in counts.items() if own)
+
+
+def _why(runs: Sequence[RunRow]) -> str:
+    """Return what the causes of failed runs have in common, as the end of a clause; empty without such a cause."""
+    clauses = {_NUMBERED.sub("", re.split(r"[.:;] ", run.cause.strip(".") + ". ")[0]) for run in runs}
+    clause = re.sub(r"\bnan\b", "NaN", clauses.pop()) if len(clauses) == 1 else ""
+    return f": {clause}" if 0 < len(clause) <= LONGEST_CAUSE and runs[0].status == "failed" else ""
 
 
 def compared(groups: Mapping[str, Sequence[RunRow]], name: str, *, with_disturbed: bool = False) -> str:
@@ -113,14 +138,17 @@ def _ordered(values: Mapping[str, Sequence[tuple[Block, float]]], known: Metric,
     """
     means = {name: fmean(value for _, value in own) for name, own in values.items()}
     first, last = ("Lowest", "highest") if known.better == "min" else ("Highest", "lowest")
-    best, *_, worst = sorted(means, key=means.__getitem__, reverse=known.better != "min")
+    order = sorted(means, key=means.__getitem__, reverse=known.better != "min")
+    best, worst = order[0], order[-1]
     average = " on average" if sum(map(len, values.values())) > len(values) else ""
     label = _lower(known.label)
     label = label if label.startswith(of) else f"{of} {label}"
     near, far = (metric_in_words(known.name, means[name]) for name in (best, worst))
-    if near == far:
+    if near == far and len(means) > 1:
         return f"The {label} of all is {near}{average}."
     unclear = _unclear(values[best], values[worst], comb(len(means), 2)) if average else ""
+    if len(means) == 1:
+        return f"{_upper(label)}{average}: {near} ({best})."
     if len(means) == 2:
         return f"{_upper(label)}{average}: {near} ({best}), {far} ({worst}).{unclear}"
     return f"{first} {label}{average}: {best}, {near}; {last}: {worst}, {far}.{unclear}"
@@ -263,6 +291,11 @@ def _of_returns(run: RunRow) -> NotLearned | None:
     return _judged(
         found, run.best.get(found.result.metric), _Chance(mean, upto, f"no more than random actions get ({mean:.4g})")
     )
+
+
+def is_at_chance(run: RunRow, name: str, value: float) -> bool:
+    """Return whether a run reaches a value of a metric without learning anything; False where that isn't known."""
+    return name == "test/accuracy" and value <= _chance_of_accuracy(run).upto
 
 
 def _chance_of_accuracy(run: RunRow) -> _Chance:

@@ -2,6 +2,8 @@
 target.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from engine.analysis.scaling.scaling_data import PhaseBar, TimedRun, bars, break_even, kind_of, steps
@@ -110,6 +112,16 @@ def test_the_target_offered_is_one_that_every_run_reached(values: tuple[float, .
     runs = [run(number, best={name: value}, last={name: value}) for number, value in enumerate(values)]
     assert usual_target(runs, name) == wanted
     assert choices(runs) == [name]
+
+
+def test_no_target_is_offered_that_a_run_reaches_without_learning() -> None:
+    name = "test/accuracy"
+    lost, learned = (
+        replace(run(number, best={name: value}, last={name: value}), config={"dataset": "digits"})
+        for number, value in enumerate((12.5, 93.75))
+    )
+    assert usual_target([lost, learned], name) == 93.7
+    assert usual_target([lost], name) is None
 
 
 def test_a_loss_is_reached_from_above() -> None:

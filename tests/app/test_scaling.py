@@ -39,9 +39,10 @@ def hogwild(
     grid: dict[str, list[Any]],
     seeds: int = 3,
     speed_up: Callable[[int], float] = lambda n: SCALABILITY.speed_up(n, 0.05, 0.03),
+    fails: Callable[[RunRow], str] = lambda run: "",
 ) -> int:
     """Queue and end a sweep of Hogwild! whose samples a second follow a law, one seed a little faster than
-    the other.
+    the other; runs for which `fails` gives a cause fail.
     """
     settings = {**experiment("hogwild").preset("quick").settings}
     sweep_id = launch_sweep(
@@ -53,11 +54,11 @@ def hogwild(
     with Reader.open(home) as reader:
         runs = reader.sweeps.runs(sweep_id)
     for run in runs:
-        end(home, run, speed_up)
+        end(home, run, speed_up, fails(run))
     return sweep_id
 
 
-def end(home: Home, run: RunRow, speed_up: Callable[[int], float]) -> None:
+def end(home: Home, run: RunRow, speed_up: Callable[[int], float], failure: str = "") -> None:
     trainers = int(run.config["trainers"])
     work = trainers * 1000
     time_s = work / (100 * speed_up(trainers) * (1 + run.config["seed"] / 200))
@@ -79,7 +80,9 @@ def end(home: Home, run: RunRow, speed_up: Callable[[int], float]) -> None:
             [RankBatch(rank, points if rank == 0 else [], phases) for rank in range(trainers)],
             progress=(work, work, "samples"),
         )
-        store.claims.end(run.id, "finished", "It finished.", execution_time_s=time_s)
+        store.claims.end(
+            run.id, "failed" if failure else "finished", failure or "It finished.", execution_time_s=time_s
+        )
 
 
 def words(test: AppTest) -> str:
@@ -415,3 +418,23 @@ def test_charts_hold_every_run_and_their_spread_loses_no_gradient() -> None:
     drawn, places = result_along({"": runs}, {"": found}, "Test accuracy", "%")
     seed_by_seed = [0.0, 1.0, 2.5, 20.4]
     assert list(drawn.data[1].x) == [*seed_by_seed, None, *seed_by_seed] and len(places) == len(drawn.data) == 3
+
+
+def test_a_value_whose_runs_failed_stays_beside_the_answer_and_in_the_table(home: Home) -> None:
+    cause = "trainer1's loss became nan at step 12: its weights have diverged. Lower learning_rate."
+    sweep_id = hogwild(
+        home, {"learning_rate": [0.1, 1.0]}, 1, fails=lambda run: cause if run.config["learning_rate"] == 1 else ""
+    )
+    shown = words(view(sweep_id, "Results"))
+    answer = "Last test accuracy: 95.00 % (learning rate 0.1). Not counted: learning rate 1, 1 failed: loss became NaN."
+    assert answer in shown
+    assert "<td>0 of 1, 1 failed: loss became NaN</td>" in shown
+    sweep_id = hogwild(
+        home,
+        {"learning_rate": [0.1, 0.2, 1.0]},
+        2,
+        fails=lambda run: "A cause." if (run.config["learning_rate"], run.config["seed"]) == (1, 1) else "",
+    )
+    shown = words(view(sweep_id, "Results"))
+    assert "Not counted: learning rate 1, 1 failed: A cause." in shown
+    assert "<td>1 of 2, 1 failed: A cause</td>" in shown

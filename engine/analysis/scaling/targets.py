@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from engine.analysis.duel import Better, easier
+from engine.analysis.result import is_at_chance
 from engine.analysis.scaling.scaling_data import TimedRun
 from engine.analysis.scaling.speedup import is_unclear, ratio_of_rates
 from engine.analysis.statistics.intervals import Interval, Statistic, mean_interval
@@ -105,12 +106,14 @@ def way(name: str) -> Better:
 
 
 def usual_target(runs: Sequence[RunRow], name: str) -> float | None:
-    """Return the hardest target, to three figures, that every finished run reached."""
+    """Return the hardest target, to three figures, that every finished run reached which learned; None without one."""
     rising = way(name) == "max"
     known = [
         value
         for run in runs
-        if run.status == "finished" and (value := run.best.get(name, run.last.get(name))) is not None
+        if run.status == "finished"
+        and (value := run.best.get(name, run.last.get(name))) is not None
+        and not is_at_chance(run, name, value)
     ]
     if not known:
         return None
