@@ -30,8 +30,8 @@ from engine.analysis.statistics.intervals import (
 )
 from engine.analysis.update_clock import updates_at
 from engine.store import Reader, RecordedMetric, Stretch
-from engine.store.curves.binned_sums import BinnedCell
 from engine.store.curves.downsample import kept
+from engine.store.curves.multi_run import BinnedCell
 from engine.store.curves.series import Axis
 from engine.store.records import RunRow
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from engine.store.connection import Connection
-from engine.store.curves.binned_sums import BinnedCell, Marks, cells, marks, positions
-from engine.store.curves.series import Axis
+from engine.store.curves.series import Axis, extents
 from engine.store.schema.minmax_buckets import SIZE
 
 if TYPE_CHECKING:
@@ -45,6 +45,54 @@ class RecordedMetric:
     nonfinite: int
 
 
+# Long curves are summed in cells along one of their axes within the store: the result is cells, not points. The axis
+# of such a curve never decreases, so a cell is a range of ids, and its first point is found in the bucket that contains
+# its edge. Curves whose axis goes back have no marks.
+
+_METRIC = (
+    "SELECT id, count + nonfinite AS total, thinned FROM metrics WHERE run_id = ? AND name = ? AND coalesce(rank, "
+    "-1) = ?"
+)
+_MARKS = (
+    "SELECT b.first_id, p.{axis} FROM buckets AS b JOIN points AS p ON p.metric_id = b.metric_id AND p.id = "
+    "b.first_id WHERE b.metric_id = ? ORDER BY b.bucket"
+)
+_LAST = "SELECT id, {axis} FROM points WHERE metric_id = ? ORDER BY id DESC LIMIT 1"
+_POSITIVE = "SELECT {axis} FROM points WHERE metric_id = ? AND {axis} > 0 ORDER BY id LIMIT 1"
+_POSITIONS = "SELECT count(*) FROM (SELECT DISTINCT {axis} FROM points WHERE metric_id = ? AND {axis} >= ? LIMIT ?)"
+_FIRST_FROM = "SELECT id FROM points WHERE metric_id = ? AND id >= ? AND {axis} >= ? ORDER BY id LIMIT 1"
+_SUM = "SELECT sum(value), count(value), count(*) FROM points WHERE metric_id = ? AND id >= ? AND id < ?"
+_BEFORE = "SELECT {axis}, value FROM points WHERE metric_id = ? AND id < ? ORDER BY id DESC LIMIT 1"
+_AFTER = "SELECT {axis}, value FROM points WHERE metric_id = ? AND id >= ? ORDER BY id LIMIT 1"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Starts of a curve's buckets along an axis, and the curve's end; ascending."""
+
+    metric_id: int
+    ids: tuple[int, ...]
+    at: tuple[float, ...]
+    last_id: int
+    end: float
+    positive: float | None
+    """Position of the first point above 0."""
+
+
+@dataclass(frozen=True)
+class BinnedCell:
+    """A curve's values in one cell; an empty cell has the points before and after it, if any: their positions and
+    values (None: not finite).
+    """
+
+    total: float
+    """Sum of the finite values."""
+    finite: int
+    points: int
+    before: tuple[float, float | None] | None = None
+    after: tuple[float, float | None] | None = None
+
+
 class MultiRunReader:
     """Queries of the Compare page."""
 
@@ -59,18 +107,6 @@ class MultiRunReader:
     def recorded(self, run_ids: Sequence[int], metrics: Sequence[str]) -> list[RecordedMetric]:
         """Return the ranks of the runs with points of the metrics, by run, metric and rank, the whole run's first."""
         return self.db.records(RecordedMetric, _RECORDED, [json.dumps(list(run_ids)), json.dumps(list(metrics))])
-
-    def marks(self, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
-        """Return the starts of a long curve's buckets along an axis; None if unknown."""
-        return marks(self.db, run_id, metric, rank, axis)
-
-    def positions(self, known: Marks, axis: Axis, low: float, most: int) -> int:
-        """Return the number of distinct positions of a long curve from `low`, at most `most`."""
-        return positions(self.db, known, axis, low, most)
-
-    def cells(self, known: Marks, axis: Axis, edges: Sequence[float]) -> list[BinnedCell]:
-        """Return a long curve summed in the cells between ascending edges."""
-        return cells(self.db, known, axis, edges)
 
     def columns(
         self, run_id: int, metric: str, rank: int | None, names: Sequence[Column]
@@ -91,6 +127,65 @@ class MultiRunReader:
                 cursor.execute(_COLUMNS.format(asked), [run_id, metric, -1 if rank is None else rank]), dtype=kinds
             )
         return {name: np.ascontiguousarray(rows[name]) for name in names}
+
+    def marks(self, run_id: int, metric: str, rank: int | None, axis: Axis) -> Marks | None:
+        """Return the starts of a long curve's buckets along an axis; None if it is too short, thinned, or its axis is
+        missing or decreases.
+        """
+        found = self.db.row(_METRIC, [run_id, metric, -1 if rank is None else rank])
+        if found is None or found["thinned"]:
+            return None
+        rows = [tuple(row) for row in self.db.rows(_MARKS.format(axis=axis), [found["id"]])]
+        last = self.db.row(_LAST.format(axis=axis), [found["id"]])
+        if last is None or len(rows) != -(-found["total"] // SIZE):
+            return None
+        at = [row[1] for row in rows] + [last[1]]
+        if any(each is None for each in at):
+            return None
+        bounds = zip(extents(self.db, found["id"], axis), pairwise(at), strict=True)
+        if any(each.low < start or each.high > end for each, (start, end) in bounds):
+            return None
+        positive = self.db.row(_POSITIVE.format(axis=axis), [found["id"]])
+        return Marks(
+            found["id"],
+            tuple(row[0] for row in rows),
+            tuple(map(float, at[:-1])),
+            last[0],
+            float(last[1]),
+            float(positive[0]) if positive else None,
+        )
+
+    def positions(self, known: Marks, axis: Axis, low: float, most: int) -> int:
+        """Return the number of distinct positions of a long curve from `low`, at most `most`."""
+        return self.db.number(_POSITIONS.format(axis=axis), [known.metric_id, low, most])
+
+    def cells(self, known: Marks, axis: Axis, edges: Sequence[float]) -> list[BinnedCell]:
+        """Return a long curve summed in the cells between ascending edges; a cell includes its low edge and, if it is
+        the last one, its high edge.
+        """
+        connection = self.db.connection
+        with self.db.as_store_errors():
+            starts: list[int] = []
+            bucket = 0
+            for edge in edges[:-1]:
+                while bucket + 1 < len(known.at) and known.at[bucket + 1] < edge:
+                    bucket += 1
+                first = connection.execute(
+                    _FIRST_FROM.format(axis=axis), [known.metric_id, known.ids[bucket], edge]
+                ).fetchone()
+                starts.append(first[0] if first else known.last_id + 1)
+            found = []
+            for start, end in pairwise([*starts, known.last_id + 1]):
+                total, finite, points = connection.execute(_SUM, [known.metric_id, start, end]).fetchone()
+                if points:
+                    found.append(BinnedCell(total or 0.0, finite, points))
+                    continue
+                ends = (
+                    connection.execute(sql.format(axis=axis), [known.metric_id, start]).fetchone()
+                    for sql in (_BEFORE, _AFTER)
+                )
+                found.append(BinnedCell(0.0, 0, 0, *(None if end is None else (float(end[0]), end[1]) for end in ends)))
+            return found
 
 
 # ---- Queries of many runs at once: hardware, time per phase, and test results --------------------------------------
