@@ -6,8 +6,8 @@ from dataclasses import replace
 import pandas as pd
 import streamlit as st
 
+from app.charts import number_charts
 from app.charts.curve_charts import MOST_NAMED
-from app.compare import number_charts
 from app.compare.groups import ComparedGroup, limit_of, missing_bands
 from app.compare.session_state import key_of, one_of, several_of
 from app.compare.tab_widgets import Compared, log_toggle, show_note, show_omitted, table_of

@@ -8,18 +8,18 @@ import numpy as np
 import plotly.graph_objects as go
 
 from app.charts.curve_charts import GroupLine, Picture, group_line, of_groups, possible
-from app.charts.plotly_figures import as_label, look
+from app.charts.number_charts import ResultBar, bars
+from app.charts.plotly_figures import look
 from engine.analysis.duel import Spent
-from engine.analysis.statistics.groups import counted, line
-from engine.analysis.statistics.intervals import RunPoints, aligned, member
+from engine.analysis.statistics.groups import BandLine, counted, line
+from engine.analysis.statistics.intervals import Interval, RunPoints, aligned, member
 from engine.duel.evidence import DuelEvidence, Tried
 from engine.duel.outcome import DuelOutcome
 from engine.duel.spec import Duel
 from engine.metrics import metric
 
-CURVES_PX, TUNING_PX, ROW_PX, FRAME_PX = 380, 320, 46, 96
+CURVES_PX = 380
 SECONDS = "seconds"
-_GREY = 7
 _MARK = "rgba(128,128,128,0.9)"
 """The budget's end and zero: visible on both themes."""
 _TITLES = {
@@ -72,102 +72,41 @@ def curves(found: DuelEvidence, drawn: Sequence[GroupLine | None], against: str)
     return picture
 
 
-def tuning(found: DuelOutcome) -> tuple[go.Figure, list[int]]:
-    """Return each strategy's results per learning rate: means over the tuning seeds, single runs, and a star at the
-    selected rate.
+def tuning(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
+    """Return each strategy's results per learning rate, the colours and the height: means over the tuning seeds, and
+    single runs.
     """
-    figure, colours, evidence = go.Figure(), list[int](), found.evidence
+    evidence, rows = found.evidence, list[ResultBar]()
     for place, (one, choice) in enumerate(zip(evidence.duel.strategies, found.tuned.choices, strict=True)):
-        own = [each for each in evidence.of("tuning", place) if each.value is not None]
-        means = {
-            rate: np.mean([each.value for each in own if each.rate == rate])
-            for rate in evidence.duel.rates
-            if any(each.rate == rate for each in own)
-        }
-        shape, name = look(place), as_label(one.name)
-        figure.add_scatter(
-            x=[each.rate for each in own],
-            y=[each.value for each in own],
-            name=name,
-            meta={"as": "single runs", "runs": True},
-            customdata=[each.run.id if each.run else 0 for each in own],
-            mode="markers",
-            marker={"symbol": f"{shape.symbol}-open", "size": 6},
-            opacity=0.7,
-            hovertemplate=f"run %{{customdata}}: %{{y:.4g}}<extra>{name}</extra>",
-            showlegend=False,
-        )
-        figure.add_scatter(
-            x=list(means),
-            y=list(means.values()),
-            name=name,
-            mode="lines+markers",
-            line={"dash": shape.dash, "width": 2},
-            marker={
-                "symbol": ["star" if choice and rate == choice.rate else shape.symbol for rate in means],
-                "size": [14 if choice and rate == choice.rate else 8 for rate in means],
-            },
-            hovertemplate=f"%{{y:.4g}} at %{{x:g}}<extra>{name}</extra>",
-        )
-        colours += [shape.colour] * (len(figure.data) - len(colours))
-    rates = list(evidence.duel.rates)
-    ticks = {"type": "log", "tickvals": rates, "ticktext": [f"{rate:g}" for rate in rates]}
-    figure.update_layout(
-        height=TUNING_PX,
-        hovermode="closest",
-        showlegend=True,
-        xaxis={"title": "Learning rate", **ticks},
-        meta={"units": {"y": metric(evidence.duel.metric).unit}},
-        yaxis={"title": {"text": metric(evidence.duel.metric).label}},
-    )
-    return figure, colours
+        own = [(each.rate, each.run, each.value) for each in evidence.of("tuning", place)]
+        for rate in evidence.duel.rates:
+            selected = ", selected" if choice and rate == choice.rate else ""
+            values = {run.id: value for at, run, value in own if at == rate and run and value is not None}
+            if values:
+                rows.append(ResultBar(f"{one.name}, {rate:g}{selected}", values, look(place)))
+    return bars(rows, f"{evidence.duel.metric}.last", "mean", "none")
 
 
 def pairs(found: DuelOutcome) -> tuple[go.Figure, list[int], int]:
     """Return the paired differences with intervals and single seeds, the colours of the traces, and the height."""
-    figure, colours, unit = go.Figure(), list[int](), found.unit
-    shown = [each for each in found.found if each.found]
-    names = [f"{as_label(each.first)}<br>- {as_label(each.second)}" for each in shown]
-    figure.add_scatter(
-        x=[value for each in shown for value in each.by_seed.values()],
-        y=[name for name, each in zip(names, shown, strict=True) for _ in each.by_seed],
-        customdata=[seed for each in shown for seed in each.by_seed],
-        mode="markers",
-        marker={"symbol": "circle-open", "size": 7},
-        opacity=0.6,
-        name="single seed",
-        hovertemplate=f"seed %{{customdata}}: %{{x:+.3g}}{unit}<extra></extra>",
-    )
-    known = [(each.found.mean, each.found.low, each.found.high) for each in shown if each.found]
-    figure.add_scatter(
-        x=[mean for mean, _, _ in known],
-        y=names,
-        error_x={
-            "type": "data",
-            "array": [high - mean for mean, _, high in known],
-            "arrayminus": [mean - low for mean, low, _ in known],
-            "thickness": 2,
-            "width": 6,
-        },
-        mode="markers",
-        marker={"symbol": "diamond", "size": 10},
-        name="mean, 95 % CI",
-        hovertemplate=f"%{{x:+.3g}}{unit}<extra>mean</extra>",
-    )
-    colours += [_GREY, 0]
-    margin, height = found.evidence.duel.margin, FRAME_PX + ROW_PX * max(2, len(shown))
+    duel, unit = found.evidence.duel, found.unit.strip()
+    rows = [
+        ResultBar(f"{each.first} - {each.second}", each.by_seed, look(0), "seed", _band(each.found))
+        for each in found.found
+        if each.found
+    ]
+    figure, colours, height = bars(rows, f"{duel.metric}.last", "mean", "ci")
     figure.add_vline(x=0, line={"width": 1.5, "color": _MARK})
-    if margin:
+    if margin := duel.margin:
         figure.add_vrect(x0=-margin, x1=margin, line_width=0, fillcolor="rgba(128,128,128,0.16)", layer="below")
-    title = f"Difference in {metric(found.evidence.duel.metric).label.lower()}{f' ({unit.strip()})' if unit else ''}"
-    figure.update_layout(
-        height=height,
-        hovermode="closest",
-        showlegend=True,
-        xaxis={"title": title},
-        yaxis={"autorange": "reversed", "type": "category"},
-    )
+    title = f"Difference in {metric(duel.metric).label.lower()}{f' ({unit})' if unit else ''}"
+    figure.update_layout(xaxis_title_text=title, meta={"units": {"x": unit}})
     return figure, colours, height
+
+
+def _band(found: Interval) -> BandLine:
+    centre, low, high = (np.array([value]) for value in (found.mean, found.low, found.high))
+    return BandLine(centre, low, high, np.array([found.count]), np.array([found.method], dtype=object))
 
 
 def _member(each: Tried, duel: Duel, against: str) -> RunPoints:

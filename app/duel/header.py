@@ -69,21 +69,29 @@ def heading(found: DuelOutcome) -> DeltaGenerator:
                 f"Progress of duel {stored.id}",
             )
         )
-    shared = ", ".join(f"{lower_title(name)} {value}" for name, value in duel.shared.items() if value is not None)
     widgets.show_facts(
         [
-            ("Budget per run", amount_in_words(duel.budget.kind, duel.budget.amount)),
-            ("Metric", f"{metric(duel.metric).label}, last test within the budget"),
-            ("Shared settings", shared or "method defaults"),
-            ("Learning rates", ", ".join(f"{rate:g}" for rate in duel.rates)),
-            ("Seeds", f"{duel.seeds} for evaluation, {duel.tuning_seeds} for tuning"),
-            ("Owner", stored.owner),
+            *_facts(found),
             ("Launched", when(stored.created_at)),
             ("Runs ended", f"{done} of {planned}"),
             *([("Timing", "exclusive: one run at a time")] if duel.exclusive else []),
         ]
     )
     return leaving
+
+
+def _facts(found: DuelOutcome) -> list[tuple[str, str]]:
+    """Return the duel's settings, by label."""
+    duel = found.evidence.duel
+    shared = ", ".join(f"{lower_title(name)} {value}" for name, value in duel.shared.items() if value is not None)
+    return [
+        ("Budget per run", amount_in_words(duel.budget.kind, duel.budget.amount)),
+        ("Metric", f"{metric(duel.metric).label}, last test within the budget"),
+        ("Shared settings", shared or "method defaults"),
+        ("Learning rates", ", ".join(f"{rate:g}" for rate in duel.rates)),
+        ("Seeds", f"{duel.seeds} for evaluation, {duel.tuning_seeds} for tuning"),
+        ("Owner", found.evidence.stored.owner),
+    ]
 
 
 def _share(found: DuelOutcome, place: int) -> float:
@@ -183,18 +191,11 @@ def entry(stored: StoredDuel) -> None:
 
 def note(found: DuelOutcome) -> None:
     """Record the header of a duel's page, its verdict and its cautions for the report."""
-    stored, duel = found.evidence.stored, found.evidence.duel
-    shared = ", ".join(f"{lower_title(name)} {value}" for name, value in duel.shared.items() if value is not None)
     header = [
         ("Verdict", found.verdict or "none yet"),
-        ("Strategies", ", ".join(one.name for one in duel.strategies)),
-        ("Budget per run", amount_in_words(duel.budget.kind, duel.budget.amount)),
-        ("Metric", f"{metric(duel.metric).label}, last test within the budget"),
-        ("Shared settings", shared or "method defaults"),
-        ("Learning rates", ", ".join(f"{rate:g}" for rate in duel.rates)),
-        ("Seeds", f"{duel.seeds} for evaluation, {duel.tuning_seeds} for tuning"),
-        ("Owner", stored.owner),
-        ("Launched", absolute(stored.created_at)),
+        ("Strategies", ", ".join(one.name for one in found.evidence.duel.strategies)),
+        *_facts(found),
+        ("Launched", absolute(found.evidence.stored.created_at)),
     ]
     page_capture.facts("Duel", header)
     page_capture.words([*found.tuned.obstacles, *found.cautions])

@@ -153,17 +153,11 @@ def show_tuning(found: DuelOutcome) -> None:
         return
     st.header("Tuning", anchor=False)
     if any(each.value is not None for each in found.evidence.of("tuning")):
-        figure, colours = charts.tuning(found)
-        components.figure(
-            "duel-tuning",
-            figure,
-            alt="Result per learning rate",
-            height=charts.TUNING_PX,
-            colours=colours,
-        )
+        figure, colours, height = charts.tuning(found)
+        components.figure("duel-tuning", figure, alt="Result per learning rate", height=height, colours=colours)
         st.caption(
-            "Star: the selected learning rate, with the best mean over tuning seeds. Tuning seeds are not used for "
-            "evaluation."
+            "One row per strategy and learning rate, with its mean over the tuning seeds. The best mean is selected. "
+            "Tuning seeds are not used for evaluation."
         )
     st.html(tables.tuning_table(found))
 

@@ -184,6 +184,36 @@ def test_no_curve_goes_past_its_budget(home: Home, kind: str) -> None:
     assert len(about_runs(found)) == 2 * (3 + 5) and len(tables.pairs_to_save(told).rows) == 1
 
 
+def test_learning_rates_and_differences_are_drawn_as_the_rows_of_compare(home: Home) -> None:
+    reach = lambda name, rate, seed, share: 90 + 10 * (rate == 0.1) + seed % 7 / 10 + (name == "hogwild")  # noqa: E731
+    told = outcome(labs.whole(home, "hogwild", "parameter_server", amount=8, reaches=reach))
+    figure, colours, _ = charts.tuning(told)
+    means = [trace for trace in figure.data if trace.meta is None or "runs" not in trace.meta]
+    rates = told.evidence.duel.rates
+    chosen = [choice.rate for choice in told.tuned.choices if choice]
+    assert len(means) == 2 * len(rates) and len(colours) == len(figure.data)
+    assert [trace.y[0] for trace in means if trace.y[0].endswith(", selected")] == [
+        f"{one.name}, {rate:g}, selected" for one, rate in zip(told.evidence.duel.strategies, chosen, strict=True)
+    ]
+    for trace in means:
+        own = [
+            each.value
+            for place, one in enumerate(told.evidence.duel.strategies)
+            for each in told.evidence.of("tuning", place)
+            if trace.y[0].removesuffix(", selected") == f"{one.name}, {each.rate:g}"
+        ]
+        assert trace.x[0] == pytest.approx(np.mean(own))
+    figure, _, _ = charts.pairs(told)
+    (pair,) = told.found
+    centre, seeds = figure.data
+    assert pair.found and centre.x[0] == pytest.approx(pair.found.mean)
+    assert list(centre.customdata[0]) == pytest.approx([pair.found.low, pair.found.high])
+    assert dict(zip(seeds.customdata, seeds.x, strict=True)) == pytest.approx(dict(pair.by_seed))
+    assert seeds.hovertemplate.startswith("seed %{customdata}") and not seeds.meta["runs"]
+    assert figure.layout.xaxis.title.text == "Difference in test accuracy (points)"
+    assert figure.layout.meta["units"]["x"] == "points"
+
+
 def test_a_mean_of_staggered_tests_has_no_jump_and_ends_with_the_first_run(home: Home) -> None:
     found = labs.whole(home, "hogwild", "parameter_server", amount=8)
 

@@ -12,12 +12,11 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from app.charts import curve_charts, plotly_figures
+from app.charts import curve_charts, number_charts, plotly_figures
 from app.charts.curve_charts import GroupLine, compact, outline
 from app.charts.curve_data import DrawnCurve
 from app.charts.curve_points import smoothed, weight
 from app.charts.plotly_figures import look, looks
-from app.compare import number_charts
 from app.compare.session_state import short_labels
 from engine.analysis.statistics.groups import line
 from engine.analysis.statistics.intervals import aligned, member

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.compare import number_charts, session_state
+from app.charts import number_charts
+from app.compare import session_state
 from app.compare.groups import band_named, groups_of, usual_grouping
 from app.compare.number_tabs import differences_table
 from app.compare.selection import LONGEST_NAME, _shortened

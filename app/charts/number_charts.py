@@ -30,10 +30,15 @@ class ResultBar:
     name: str
     values: Mapping[int, float]
     look: Look
+    member: str = "run"
+    """What its members are."""
+    band: BandLine | None = None
+    """Its statistic and band, where they are not those of its values."""
 
     def line(self, name: str, statistic: Statistic, spread: Spread) -> BandLine:
         """Return the statistic and band of its values of a metric, each a list of one."""
-        return possible(line(np.array([[value] for value in self.values.values()]), statistic, spread), name)
+        own = self.band or line(np.array([[value] for value in self.values.values()]), statistic, spread)
+        return own if self.band else possible(own, name)
 
 
 @dataclass(frozen=True)
@@ -93,13 +98,13 @@ def bars(
                 x=x,
                 y=[words] * len(x),
                 name=words,
-                meta={"as": "single runs", "runs": True},
+                meta={"as": f"single {bar.member}s", "runs": bar.member == "run"},
                 customdata=ids,
                 mode="markers",
                 opacity=0.7,
                 marker={"symbol": f"{bar.look.symbol}-open", "size": 7},
                 showlegend=False,
-                hovertemplate=f"run %{{customdata}}: %{{x:{NUMBER}}} {{x unit}}<extra>{words}</extra>",
+                hovertemplate=f"{bar.member} %{{customdata}}: %{{x:{NUMBER}}} {{x unit}}<extra>{words}</extra>",
             )
             colours.append(bar.look.colour)
     height = FRAME_PX + BAR_PX * max(2, len(found))
@@ -271,12 +276,16 @@ def _note(at: int, height: float, text: str) -> dict[str, Any]:
 
 
 def _on_two_lines(name: str) -> str:
-    """Return the name of a bar, a long one on two lines: divided at the comma nearest to its middle."""
-    commas = [at for at in range(len(name)) if name.startswith(", ", at)]
-    if len(name) <= LINE or not commas:
+    """Return the name of a bar, a long one on two lines: divided at the comma or minus sign nearest to its middle."""
+    gaps = [
+        at
+        for at, letter in enumerate(name)
+        if letter == " " and (name[:at].endswith(",") or name[at : at + 3] == " - ")
+    ]
+    if len(name) <= LINE or not gaps:
         return as_label(name)
-    middle = min(commas, key=lambda at: abs(2 * at - len(name)))
-    return f"{as_label(name[: middle + 1])}<br>{as_label(name[middle + 2 :])}"
+    middle = min(gaps, key=lambda at: abs(2 * at - len(name)))
+    return f"{as_label(name[:middle])}<br>{as_label(name[middle + 1 :])}"
 
 
 def _wrapped(text: str) -> str:
