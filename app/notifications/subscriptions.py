@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
+from app.core.caches import machine_token
 from app.core.formatting import duration, moment, now, since
-from app.ui import current_user, dialogs, widgets
+from app.ui import components, current_user, dialogs, widgets
 from app.ui.html import (
     as_cell,
     as_text,
@@ -29,12 +30,11 @@ from engine.store import Reader, Store
 from engine.store.notices.outbox import Message
 from engine.store.notices.subscriptions import END_WORDS, ENDS, REACH_WORDS, REACHES, Ends, Reach, Subscription
 
-TICK_S, FRESH_S = 2.0, 60.0
-"""Refresh interval while a message younger than a minute is pending."""
+EVERY_MS, FRESH_S = 1_000, 60.0
+"""Polling interval while a message younger than a minute is pending. The token is that of the runner's samples."""
 SHOWN = 10
 FORM = "form"
 """Place of the form's errors."""
-_TICKS = "notify.ticks"
 
 
 def notifications_page() -> None:
@@ -46,17 +46,16 @@ def notifications_page() -> None:
         if st.button("Enter your name", key="notify.who", type="primary"):
             dialogs.open_soon(current_user.ask_name, "You are notified about runs that carry this name.", "Continue")
         return
-    st.fragment(_section, run_every=TICK_S if st.session_state.get(_TICKS) else None)(who)
+    _section(who)
 
 
+@st.fragment
 def _section(who: str) -> None:
-    with reading() as reader:
+    with reading(lambda: components.pulse(-1, of_machine=True)) as reader:
+        token = machine_token(reader)
         with reader.db.snapshot():
             subscriptions, messages = reader.subscriptions.of(who), reader.outbox.sent(who, limit=SHOWN)
         on_its_way = any(each.waits and (since(each.made_at) or 0.0) < FRESH_S for each in messages)
-        if on_its_way != bool(st.session_state.get(_TICKS)):
-            st.session_state[_TICKS] = on_its_way
-            st.rerun()
         if any(each.waits for each in messages):
             widgets.runner_banner(reader)
         try:
@@ -80,6 +79,7 @@ def _section(who: str) -> None:
     if messages:
         st.header("Recent messages", anchor=False)
         _messages(messages)
+    components.pulse(token, of_machine=True, active=on_its_way, every_ms=EVERY_MS, early_ms=EVERY_MS)
 
 
 def _subscription(subscription: Subscription, channels: Mapping[str, Channel]) -> None:
