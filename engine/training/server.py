@@ -17,12 +17,16 @@ from engine.errors import RunFailed
 from engine.runtime.transport.request_reply import Answer, Request, Respond
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import WEIGHTS, seed_of
+from engine.trace.layout import EVERYBODY
 from engine.training.flat_net import flat_state
 from engine.training.settings import ServerConfig, rate_factor
 from engine.training.workload import Workload
 
 # ------------------------------------------------------------------------------------------------------------------
 # The trainers as their server sees them: who is active, who waits for an answer, and who has exceeded timeout_s.
+
+
+POLL_S = 0.05
 
 
 @dataclass
@@ -46,7 +50,9 @@ class TrainerState:
 
 
 class Membership:
-    """The members of one server. Call all methods except `start_timeouts` and `check_members` under `lock`."""
+    """The members of one server. Call all methods except `start_timeouts`, `wait` and `check_members` under
+    `lock`.
+    """
 
     def __init__(self, rank: Rank, config: ServerConfig, workload: Workload) -> None:
         self.rank = rank
@@ -105,6 +111,12 @@ class Membership:
                 "trainer back",
                 (f"{member.role} is back after a silence longer than timeout_s; its gradients count again."),
             )
+
+    def wait(self) -> None:
+        """Wait in the main thread until a member leaves, at most until the members have to be checked again."""
+        with self.rank.recorder.phase("wait", "requests", peer=EVERYBODY):
+            self.member_left.wait(POLL_S)
+            self.member_left.clear()
 
     def check_members(self) -> None:
         """Remove trainers that died or are silent for too long; raises RunFailed if the method needs all of them."""

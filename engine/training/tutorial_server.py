@@ -25,11 +25,9 @@ from engine.data.sets.registry import read
 from engine.runtime.transport.request_reply import Disconnects
 from engine.runtime.transport.rpc_group import answered_later, call, joined
 from engine.runtime.worker.ranks import Rank, Ranks
-from engine.trace.layout import EVERYBODY
-from engine.training.faults import Faults
 from engine.training.server import Membership
-from engine.training.server_loop import POLL_S
 from engine.training.settings import ServerConfig
+from engine.training.step_log import Faults
 from engine.training.workload import Digits, Rounds, Workload, partition
 
 _server: list["ModuleServer"] = []
@@ -147,9 +145,7 @@ def _serve(
         rank.ready()
         server.start_timeouts()
         while server.active:
-            with rank.recorder.phase("wait", "requests", peer=EVERYBODY):
-                server.member_left.wait(POLL_S)
-                server.member_left.clear()
+            server.wait()
             server.check_members()
         goodbyes.wait(rank)
         rank.recorder.spend("serve", server.serve_s)

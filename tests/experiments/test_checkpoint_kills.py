@@ -19,7 +19,7 @@ from engine.registry import experiment, experiments, method
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.store import RankBatch, Reader, Store
 from engine.system.checkpoint_state import last_checkpoint, take_checkpoint
-from engine.training.server_loop import exchange_with_server
+from engine.training.server_run import exchange_with_server
 from engine.training.workload import Batch
 from tests.doubles import LocalRanks
 from tests.experiments.servers import server_functions

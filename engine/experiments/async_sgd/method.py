@@ -8,7 +8,8 @@ other. A gradient g was computed at the fetched weights x'; its staleness s coun
     delay_compensated   x <- x - learning_rate * (g + lambda * g * g * (x - x'))       (Zheng et al. 2017, DC-ASGD)
 
 each with the server's momentum, applied to the term that learning_rate multiplies. With a staleness_bound, a trainer
-that many steps ahead of the slowest one waits for it (stale synchronous parallel, Ho et al. 2013).
+that many steps ahead of the slowest one waits for it (stale synchronous parallel, Ho et al. 2013). The trainers' loop
+is `train` in engine/training/server_run.py.
 """
 
 from typing import Any
@@ -18,43 +19,16 @@ from torch import Tensor
 
 from engine.data.sets.registry import load
 from engine.experiments.async_sgd.config import AsyncSgdConfig
-from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.server import TrainerState, WeightServer
-from engine.training.server_client import ServerClient
-from engine.training.server_loop import ServerLoop, exchange_with_server
+from engine.training.server_run import run_with_server
 from engine.training.workload import Digits, Workload
 
 
 def run(config: AsyncSgdConfig, ranks: Ranks) -> None:
     """Start the server and its trainers; return when all have finished."""
     workload = Digits(load(config.dataset), config.trainers, config.batch_size, config.epochs)
-    if config.variant == "tutorial":
-        from engine.training import tutorial_server  # only this one needs torchvision's transforms
-
-        tutorial_server.run(config, ranks, workload, batch=1)
-        return
-    exchange = exchange_with_server(config, workload, ranks.devices[0])
-    ranks.run(_take_part, config, exchange, workload, expendable=config.expendable)
-
-
-def _take_part(rank: Rank, config: AsyncSgdConfig, exchange: Exchange, workload: Workload) -> None:
-    if rank.index == exchange.server:
-        ServerLoop(rank, config, _AsyncServer(rank, config, workload.to(rank.device))).run(exchange)
-    else:
-        _train(rank, config, exchange, workload)
-
-
-def _train(rank: Rank, config: AsyncSgdConfig, exchange: Exchange, workload: Workload) -> None:
-    """Run as a trainer: push gradients, each computed from the weights in the previous answer."""
-    with ServerClient.connect(rank, config, exchange, workload) as ps:
-        ps.fetch()
-        for inputs, targets in ps.batches():
-            with ps.record.phase("compute"):
-                ps.faults.inject(ps.step)
-                loss = ps.net.compute_gradient(inputs, targets)
-            answer = ps.push(loss, len(targets))
-            ps.log_step(loss, answer)
+    run_with_server(config, ranks, workload, _AsyncServer, tutorial_batch=1)
 
 
 class _AsyncServer(WeightServer):

@@ -7,7 +7,8 @@ Roles: `ps` owns the weights x; `trainer1…N` each fetch them, compute a gradie
     when batch_update_size gradients are in:   x <- SGD(x, sum / batch_update_size), answer all with the new x
 
 With batch_update_size = N this is synchronous SGD; below it, K-sync: a late gradient counts in the next batch, or is
-dropped (Chen et al. 2016, "Revisiting distributed synchronous SGD").
+dropped (Chen et al. 2016, "Revisiting distributed synchronous SGD"). The trainers' loop is `train` in
+engine/training/server_run.py.
 """
 
 from typing import Any
@@ -16,49 +17,20 @@ from torch import Tensor
 
 from engine.data.sets.registry import load
 from engine.experiments.parameter_server.config import ParameterServerConfig
-from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.server import TrainerState, WeightServer
-from engine.training.server_client import ServerClient
-from engine.training.server_loop import ServerLoop, exchange_with_server
+from engine.training.server_run import run_with_server
 from engine.training.workload import Digits, RandomImages, Workload
 
 
 def run(config: ParameterServerConfig, ranks: Ranks) -> None:
     """Start the server and its trainers; return when all have finished."""
-    workload = _workload(config)
-    if config.variant == "tutorial":
-        from engine.training import tutorial_server  # only this one needs torchvision's transforms
-
-        tutorial_server.run(config, ranks, workload, config.batch_update_size)
-        return
-    exchange = exchange_with_server(config, workload, ranks.devices[0])
-    ranks.run(_take_part, config, exchange, workload, expendable=config.expendable)
-
-
-def _workload(config: ParameterServerConfig) -> Workload:
+    workload: Workload
     if config.model == "mnist_net":
-        return Digits(load(config.dataset), config.trainers, config.batch_size, config.epochs)
-    return RandomImages(config.model, config.trainers, config.batch_size, config.iterations)
-
-
-def _take_part(rank: Rank, config: ParameterServerConfig, exchange: Exchange, workload: Workload) -> None:
-    if rank.index == exchange.server:
-        ServerLoop(rank, config, _BatchServer(rank, config, workload.to(rank.device))).run(exchange)
+        workload = Digits(load(config.dataset), config.trainers, config.batch_size, config.epochs)
     else:
-        _train(rank, config, exchange, workload)
-
-
-def _train(rank: Rank, config: ParameterServerConfig, exchange: Exchange, workload: Workload) -> None:
-    """Run as a trainer: push gradients, each computed from the weights in the previous answer."""
-    with ServerClient.connect(rank, config, exchange, workload) as ps:
-        ps.fetch()
-        for inputs, targets in ps.batches():
-            with ps.record.phase("compute"):
-                ps.faults.inject(ps.step)
-                loss = ps.net.compute_gradient(inputs, targets)
-            answer = ps.push(loss, len(targets))
-            ps.log_step(loss, answer)
+        workload = RandomImages(config.model, config.trainers, config.batch_size, config.iterations)
+    run_with_server(config, ranks, workload, _BatchServer, tutorial_batch=config.batch_update_size)
 
 
 class _BatchServer(WeightServer):

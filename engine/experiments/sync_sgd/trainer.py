@@ -18,10 +18,9 @@ from engine.recorder import Recorder
 from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, PARTITION, WEIGHTS, seed_of
-from engine.training.faults import Faults
 from engine.training.flat_net import FlatNet, flat_state
 from engine.training.settings import rate_factor
-from engine.training.step_log import StepLog
+from engine.training.step_log import Faults, StepLog
 from engine.training.workload import partition
 
 # ------------------------------------------------------------------------------------------------------------------

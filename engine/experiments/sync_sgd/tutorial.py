@@ -27,9 +27,8 @@ from engine.runtime.rank.child_process import spawned
 from engine.runtime.transport.allreduce import AveragingGroup, Collective
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
-from engine.training.faults import Faults
 from engine.training.settings import rate_factor
-from engine.training.step_log import StepLog
+from engine.training.step_log import Faults, StepLog
 from engine.training.workload import partition
 
 SEEDS_APART = 1_000_003

@@ -3,26 +3,23 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from engine.experiments.async_sgd import method as async_sgd
 from engine.experiments.async_sgd.method import _AsyncServer
-from engine.experiments.parameter_server import method as parameter_server
 from engine.experiments.parameter_server.method import _BatchServer
 from engine.runtime.transport.request_reply import Exchange
 from engine.runtime.worker.ranks import Rank
 from engine.system.checkpoint_state import last_checkpoint
 from engine.training.server import WeightServer
-from engine.training.server_loop import ServerLoop
+from engine.training.server_run import ServerLoop, train
 from engine.training.settings import ServerConfig
 from engine.training.workload import Batch, Digits
 
-TRAIN: dict[str, Callable[..., None]] = {"parameter_server": parameter_server._train, "async_sgd": async_sgd._train}
 SERVERS: dict[str, type[WeightServer]] = {"parameter_server": _BatchServer, "async_sgd": _AsyncServer}
 
 
@@ -67,7 +64,7 @@ class Poisoned(Digits):
 def take_part(rank: Rank, name: str, config: ServerConfig, exchange: Exchange, workload: Digits) -> None:
     """Take part as the method has it, and write down how the server's state ended."""
     if rank.index:
-        TRAIN[name](rank, config, exchange, workload)
+        train(rank, config, exchange, workload)
         return
     server = SERVERS[name](rank, config, workload)
     ServerLoop(rank, config, server).run(exchange)

@@ -23,7 +23,7 @@ from engine.runtime.worker.ranks import Ranks
 from engine.seeding import ORDER, WEIGHTS, seed_of
 from engine.training import tutorial_server
 from engine.training.flat_net import FlatNet
-from engine.training.server_loop import exchange_with_server
+from engine.training.server_run import exchange_with_server
 from engine.training.settings import ServerConfig
 from engine.training.workload import Digits, RandomImages
 from tests.doubles import LocalRanks, MemorySink

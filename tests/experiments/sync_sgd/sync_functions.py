@@ -10,7 +10,7 @@ from engine.experiments.sync_sgd import method, trainer
 from engine.experiments.sync_sgd.trainer import SharedInputs
 from engine.runtime.transport.allreduce import AveragingGroup
 from engine.runtime.worker.ranks import Rank
-from engine.training.faults import Faults
+from engine.training.step_log import Faults
 
 
 def sober_net(seed: int) -> MnistNet:
