@@ -23,10 +23,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from engine.experiments.sync_sgd.checkpoint import RoundCheckpoint
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.experiments.sync_sgd.gradients import GradientAverage, TorchDdp
-from engine.experiments.sync_sgd.trainer import SharedInputs, SyncTrainer, join
+from engine.experiments.sync_sgd.trainer import SharedInputs, SyncTrainer
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.seeding import DROPOUT
 
@@ -44,17 +43,16 @@ def run(config: SyncSgdConfig, ranks: Ranks) -> None:
 def _train(rank: Rank, inputs: SharedInputs) -> None:
     """Run as one trainer: round after round, from the last checkpoint if there is one."""
     config = inputs.config
-    with join(rank, inputs) as trainer:
+    with SyncTrainer.joined(rank, inputs) as trainer:
         train_round = _way_to_average(trainer)
-        checkpoint = RoundCheckpoint(rank, trainer, inputs.buffers)
         torch.manual_seed(rank.seed_of(DROPOUT))  # dropout's stream starts here, regardless of set-up
-        first = checkpoint.restore()
-        checkpoint.started_at = rank.ready()
+        first = trainer.restore()
+        trainer.started_at = rank.ready()
         if first > 1:
             trainer.test_if_due(first - 1)
         for number in range(first, config.rounds + 1):
             train_round(number)
-            checkpoint.save_if_due(number)
+            trainer.save_if_due(number)
             trainer.test_if_due(number)
             trainer.record.summarize("round", number, config.rounds)
         with trainer.record.phase("wait"):

@@ -1,8 +1,8 @@
 """The parts of a trainer common to all averaging methods, and the shared inputs they are made from."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -14,8 +14,8 @@ from engine.data.sets.images import ImageSet
 from engine.data.sets.registry import load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.config import SyncSgdConfig
-from engine.recorder import Recorder
 from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group
+from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank
 from engine.seeding import ORDER, PARTITION, WEIGHTS, seed_of
 from engine.training.flat_net import FlatNet, flat_state
@@ -149,32 +149,49 @@ class SharedInputs:
         )
 
 
-@dataclass
 class SyncTrainer:
-    """One trainer: its net, its optimizer, its part of the data, its membership in the groups."""
+    """One trainer: its net, its optimizer, its part of the data, its membership in the groups, its side of checkpoints.
 
-    config: SyncSgdConfig
-    record: Recorder
-    data: ImageSet
-    net: FlatNet
-    optimizer: FlatSgd
-    part: PartBatches
-    circle: AveragingGroup
-    log: StepLog
-    faults: Faults
-    is_first: bool
-    """Whether this is trainer1, which tests."""
-    global_state: Tensor = field(init=False)
-    """A separate copy of the global weights (and statistics) after the last round."""
-    mean: Tensor = field(init=False)
-    """Buffer for a vector to average over all trainers."""
-    store_own_state: Callable[[], None] = lambda: None
-    """Called once a round, just before the last average: copies this trainer's own state to where trainer1 can save it.
+    For a checkpoint after a round all trainers store their own state in shared memory, and trainer1 saves it.
     """
 
-    def __post_init__(self) -> None:
+    def __init__(self, rank: Rank, inputs: SharedInputs, circle: AveragingGroup) -> None:
+        config = inputs.config
+        self.rank = rank
+        self.config = config
+        self.record = rank.recorder
+        self.data = inputs.data.to(rank.device)
+        self.part = PartBatches(config, self.data, rank.index, rank.seed_of(ORDER))
+        self.net = FlatNet(mnist_net(seed_of(config.seed, WEIGHTS)), nll_loss, device=rank.device)
+        self.net.state.copy_(inputs.first_state)
+        self.optimizer = FlatSgd(self.net.weights, self.net.gradient, config.learning_rate, config.momentum)
+        self.circle = circle
+        total = self.part.samples(config.rounds * self.part.steps)
+        self.log = StepLog(
+            rank, inputs.counters, pass_size=self.data.size, total=total, advice=config.divergence_advice
+        )
+        self.faults = Faults(rank, config, rank.index + 1)
         self.global_state = self.net.state.clone()
+        """A separate copy of the global weights (and statistics) after the last round."""
         self.mean = torch.zeros_like(self.net.state)
+        """Buffer for a vector to average over all trainers."""
+        self.started_at = 0.0
+        """The time (monotonic, s) at which all ranks were ready."""
+        self._buffers = inputs.buffers
+        self._checkpoints = Checkpoints(rank, config.checkpoint_every_s)
+        self._place = 0
+
+    @classmethod
+    @contextmanager
+    def joined(cls, rank: Rank, inputs: SharedInputs) -> Iterator["SyncTrainer"]:
+        """Make one trainer, a member of all groups that its averaging method needs, for the block."""
+        keep_freed_memory()
+        config = inputs.config
+        with ExitStack() as groups:
+            circle = groups.enter_context(inputs.collective.join(rank))
+            if config.sync == "ddp":
+                groups.enter_context(torch_group(rank, "nccl" if inputs.gpu_each else "gloo", config.timeout_s))
+            yield cls(rank, inputs, circle)
 
     def learning_rate(self, number: int, step: int, steps: int) -> float:
         """Return the learning rate of step `step` (from 0) of the `steps` in round `number` (from 1)."""
@@ -194,30 +211,70 @@ class SyncTrainer:
         """As trainer1, test a copy of the global weights if the config tests after round `number`; the other trainers
         continue.
         """
-        if not self.is_first or not self.config.tests_after(number):
+        if self.rank.index or not self.config.tests_after(number):
             return
         net = mnist_net(seed_of(self.config.seed, WEIGHTS))
         FlatNet(net, nll_loss, device=self.data.test_images.device).state.copy_(self.global_state)
         with self.record.phase("evaluate"):
             self.log.log_score(evaluate(net, self.data.test_images, self.data.test_labels))
 
+    # ---- checkpoints
 
-@contextmanager
-def join(rank: Rank, inputs: SharedInputs) -> Iterator[SyncTrainer]:
-    """Make one trainer, a member of all groups that its averaging method needs, for the block."""
-    keep_freed_memory()
-    config, data = inputs.config, inputs.data.to(rank.device)
-    part = PartBatches(config, data, rank.index, rank.seed_of(ORDER))
-    net = FlatNet(mnist_net(seed_of(config.seed, WEIGHTS)), nll_loss, device=rank.device)
-    net.state.copy_(inputs.first_state)
-    optimizer = FlatSgd(net.weights, net.gradient, config.learning_rate, config.momentum)
-    total = part.samples(config.rounds * part.steps)
-    log = StepLog(rank, inputs.counters, pass_size=data.size, total=total, advice=config.divergence_advice)
-    faults = Faults(rank, config, rank.index + 1)
-    with ExitStack() as groups:
-        circle = groups.enter_context(inputs.collective.join(rank))
-        if config.sync == "ddp":
-            groups.enter_context(torch_group(rank, "nccl" if inputs.gpu_each else "gloo", config.timeout_s))
-        yield SyncTrainer(
-            config, rank.recorder, data, net, optimizer, part, circle, log, faults, is_first=rank.index == 0
-        )
+    def store_own_state(self) -> None:
+        """Copy this trainer's own state to where trainer1 can save it; call once a round, before the last average."""
+        if not self._buffers.velocity.shape[1]:
+            return
+        self._place = 1 - self._place
+        for rows, own in (
+            (self._buffers.velocity, self.optimizer.velocity),
+            (self._buffers.local, self.net.state),
+            (self._buffers.random, _random_state(self.rank.device)),
+        ):
+            row = rows[self._place, self.rank.index]
+            row[: len(own)].copy_(own[: len(row)])
+
+    def save_if_due(self, number: int) -> None:
+        """As trainer1, save the state after round `number`; its time is the last trainer's arrival, after which the
+        next round begins.
+        """
+        if self.rank.index or not self._checkpoints.due():
+            return
+        time_s = self.rank.time_before_s + self.circle.latest_s() - self.started_at
+        together = self.config.steps_together
+        own = self.optimizer.velocity.unsqueeze(0) if together else self._buffers.velocity[self._place]
+        state = {"round": number, "center": self.global_state, "velocity": own}
+        state |= {name: getattr(self._buffers, name)[self._place].clone() for name in ("local", "random")}
+        state["random_of"] = self.rank.device.type
+        steps = {index: number * count for index, count in enumerate(self.part.steps_of_all)}
+        passes = self.part.samples_of_all(number) / self.data.size  # others may be in the next round already
+        self._checkpoints.save(state, step=max(steps.values()), passes=passes, time_s=time_s, steps=steps)
+
+    def restore(self) -> int:
+        """Restore the checkpoint that this run resumes, if any; return the number of the next round."""
+        if self.rank.resume_from is None:
+            return 1
+        state, index = load_checkpoint(self.rank.resume_from), self.rank.index
+        number = int(state["round"])
+        self.global_state.copy_(state["center"])
+        self.net.state.copy_(state["local"][index] if self.config.sync == "elastic" else self.global_state)
+        if self.config.keep_optimizer:
+            self.optimizer.velocity.copy_(state["velocity"][0 if self.config.steps_together else index])
+        if state.get("random_of", "cpu") == self.rank.device.type:  # else the state is of another kind of generator
+            # a clone: torch crashes on a view that begins within its storage
+            _set_random_state(self.rank.device, state["random"][index].clone())
+        steps = number * self.part.steps
+        self.part.skip(steps)
+        self.log.resume(steps, self.part.samples(steps))
+        return number + 1
+
+
+def _random_state(device: torch.device) -> Tensor:
+    """Return the state of the generator that dropout draws from."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _set_random_state(device: torch.device, row: Tensor) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(row[: len(torch.cuda.get_rng_state(device))], device)
+    else:
+        torch.set_rng_state(row)
