@@ -11,6 +11,9 @@ A Hogwild! run of one trainer does the same, bit for bit.
 
 import math
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +25,6 @@ from engine.data.sets.registry import load
 from engine.data.tensors import Batches, keep_freed_memory, usable
 from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig
-from engine.experiments.reference.training_state import TrainingState
 from engine.recorder import Recorder
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint
 from engine.runtime.worker.ranks import Rank, Ranks
@@ -45,7 +47,7 @@ def _train(rank: Rank, config: ReferenceConfig, data: ImageSet, weights: Tensor)
     optimizer = FlatSgd(weights, gradient, config.learning_rate, config.momentum)
     batches = Batches(data.train_images, data.train_labels, config.batch_size, rank.seed_of(ORDER))
     torch.manual_seed(rank.seed_of(DROPOUT))  # dropout's stream starts here, regardless of set-up
-    training = TrainingState(weights, optimizer.velocity, batches)
+    training = _TrainingState(weights, optimizer.velocity, batches)
     if rank.resume_from:
         training.restore(load_checkpoint(rank.resume_from))
     checkpoints = Checkpoints(rank, config.checkpoint_every_s)
@@ -84,3 +86,54 @@ def _test(net: torch.nn.Module, data: ImageSet, record: Recorder, step: int, pas
     with record.phase("evaluate"):
         score = evaluate(net, data.test_images, data.test_labels)
     record.log({"test/accuracy": score.accuracy, "test/loss": score.loss}, step=step, passes=passes)
+
+
+@dataclass
+class _TrainingState:
+    """The state that changes during training, which a checkpoint needs for an exact continuation; `weights` and
+    `velocity` [P] are the trained vectors themselves.
+    """
+
+    weights: Tensor
+    velocity: Tensor
+    batches: Batches
+    epoch: int = 1
+    taken: int = 0
+    """Mini-batches of this epoch already trained on."""
+    step: int = 0
+    samples: int = 0
+
+    def count_step(self, samples: int) -> None:
+        """Count one more mini-batch."""
+        self.taken, self.step, self.samples = self.taken + 1, self.step + 1, self.samples + samples
+
+    def next_epoch(self) -> None:
+        """Start the next epoch."""
+        self.epoch, self.taken = self.epoch + 1, 0
+
+    def state(self) -> dict[str, Any]:
+        """Return the state as tensors and numbers, including the random generators."""
+        numbers = {name: getattr(self, name) for name in ("epoch", "taken", "step", "samples")}
+        return (
+            numbers
+            | {"weights": self.weights, "velocity": self.velocity, "order": self.batches.random_state}
+            | _random_states(self.weights.device)
+        )
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state()` returned."""
+        self.weights.copy_(state["weights"])
+        self.velocity.copy_(state["velocity"])
+        self.batches.restore(state["order"])
+        self.epoch, self.taken, self.step, self.samples = (
+            int(state[name]) for name in ("epoch", "taken", "step", "samples")
+        )
+        torch.set_rng_state(state["random"].cpu())
+        if "random_cuda" in state and self.weights.device.type == "cuda":
+            torch.cuda.set_rng_state(state["random_cuda"].cpu(), self.weights.device)
+
+
+def _random_states(device: torch.device) -> dict[str, Tensor]:
+    """Return the states of the generators that dropout may draw from."""
+    found = {"random": torch.get_rng_state()}
+    return found | {"random_cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else found
