@@ -9,9 +9,10 @@ import streamlit as st
 
 from engine.analysis.comparability import depends_on_time
 from engine.analysis.pipeline import BatchSpans, SplitCost, batches, stage_work, work_s
+from engine.analysis.result import reached_most
 from engine.analysis.run_values import field_in_words
 from engine.analysis.scaling.answers import question
-from engine.analysis.scaling.scaling_data import axis_of
+from engine.analysis.scaling.scaling_data import axis_of, by_values
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import EngineError
@@ -34,13 +35,21 @@ def experiment_of(sweep: Sweep) -> Experiment | None:
         return None
 
 
-def metric_asked(sweep: Sweep) -> str:
+def metric_asked(sweep: Sweep, runs: Sequence[RunRow]) -> str:
     """Return the metric that a sweep asks about: execution time if it is for timing or varies a count, unless its
-    ready-made question is another; else the result of its experiment.
+    ready-made question is another; else the result of its experiment. A sweep over a count that is not for timing is
+    asked about its result where that has an answer, or where all its times are disturbed.
     """
     known, ready = experiment_of(sweep), question(sweep)
-    timed = ready.is_timed if ready else sweep.timing or sweep.exclusive or axis_of(sweep.fields)
-    return EXECUTION if timed or known is None else known.result.metric
+    is_for_timing = bool(sweep.timing or sweep.exclusive)
+    timed = ready.is_timed if ready else is_for_timing or axis_of(sweep.fields)
+    if known is None or not timed:
+        return EXECUTION if known is None else known.result.metric
+    complete = [run for run in runs if is_complete(run)]
+    is_disturbed = bool(complete) and all(run.disturbed for run in complete)
+    if not is_for_timing and (is_disturbed or (not ready and reached_most(by_values(sweep.fields, runs)))):
+        return known.result.metric
+    return EXECUTION
 
 
 def metric_choices(runs: Sequence[RunRow], asked: str = EXECUTION) -> list[str]:

@@ -120,7 +120,7 @@ def results(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, compares: Comp
     the address, and the default is the one that the sweep asks about. Disturbed runs are crosses that no mean counts,
     unless `with_disturbed`.
     """
-    asked = metric_asked(sweep)
+    asked = metric_asked(sweep, runs)
     choices = metric_choices(runs, asked)
     default = default_metric(choices, compares, asked)
     by_label = {_label(choice): choice for choice in choices}

@@ -142,7 +142,10 @@ def test_sizes_and_the_price_are_scipys_with_their_intervals() -> None:
         (fit.slope, fit.slope - half, fit.slope + half, fit.intercept)
     )
     assert found.direction == -1
-    said = "Test accuracy is 0.47 points lower per update of staleness (95 % interval 0.39 to 0.55, 7 runs)."
+    said = (
+        "Test accuracy is 0.47 points lower per update of staleness (95 % interval 0.39 to 0.55, 7 runs), by a line "
+        "through all runs; the best and the worst value alone may still overlap."
+    )
     alike = [made(place, 2, x, y) for place, (x, y) in enumerate(points)]
     same_work = [replace(run, counts={0: 100}) for run in alike]
     assert price_in_words(found, "test/accuracy", same_work) == said

@@ -315,3 +315,15 @@ def test_disturbed_runs_still_answer_which_learning_rate_reached_the_best_accura
         disturb(home, run_id, 31.4)
     said = words(view(sweep_id, "Results"))
     assert "Speed can't be compared" in said and "last test accuracy" in said
+
+
+def test_a_sweep_that_is_not_for_timing_opens_on_its_result_if_all_its_times_are_disturbed(home: Home) -> None:
+    sweep_id = hogwild(home, {"trainers": [1, 2]}, seeds=1)
+    with Reader.open(home) as reader:
+        runs = reader.sweeps.runs(sweep_id)
+    assert "Last test accuracy" not in words(view(sweep_id, "Results"))
+    for run in runs:
+        disturb(home, run.id, 31.0)
+    test = view(sweep_id, "Results")
+    assert "The last test accuracy of all is 95.00 %." in words(test)
+    assert test.selectbox(key="number").value == "test/accuracy"

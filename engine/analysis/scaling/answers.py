@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import floor, log10
 from statistics import fmean
 
-from engine.analysis.result import not_learned
+from engine.analysis.result import not_learned, reached_most
 from engine.analysis.run_values import lower_title, measured
 from engine.analysis.scaling.scaling_data import by_values, count_in_words, study
 from engine.analysis.scaling.speedup import REFERENCE, in_words, is_unclear, sizes, why_no_fit
@@ -51,7 +51,7 @@ def question(sweep: Sweep) -> ReadySweep | None:
 def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturbed: bool = False) -> str:
     """Return the answer as a sentence, or that there is none and why; empty for a sweep without a question. While runs
     are queued or running, the answer is a preliminary one. Disturbed runs count only `with_disturbed`, or where the
-    answer does not depend on time.
+    answer does not depend on time. A sweep that was not for timing says what it reached where times have no answer.
     """
     ready = question(sweep)
     if ready is None:
@@ -69,6 +69,12 @@ def answer(sweep: Sweep, runs: Sequence[RunRow], reader: Reader, *, with_disturb
     except NoAnswer as why:
         if goes_on:
             return "No answer yet: not enough runs have ended."
+        if (
+            ready.is_timed
+            and not (sweep.timing or sweep.exclusive)
+            and (reached := reached_most(by_values(sweep.fields, every)))
+        ):
+            return reached
         return f'No answer to "{ready.question}": {why}.'
     if goes_on:
         said = f"So far: {said}"

@@ -212,7 +212,7 @@ def price_in_words(found: Price, name: str, runs: Sequence[Stale]) -> str:
     way = "higher" if found.direction > 0 else "lower"
     said = (
         f"{known.label} is {abs(change.mean):.2g}{unit} {way} per update of staleness (95 % interval {low:.2g} to "
-        f"{high:.2g}, {found.basis})."
+        f"{high:.2g}, {found.basis}), by a line through all runs; the best and the worst value alone may still overlap."
     )
     others = _confounders(runs)
     return f"{said} An association: the runs also differ in {others}, which may explain it." if others else said
