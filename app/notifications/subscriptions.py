@@ -22,7 +22,7 @@ from app.ui.html import (
     when,
     wide,
 )
-from app.ui.store_access import command, give, message_of, reading, say_trouble
+from app.ui.store_access import give, message_of, reading, say_trouble
 from engine.access.channels import LONGEST, Channel, lab_channels
 from engine.errors import EngineError
 from engine.home import Home
@@ -115,8 +115,8 @@ def _subscription(subscription: Subscription, channels: Mapping[str, Channel]) -
                 store.subscriptions.change(number, ends=ends, reach=reach, channel=another, by=who)
 
             _button("Save", number, change, "Applies to events from now on; pending messages go to the channel chosen.")
-        if st.button("Delete", key=f"notify.delete.{number}", help="Asks for confirmation."):
-            dialogs.open_soon(ask_delete, subscription)
+        delete = "Deletes your address there and all pending messages."
+        _button("Delete", number, lambda store, who: store.subscriptions.delete(number, by=who), delete)
 
 
 def _button(label: str, number: int, order: Callable[[Store, str], object], words: str) -> None:
@@ -134,20 +134,6 @@ def _events(of: str, ends: Ends = "all", reach: Reach = "runs") -> tuple[Ends, R
     ends = left.selectbox("Outcomes", ENDS, ENDS.index(ends), format_func=END_WORDS.__getitem__, key=f"notify.ends{of}")
     at, words = REACHES.index(reach), REACH_WORDS.__getitem__
     return ends, right.selectbox("Events", REACHES, at, format_func=words, key=f"notify.reach{of}")
-
-
-@st.dialog("Delete this subscription?")
-def ask_delete(subscription: Subscription) -> None:
-    """Confirm, then delete the subscription with its address."""
-    st.write(as_text(f"{subscription.title}: your address there and all pending messages will be deleted."))
-    who = current_user.whoever()
-    with st.container(horizontal=True):
-        if st.button("Delete subscription", type="primary") and command(
-            lambda store: store.subscriptions.delete(subscription.id, by=who) is None
-        ):
-            st.rerun()
-        if st.button("Keep subscription"):
-            st.rerun()
 
 
 def _form(reader: Reader, who: str, channels: Mapping[str, Channel]) -> None:

@@ -128,7 +128,7 @@ def _checked(name: str, settings: Mapping[str, Any] | object) -> Channel:
 
 def _checked_mailbox(text: str) -> str:
     local, _, domain = text.rpartition("@")
-    plain = text.isascii() and text.isprintable() and not any(mark in text for mark in ' <>()[]",:;\\\r\n')
+    plain = text.isascii() and text.isprintable() and not any(mark in text for mark in ' <>()[]",:;%\\\r\n')
     if not plain or not local or "@" in local or "." not in domain.strip(".") or len(text) > LONGEST:
         _refuse("Invalid e-mail address: it must look like ada@lab.org, in ASCII characters.")
     return text

@@ -10,7 +10,6 @@ import random
 import re
 import threading
 import traceback
-from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
@@ -56,20 +55,20 @@ def deliver(store: Store) -> int:
         return 0
     waiting = {message.id: message for message in store.delivery.take_due()}
     taken, ends, results = len(waiting), monotonic() + WHOLE_S, SimpleQueue[tuple[Message, str]]()
-    for message in waiting.values():
-        send_one = partial(_put_attempt, results, store.db.home, message)
-        threading.Thread(target=send_one, name="notice", daemon=True).start()  # a daemon: it may hang at a stop
+
+    def send_one(message: Message) -> None:
+        results.put((message, attempt(store.db.home, message)))
+
+    for message in waiting.values():  # daemons, because one may hang when the runner stops
+        threading.Thread(target=send_one, args=[message], name="notice", daemon=True).start()
     while waiting:
         try:
             message, error = results.get(timeout=max(0.0, ends - monotonic()))
         except Empty:
             message, error = next(iter(waiting.values())), f"The channel did not answer within {WHOLE_S:g} s."
-        note(store, waiting.pop(message.id), error)
+        if waiting.pop(message.id, None):  # not one that was given up just now and ended after all
+            note(store, message, error)
     return taken
-
-
-def _put_attempt(results: SimpleQueue[tuple[Message, str]], home: Home, message: Message) -> None:
-    results.put((message, attempt(home, message)))
 
 
 def attempt(home: Home, message: Message) -> str:

@@ -9,7 +9,6 @@ from engine.store import Demand, Launch, Reader, Store
 from engine.store.notices.subscriptions import Subscription
 from tests.app.test_pages import opened, said
 from tests.app.test_sweeps import html
-from tests.waiting import PATIENCE_S
 
 CHANNELS = """
 [team]
@@ -71,9 +70,10 @@ def test_a_subscription_goes_through_its_life_on_the_page(home: Home) -> None:
     assert "sweeps and duels: failures only (failed, lost" in html(test) and "other, subscription 1" in html(test)
     test = press(test, "notify.Pause.1")
     assert "Paused by Ada" in said(test)
-    test = press(press(test, "notify.Resume.1"), "notify.delete.1")
-    assert "other: your address there and all pending messages will be deleted" in said(test).replace("\\", "")
+    test = press(test, "notify.Resume.1")
     assert "secret12345" not in said(test) + html(test)
+    press(test, "notify.Delete.1")
+    assert subscriptions(home) == []
 
 
 def test_an_address_is_asked_for_where_a_channel_takes_one(home: Home) -> None:
@@ -102,27 +102,6 @@ def test_a_webhook_of_an_earlier_version_is_replaced_by_a_channel(home: Home, st
     press(test, "notify.Resume.1")
     assert [(each.title, each.paused_at) for each in subscriptions(home)] == [("team", None)]
     assert "secret12345" not in said(test) + html(test)
-
-
-def test_a_subscription_is_deleted_after_one_more_question(home: Home, store: Store) -> None:
-    store.subscriptions.add("team", owner="Ada")
-
-    def script() -> None:
-        from app.notifications.subscriptions import ask_delete
-        from engine.home import Home
-        from engine.store import Reader
-
-        with Reader.open(Home.find()) as reader:
-            found = reader.subscriptions.of()
-        if found:
-            ask_delete(found[0])
-
-    test = AppTest.from_function(script, default_timeout=PATIENCE_S)
-    test.session_state["person"] = "Ada"
-    test.run()
-    next(button for button in test.button if button.label == "Delete subscription").click().run()
-    assert not test.exception
-    assert subscriptions(home) == []
 
 
 def test_messages_are_listed_with_why_they_did_not_arrive(home: Home, store: Store) -> None:

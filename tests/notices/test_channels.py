@@ -109,6 +109,7 @@ def test_a_persons_address_has_its_place_in_the_url(
         ("email", "ada@lab.org\r\nBcc: eve@evil.example", None, "must look like"),
         ("email", "Ada <ada@lab.org>", None, "must look like"),
         ("email", "ada@evil@lab.org", None, "must look like"),
+        ("email", "ada%2Ceve%40evil.example@lab.org", None, "must look like"),
         ("email", "", None, "must look like"),
         ("direct", "", None, "Slack member ID must consist of"),
         ("direct", "@ada,@bea", None, "must consist of"),
