@@ -24,7 +24,7 @@ table.open_asked()
 with reading() as reader:
     everyone, known = (
         reader.people.everyone(),
-        Known(reader.ownership.holdings(), table.disk(reader), reader.ownership.last_seen(), table.own_quotas()),
+        Known(reader.quotas.holdings(), table.disk(reader), reader.quotas.last_seen(), table.own_quotas()),
     )
 view = st.segmented_control(
     "View", VIEWS, required=True, label_visibility="collapsed", **addresses.kept("view", VIEWS[0], VIEWS)

@@ -98,7 +98,7 @@ def ask_disable(name: str) -> None:
         as_text(f"{name} is signed out immediately and can't sign in again. Their API tokens are revoked permanently.")
     )
     with reading() as reader:
-        active = len(reader.ownership.active_runs(name))
+        active = len(reader.quotas.active_runs(name))
     cancel_runs = False
     if active:
         words = f"Also cancel their {'queued or running run' if active == 1 else f'{active:,} queued and running runs'}"

@@ -45,7 +45,7 @@ class Known:
 def disk(reader: Reader) -> Mapping[str, int]:
     """Return the bytes of each owner's folders, cached for a minute across sessions."""
     home = Home.find()
-    return _DISK.get(home, monotonic() // DISK_FRESH_S, lambda: disk_use(home, reader.ownership.owner_of_each()))
+    return _DISK.get(home, monotonic() // DISK_FRESH_S, lambda: disk_use(home, reader.quotas.owner_of_each()))
 
 
 def open_asked() -> None:

@@ -164,7 +164,7 @@ def enable_command(name: str = argument(), owner: str = OWNER) -> None:
 def unlink_command(name: str = argument(), owner: str = OWNER) -> None:
     """Unlink an account from its OpenID identity; the next sign-in with its verified address links it again."""
     said = "is unlinked from its provider and signed out everywhere"
-    _change(lambda store: store.oidc.unlink(name, by=owner), said)
+    _change(lambda store: store.people.unlink(name, by=owner), said)
 
 
 @command("sign-out", within=users_command, short_help="Sign a person out of all browsers.")

@@ -87,7 +87,7 @@ def disable_account(store: Store, name: str, *, by: str, cancel_runs: bool = Fal
     """
     with store.db.change():
         person = store.read.people.one(name)
-        run_ids = store.read.ownership.active_runs(person.name) if cancel_runs else []
+        run_ids = store.read.quotas.active_runs(person.name) if cancel_runs else []
         for run_id in run_ids:
             store.runs.cancel(run_id, by=by)
         return store.people.disable(person.name, by=by), len(run_ids)
@@ -218,7 +218,7 @@ def sign_in_by_provider(home: Home, who: Vouched, *, browser: str = "") -> str:
     """
     with Store.open(home, timeout_s=5.0) as store:
         try:
-            person = store.oidc.known_by_provider(who.issuer, who.subject, who.name, who.email, who.role)
+            person = store.people.known_by_provider(who.issuer, who.subject, who.name, who.email, who.role)
             return store.sign_ins.begin(person.name, "provider", browser=browser)
         except SignInRefused as error:
             store.sign_ins.refuse(f"{who.name or who.email or who.subject} at {who.issuer}", str(error))

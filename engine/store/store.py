@@ -12,8 +12,8 @@ from engine.home import Home
 from engine.store.access.accounts import PeopleReader
 from engine.store.access.authorization import AccessCommands, AccessReader, AuditReader, is_marked, mark
 from engine.store.access.last_visit import RecentEndReader, VisitCommands, VisitReader
-from engine.store.access.people import OidcCommands, PeopleCommands
-from engine.store.access.quotas import OwnershipReader, QuotaReader
+from engine.store.access.people import PeopleCommands
+from engine.store.access.quotas import QuotaReader
 from engine.store.access.sign_ins import SignInCommands, SignInReader, TokenCommands, TokenReader
 from engine.store.connection import Connection, ReadConnection, WriteConnection
 from engine.store.curves.multi_run import MultiRunReader, SparklineReader, StudyReader
@@ -52,7 +52,6 @@ class Store:
         self.duels = DuelCommands(db)
         self.machine = MachineCommands(db)
         self.notices = NoticeWriter(db)
-        self.oidc = OidcCommands(db)
         self.people = PeopleCommands(db)
         self.queue = QueueCommands(db)
         self.runner = RunnerCommands(db)
@@ -113,7 +112,6 @@ class Reader:
         self.multi_run = MultiRunReader(db)
         self.origins = OriginReader(db)
         self.outbox = OutboxReader(db)
-        self.ownership = OwnershipReader(db)
         self.people = PeopleReader(db)
         self.points = PointReader(db)
         self.queue = QueueReader(db)

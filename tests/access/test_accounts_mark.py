@@ -108,7 +108,7 @@ def test_a_store_that_lost_its_accounts_takes_no_command_but_those_that_bring_th
             with pytest.raises(Forbidden, match=r"Account database missing.* restore .* users add NAME --role admin"):
                 store.views.save("mine", "results", "metric=loss", owner=name)
         with pytest.raises(SignInRefused, match="Account database missing"):
-            store.oidc.known_by_provider("https://id.example.org", "1", "Eve", "eve@example.org", "admin")
+            store.people.known_by_provider("https://id.example.org", "1", "Eve", "eve@example.org", "admin")
         store.access.permit("stop runner", by="ada")
         store.people.add("ada", "admin", by="ada")
         assert (store.read.access.standing("ada").role, store.read.access.standing("mallory").role) == ("admin", None)

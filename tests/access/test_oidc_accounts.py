@@ -78,7 +78,7 @@ def store(home: Home) -> Iterator[Store]:
 def known(
     store: Store, subject: str, role: Role | None = "member", *, name: str = "Mia", email: str = ""
 ) -> tuple[str, Role, str]:
-    person = store.oidc.known_by_provider(ISSUER, subject, name, email, role)
+    person = store.people.known_by_provider(ISSUER, subject, name, email, role)
     return person.name, person.role, person.role_from
 
 
@@ -136,7 +136,7 @@ def test_a_verified_address_links_an_account_that_an_admin_made_and_nothing_else
     assert known(store, "1", None, email="ADA@example.org") == ("ada", "admin", "admin")
     with pytest.raises(SignInRefused, match=r"is linked to another identity at https://id\.example\.org"):
         known(store, "2", "admin", email="ada@example.org")
-    store.oidc.unlink("ada", by="ada")
+    store.people.unlink("ada", by="ada")
     assert known(store, "2", None, email="ada@example.org")[0] == "ada"
     store.people.add("kim", "viewer", by="ada", email="kim@example.org")
     store.people.add("kim b", "admin", by="ada", email="Kim@example.org")

@@ -72,7 +72,7 @@ def test_it_says_what_each_holds_and_when_they_were_seen(accounts: Home, monkeyp
     (accounts.run_folder(first) / "checkpoint").write_bytes(b"x" * 5_000_000)
     accounts.run_folder(999).mkdir()
     with Reader.open(accounts) as reader:
-        assert disk_use(accounts, reader.ownership.owner_of_each()).keys() == {"mo"}
+        assert disk_use(accounts, reader.quotas.owner_of_each()).keys() == {"mo"}
     sign_in(accounts, monkeypatch, "ada")
     shown = html(opened("people"))
     assert "2 runs, 1 running, 1 queued" in shown

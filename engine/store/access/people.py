@@ -17,6 +17,12 @@ NAME_LENGTH, EMAIL_LENGTH = 40, 200
 RESERVED = frozenset({"runner", "worker", "fsck", "console", "someone", "nobody", "parallab"})
 """Names that events use for parts of Parallab, or for nobody."""
 _RESERVED_LOOKS = frozenset(map(looks, RESERVED))
+_NAMES = (
+    "SELECT owner FROM runs UNION SELECT owner FROM sweeps UNION SELECT owner FROM duels UNION SELECT owner FROM "
+    "views UNION SELECT name FROM people"
+)
+_AS = "program"
+"""Actor name of a provider in the audit log."""
 
 
 @dataclass(frozen=True)
@@ -148,66 +154,8 @@ class PeopleCommands:
                 "restore", by, self._authorization.role_of(by), "", [], f"from {backup}; everyone has to sign in again"
             )
 
-
-def checked_name(text: object) -> str:
-    """Return the stored form of a name, without surrounding spaces; raises ConfigError for an invalid one."""
-    name = plain(text) if isinstance(text, str) else ""
-    if not name:
-        raise ConfigError.of("name", "A name needs at least one letter. Enter your name.")
-    if len(name) > NAME_LENGTH:
-        raise ConfigError.of("name", f"A name must have at most {NAME_LENGTH} characters; got {len(name)}.")
-    if not is_shown(name):
-        raise ConfigError.of(
-            "name",
-            "A name must contain only printable characters; this one has a control character or a special space.",
-        )
-    if looks(name) in _RESERVED_LOOKS:
-        raise ConfigError.of("name", f"The name '{name}' is reserved by Parallab. Choose another one.")
-    return name
-
-
-def _taken(name: str, alike: str) -> str:
-    if name.casefold() == alike.casefold():
-        return f"The name '{alike}' is already taken. Choose another one; names are never reused."
-    return f"The name '{name}' looks like '{alike}', which is already taken. Choose a clearly different name."
-
-
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise ConfigError.of("role", f"role must be {', '.join(ROLES[:-1])} or {ROLES[-1]}; got '{role}'.")
-
-
-def _checked_email(text: str) -> str:
-    text = text.strip()
-    if text and (len(text) > EMAIL_LENGTH or text.count("@") != 1 or not text.isprintable() or " " in text):
-        raise ConfigError.of(
-            "email",
-            f"An e-mail address must look like ada@lab.org and have at most {EMAIL_LENGTH} characters; "
-            f"got '{text[:60]}'.",
-        )
-    return text
-
-
-# ------------------------------------------------------------------------------------------------------------------
-# Accounts of people authenticated by an OpenID provider: found, linked to an account created by an admin, or
-# created.
-
-_NAMES = (
-    "SELECT owner FROM runs UNION SELECT owner FROM sweeps UNION SELECT owner FROM duels UNION SELECT owner FROM "
-    "views UNION SELECT name FROM people"
-)
-_AS = "program"
-"""Actor name of a provider in the audit log."""
-
-
-class OidcCommands:
-    """Commands of an OpenID sign-in; app/auth/oidc_routes.py has verified the provider's token."""
-
-    def __init__(self, db: WriteConnection) -> None:
-        self.db = db
-        self._access = AccessReader(db)
-        self._accounts = AccountChanges(db)
-        self._authorization = Authorization(db)
+    # Accounts of people authenticated by an OpenID provider: found, linked to an account created by an admin, or
+    # created. app/auth/oidc_routes.py has verified the provider's token.
 
     def known_by_provider(self, issuer: str, subject: str, name: str, email: str, role: Role | None) -> Person:
         """Return the person that a provider has authenticated; a new identity gets an account.
@@ -312,3 +260,42 @@ class OidcCommands:
 
     def _with_id(self, person_id: int) -> Person:
         return as_person(self.db.rows(f"{PERSON} WHERE id = ?", [person_id])[0])
+
+
+def checked_name(text: object) -> str:
+    """Return the stored form of a name, without surrounding spaces; raises ConfigError for an invalid one."""
+    name = plain(text) if isinstance(text, str) else ""
+    if not name:
+        raise ConfigError.of("name", "A name needs at least one letter. Enter your name.")
+    if len(name) > NAME_LENGTH:
+        raise ConfigError.of("name", f"A name must have at most {NAME_LENGTH} characters; got {len(name)}.")
+    if not is_shown(name):
+        raise ConfigError.of(
+            "name",
+            "A name must contain only printable characters; this one has a control character or a special space.",
+        )
+    if looks(name) in _RESERVED_LOOKS:
+        raise ConfigError.of("name", f"The name '{name}' is reserved by Parallab. Choose another one.")
+    return name
+
+
+def _taken(name: str, alike: str) -> str:
+    if name.casefold() == alike.casefold():
+        return f"The name '{alike}' is already taken. Choose another one; names are never reused."
+    return f"The name '{name}' looks like '{alike}', which is already taken. Choose a clearly different name."
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise ConfigError.of("role", f"role must be {', '.join(ROLES[:-1])} or {ROLES[-1]}; got '{role}'.")
+
+
+def _checked_email(text: str) -> str:
+    text = text.strip()
+    if text and (len(text) > EMAIL_LENGTH or text.count("@") != 1 or not text.isprintable() or " " in text):
+        raise ConfigError.of(
+            "email",
+            f"An e-mail address must look like ada@lab.org and have at most {EMAIL_LENGTH} characters; "
+            f"got '{text[:60]}'.",
+        )
+    return text

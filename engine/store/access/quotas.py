@@ -32,6 +32,16 @@ HOST_NETWORK_REFUSED = (
     "network namespaces (python -m engine doctor shows what prevents them), or ask an admin to accept the risk: "
     f"{ALLOW_HOST_NETWORK}"
 )
+_HELD = f"""
+SELECT owner, count(*) AS runs, coalesce(sum(status IN ({_ALIVE})), 0) AS are_on, coalesce(sum(status = 'queued'),
+    0) AS wait FROM runs GROUP BY owner
+"""
+_SEEN = """
+SELECT name, max(at) AS at FROM (
+    SELECT person_id, seen_at AS at FROM sign_ins UNION ALL SELECT person_id, used_at FROM tokens
+        WHERE used_at IS NOT NULL
+) JOIN people ON people.id = person_id GROUP BY person_id
+"""
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,17 @@ class Held:
     """Bytes of folders and store, as last measured by the runner; includes runs that the person imported."""
 
 
+@dataclass(frozen=True)
+class Holding:
+    """The runs of one owner."""
+
+    runs: int
+    on: int
+    queued: int
+
+
 class QuotaReader:
-    """Queries of usage and of the lab's quotas."""
+    """Queries of usage, of the lab's quotas, and of what each person owns, including owners without an account."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
@@ -76,6 +95,25 @@ class QuotaReader:
     def all_held(self) -> list[Held]:
         """Return the usage of everyone with usage, by name."""
         return [held for _, held in sorted(self._held(None).items())]
+
+    def holdings(self) -> dict[str, Holding]:
+        """Return the holdings of each owner."""
+        return {row["owner"]: Holding(row["runs"], row["are_on"], row["wait"]) for row in self.db.rows(_HELD)}
+
+    def active_runs(self, owner: str) -> list[int]:
+        """Return the queued and live runs of an owner."""
+        sql = f"SELECT id FROM runs WHERE owner = ? AND status IN ('queued', {_ALIVE}) ORDER BY id"
+        return self.db.column(sql, [owner])
+
+    def last_seen(self) -> dict[str, str]:
+        """Return the last request of each person's browsers and scripts, accurate to a few minutes; people without
+        requests are omitted.
+        """
+        return {row["name"]: row["at"] for row in self.db.rows(_SEEN)}
+
+    def owner_of_each(self) -> dict[int, str]:
+        """Return the owner of each run."""
+        return {row["id"]: row["owner"] for row in self.db.rows("SELECT id, owner FROM runs")}
 
     def _held(self, person: str | None) -> dict[str, Held]:
         found = {row["owner"]: _as_held(row) for row in self.db.rows(_RUNS, [person])}
@@ -172,52 +210,3 @@ def _needs(mine: Limits) -> bool:
 
 def _as_held(row: Row) -> Held:
     return Held(row["owner"], row["running"], row["queued"], row["cores"], row["gpus"])
-
-
-# ---- What each person owns in the lab: runs, live runs, and the time of the last access ----------------------------
-
-_HELD = f"""
-SELECT owner, count(*) AS runs, coalesce(sum(status IN ({_ALIVE})), 0) AS are_on, coalesce(sum(status = 'queued'),
-    0) AS wait FROM runs GROUP BY owner
-"""
-_SEEN = """
-SELECT name, max(at) AS at FROM (
-    SELECT person_id, seen_at AS at FROM sign_ins UNION ALL SELECT person_id, used_at FROM tokens
-        WHERE used_at IS NOT NULL
-) JOIN people ON people.id = person_id GROUP BY person_id
-"""
-
-
-@dataclass(frozen=True)
-class Holding:
-    """The runs of one owner."""
-
-    runs: int
-    on: int
-    queued: int
-
-
-class OwnershipReader:
-    """Queries of ownership, including owners without an account."""
-
-    def __init__(self, db: Connection) -> None:
-        self.db = db
-
-    def holdings(self) -> dict[str, Holding]:
-        """Return the holdings of each owner."""
-        return {row["owner"]: Holding(row["runs"], row["are_on"], row["wait"]) for row in self.db.rows(_HELD)}
-
-    def active_runs(self, owner: str) -> list[int]:
-        """Return the queued and live runs of an owner."""
-        sql = f"SELECT id FROM runs WHERE owner = ? AND status IN ('queued', {_ALIVE}) ORDER BY id"
-        return self.db.column(sql, [owner])
-
-    def last_seen(self) -> dict[str, str]:
-        """Return the last request of each person's browsers and scripts, accurate to a few minutes; people without
-        requests are omitted.
-        """
-        return {row["name"]: row["at"] for row in self.db.rows(_SEEN)}
-
-    def owner_of_each(self) -> dict[int, str]:
-        """Return the owner of each run."""
-        return {row["id"]: row["owner"] for row in self.db.rows("SELECT id, owner FROM runs")}
