@@ -24,7 +24,7 @@ LAYERS = (
     "engine.config engine.config_values engine.seeding engine.trace engine.recorder engine.pipelining",
     "engine.experiment",
     "engine.registry engine.launch_options engine.filter engine.access engine.store",
-    "engine.system engine.data engine.data.sets engine.rl engine.commands engine.cluster.targets engine.launch",
+    "engine.system engine.data engine.rl engine.commands engine.cluster.targets engine.launch",
     "engine.analysis.statistics engine.analysis engine.analysis.pipeline engine.sweep engine.analysis.scaling",
     "engine.hang engine.transfer engine.published engine.queue engine.duel engine.museum engine.notices",
     "engine.upkeep",

@@ -19,9 +19,8 @@ from torch.futures import Future
 from torch.optim import SGD
 from torch.utils.data import DataLoader, Subset
 
-from engine.data.sets.images import PixelSet
-from engine.data.sets.pil_images import PilImages, evaluate_one_by_one, timed
-from engine.data.sets.registry import read
+from engine.data.pil_images import PilImages, evaluate_one_by_one, timed
+from engine.data.sets import PixelSet, read
 from engine.runtime.transport.request_reply import Disconnects
 from engine.runtime.transport.rpc_group import answered_later, call, joined
 from engine.runtime.worker.ranks import Rank, Ranks

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss, nll_loss, one_hot
 
 from engine.data.nets import ResNetName, Score, evaluate, mnist_net, resnet
-from engine.data.sets.images import ImageSet
+from engine.data.sets import ImageSet
 from engine.data.tensors import Batches
 from engine.recorder import Recorder
 from engine.training.flat_net import FlatNet

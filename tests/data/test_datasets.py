@@ -11,8 +11,7 @@ from torch import Tensor
 
 from engine.data import tensors as shared_tensors
 from engine.data.catalogue import DATA_SETS
-from engine.data.sets.images import ImageSet, mean_and_deviation
-from engine.data.sets.registry import load, read
+from engine.data.sets import ImageSet, load, mean_and_deviation, read
 from engine.errors import DataError, UnknownName
 from engine.home import Home
 
@@ -69,7 +68,7 @@ def test_mnist_is_normalized_as_published(mnist: Path) -> None:
 def test_digits_are_cut_without_loss_or_overlap() -> None:
     from sklearn.datasets import load_digits
 
-    from engine.data.sets.digits import _scaled
+    from engine.data.sets import scaled_digits
 
     source = load_digits()
     pixels = read("digits")
@@ -79,7 +78,7 @@ def test_digits_are_cut_without_loss_or_overlap() -> None:
     )
     expected = sorted(
         zip(
-            map(tuple, _scaled(torch.from_numpy(source.images)).flatten(1).tolist()),
+            map(tuple, scaled_digits(torch.from_numpy(source.images)).flatten(1).tolist()),
             source.target.tolist(),
             strict=True,
         )
@@ -97,14 +96,14 @@ def test_each_digit_has_the_same_share_in_training_and_test() -> None:
 def test_a_scaled_digit_keeps_its_brightness() -> None:
     from sklearn.datasets import load_digits
 
-    from engine.data.sets.digits import _scaled
+    from engine.data.sets import scaled_digits
 
     one = torch.from_numpy(load_digits().images[:1])
-    scaled = _scaled(one)
+    scaled = scaled_digits(one)
     assert scaled.shape == (1, 28, 28)
     assert int(scaled.max()) <= 255
     assert abs(float(scaled.float().mean()) / 255 - float(one.mean()) / 16) < 0.02
-    assert _scaled(torch.full((1, 8, 8), 16.0)).unique().tolist() == [255]
+    assert scaled_digits(torch.full((1, 8, 8), 16.0)).unique().tolist() == [255]
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -15,7 +15,7 @@ import pytest
 from torchvision.datasets import MNIST, FashionMNIST
 
 from engine.data.catalogue import at_hand, data_set
-from engine.data.sets.registry import read
+from engine.data.sets import read
 from engine.errors import DataError
 from engine.home import Home
 

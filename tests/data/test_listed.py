@@ -15,7 +15,7 @@ from engine.catalogue import FILES, catalogue, choices
 from engine.commands.catalogue import add_dataset, add_environment, remove
 from engine.config import choices_of
 from engine.data.added_files import checksum, files_used
-from engine.data.sets.registry import read
+from engine.data.sets import read
 from engine.errors import ConfigError, DataError, EngineError, Forbidden, UnknownName
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.home import Home

@@ -5,7 +5,7 @@ noise.
 import pytest
 import torch
 
-from engine.data.sets.sparse import LABEL_NOISE, random_subsets, sparse_problem
+from engine.data.sparse import LABEL_NOISE, random_subsets, sparse_problem
 
 
 def test_sizes_are_those_asked_for_and_all_lies_in_shared_memory() -> None:

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import mnist_net
-from engine.data.sets.registry import load
+from engine.data.sets import load
 
 
 def drawn(seed: int, stream: int) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.experiments.sync_sgd import trainer as sync_trainer
 from engine.registry import experiment, experiments, method
 from engine.runtime.worker.checkpoints import Checkpoints, load_checkpoint

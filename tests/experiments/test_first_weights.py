@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.data.nets import bind, evaluate, flat_weights, mnist_net
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.duel.launch import config_of
 from engine.duel.spec import Budget, Duel, ready
 from engine.registry import method

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.data.nets import bind, evaluate, mnist_net
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.errors import RunFailed
 from engine.recorder import MemoryRecorder
 from engine.registry import experiment, method

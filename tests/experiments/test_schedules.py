@@ -13,7 +13,7 @@ from torch.nn.utils import parameters_to_vector
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from engine.data.nets import FlatAdam, FlatSgd, mnist_net
-from engine.data.sets.registry import read
+from engine.data.sets import read
 from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import experiment, experiments, method

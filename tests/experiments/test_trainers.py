@@ -9,7 +9,7 @@ import torch
 
 from engine.config import Config
 from engine.data.nets import bind, flat_weights, mnist_net
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.data.tensors import shared
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.metrics import PHASES

@@ -5,7 +5,7 @@ import time
 import torch
 from torch import Tensor
 
-from engine.data.sets.images import ImageSet
+from engine.data.sets import ImageSet
 from engine.experiments.hogwild import method
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.optimizers import OverwriteSampler

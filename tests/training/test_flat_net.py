@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.training.flat_net import FlatNet, flat_state, state_size
 from engine.training.workload import Digits, RandomImages
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.server import TrainerState, WeightServer

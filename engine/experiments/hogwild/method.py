@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import bind, evaluate, flat_weights, mnist_net
-from engine.data.sets.images import ImageSet
-from engine.data.sets.registry import load
+from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from engine.data.nets import Score
-from engine.data.sets.sparse import SparseProblem, SparseSamples, sparse_problem
+from engine.data.sparse import SparseProblem, SparseSamples, sparse_problem
 from engine.data.tensors import Batches, shared
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.optimizers import LockedOptimizer, Optimizer, OverwriteSampler, SparseSgd

@@ -14,9 +14,8 @@ from torch.optim import SGD
 from torch.utils.data import DataLoader
 
 from engine.data.nets import MnistNet, mnist_net
-from engine.data.sets.images import PixelSet
-from engine.data.sets.pil_images import PilImages, evaluate_one_by_one, timed
-from engine.data.sets.registry import read
+from engine.data.pil_images import PilImages, evaluate_one_by_one, timed
+from engine.data.sets import PixelSet, read
 from engine.experiments.hogwild.config import HogwildConfig
 from engine.experiments.hogwild.optimizers import LockedOptimizer, Optimizer
 from engine.runtime.worker.ranks import Rank, Ranks

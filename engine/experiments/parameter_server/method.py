@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.experiments.parameter_server.config import ParameterServerConfig
 from engine.runtime.worker.ranks import Rank, Ranks
 from engine.training.server import TrainerState, WeightServer

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate, one_hot
 
-from engine.data.sets.images import ImageSet
-from engine.data.sets.registry import load
+from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches
 from engine.experiments.pipeline.config import PipelineConfig
 from engine.pipelining import sizes

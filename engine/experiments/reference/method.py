@@ -20,8 +20,7 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import FlatSgd, bind, evaluate, flat_weights, mnist_net
-from engine.data.sets.images import ImageSet
-from engine.data.sets.registry import load
+from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, usable
 from engine.errors import RunFailed
 from engine.experiments.reference.config import ReferenceConfig

@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import FlatSgd, evaluate, mnist_net
-from engine.data.sets.images import ImageSet
-from engine.data.sets.registry import load
+from engine.data.sets import ImageSet, load
 from engine.data.tensors import Batches, keep_freed_memory, shared, usable
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.runtime.transport.allreduce import AveragingGroup, Collective, torch_group

@@ -17,9 +17,8 @@ from torch.optim import SGD
 from torch.utils.data import DataLoader, Subset
 
 from engine.data.nets import mnist_net
-from engine.data.sets.images import PixelSet
-from engine.data.sets.pil_images import PilImages, evaluate_one_by_one, timed
-from engine.data.sets.registry import read
+from engine.data.pil_images import PilImages, evaluate_one_by_one, timed
+from engine.data.sets import PixelSet, read
 from engine.data.tensors import shared
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.recorder import MemoryRecorder

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from engine.data.nets import evaluate
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.museum.exhibit import Outcome, Version
 
 TRAINERS, ROUNDS, BATCH = 2, 40, 64

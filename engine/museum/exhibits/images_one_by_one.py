@@ -24,8 +24,8 @@ from torch.nn.functional import nll_loss
 from torch.utils.data import DataLoader
 
 from engine.data.nets import mnist_net
-from engine.data.sets.pil_images import PilImages
-from engine.data.sets.registry import load, read
+from engine.data.pil_images import PilImages
+from engine.data.sets import load, read
 from engine.museum.exhibit import Outcome, Version
 
 BATCH, BATCHES = 64, 12

@@ -22,7 +22,7 @@ from torch.nn.functional import nll_loss
 from torch.nn.utils import parameters_to_vector
 
 from engine.data.nets import evaluate
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.museum.exhibit import Outcome, Version
 
 TRAINERS, ROUNDS, STEPS, BATCH = 4, 8, 2, 64

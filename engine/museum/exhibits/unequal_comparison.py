@@ -21,8 +21,7 @@ from torch import nn
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import evaluate
-from engine.data.sets.images import ImageSet
-from engine.data.sets.registry import load
+from engine.data.sets import ImageSet, load
 from engine.museum.exhibit import Outcome, Version
 
 TRAINERS, EPOCHS, BATCH = 4, 6, 64

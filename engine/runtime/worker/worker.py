@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine import __version__
 from engine.analysis.result import ranked
-from engine.data.sets.registry import preload
+from engine.data.sets import preload
 from engine.errors import StoreGone
 from engine.home import Home
 from engine.runtime.rank import fork_server

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from engine.data.sets.sparse import sparse_problem
+from engine.data.sparse import sparse_problem
 from engine.errors import RunFailed
 from engine.experiments.hogwild import sparse
 from engine.experiments.hogwild.config import HogwildConfig

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import FlatSgd
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.errors import RankFailed
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.parameter_server.config import ParameterServerConfig

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.errors import RunFailed
 from engine.experiments.async_sgd.config import AsyncSgdConfig
 from engine.experiments.async_sgd.method import _AsyncServer

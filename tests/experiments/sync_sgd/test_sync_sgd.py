@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import nll_loss
 
 from engine.data.nets import bind, flat_weights, mnist_net
-from engine.data.sets.registry import load
+from engine.data.sets import load
 from engine.errors import RankFailed, RunFailed
 from engine.experiments.sync_sgd import trainer as sync_trainer
 from engine.experiments.sync_sgd.config import SyncSgdConfig

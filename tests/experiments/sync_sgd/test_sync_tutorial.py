@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from engine.data.nets import mnist_net
-from engine.data.sets.pil_images import PilImages
-from engine.data.sets.registry import load, read
+from engine.data.pil_images import PilImages
+from engine.data.sets import load, read
 from engine.experiments.sync_sgd import tutorial
 from engine.experiments.sync_sgd.config import SyncSgdConfig
 from engine.registry import method

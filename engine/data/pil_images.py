@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
 from engine.data.nets import Score
-from engine.data.sets.images import PixelSet
+from engine.data.sets import PixelSet
 from engine.recorder import Recorder
 
 T = TypeVar("T")
