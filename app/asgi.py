@@ -11,8 +11,7 @@ from dataclasses import replace
 import streamlit as st
 from starlette.middleware import Middleware
 
-from app.auth.host_guard import Guard
-from app.auth.middleware import Gate
+from app.auth.middleware import Gate, Guard
 from app.auth.oidc_routes import provider_routes
 from app.auth.streamlit_internals import set_option
 from app.core import assets

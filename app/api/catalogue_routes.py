@@ -17,7 +17,7 @@ from app.api.lab_shapes import (
     SweepList,
     SweepTold,
 )
-from app.api.shapes import DIGITS, MOST_ID, Asked, Id, left_out
+from app.api.run_shapes import DIGITS, MOST_ID, Asked, Id, left_out
 from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.errors import UnknownName
 from engine.experiment.definition import Experiment

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 
 from app.api.errors import described
 from app.api.run_routes import RunId
-from app.api.shapes import Asked, Curve, Curves, left_out
+from app.api.run_shapes import Asked, Curve, Curves, left_out
 from app.core.caches import NEVER_STORE
 from app.links.compare import read_names
 from app.run.live_update import live_metrics

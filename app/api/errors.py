@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import compile_path
 
-from app.api.shapes import Shape
+from app.api.run_shapes import Shape
 from app.auth.bearer import API
 from app.core.caches import NEVER_STORE
 from engine.errors import (

@@ -17,7 +17,7 @@ from app.api.lab_shapes import (
     SampleTold,
     WaitTold,
 )
-from app.api.shapes import Asked
+from app.api.run_shapes import Asked
 from app.auth.middleware import VISITOR
 from app.core.visitor import Visitor
 from engine.access.quotas import limits

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from app.api.shapes import Count, Id, Moment, Number, Shape
+from app.api.run_shapes import Count, Id, Moment, Number, Shape
 from engine.access.rules import Role
 from engine.launch_options import Priority
 from engine.store.records import Status

@@ -8,8 +8,7 @@ from pydantic import Field, JsonValue
 from app.api.errors import described
 from app.api.lab_routes import acting
 from app.api.run_routes import RunId
-from app.api.run_shapes import RunEntry, TermsTold
-from app.api.shapes import Body, Id, Shape, left_out
+from app.api.run_shapes import Body, Id, RunEntry, Shape, TermsTold, left_out
 from app.auth.bearer import API
 from app.core.assets import at
 from engine.analysis.total_work import unreached

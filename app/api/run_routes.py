@@ -7,10 +7,15 @@ from pydantic import Field
 
 from app.api.errors import described as told
 from app.api.run_shapes import (
+    DIGITS,
+    MOST_ID,
+    Asked,
     Demanded,
     EventTold,
     HealthTold,
+    Id,
     JobInfo,
+    LogTail,
     Phases,
     RankTold,
     RunEntry,
@@ -18,9 +23,9 @@ from app.api.run_shapes import (
     RunList,
     SummaryTold,
     TermsTold,
+    left_out,
     said_of,
 )
-from app.api.shapes import DIGITS, MOST_ID, Asked, Id, LogTail, left_out
 from app.run import sections
 from engine.errors import EngineError, StoreBusy, StoreTooNew
 from engine.filter.syntax import LONGEST

@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 import psutil
 from starlette.concurrency import run_in_threadpool
 
-from app.auth.host_guard import LOOPBACK
-from app.auth.middleware import FAR, is_loopback
+from app.auth.middleware import FAR, LOOPBACK, is_loopback
 from app.core import assets
 from app.core.visitor import visitor_now
 from app.web.polling import backpressure, bounded_connections

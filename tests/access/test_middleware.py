@@ -15,8 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from app.auth import middleware
-from app.auth.host_guard import Guard
-from app.auth.middleware import CLOSED, FAR, Gate
+from app.auth.middleware import CLOSED, FAR, Gate, Guard
 from app.core.visitor import COOKIE
 from app.web.routes import routes
 from engine.access.rules import LOST

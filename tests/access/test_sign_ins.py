@@ -21,8 +21,7 @@ from starlette.middleware import Middleware
 from starlette.responses import RedirectResponse
 
 from app.auth import sign_in_routes
-from app.auth.host_guard import Guard
-from app.auth.middleware import Gate
+from app.auth.middleware import Gate, Guard
 from app.core.visitor import COOKIE, HTTPS, STRICT_COOKIE, safe_way
 from app.web.routes import routes
 from engine.access import passwords

@@ -13,8 +13,7 @@ from starlette.middleware import Middleware
 
 from app.api.document import PAGE, page
 from app.api.service import api
-from app.auth.host_guard import Guard
-from app.auth.middleware import Gate
+from app.auth.middleware import Gate, Guard
 from app.web.routes import routes
 from engine.store import Demand, Launch, SweepLaunch
 from tests.api.conftest import Lab

@@ -7,8 +7,7 @@ import httpx
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from app.auth.host_guard import Guard
-from app.auth.middleware import Gate
+from app.auth.middleware import Gate, Guard
 from app.web.routes import routes
 
 BASE = "http://127.0.0.1:8501"

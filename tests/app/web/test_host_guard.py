@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
-from app.auth.host_guard import Guard
+from app.auth.middleware import Guard
 from app.core import visitor
 from engine import __version__
 from engine.access.rules import Program
