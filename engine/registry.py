@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from engine.errors import UnknownName
 
 if TYPE_CHECKING:
-    from engine.experiment.definition import Experiment
+    from engine.experiment import Experiment
 
 EXPERIMENTS = (
     "reference",

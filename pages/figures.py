@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app.core.assets import at
-from app.figures.view import card, section
+from app.figures import card, section
 from app.ui import components, widgets
 from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading

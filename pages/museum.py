@@ -7,7 +7,7 @@ from typing import Literal
 import streamlit as st
 
 from app.core.assets import at
-from app.museum.exhibit import card, launch, section
+from app.museum import card, launch, section
 from app.ui import components, current_user, widgets
 from app.ui.html import breadcrumb, link
 from app.ui.store_access import reading

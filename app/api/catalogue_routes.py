@@ -20,7 +20,7 @@ from app.api.lab_shapes import (
 from app.api.run_shapes import DIGITS, MOST_ID, Asked, Id, left_out
 from engine.analysis.scaling.scaling_data import unequal_of_sweep
 from engine.errors import UnknownName
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.home import Home
 from engine.metrics import METRICS, metric
 from engine.registry import experiment, experiments

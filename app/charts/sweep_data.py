@@ -16,7 +16,7 @@ from engine.analysis.scaling.scaling_data import axis_of, by_values
 from engine.analysis.scaling.time_difference import Compares
 from engine.analysis.statistics.groups import Group, grouped
 from engine.errors import EngineError
-from engine.experiment.definition import Baseline, Experiment, Reference, Scaling
+from engine.experiment import Baseline, Experiment, Reference, Scaling
 from engine.metrics import LAST_EPISODES, metric
 from engine.registry import experiment
 from engine.store import Reader, Sweep

@@ -20,7 +20,7 @@ from engine.catalogue import choices
 from engine.duel.launch import AGAIN, DuelLaunch, DuelOutlay, facts, outlay, untimely
 from engine.duel.spec import METRICS, TIES, Budget, Duel, Strategy, read_shared, read_strategy, ready, shared_fields
 from engine.errors import ConfigError, EngineError
-from engine.experiment.definition import KINDS, Kind
+from engine.experiment import KINDS, Kind
 from engine.launch_options import LaunchOptions
 from engine.metrics import metric, unit_of_difference
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.config_values import value_in_words
 from engine.errors import EngineError
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.registry import experiment
 from engine.store import Sweep
 from engine.store.records import Run, RunRow

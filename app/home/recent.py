@@ -41,7 +41,7 @@ from app.ui.widgets import title_of
 from engine.analysis.result import NotLearned, not_learned, ranked
 from engine.analysis.run_values import lower_title
 from engine.errors import EngineError
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.home import Home
 from engine.metrics import metric
 from engine.published import FIGURES, SIZES, Figure

@@ -18,7 +18,7 @@ from app.home.recent import best_html, news_html, published_html
 from app.ui.html import Slot, bar, block, entry, fact_row, facts, joined, link, number, paragraph, run_link, sweep_link
 from app.ui.run_state import place_in_words, time_left, waiting
 from app.ui.widgets import runner_trouble, title_of
-from engine.experiment.definition import HEADLINE
+from engine.experiment import HEADLINE
 from engine.home import Home
 from engine.metrics import metric
 from engine.queue.forecast import Wait, outlook, start_in_words

@@ -18,7 +18,7 @@ from app.ui.html import as_text, joined, quiet
 from app.ui.store_access import reading
 from engine.config_values import usual_values, value_in_words, with_article
 from engine.errors import ConfigError
-from engine.experiment.definition import Experiment, MessagePattern, Preset, ReadySweep
+from engine.experiment import Experiment, MessagePattern, Preset, ReadySweep
 from engine.metrics import metric
 from engine.registry import experiment, experiments
 

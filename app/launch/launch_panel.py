@@ -22,7 +22,7 @@ from engine.analysis.total_work import unreached, unreached_in
 from engine.cluster.targets import machine_for
 from engine.config import Config
 from engine.errors import ConfigError, DeviceError
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch_options import LONGEST_S, MOST_RETRIES, PRIORITIES, USUAL, LaunchOptions
 from engine.registry import experiment

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from math import cos, pi, sin
 from typing import Any, Literal
 
-from engine.experiment.definition import Flow, MessagePattern
+from engine.experiment import Flow, MessagePattern
 
 Kind = Literal["process", "memory", "slot"]
 Sort = Literal["forward", "reply", "stale"]

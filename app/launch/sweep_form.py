@@ -11,7 +11,7 @@ from app.ui.config_form import help_of, label_of
 from app.ui.html import as_text
 from engine.config_values import read_values, usual_values, value_in_words
 from engine.errors import ConfigError
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.store import Launch, SweepLaunch
 from engine.store.launches import FEWEST_TIMED, Draw, Timing
 from engine.store.sweeps.sweeps import SEED

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.links.addresses import is_run_id
 from engine.config import Config, choices_of
 from engine.errors import ConfigError, UnknownName
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.launch_options import LaunchOptions
 from engine.registry import experiment
 from engine.store.records import Run, RunRow

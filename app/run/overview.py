@@ -19,7 +19,7 @@ from app.ui import components, current_user
 from app.ui.html import as_text, fact_row, run_link, slot
 from app.ui.widgets import PAGES
 from engine.errors import ConfigError
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch import why_not_resumable, why_not_retriable
 from engine.launch_options import PRIORITIES

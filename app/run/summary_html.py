@@ -34,8 +34,7 @@ from engine.analysis import comparability
 from engine.analysis.comparability import named
 from engine.analysis.result import Ranked, ranked
 from engine.analysis.scaling.scaling_data import SERVE, SHARES, PhaseBar, kind_of
-from engine.experiment.definition import HEADLINE
-from engine.experiment.result import STATISTICS, Of
+from engine.experiment import HEADLINE, STATISTICS, Of
 from engine.metrics import metric
 from engine.queue.cluster_wait import in_words, job_state
 from engine.registry import known_experiment

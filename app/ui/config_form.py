@@ -15,7 +15,7 @@ from app.ui.html import as_text
 from engine.config import Config, bound_of, choices_of, empty_means, is_advanced, may_be_empty, unit_of
 from engine.config_values import field_title
 from engine.errors import ConfigError
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 
 Problems = dict[str, str]
 FEW = 4

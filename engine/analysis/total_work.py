@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.config import Config, unit_of, without_interval
 from engine.errors import ConfigError
-from engine.experiment.definition import Experiment, Work, passes_number
+from engine.experiment import Experiment, Work, passes_number
 from engine.registry import known_experiment
 from engine.store import Reader, Surroundings
 from engine.store.records import ENDED, RunRow, is_complete

@@ -10,7 +10,7 @@ import click
 from engine.cli.answers import answer, picked, print_json, table, wants_json
 from engine.cli.frame import OWNER, WITHOUT_RUNNER, argument, command, option
 from engine.config import bound_of, choices_of, is_advanced, unit_of
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.home import Home
 from engine.registry import experiment, experiments
 

@@ -19,7 +19,7 @@ from engine.duel.launch import AGAIN, DuelLaunch, launch_duel, retry_missing
 from engine.duel.outcome import DuelOutcome, amount_in_words, outcome
 from engine.duel.spec import METRICS, SHARED, Budget, Duel, from_json, read_shared, read_strategy, ready
 from engine.errors import ConfigError
-from engine.experiment.definition import KINDS, Kind
+from engine.experiment import KINDS, Kind
 from engine.home import Home
 from engine.store import Reader, StoredDuel
 

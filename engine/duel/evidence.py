@@ -10,7 +10,7 @@ from engine.analysis.duel import Spent, TunedRate, at_budget, choose
 from engine.analysis.total_work import unequal_work_of
 from engine.config import Config
 from engine.duel.spec import Duel, Strategy, from_json, pace
-from engine.experiment.definition import Pace
+from engine.experiment import Pace
 from engine.metrics import metric
 from engine.registry import experiment
 from engine.store import Reader, StoredDuel, Tested

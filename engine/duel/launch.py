@@ -12,7 +12,7 @@ from engine.config_values import value_in_words
 from engine.duel.evidence import gather, tuned
 from engine.duel.spec import SHARED, Duel, Strategy, contender, from_json, pace
 from engine.errors import ConfigError, Problem, WrongStatus
-from engine.experiment.definition import Pace
+from engine.experiment import Pace
 from engine.home import Home
 from engine.launch import PAGE_TIMEOUT_S, owner_of, retry
 from engine.launch_options import USUAL, LaunchOptions

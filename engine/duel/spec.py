@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from engine.config import Config, read_settings
 from engine.config_values import MOST_RUNS
 from engine.errors import ConfigError, Problem, UnknownName
-from engine.experiment.definition import KINDS, Contender, Kind, Pace
+from engine.experiment import KINDS, Contender, Kind, Pace
 from engine.registry import experiment, experiments
 
 # ---- Specification of a duel: strategies, shared settings, budget, learning-rate grid, seeds and metric ------------

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Literal
 
 from engine.config import Config, setting
-from engine.experiment.definition import Experiment, Flow, Preset
+from engine.experiment import Experiment, Flow, Preset
 from engine.museum.exhibit import SIGNS, WAYS, Sign, sign
 
 ALL = "all"

@@ -11,7 +11,7 @@ from engine.analysis.total_work import unreached_of
 from engine.config import Config
 from engine.config_values import MOST_RUNS, checked, values_in_words
 from engine.errors import ConfigError, Problem, UnknownName
-from engine.experiment.definition import Experiment, Work
+from engine.experiment import Experiment, Work
 from engine.registry import experiment
 from engine.store import SweepLaunch
 from engine.store.launches import Draw

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from engine.config import Config, Rule, Rules, interval, setting
 from engine.data.catalogue import DatasetName
 from engine.duel.budget import bytes_exchanged, steps_of_parts
-from engine.experiment.definition import Pace, Preset
+from engine.experiment import Pace, Preset
 
 Schedule = Literal["constant", "linear"]
 SCHEDULE = (

@@ -7,7 +7,7 @@ import pytest
 
 from engine.analysis.scaling.answers import answer, question
 from engine.config_values import read_values
-from engine.experiment.definition import ReadySweep
+from engine.experiment import ReadySweep
 from engine.home import Home
 from engine.recorder import Point
 from engine.registry import experiment, experiments

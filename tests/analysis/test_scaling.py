@@ -9,7 +9,7 @@ from itertools import pairwise, product
 
 import pytest
 
-from engine.experiment.definition import Baseline
+from engine.experiment import Baseline
 from engine.experiments.pipeline.config import SCALING, ideal_time_s, unequal_stages_time_s
 from engine.pipelining import Schedule, actions, speed_up_bound
 from engine.registry import EXPERIMENTS, experiment

@@ -7,7 +7,7 @@ import pytest
 
 from engine.analysis.total_work import counted, declared, unequal_work, unreached, unreached_in, work_of
 from engine.config import unit_of, without_interval
-from engine.experiment.definition import Work
+from engine.experiment import Work
 from engine.registry import EXPERIMENTS, experiment, method
 from engine.store import Launch, Surroundings, SweepLaunch
 from engine.store.records import RunRow, Status

@@ -6,7 +6,7 @@ import pytest
 
 from app.launch.message_flow import FlowMessage, in_words, scene
 from engine.config_values import read_values
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.home import Home
 from engine.registry import experiments
 from engine.store import Launch, SweepLaunch

@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.museum.exhibit import picture
+from app.museum import picture
 from engine.home import Home
 from engine.museum.exhibit import SIGNS, SYSTEMS, sign
 from engine.museum.latest_runs import museum

@@ -21,7 +21,7 @@ from engine.duel.budget import bytes_exchanged, steps_of
 from engine.duel.launch import config_of, facts, tuning_cells
 from engine.duel.spec import Budget, Duel, read_strategy, ready
 from engine.errors import ConfigError
-from engine.experiment.definition import (
+from engine.experiment import (
     Baseline,
     Clock,
     Contender,

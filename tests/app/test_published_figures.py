@@ -8,7 +8,7 @@ from html import unescape
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.figures.view import picture
+from app.figures import picture
 from engine.home import Home
 from engine.published import FIGURES, WHOLE, figure
 from engine.published.comparison import compare

@@ -10,7 +10,7 @@ import pytest
 from app.actions.queue_actions import takes
 from app.ui.run_state import time_left
 from engine.access.quotas import Limits, set_limits
-from engine.experiment.definition import Experiment
+from engine.experiment import Experiment
 from engine.home import Home
 from engine.launch_options import USUAL, LaunchOptions
 from engine.queue.estimates import Estimate, by_kind, kind_of, left

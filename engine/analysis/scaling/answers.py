@@ -25,7 +25,7 @@ from engine.analysis.scaling.time_difference import (
 )
 from engine.analysis.statistics.intervals import Interval
 from engine.config_values import value_in_words
-from engine.experiment.definition import Answer, ReadySweep
+from engine.experiment import Answer, ReadySweep
 from engine.metrics import metric, unit_of_difference
 from engine.registry import known_experiment
 from engine.store import Reader, Sweep

@@ -4,7 +4,7 @@ from typing import Literal
 
 from engine.config import Rules, setting
 from engine.data.catalogue import data_set
-from engine.experiment.definition import Clock, Contender, Experiment, Flow, Preset, Ready, ReadySweep
+from engine.experiment import Clock, Contender, Experiment, Flow, Preset, Ready, ReadySweep
 from engine.training.settings import DIGITS, ServerConfig, as_published, fits_the_data, served
 
 

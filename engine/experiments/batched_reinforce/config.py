@@ -3,8 +3,7 @@
 from typing import Literal
 
 from engine.config import Config, RuleBroken, Rules, setting
-from engine.experiment.definition import Clock, Experiment, Flow, Preset, ReadySweep, Work
-from engine.experiment.result import Result
+from engine.experiment import Clock, Experiment, Flow, Preset, ReadySweep, Result, Work
 from engine.metrics import LAST_EPISODES
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 from engine.training.settings import SLOW_START, as_published

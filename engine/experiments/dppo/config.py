@@ -4,8 +4,7 @@ from math import ceil
 from typing import Literal
 
 from engine.config import Config, Rule, Rules, interval, setting
-from engine.experiment.definition import Clock, Experiment, Flow, Preset, Work
-from engine.experiment.result import Result
+from engine.experiment import Clock, Experiment, Flow, Preset, Result, Work
 from engine.rl.kinds import EnvironmentName, kind_of, rewards_that_solve
 from engine.training.settings import SCHEDULE, Schedule
 

@@ -5,8 +5,7 @@ from typing import Any, Literal
 
 from engine.config import Rules, setting
 from engine.data.catalogue import data_set
-from engine.experiment.definition import Clock, Contender, Experiment, Flow, Preset, Ready, Work
-from engine.experiment.result import Result
+from engine.experiment import Clock, Contender, Experiment, Flow, Preset, Ready, Result, Work
 from engine.training.settings import DIGITS, ServerConfig, fits_the_data, served
 
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from engine.config import Config, Rule, RuleBroken, Rules, interval, setting
 from engine.data.catalogue import ImagesName, data_set
-from engine.experiment.definition import (
+from engine.experiment import (
     Baseline,
     Clock,
     Experiment,
@@ -15,10 +15,10 @@ from engine.experiment.definition import (
     Preset,
     ReadySweep,
     Reference,
+    Result,
     Scaling,
     Work,
 )
-from engine.experiment.result import Result
 from engine.pipelining import Schedule, order_of, speed_up_bound
 
 # ---- Reference lines of its sweeps: equal stages, and the measured stages in their schedule's order -----------------

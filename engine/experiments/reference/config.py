@@ -3,7 +3,7 @@
 from engine.config import Config, Rules, interval, setting
 from engine.data.catalogue import DatasetName, data_set
 from engine.duel.budget import steps_of
-from engine.experiment.definition import Clock, Contender, Experiment, Flow, Pace, Preset, Ready
+from engine.experiment import Clock, Contender, Experiment, Flow, Pace, Preset, Ready
 from engine.training.settings import CHECKPOINTS, IMAGES, fits_the_data
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from engine.config import RuleBroken, Rules, interval, setting
 from engine.data.catalogue import data_set
 from engine.duel.budget import bytes_exchanged, steps_of_parts
-from engine.experiment.definition import Clock, Contender, Experiment, Flow, Pace, Preset, Ready
+from engine.experiment import Clock, Contender, Experiment, Flow, Pace, Preset, Ready
 from engine.training.settings import DIGITS, TrainingConfig, as_published, fits_the_data
 
 STEPS_TOGETHER = ("gradients", "ddp")

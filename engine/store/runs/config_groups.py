@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from engine.experiment.result import Result
+from engine.experiment import Result
 from engine.filter import SortOrder
 from engine.filter.tree import Field
 from engine.metrics import metric

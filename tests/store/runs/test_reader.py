@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError
-from engine.experiment.result import ACCURACY, Result
+from engine.experiment import ACCURACY, Result
 from engine.filter import RUN_FIELDS, Field, Names, read_filter
 from engine.home import Home
 from engine.metrics import METRICS

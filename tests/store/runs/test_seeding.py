@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.experiment.result import ACCURACY
+from engine.experiment import ACCURACY
 from engine.home import Home
 from engine.seeding import SEEDING
 from engine.store import Demand, Launch, Reader, Store

@@ -1,1 +1,0 @@
-"""The definition of an experiment: its card, presets, roles, scaling and part in duels."""
